@@ -1,0 +1,47 @@
+"""taskpit: a task queue that is a folder.
+
+General layout, each room knowing only what is below it:
+
+    cli                       surfaces
+    worker                    runs work
+    queue, keeper             what should happen next
+    store                     did it happen exactly once (files, memory)
+    layouts                   names and spellings, pure
+    fs, watch, owner          every system call, nothing about tasks
+    task, policy, rules, config, clock, errors, values   values, standard library only
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.errors import TaskpitError
+    from taskpit.queue import Queue
+    from taskpit.task import Claim, Done, Failed, Release, Result, Retry, Split, State, Task
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Claim",
+    "Done",
+    "Failed",
+    "Queue",
+    "Release",
+    "Result",
+    "Retry",
+    "Split",
+    "State",
+    "Task",
+    "TaskpitError",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Public names are loaded when first used: a command pays only for what it needs."""
+    if name not in __all__:
+        raise AttributeError(f"module 'taskpit' has no attribute {name!r}")
+    import importlib
+
+    room = {"Queue": "queue", "TaskpitError": "errors"}.get(name, "task")
+    return getattr(importlib.import_module(f"taskpit.{room}"), name)

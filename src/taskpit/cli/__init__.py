@@ -1,0 +1,1 @@
+"""The command line: talks to people and programs, knows everything below, decides nothing."""

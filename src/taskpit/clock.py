@@ -1,0 +1,118 @@
+"""What time it is, and how times and durations are written. Knows nothing about tasks.
+
+`now` is the wall clock, which people set and daemons correct; `monotonic` only ever counts. Their
+difference is constant until somebody sets the clock, so keeping it tells a jump from passing time.
+"""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["Clock", "boot_id", "duration", "instant", "iso", "say_duration", "stamp"]
+
+
+class Clock:
+    """The machine's clocks; tests hand in one that stands still."""
+
+    def now(self) -> float:
+        """Seconds since 1970, as the wall clock has it."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never jump; stops while the machine sleeps."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Let that much time pass."""
+        time.sleep(seconds)
+
+    def boot(self) -> str:
+        """Which boot this is: monotonic clocks of different boots don't compare."""
+        return boot_id()
+
+    def offset(self) -> float:
+        """Wall clock minus monotonic: changes only when somebody sets the clock."""
+        return self.now() - self.monotonic()
+
+
+_boot: list[str] = []
+
+
+def boot_id() -> str:
+    """A name for this boot of this machine."""
+    if not _boot:
+        try:
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+                _boot.append(file.read().strip())
+        except OSError:  # not Linux: the boot time, to the minute, is as good as we can tell
+            _boot.append(f"boot-{int((time.time() - time.monotonic()) // 60)}")
+    return _boot[0]
+
+
+#: How long each letter of a duration is, in seconds.
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+
+
+def duration(text: str) -> float:
+    """Seconds in `30s`, `15m`, `1h30m`, `8h`, `2d`; a bare number is seconds.
+
+    Raises ValueError for anything else, also for zero units (`h`) and negative values.
+    """
+    text = text.strip().lower()
+    if text.replace(".", "", 1).isdecimal():
+        return float(text)
+    total, number = 0.0, ""
+    for letter in text:
+        if letter.isdecimal() or (letter == "." and "." not in number):
+            number += letter
+        elif letter in UNITS and number not in ("", "."):
+            total, number = total + float(number) * UNITS[letter], ""
+        else:
+            number = "?"
+            break
+    if number or not text:
+        raise ValueError(f"{text!r} is not a duration; write 30s, 15m, 1h30m or 8h")
+    return total
+
+
+def say_duration(seconds: float) -> str:
+    """Seconds as a person writes them: `0.4s`, `45s`, `15m`, `1h30m`, `3d4h`."""
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f}s".replace(".0s", "s")
+    rest, parts = int(seconds), []
+    for letter in ("d", "h", "m", "s"):
+        count, rest = divmod(rest, int(UNITS[letter]))
+        if count:
+            parts.append(f"{count}{letter}")
+    return "".join(parts[:2])
+
+
+def iso(seconds: float) -> str:
+    """`2026-01-24T10:00:00Z`, as the changelog and the task files write it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def stamp(seconds: float) -> str:
+    """`20260614T175042Z`, as file names carry it."""
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(seconds))
+
+
+def instant(text: str, now: float) -> float:
+    """Seconds since 1970 of `2026-01-24T10:00:00Z`, `+30m`, or unix seconds.
+
+    Offsets (`+01:00`) are honoured; a time without one is UTC. Raises ValueError.
+    """
+    text = text.strip()
+    if text.startswith("+"):
+        return now + duration(text[1:])
+    if text.replace(".", "", 1).isdecimal():
+        return float(text)
+    from datetime import datetime, timezone  # only hand-given times pay for it
+
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time; write 2026-01-24T10:00:00Z or +30m") from None
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=timezone.utc)
+    return parsed.timestamp()

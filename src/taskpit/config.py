@@ -1,0 +1,107 @@
+"""A queue's settings as one checked value. Knows keys, types and defaults; reads no files itself."""
+
+from __future__ import annotations
+
+from taskpit.clock import duration
+from taskpit.errors import Invalid
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+__all__ = ["SAMPLE", "Config", "parse"]
+
+DAY = 86400.0
+
+
+class Config(Value):
+    """What a queue's `config.toml` may say."""
+
+    #: How long a claim lasts unless renewed.
+    lease: float = 900.0
+    #: After how long a claim that other tools made counts as abandoned.
+    abandoned: float = 900.0
+    #: `power`: on the disk before it is acknowledged. `process`: survives kill -9, not power loss.
+    durability: str = "power"
+    #: Attempts a task has unless it says otherwise.
+    max_attempts: int = 3
+    #: First pause before another attempt; doubles each time, up to the longest.
+    backoff: float = 10.0
+    backoff_longest: float = 3600.0
+    #: This many identical failures in a row choke: the task waits for a person.
+    choke: int = 3
+    #: A task that loses its worker this often waits for a person.
+    losses: int = 5
+    #: Working logs older than this are summarised and pruned.
+    compost: float = 1800.0
+    #: Results older than this are pruned; 0 keeps them for ever.
+    keep_results: float = 0.0
+    #: Left-over temporary files older than this are swept.
+    keep_tmp: float = 3600.0
+    #: The largest task file, in bytes.
+    largest_task: int = 1024 * 1024
+    #: How long a check may run.
+    check_limit: float = 600.0
+
+
+_DURATIONS = frozenset(
+    ("lease", "abandoned", "backoff", "backoff_longest", "compost", "keep_results", "keep_tmp", "check_limit")
+)
+_NEVER_ZERO = frozenset(("lease", "abandoned", "max_attempts", "choke", "losses", "largest_task", "check_limit"))
+
+SAMPLE = """\
+# Settings of this queue. Every line is optional; these are the defaults.
+#
+# lease = "15m"             # how long a claim lasts unless renewed
+# abandoned = "15m"         # after how long a claim made by other tools counts as abandoned
+# durability = "power"      # or "process": no fsync, survives kill -9 but not power loss
+# max_attempts = 3
+# backoff = "10s"           # first pause before another attempt; doubles each time
+# backoff_longest = "1h"
+# choke = 3                 # identical failures in a row until a person is asked
+# losses = 5                # lost workers until a person is asked
+# compost = "30m"           # working logs older than this are summarised and pruned
+# keep_results = "0s"       # results older than this are pruned; 0s keeps them for ever
+# keep_tmp = "1h"
+# largest_task = 1048576    # bytes
+# check_limit = "10m"       # how long a done-when command may run
+"""
+
+
+def parse(fields: Mapping[str, object]) -> Config:
+    """The settings in these fields; Invalid names the key, what is wrong, and what was probably meant."""
+    known: dict[str, Any] = {}
+    for key, value in fields.items():
+        if key not in Config._fields:
+            raise Invalid(f"config.toml: there is no setting {key!r}", hint=_suggest(key), key=key)
+        known[key] = _typed(key, value)
+    config = Config(**known)
+    if config.durability not in ("power", "process"):
+        raise Invalid('config.toml: durability is "power" or "process"', key="durability")
+    return config
+
+
+def _typed(key: str, value: object) -> object:
+    if key in _DURATIONS and isinstance(value, str):
+        try:
+            value = duration(value)
+        except ValueError as error:
+            raise Invalid(f"config.toml: {key}: {error}", key=key) from None
+    wanted = type(getattr(Config, key))
+    if isinstance(value, int) and not isinstance(value, bool) and wanted is float:
+        value = float(value)
+    if type(value) is not wanted:
+        kind = 'a duration such as "15m"' if key in _DURATIONS else f"a {wanted.__name__}"
+        raise Invalid(f"config.toml: {key} is {kind}, not {value!r}", key=key)
+    if isinstance(value, int | float) and (value < 0 or (value == 0 and key in _NEVER_ZERO)):
+        raise Invalid(f"config.toml: {key} must be more than {0 if key in _NEVER_ZERO else -1}", key=key)
+    return value
+
+
+def _suggest(key: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(key, Config._fields, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Settings are: {', '.join(Config._fields)}."

@@ -1,0 +1,145 @@
+"""Everything that can go wrong, as one tree. Knows exit codes and words, touches nothing.
+
+TaskpitError                 1   root; carries code, message, hint, details
+├── Nothing                  3   there is nothing to claim
+│   └── Held                 3   the named task may not be taken yet
+├── Lost                     4   somebody else holds it, or the claim is over
+├── NotFound                 5   no such task, queue or file
+├── Invalid                  6   the input cannot be what it says it is
+│   ├── Conflict             6   the id exists with other content, or in a state that forbids this
+│   └── TooLarge             6   over the stated limit
+├── CheckFailed              7   the task's own check is red
+├── Storage                  8   the folder is missing, not writable, full, or cannot do hard links
+│   ├── Unavailable          8   nothing happened; try again
+│   └── Unknown              8   it may have happened; repeating is safe
+├── CursorLost               1   that place in the changelog is gone; start from a listing
+├── Untrusted                1   the queue belongs to another user
+└── MissingExtra             1   this verb needs an optional part that is not installed
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CheckFailed",
+    "Conflict",
+    "CursorLost",
+    "Held",
+    "Invalid",
+    "Lost",
+    "MissingExtra",
+    "NotFound",
+    "Nothing",
+    "Storage",
+    "TaskpitError",
+    "TooLarge",
+    "Unavailable",
+    "Unknown",
+    "Untrusted",
+]
+
+
+class TaskpitError(Exception):
+    """Something went wrong."""
+
+    #: The machine's word for it, stable across releases.
+    code = "error"
+    #: What the command line exits with.
+    exit_code = 1
+
+    def __init__(self, message: str = "", *, hint: str = "", **details: object) -> None:
+        self.message = message or (self.__doc__ or "").strip()
+        #: What to do next, as a sentence; never a destructive command.
+        self.hint = hint
+        #: Facts a program can use: the id, the holder, the path.
+        self.details = details
+        super().__init__(self.message)
+
+
+class Nothing(TaskpitError):
+    """There is nothing to claim."""
+
+    code = "nothing_to_claim"
+    exit_code = 3
+
+
+class Held(Nothing):
+    """This task may not be taken yet."""
+
+    code = "held"
+
+
+class Lost(TaskpitError):
+    """The claim is over: somebody else holds this task or has finished it."""
+
+    code = "lost"
+    exit_code = 4
+
+
+class NotFound(TaskpitError):
+    """There is no such task."""
+
+    code = "not_found"
+    exit_code = 5
+
+
+class Invalid(TaskpitError):
+    """The input is not valid."""
+
+    code = "invalid"
+    exit_code = 6
+
+
+class Conflict(Invalid):
+    """This id exists already with other content."""
+
+    code = "conflict"
+
+
+class TooLarge(Invalid):
+    """The input is larger than the queue takes."""
+
+    code = "too_large"
+
+
+class CheckFailed(TaskpitError):
+    """The task's check is red."""
+
+    code = "check_failed"
+    exit_code = 7
+
+
+class Storage(TaskpitError):
+    """The queue's folder cannot be used."""
+
+    code = "storage"
+    exit_code = 8
+
+
+class Unavailable(Storage):
+    """The store cannot be reached; nothing happened."""
+
+    code = "unavailable"
+
+
+class Unknown(Storage):
+    """The outcome is unknown; repeating the call is safe."""
+
+    code = "unknown_outcome"
+
+
+class CursorLost(TaskpitError):
+    """That place in the changelog is gone; start again from a listing."""
+
+    code = "cursor_lost"
+
+
+class Untrusted(TaskpitError):
+    """The queue belongs to another user."""
+
+    code = "untrusted"
+
+
+class MissingExtra(TaskpitError):
+    """This needs an optional part that is not installed."""
+
+    code = "missing_extra"

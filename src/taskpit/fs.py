@@ -1,0 +1,373 @@
+"""Every system call that touches the queue's folder, and nothing about tasks.
+
+Each function says what has happened when it returns. Expected refusals (somebody else was first) are
+return values; surprises are OSError. Before every single call, `_step` gives the test suites a place to
+stop, fail or kill: a promise about crashes is worth what has been tried at every one of these places.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat as stat_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Self
+
+__all__ = [
+    "Flock",
+    "NotAFile",
+    "Stat",
+    "TooBig",
+    "append",
+    "create",
+    "exists",
+    "fresh_name",
+    "link",
+    "make_dir",
+    "move",
+    "move_new",
+    "names",
+    "overwrite",
+    "read",
+    "remove",
+    "replace",
+    "set_hook",
+    "set_times",
+    "status",
+    "sync_dir",
+]
+
+Stat = os.stat_result
+
+_hook: Callable[[str, str], None] | None = None
+
+
+def set_hook(hook: Callable[[str, str], None] | None) -> None:
+    """Have `hook(call, path)` run before every system call here; None takes it away. For tests."""
+    global _hook  # noqa: PLW0603 - one process, one place to stop
+    _hook = hook
+
+
+def _step(call: str, path: str) -> None:
+    if _hook is not None:
+        _hook(call, path)
+
+
+class NotAFile(OSError):
+    """A symlink, FIFO, device or directory stands where a file should."""
+
+
+class TooBig(OSError):
+    """The file is over the limit."""
+
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def fresh_name(letters: int = 6) -> str:
+    """Letters and digits nobody else has: thirty random bits unless asked for more."""
+    return "".join(_ALPHABET[byte & 31] for byte in os.urandom(letters))
+
+
+def read(path: str, limit: int) -> tuple[bytes, Stat]:
+    """The bytes of a regular file and its status, or NotAFile, TooBig, OSError.
+
+    Never follows a link out of the queue and never waits for the other end of a FIFO.
+    """
+    _step("open", path)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+            raise NotAFile(errno.ELOOP, "not a regular file", path) from None
+        raise
+    try:
+        status = os.fstat(fd)
+        if not stat_module.S_ISREG(status.st_mode):
+            raise NotAFile(errno.EINVAL, "not a regular file", path)
+        if status.st_size > limit:
+            raise TooBig(errno.EFBIG, f"{status.st_size} bytes, the limit is {limit}", path)
+        _step("read", path)
+        data = os.read(fd, status.st_size + 1)
+        while len(data) > status.st_size and len(data) <= limit:  # it grows under our eyes
+            more = os.read(fd, 65536)
+            if not more:
+                break
+            data += more
+        return data, status
+    finally:
+        os.close(fd)
+
+
+def create(path: str, data: bytes, *, sync: bool) -> None:
+    """A new file with these bytes, on the disk if `sync`; FileExistsError if the name is taken.
+
+    A name that could not be written in full is taken away again.
+    """
+    _step("create", path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o666)
+    try:
+        _write_all(fd, data, path)
+        if sync:
+            _step("fsync", path)
+            os.fsync(fd)
+    except OSError:
+        os.close(fd)
+        remove(path)
+        raise
+    os.close(fd)
+
+
+def _write_all(fd: int, data: bytes, path: str) -> None:
+    view = memoryview(data)
+    while True:
+        _step("write", path)
+        view = view[os.write(fd, view) :]
+        if not view:
+            return
+
+
+def replace(path: str, data: bytes, scratch: str, *, sync: bool) -> None:
+    """`path` now has these bytes; readers see the old or the new, whole."""
+    create(scratch, data, sync=sync)
+    _step("rename", path)
+    os.rename(scratch, path)
+
+
+def overwrite(fd: int, data: bytes, path: str) -> None:
+    """The open file now holds these bytes, written in place: for records whose lock is the open file."""
+    _step("write", path)
+    os.pwrite(fd, data, 0)
+    os.ftruncate(fd, len(data))
+
+
+def link(source: str, target: str) -> bool:
+    """`target` is another name of `source`; False if that name is taken. Never replaces."""
+    _step("link", target)
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def move(source: str, target: str) -> bool:
+    """`source` is now called `target`, in one step; False if there is no `source`. Replaces."""
+    _step("rename", source)
+    try:
+        os.rename(source, target)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+#: renameat2's flag that makes rename refuse a taken name.
+RENAME_NOREPLACE = 1
+_renameat2: list[Callable[..., int] | None] = []
+
+
+def move_new(source: str, target: str) -> bool:
+    """Like `move`, but a taken `target` raises FileExistsError instead of being replaced.
+
+    Where the kernel or the filesystem has no such call the target is looked at first: the window
+    that leaves is open only to programs outside the protocol.
+    """
+    _step("rename", source)
+    call = _kernel_rename()
+    if call is not None:
+        import ctypes
+
+        if call(-100, os.fsencode(source), -100, os.fsencode(target), RENAME_NOREPLACE) == 0:
+            return True
+        code = ctypes.get_errno()
+        if code == errno.ENOENT:
+            return False
+        if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise OSError(code, os.strerror(code), source, None, target)
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    try:
+        os.rename(source, target)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _kernel_rename() -> Callable[..., int] | None:
+    if not _renameat2:
+        import ctypes
+
+        library = ctypes.CDLL(None, use_errno=True)
+        _renameat2.append(getattr(library, "renameat2", None))
+    return _renameat2[0]
+
+
+def remove(path: str) -> bool:
+    """The name is gone; False if it was not there."""
+    _step("unlink", path)
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def set_times(path: str, modified: float | None) -> bool:
+    """The file's mtime is `modified` (None: now), its ctime is now; False if the name is gone.
+
+    By path, never by descriptor: a descriptor would follow the file into somebody else's claim.
+    """
+    _step("utime", path)
+    try:
+        if modified is None:
+            os.utime(path, follow_symlinks=False)
+        else:
+            os.utime(path, (modified, modified), follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def status(path: str) -> Stat | None:
+    """The status of what stands under this name itself, or None."""
+    _step("stat", path)
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None
+
+
+def exists(path: str) -> bool:
+    """Whether anything stands under this name."""
+    return status(path) is not None
+
+
+def names(path: str) -> list[str]:
+    """The entries of a directory, unordered; not a snapshot while others rename. Empty if it is missing."""
+    _step("list", path)
+    try:
+        return os.listdir(path)
+    except FileNotFoundError:
+        return []
+
+
+def make_dir(path: str) -> None:
+    """The directory exists, with its parents."""
+    _step("mkdir", path)
+    os.makedirs(path, exist_ok=True)
+
+
+def sync_dir(path: str) -> None:
+    """The directory's entries are on the disk."""
+    _step("fsync", path)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def append(path: str, data: bytes) -> None:
+    """These bytes are at the end of the file, in one write, on a line of their own.
+
+    Writers take turns under a lock; a tail that a killed writer left torn is ended first, so that it
+    can spoil only itself.
+    """
+    _step("open", path)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        _step("flock", path)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        end = os.lseek(fd, 0, os.SEEK_END)
+        if end and os.pread(fd, 1, end - 1) != b"\n":
+            data = b"\n" + data
+        _write_all(fd, data, path)
+    finally:
+        os.close(fd)
+
+
+class Flock:
+    """An exclusive lock on a file that is never deleted, held from `take` until `drop`.
+
+    The kernel lets go when the process ends, however it ends: holding one is proof of life.
+    """
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    def take(self, *, wait: bool = True) -> bool:
+        """The lock is ours; False if somebody has it and we don't wait."""
+        _step("flock", self.path)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        return True
+
+    @property
+    def fd(self) -> int:
+        """The open file behind a lock that is held."""
+        if self._fd is None:
+            raise RuntimeError(f"{self.path} is not held")
+        return self._fd
+
+    def drop(self) -> None:
+        """Let go; nothing happens if it was not held."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Self:
+        self.take()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.drop()
+
+
+def tail(path: str, size: int) -> bytes:
+    """The last `size` bytes of a file, from the start of a line; empty if it is missing."""
+    _step("open", path)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        end = os.lseek(fd, 0, os.SEEK_END)
+        data = os.pread(fd, size, max(end - size, 0))
+    finally:
+        os.close(fd)
+    return data if end <= size else data[data.find(b"\n") + 1 :]
+
+
+def lines(path: str, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Whole lines from byte `start` on, each with the place after it."""
+    _step("open", path)
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - closed below, by the with
+    except FileNotFoundError:
+        return
+    with file:
+        file.seek(start)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return  # still being written, or torn: not ours to judge yet
+            start += len(line)
+            yield start, line

@@ -1,0 +1,32 @@
+"""The janitor: gives back what was abandoned, carries out what was left undone, prunes. Idempotent.
+
+Anybody may run it at any time, ten at once if need be: each step is decided by one rename.
+"""
+
+from __future__ import annotations
+
+from taskpit.policy import settle
+from taskpit.store.port import Mend
+from taskpit.task import Failed, Said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.queue import Queue
+
+__all__ = ["sweep"]
+
+
+def sweep(queue: Queue, *, dry_run: bool = False) -> list[Mend]:
+    """What was done, or what would be."""
+    store = queue.store
+    done = store.mend(dry_run=dry_run)
+    for lapse in store.lapsed():
+        claim = lapse.claim
+        if not dry_run:
+            card = store.read([claim.task.id])[0]
+            outcome = Failed(error=lapse.reason, kind="lost")
+            end = settle(claim, outcome, card.tries if card else (), queue.config, queue.clock.now())
+            if store.finish([end])[0] is not Said.OK:
+                continue  # its worker came back to life and finished it, or another keeper was faster
+        done.append(Mend(kind="reclaimed", what=claim.task.id, details=lapse.reason))
+    return done + store.compost(dry_run=dry_run)

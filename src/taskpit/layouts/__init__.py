@@ -1,0 +1,20 @@
+"""The layouts by name. Pure: names and spellings, no disk."""
+
+from __future__ import annotations
+
+from taskpit.errors import Invalid
+from taskpit.layouts.layout import Layout, Spot, slugify
+
+__all__ = ["NAMES", "Layout", "Spot", "get", "slugify"]
+
+#: Layouts that ship with taskpit.
+NAMES = ("pit",)
+
+
+def get(name: str) -> Layout:
+    """The layout of that name; loads only that one."""
+    if name == "pit":
+        from taskpit.layouts.pit import Pit
+
+        return Pit()
+    raise Invalid(f"there is no layout {name!r}", hint=f"Choose one of: {', '.join(NAMES)}.")

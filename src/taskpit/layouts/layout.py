@@ -1,0 +1,135 @@
+"""What a layout is: which path and which bytes stand for a task in a state. Pure; touches no disk."""
+
+from __future__ import annotations
+
+import re
+
+from taskpit.errors import Invalid
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.task import Result, State, Task, Verdict
+
+__all__ = ["Layout", "Spot", "check_word", "slugify"]
+
+#: What every id is made of, whatever the layout; each may allow less.
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+#: Bytes an id or a worker's name may have, so that every name built from them fits a directory entry.
+LONGEST_WORD = 64
+#: Bytes a ready file's name may have, so that a worker's name fits before it and a suffix after.
+LONGEST_NAME = 160
+
+
+class Spot(Value):
+    """What a file's name says: whose file it is and in which state."""
+
+    state: State
+    id: str
+    slug: str = ""
+    worker: str = ""
+    verdict: Verdict | None = None
+    #: Relative to the queue's root.
+    path: str = ""
+
+
+class Layout:
+    """Names and spellings of one kind of folder. Subclasses say how; none of them touches a disk."""
+
+    name = ""
+    #: Every visible directory, made by `init`.
+    folders: tuple[str, ...] = ()
+    #: Where ready and claimed tasks and results lie; several states may share a directory.
+    ready = ""
+    claimed = ""
+    results: tuple[str, ...] = ()
+    #: Where temporary files lie.
+    tmp = ".taskpit/tmp"
+    #: Where working logs go, and the file that keeps their digest once they are pruned.
+    logs = ".taskpit/logs"
+    digest = ".taskpit/logs/DIGEST.md"
+    #: Where reclaims are noted for people to read; empty is nowhere.
+    reclaims = ""
+
+    def check_id(self, text: str) -> str:
+        """The id, if this layout's names can carry it; Invalid says why not."""
+        return check_word(text, "id")
+
+    def check_worker(self, text: str) -> str:
+        """The worker's name, if this layout's names can carry it."""
+        return check_word(text, "worker name")
+
+    def new_id(self, number: int) -> str:
+        """The id we give to the task with this number."""
+        raise NotImplementedError
+
+    def number(self, text: str) -> int:
+        """The number behind an id of ours; 0 for ids that others made up."""
+        raise NotImplementedError
+
+    def spot(self, folder: str, file: str) -> Spot | None:
+        """What a directory entry is; None if it is none of ours. Invalid: it wants to be a task and can't."""
+        raise NotImplementedError
+
+    def ready_path(self, task: Task) -> str:
+        """Where the task lies while it is ready."""
+        raise NotImplementedError
+
+    def claimed_path(self, task: Task, worker: str) -> str:
+        """Where it lies while this worker has it."""
+        raise NotImplementedError
+
+    def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
+        """Where its result lies; `again` makes another name when the plain one is taken."""
+        raise NotImplementedError
+
+    def ended_path(self, task: Task, verdict: Verdict) -> str:
+        """Where the task's own file lies once it is finished; empty if it is gone then."""
+        raise NotImplementedError
+
+    def note_path(self, task: Task, kind: str) -> str:
+        """Where a note of this kind about the task lies."""
+        raise NotImplementedError
+
+    def log_path(self, worker: str, when: float) -> str:
+        """Where this worker's log of that time lies."""
+        raise NotImplementedError
+
+    def load(self, spot: Spot, data: bytes) -> Task:
+        """The task in these bytes; Invalid says what is wrong with them."""
+        raise NotImplementedError
+
+    def dump(self, task: Task) -> bytes:
+        """The task's bytes; what was not changed since it was read is as it was."""
+        raise NotImplementedError
+
+    def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
+        """The result in these bytes, and the task whose text it keeps."""
+        raise NotImplementedError
+
+    def dump_result(self, task: Task, result: Result) -> bytes:
+        """The result's bytes."""
+        raise NotImplementedError
+
+
+def check_word(text: str, what: str) -> str:
+    """The text, if it may stand in a file name on any layout; Invalid says why not."""
+    if not text:
+        raise Invalid(f"the {what} is empty")
+    if len(text.encode("utf-8", "replace")) > LONGEST_WORD:
+        raise Invalid(f"the {what} is {len(text)} characters long; {LONGEST_WORD} is the most", text=text)
+    if ".." in text or WORD.match(text) is None:
+        raise Invalid(
+            f"{what} {text!r} is not allowed",
+            hint="Use letters, digits, dot, underscore and dash, beginning with a letter or digit.",
+            text=text,
+        )
+    return text
+
+
+def slugify(title: str, longest: int = 40) -> str:
+    """The readable part of a file name: `Fix the login!` becomes `fix-the-login`."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    if len(words) > longest:
+        words = words[: longest + 1].rpartition("-")[0] or words[:longest]
+    return words or "task"

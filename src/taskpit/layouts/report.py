@@ -1,0 +1,133 @@
+"""A finished task as Markdown: verdict, output, evidence, and the task's own text below. No disk.
+
+The parts are told apart by comment lines that Markdown does not show, so that a person reads one page
+and a program gets each part back byte for byte, whatever the output looks like.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from taskpit.clock import instant, iso
+from taskpit.layouts.sheet import Sheet, command_in, one_line, quote_command
+from taskpit.task import Evidence, Result, Verdict
+
+__all__ = ["dump_report", "load_report"]
+
+_PART = re.compile(r"^<!-- taskpit:(\w+) -->$", re.MULTILINE)
+_LOOKS_LIKE_PART = re.compile(r"^( *)(<!-- taskpit:)", re.MULTILINE)
+_CHECK_TAIL = re.compile(r" exited (-?\d+) after (\S+)\Z")
+KEYS = frozenset(("verdict", "reason", "worker", "attempt", "finished", "seconds", "check", "children", "cost", "log"))
+
+
+def dump_report(stem: str, result: Result, task: bytes) -> bytes:
+    """The page."""
+    head = [f"# {stem}: {result.verdict}", f"- **verdict:** {result.verdict}"]
+    evidence = result.evidence
+    for key, value in (
+        ("reason", one_line(result.reason)),
+        ("worker", result.worker),
+        ("attempt", str(result.attempt)),
+        ("finished", iso(result.finished) if result.finished else ""),
+        ("seconds", f"{result.seconds:.3f}" if result.seconds else ""),
+        ("check", evidence and _say(evidence)),
+        ("children", ", ".join(result.children)),
+        ("cost", json.dumps(dict(result.cost)) if result.cost else ""),
+        ("log", result.log),
+    ):
+        if value:
+            head.append(f"- **{key}:** {value}")
+    parts = [
+        ("output", "Output", result.output),
+        ("evidence", "What the check printed", evidence.tail if evidence else ""),
+    ]
+    text = "\n".join(head) + "\n"
+    for name, title, content in parts:
+        if content:
+            text += f"\n## {title}\n<!-- taskpit:{name} -->\n{_escape(content)}\n"
+    text += "\n## Task\n<!-- taskpit:task -->\n"
+    return text.encode("utf-8", "replace") + task
+
+
+def _say(evidence: Evidence) -> str:
+    command = quote_command(one_line(evidence.command))
+    return f"{command} exited {evidence.exit_code} after {evidence.seconds:.3f}s"
+
+
+def load_report(task_id: str, verdict: Verdict, data: bytes) -> tuple[Result, str, bytes | None]:
+    """The result on the page, the task's name and its text; what somebody else wrote is all output."""
+    text = data.decode("utf-8", "replace")
+    head, _, rest = text.partition("\n<!-- taskpit:task -->\n")
+    sheet = Sheet(head, KEYS, KEYS)
+    said = sheet.get("verdict")
+    if not rest or said not in tuple(Verdict):
+        return Result(id=task_id, verdict=verdict, output=text), "", None
+    parts = _parts(head)
+    result = Result(
+        id=task_id,
+        verdict=Verdict(said),
+        reason=sheet.get("reason") or "",
+        output=parts.get("output", ""),
+        worker=sheet.get("worker") or "",
+        attempt=int(_number(sheet.get("attempt"), 1)),
+        finished=_when(sheet.get("finished")),
+        seconds=_number(sheet.get("seconds"), 0.0),
+        evidence=_evidence(sheet.get("check"), parts.get("evidence", "")),
+        cost=_mapping(sheet.get("cost")),
+        children=tuple(child.strip() for child in (sheet.get("children") or "").split(",") if child.strip()),
+        log=sheet.get("log") or "",
+    )
+    _, _, task = data.partition(b"\n<!-- taskpit:task -->\n")
+    return result, sheet.heading.rpartition(":")[0], task
+
+
+def _parts(head: str) -> dict[str, str]:
+    pieces = _PART.split(head)
+    found = {}
+    for name, content in zip(pieces[1::2], pieces[2::2], strict=True):
+        # After the mark: a newline, the content, an empty line, the title of the next part.
+        found[name] = _unescape(content[1:].rpartition("\n\n## ")[0])
+    return found
+
+
+def _escape(text: str) -> str:
+    return _LOOKS_LIKE_PART.sub(r" \1\2", text)
+
+
+def _unescape(text: str) -> str:
+    return _LOOKS_LIKE_PART.sub(lambda match: match[1][1:] + match[2] if match[1] else match[0], text)
+
+
+def _number(text: str | None, default: float) -> float:
+    try:
+        return float(text) if text else default
+    except ValueError:
+        return default
+
+
+def _when(text: str | None) -> float:
+    try:
+        return instant(text, 0.0) if text else 0.0
+    except ValueError:
+        return 0.0
+
+
+def _mapping(text: str | None) -> dict[str, object]:
+    try:
+        value = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _evidence(text: str | None, tail: str) -> Evidence | None:
+    match = _CHECK_TAIL.search(text or "")
+    if text is None or match is None:
+        return None
+    return Evidence(
+        command=command_in(text),
+        exit_code=int(match[1]),
+        seconds=float(match[2].rstrip("s")),
+        tail=tail,
+    )

@@ -1,0 +1,180 @@
+"""Markdown with a head of `- **key:** value` bullets. Knows the spelling, not what the keys mean.
+
+    # heading
+    - **task:** a value            # a comment is not part of it
+      that may go on, indented
+    - **priority:** 5
+
+    Everything after the head is the body.
+
+The head ends at the first line that is neither bullet nor continuation; an empty line inside it is
+allowed before a bullet whose key is known. What nobody sets is written back byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["Sheet", "command_in", "one_line", "quote_command"]
+
+_BULLET = re.compile(r"- \*\*([A-Za-z][A-Za-z0-9 ._-]*):\*\*(?:[ \t]+|\r?\Z)(.*)", re.DOTALL)
+#: Stands between head and body when the body itself begins like a head.
+BODY_MARK = "<!-- body -->"
+
+
+class _Bullet:
+    __slots__ = ("comment", "count", "key", "line", "value")
+
+    def __init__(self, key: str, line: int) -> None:
+        self.key = key
+        self.line = line
+        self.count = 1
+        self.value = ""
+        self.comment = ""
+
+
+class Sheet:
+    """One such text, to look at and to change."""
+
+    def __init__(self, text: str, known: Collection[str], prose: Collection[str] = ()) -> None:
+        self._lines = text.split("\n")
+        self._known = known
+        #: Keys whose values are sentences: there a comment needs two spaces before its `#`.
+        self._prose = prose
+        self._bullets: list[_Bullet] = []
+        self.heading = ""
+        self._head = self._read_head()
+
+    def _read_head(self) -> int:
+        """Read heading and bullets; the number of the first line after them."""
+        lines, at = self._lines, 0
+        while at < len(lines) and not lines[at].strip():
+            at += 1
+        if at < len(lines) and lines[at].startswith("# "):
+            self.heading = lines[at][2:].strip()
+            at += 1
+        end = at
+        while at < len(lines):
+            line = lines[at]
+            match = _BULLET.match(line)
+            gap = at > end  # an empty line came before this one
+            if match and not (gap and self._bullets and match[1].lower() not in self._known):
+                self._bullets.append(self._bullet(match, at))
+                end = at + 1
+            elif line.strip() and line[0] in " \t" and self._bullets and not gap:
+                self._continue(self._bullets[-1], line)
+                end = at + 1
+            elif line.strip():
+                break
+            at += 1
+        return end
+
+    def _bullet(self, match: re.Match[str], at: int) -> _Bullet:
+        bullet = _Bullet(match[1].lower(), at)
+        bullet.value, bullet.comment = _cut_comment(match[2].rstrip(), bullet.key in self._prose)
+        return bullet
+
+    def _continue(self, bullet: _Bullet, line: str) -> None:
+        bullet.value = f"{bullet.value} {line.strip()}".strip()
+        bullet.count += 1
+
+    def get(self, key: str) -> str | None:
+        """The value of the first bullet with this key."""
+        for bullet in self._bullets:
+            if bullet.key == key:
+                return bullet.value
+        return None
+
+    def items(self) -> list[tuple[str, str]]:
+        """Keys (in small letters) and values, in order."""
+        return [(bullet.key, bullet.value) for bullet in self._bullets]
+
+    def set(self, key: str, value: str) -> None:
+        """This bullet has this value; added at the end of the head if it was not there."""
+        line = f"- **{key}:** {value}"
+        for bullet in self._bullets:
+            if bullet.key == key:
+                self._put(bullet, [line + bullet.comment])
+                bullet.value = value
+                return
+        at = self._bullets[-1].line + self._bullets[-1].count if self._bullets else self._head
+        bullet = _Bullet(key, at)
+        bullet.value, bullet.count = value, 0
+        self._bullets.append(bullet)
+        self._put(bullet, [line])
+
+    def drop(self, key: str) -> None:
+        """There is no such bullet."""
+        for bullet in [bullet for bullet in self._bullets if bullet.key == key]:
+            self._put(bullet, [])
+            self._bullets.remove(bullet)
+
+    def _put(self, bullet: _Bullet, lines: list[str]) -> None:
+        grown = len(lines) - bullet.count
+        self._lines[bullet.line : bullet.line + bullet.count] = lines
+        for other in self._bullets:
+            if other.line > bullet.line:
+                other.line += grown
+        bullet.count = len(lines)
+        self._head += grown
+
+    @property
+    def body(self) -> str:
+        """What follows the head, without empty lines around it."""
+        text = "\n".join(self._lines[self._head :]).strip("\r\n")
+        first, _, rest = text.partition("\n")
+        return rest if first.strip() == BODY_MARK else text
+
+    @body.setter
+    def body(self, text: str) -> None:
+        text = text.strip("\r\n")
+        mark = f"{BODY_MARK}\n" if _looks_like_head(text) else ""
+        self._lines[self._head :] = ["", *f"{mark}{text}\n".split("\n")] if text else [""]
+
+    def text(self) -> str:
+        """The whole text."""
+        return "\n".join(self._lines)
+
+
+def _looks_like_head(text: str) -> bool:
+    return text[:1] in (" ", "\t") or text.startswith(("# ", BODY_MARK)) or _BULLET.match(text) is not None
+
+
+def _cut_comment(value: str, prose: bool) -> tuple[str, str]:
+    """Value and trailing comment, the comment with the space before it."""
+    for match in re.finditer(r"[ \t]{2,}#(?=[ \t]|\Z)" if prose else r"[ \t]+#(?=[ \t]|\Z)", value):
+        if value.count("`", 0, match.start()) % 2 == 0:
+            return value[: match.start()].rstrip(), value[match.start() :]
+    return value, ""
+
+
+def one_line(text: str) -> str:
+    """The text with every run of white space as one space: what a bullet can carry."""
+    return " ".join(text.split())
+
+
+def command_in(value: str) -> str:
+    """The command in a sentence: what stands between its first backticks, else nothing.
+
+    A check written without backticks is a sentence for people: never run what nobody marked as a command.
+    """
+    match = re.search(r"(`+)(.+?)(?<!`)\1(?!`)", value)
+    if match is None:
+        return ""
+    inner = match[2]
+    if inner.startswith(" ") and inner.endswith(" ") and inner.strip():
+        inner = inner[1:-1]
+    return inner
+
+
+def quote_command(command: str) -> str:
+    """The command between as many backticks as it takes."""
+    ticks = "`"
+    while ticks in command:
+        ticks += "`"
+    pad = " " if command.startswith(("`", " ")) or command.endswith(("`", " ")) else ""
+    return f"{ticks}{pad}{command}{pad}{ticks}"

@@ -1,0 +1,209 @@
+"""What happens at the end of a claim: one place, values in, one value out. Touches nothing.
+
+Done     -> the result is published
+Failed   -> another attempt after a pause; the same failure again and again chokes (a person looks);
+            out of attempts it is failed for good
+Retry    -> back after a pause, no attempt spent (quota, infrastructure)
+Release  -> back as it was, no attempt spent
+Split    -> its children enter; the parent is done, or waits for them
+Ask      -> held until a person answers
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from taskpit.clock import say_duration
+from taskpit.task import Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.config import Config
+    from taskpit.task import Claim, Outcome
+
+__all__ = ["pause", "settle", "signature"]
+
+#: Kinds of failure that are the task's own; all others spend no attempt.
+SPENDS = frozenset(("task", "check", "crash", "timeout"))
+
+_NOISE = (
+    (re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+(Z|[+-][\d:]+)?"), "<time>"),
+    (re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{7,}\b"), "<hex>"),
+    (re.compile(r"(?:/[\w.~+-]+)+/"), "<dir>/"),
+    (re.compile(r"\d+(\.\d+)?"), "<n>"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def signature(error: str) -> str:
+    """The error without what differs each time (times, numbers, addresses, directories): equal ones are the same."""
+    text = error.lower()
+    for pattern, word in _NOISE:
+        text = pattern.sub(word, text)
+    return text.strip()[:400]
+
+
+def pause(config: Config, attempt: int, jitter: float | None = None) -> float:
+    """Seconds before the next attempt: doubling, capped, and spread so that a crowd does not come back at once."""
+    if jitter is None:
+        jitter = os.urandom(1)[0] / 255
+    longest = min(config.backoff * 2.0 ** min(attempt - 1, 30), config.backoff_longest)
+    return longest * (0.5 + jitter / 2)
+
+
+def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config, now: float) -> End:
+    """The end of this claim."""
+    match outcome:
+        case Done():
+            return _done(claim, outcome, now)
+        case Failed():
+            return _failed(claim, outcome, tries, config, now)
+        case Retry(reason=reason, after=after, kind=kind):
+            attempt = _try(claim, kind, reason, now, counted=False)
+            return End(claim=claim, delay=after, attempt=attempt, action="retried_task", details=reason)
+        case Release(reason=reason, task=task, action=action):
+            return End(claim=claim, task=task, action=action, details=reason)
+        case Split():
+            return _split(claim, outcome, now)
+        case Ask(question=question):
+            held = claim.task.replace(hold=f"waits for an answer: {question}")
+            return End(claim=claim, task=held, note=("ask", question + "\n"), action="asked", details=question)
+        case _:
+            raise TypeError(f"{outcome!r} is not an outcome")
+
+
+def _done(claim: Claim, outcome: Done, now: float) -> End:
+    result = Result(
+        id=claim.task.id,
+        verdict=Verdict.DONE,
+        reason=outcome.reason,
+        output=outcome.output,
+        worker=claim.fence,
+        attempt=claim.attempt,
+        finished=now,
+        seconds=outcome.seconds,
+        evidence=outcome.evidence,
+        cost=outcome.cost,
+        log=outcome.log,
+    )
+    return End(claim=claim, result=result, action="completed_task", details=outcome.reason)
+
+
+def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config, now: float) -> End:
+    if outcome.kind == "lost":
+        return _lost(claim, outcome, tries, config, now)
+    spends = outcome.kind in SPENDS
+    attempt = _try(claim, outcome.kind, outcome.error, now, counted=spends).replace(
+        evidence=outcome.evidence, seconds=outcome.seconds, log=outcome.log
+    )
+    if outcome.cancelled or outcome.final:
+        return _end_for_good(claim, outcome, attempt, now)
+    if not spends:
+        delay = pause(config, 1)
+        return End(claim=claim, delay=delay, attempt=attempt, action="retried_task", details=outcome.error)
+    allowed = claim.task.max_attempts or config.max_attempts
+    spent = claim.task.replace(attempts=claim.task.attempts + 1, max_attempts=allowed)
+    same = _in_a_row(tries, attempt.mark) + 1
+    if same >= config.choke:
+        reason = f"choked: the same failure {same} times in a row: {_short(outcome.error)}"
+        note = ("choked", _note(claim, reason, [*tries, attempt]))
+        return End(
+            claim=claim,
+            task=spent.replace(hold=reason),
+            attempt=attempt,
+            note=note,
+            action="choked_task",
+            details=reason,
+        )
+    if spent.attempts >= allowed:
+        return _end_for_good(claim, outcome, attempt, now)
+    delay = pause(config, spent.attempts)
+    details = f"attempt {spent.attempts} of {allowed}: {_short(outcome.error)}; again in {say_duration(delay)}"
+    return End(claim=claim, task=spent, delay=delay, attempt=attempt, action="retried_task", details=details)
+
+
+def _lost(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config, now: float) -> End:
+    """Its worker is gone: back at once, no attempt spent; but a task that keeps losing workers is held."""
+    attempt = _try(claim, "lost", outcome.error, now, counted=False)
+    losses = 1 + sum(1 for one in _since_reset(tries) if one.kind == "lost")
+    if losses < config.losses:
+        return End(claim=claim, attempt=attempt, action="recovered_task", details=outcome.error)
+    reason = f"lost its worker {losses} times, last: {_short(outcome.error)}"
+    note = ("lost", _note(claim, reason, [*tries, attempt]))
+    held = claim.task.replace(hold=reason)
+    return End(claim=claim, task=held, attempt=attempt, note=note, action="recovered_task", details=reason)
+
+
+def _end_for_good(claim: Claim, outcome: Failed, attempt: Try, now: float) -> End:
+    verdict = Verdict.CANCELLED if outcome.cancelled else Verdict.FAILED
+    result = Result(
+        id=claim.task.id,
+        verdict=verdict,
+        reason=outcome.error,
+        output=outcome.output,
+        worker=claim.fence,
+        attempt=claim.attempt,
+        finished=now,
+        seconds=outcome.seconds,
+        evidence=outcome.evidence,
+        log=outcome.log,
+    )
+    action = "cancelled_task" if outcome.cancelled else "failed_task"
+    return End(claim=claim, result=result, attempt=attempt, action=action, details=_short(outcome.error))
+
+
+def _split(claim: Claim, outcome: Split, now: float) -> End:
+    ids = tuple(child.id for child in outcome.children)
+    details = f"into {', '.join(ids)}"
+    if outcome.wait:
+        waiting = claim.task.replace(needs=tuple(dict.fromkeys((*claim.task.needs, *ids))), big=False)
+        return End(claim=claim, task=waiting, children=outcome.children, action="split_task", details=details)
+    result = Result(
+        id=claim.task.id,
+        verdict=Verdict.DONE,
+        reason=f"split {details}",
+        output=outcome.output,
+        worker=claim.fence,
+        attempt=claim.attempt,
+        finished=now,
+        children=ids,
+    )
+    return End(claim=claim, result=result, children=outcome.children, action="split_task", details=details)
+
+
+def _try(claim: Claim, kind: str, error: str, now: float, *, counted: bool) -> Try:
+    return Try(at=now, worker=claim.fence, kind=kind, error=error, mark=signature(error), counted=counted)
+
+
+def _since_reset(tries: Sequence[Try]) -> list[Try]:
+    """Tries since a person last forgave them."""
+    last = max((index for index, one in enumerate(tries) if one.kind == "reset"), default=-1)
+    return list(tries[last + 1 :])
+
+
+def _in_a_row(tries: Sequence[Try], mark: str) -> int:
+    """How many of the last failures in a row were this one; tries that spend nothing don't break the row."""
+    count = 0
+    for one in reversed([one for one in _since_reset(tries) if one.counted]):
+        if one.mark != mark:
+            break
+        count += 1
+    return count
+
+
+def _short(text: str, longest: int = 200) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def _note(claim: Claim, reason: str, tries: Sequence[Try]) -> str:
+    """What a person needs to decide: what was asked, what happened, and how to go on."""
+    from taskpit.clock import iso
+
+    lines = [f"# {claim.task.title}", "", f"{claim.task.id} {reason}", "", "What happened:", ""]
+    lines += [f"- {iso(one.at)} {one.worker} ({one.kind}): {_short(one.error)}" for one in tries[-10:]]
+    lines += ["", f"Look: `pit show {claim.task.id}`. Go on: `pit unblock {claim.task.id}`.", ""]
+    return "\n".join(lines)

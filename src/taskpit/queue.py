@@ -1,0 +1,379 @@
+"""A queue: what should happen next. Policy over a Store; knows no file, no process, no terminal.
+
+The same verbs serve the command line, the worker pool, the boards and programs that import taskpit.
+"""
+
+from __future__ import annotations
+
+from taskpit import errors
+from taskpit.clock import Clock, say_duration
+from taskpit.config import Config
+from taskpit.layouts import slugify
+from taskpit.policy import settle
+from taskpit.rules import find_cycle
+from taskpit.task import (
+    Claim,
+    End,
+    Failed,
+    Outcome,
+    Said,
+    Split,
+    State,
+    Task,
+    Try,
+    Want,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from taskpit.store.port import Store
+    from taskpit.task import Card
+
+__all__ = ["Queue"]
+
+#: Changes by a person take the task for this long at most.
+EDIT_LEASE = 60.0
+#: A waiting claim looks again after this many seconds, whatever the store tells.
+LOOK_AGAIN = 1.0
+
+
+class Queue:
+    """Tasks in, claims out, ends decided."""
+
+    def __init__(self, store: Store, config: Config | None = None, clock: Clock | None = None) -> None:
+        self.store = store
+        self.config = config or Config()
+        self.clock = clock or Clock()
+
+    @classmethod
+    def open(cls, path: str, env: Mapping[str, str] | None = None) -> Queue:
+        """The queue in this folder."""
+        from taskpit.store.opening import open_store
+
+        store = open_store(path, env)
+        return cls(store, store.folder.config, store.folder.clock)
+
+    def close(self) -> None:
+        """Let go of what is held open."""
+        self.store.close()
+
+    # -- in ----------------------------------------------------------------------------------------
+
+    def put(self, tasks: Sequence[Task]) -> list[tuple[str, Said]]:
+        """Each is in the queue for good; those without an id get one. Ids and what was said, in order.
+
+        All are checked before any is put: bad input changes nothing. Conflict if an id is known with
+        other content; the tasks before it in the list are in.
+        """
+        ready = self._prepare(tasks)
+        said: list[tuple[str, Said]] = []
+        for task in ready:
+            answer = self.store.put([task])[0]
+            if answer is Said.CONFLICT:
+                raise self._conflict(task)
+            said.append((task.id, answer))
+        return said
+
+    def _prepare(self, tasks: Sequence[Task]) -> list[Task]:
+        fresh = iter(self.store.allot(sum(1 for task in tasks if not task.id)))
+        now = float(int(self.clock.now()))
+        ready = []
+        for task in tasks:
+            given = task.replace(id=task.id or next(fresh), created=task.created or now, by=task.by or "keeper")
+            given = given if given.slug or given.source else given.replace(slug=slugify(given.title))
+            self.check(given)
+            ready.append(given)
+        self._refuse_circles(ready)
+        return ready
+
+    def check(self, task: Task) -> None:
+        """Whether this can be a task; Invalid says why not."""
+        if not task.title.strip():
+            raise errors.Invalid("a task needs a title", id=task.id)
+        for name in ("title", "check", "by", "hold", "parent", "slug"):
+            text = getattr(task, name)
+            if "\n" in text or "\r" in text or "\0" in text:
+                hint = "Put it into a script and name that." if name == "check" else "Use the body for long text."
+                raise errors.Invalid(f"the {name} must be one line", hint=hint, id=task.id)
+        if "\0" in task.body:
+            raise errors.Invalid("the body is binary, not text", id=task.id)
+        for word in (*task.tags, *task.touches, *task.needs):
+            if not word or word != " ".join(word.split()) or "," in word or "#" in word:
+                raise errors.Invalid(f"{word!r} cannot be a tag, need or path: no commas, # or line breaks", id=task.id)
+        if task.id in task.needs:
+            raise errors.Invalid(f"{task.id} needs itself", id=task.id)
+
+    def _refuse_circles(self, tasks: Sequence[Task]) -> None:
+        new = {task.id: task for task in tasks}
+
+        def needs_of(task_id: str) -> Iterable[str]:
+            if task_id in new:
+                return new[task_id].needs
+            card = self.store.read([task_id])[0]
+            return card.task.needs if card is not None and card.state is State.READY else ()
+
+        for task in tasks:
+            circle = find_cycle(task.id, needs_of) if task.needs else []
+            if circle:
+                raise errors.Invalid(f"these tasks would wait for each other: {' -> '.join(circle)}", circle=circle)
+
+    def missing_needs(self, task: Task) -> list[str]:
+        """Ids this task needs that nobody has put yet."""
+        return [need for need, card in zip(task.needs, self.store.read(task.needs), strict=True) if card is None]
+
+    def _conflict(self, task: Task) -> errors.Conflict:
+        card = self.store.read([task.id])[0]
+        state = card.state if card else "known"
+        return errors.Conflict(
+            f"{task.id} exists already ({state}) with other content",
+            hint=f"Look at it with `pit show {task.id}`, change it with `pit edit {task.id}`, or choose another id.",
+            id=task.id,
+            state=str(state),
+        )
+
+    # -- out ---------------------------------------------------------------------------------------
+
+    def claim(
+        self,
+        worker: str,
+        *,
+        ids: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        lease: float = 0.0,
+        count: int = 1,
+        wait: float = 0.0,
+        verbatim: bool = False,
+    ) -> list[Claim]:
+        """Up to `count` tasks for this worker; waits up to `wait` seconds for the first. Empty: none.
+
+        A task named by id that can't be had raises: Held, Lost, Conflict or NotFound, with the reason.
+        """
+        want = Want(
+            worker=worker,
+            lease=lease or self.config.lease,
+            ids=tuple(ids),
+            tags=tuple(tags),
+            count=count,
+            verbatim=verbatim,
+        )
+        deadline = self.clock.monotonic() + wait
+        while True:
+            claims = self.store.claim(want)
+            if claims:
+                return claims
+            if ids:
+                mine = self._refuse_or_mine(ids, want)
+                if mine:
+                    return mine
+            left = deadline - self.clock.monotonic()
+            if left <= 0:
+                return []
+            self.store.wait(min(left, LOOK_AGAIN))
+
+    def _refuse_or_mine(self, ids: Sequence[str], want: Want) -> list[Claim]:
+        """Why none of these could be claimed; or the claims, if this very worker has them already."""
+        mine = []
+        for task_id in ids:
+            card = self.card(task_id)
+            if card.state is State.CLAIMED and card.worker == want.worker and want.verbatim:
+                mine.append(self._claim_of(card, want.lease))
+            elif card.state is State.CLAIMED:
+                raise self._held_by(card)
+            elif card.state is not State.READY:
+                raise errors.Conflict(
+                    f"{task_id} is {card.state} already", hint=f"See it with `pit show {task_id}`.", id=task_id
+                )
+            elif card.held:
+                raise errors.Held(f"{task_id} is held: {card.held}", hint=f"`pit why {task_id}` says more.", id=task_id)
+        if mine:
+            self.store.renew(mine, want.lease)
+        return mine
+
+    def _claim_of(self, card: Card, lease: float = 0.0) -> Claim:
+        return Claim(
+            task=card.task,
+            worker=card.worker,
+            fence=card.worker,
+            lease=lease or self.config.lease,
+            attempt=card.task.attempts + 1,
+            since=card.since,
+        )
+
+    def _held_by(self, card: Card) -> errors.Lost:
+        age = say_duration(self.clock.now() - card.since)
+        left = card.until - self.clock.now()
+        life = {"yes": "is alive", "no": "is dead", "unknown": "may or may not be alive"}[card.alive]
+        hint = "Wait for it, or choose another task with `pit claim`."
+        if card.alive == "no" or left <= 0:
+            hint = "`pit sweep` gives abandoned tasks back; then claim again."
+        until = f"its lease ends in {say_duration(left)}" if left > 0 else f"its lease ended {say_duration(-left)} ago"
+        return errors.Lost(
+            f"{card.task.id} is held by {card.worker}, which {life}; last sign {age} ago, {until}",
+            hint=hint,
+            id=card.task.id,
+            holder=card.worker,
+            alive=card.alive,
+        )
+
+    def holding(self, task_id: str, worker: str) -> Claim:
+        """The claim this worker has on this task; Lost says who has it instead, or that nobody does."""
+        card = self.card(task_id)
+        if card.state is not State.CLAIMED:
+            finished = f"{task_id} is {card.state}, not claimed"
+            hint = f"`pit claim {task_id}` takes it." if card.state is State.READY else f"See `pit show {task_id}`."
+            raise errors.Lost(finished, hint=hint, id=task_id, state=str(card.state))
+        if card.worker != worker:
+            raise self._held_by(card)
+        return self._claim_of(card)
+
+    def renew(self, claim: Claim, lease: float = 0.0) -> Said:
+        """The claim lasts another lease; says CANCEL if somebody asks to stop, LOST if it is over."""
+        return self.store.renew([claim], lease or claim.lease or self.config.lease)[0]
+
+    def finish(self, claim: Claim, outcome: Outcome) -> tuple[Said, End]:
+        """The claim ends this way. LOST: it was over before; the result is kept aside and the other's stands."""
+        if isinstance(outcome, Split):
+            outcome = self._with_ids(claim, outcome)
+        end = settle(claim, outcome, self._tries(claim.task.id, outcome), self.config, self.clock.now())
+        return self.store.finish([end])[0], end
+
+    def _tries(self, task_id: str, outcome: Outcome) -> tuple[Try, ...]:
+        """Earlier attempts, read only where the policy asks for them."""
+        if not isinstance(outcome, Failed):
+            return ()
+        card = self.store.read([task_id])[0]
+        return card.tries if card else ()
+
+    def _with_ids(self, claim: Claim, split: Split) -> Split:
+        if not split.children:
+            raise errors.Invalid("a split needs at least one child", id=claim.task.id)
+        parented = [child.replace(parent=claim.task.id, by=child.by or claim.worker) for child in split.children]
+        return split.replace(children=tuple(self._prepare(parented)))
+
+    # -- what people do ----------------------------------------------------------------------------
+
+    def card(self, task_id: str) -> Card:
+        """The task as it stands; NotFound if there is none."""
+        card = self.store.read([task_id])[0]
+        if card is None:
+            raise errors.NotFound(f"there is no task {task_id}", hint="`pit list` shows what there is.", id=task_id)
+        return card
+
+    def resolve(self, text: str) -> str:
+        """The one id this text means: the id itself, its number, or an unambiguous beginning."""
+        ids = self.store.resolve(text)
+        if len(ids) == 1:
+            return ids[0]
+        if not ids:
+            raise errors.NotFound(f"there is no task {text}", hint="`pit list` shows what there is.", id=text)
+        some = ", ".join(ids[:5]) + (" …" if len(ids) > 5 else "")
+        raise errors.Invalid(f"{text} could be any of {len(ids)} tasks: {some}", ids=ids[:20])
+
+    def edit(
+        self, task_id: str, worker: str, change: Callable[[Task], Task], action: str = "edited_task", why: str = ""
+    ) -> Task:
+        """A ready task, changed: it is taken for a moment, so that nobody works on it meanwhile."""
+        claim = self._take_ready(task_id, worker)
+        try:
+            changed = change(claim.task)
+            self.check(changed)
+            if changed.needs != claim.task.needs:
+                self._refuse_circles([changed])
+        except BaseException:
+            self.store.finish([End(claim=claim, details="nothing was changed")])
+            raise
+        self.store.finish([End(claim=claim, task=changed, action=action, details=why)])
+        return changed
+
+    def _take_ready(self, task_id: str, worker: str) -> Claim:
+        want = Want(worker=worker, lease=EDIT_LEASE, ids=(task_id,), even_held=True)
+        claims = self.store.claim(want)
+        if claims:
+            return claims[0]
+        card = self.card(task_id)
+        if card.state is State.CLAIMED:
+            raise self._held_by(card)
+        raise errors.Conflict(f"{task_id} is {card.state} already", hint=f"See `pit show {task_id}`.", id=task_id)
+
+    def block(self, task_id: str, worker: str, reason: str) -> Task:
+        """Nobody may take it until it is unblocked."""
+        if not reason.strip():
+            raise errors.Invalid("say why it is blocked", id=task_id)
+        return self.edit(task_id, worker, lambda task: task.replace(hold=reason), "blocked", reason)
+
+    def unblock(self, task_id: str, worker: str) -> Task:
+        """It may be taken again; its failures so far are forgiven."""
+        claim = self._take_ready(task_id, worker)
+        freed = claim.task.replace(hold="", not_before=0.0)
+        forgiven = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
+        self.store.finish([End(claim=claim, task=freed, attempt=forgiven, action="unblocked")])
+        return freed
+
+    def retry(self, task_id: str, worker: str) -> Task:
+        """It starts anew with all its attempts: a failed task is reopened, a ready one freed of its waiting."""
+        card = self.card(task_id)
+        if card.state is State.DONE:
+            raise errors.Conflict(
+                f"{task_id} is done", hint="Add a new task instead; a result stands for ever.", id=task_id
+            )
+        fresh = card.task.replace(hold="", not_before=0.0, attempts=0)
+        if card.state is State.FAILED:
+            if self.store.reopen([fresh])[0] is not Said.OK:
+                raise errors.Conflict(f"{task_id} is no longer failed", hint=f"See `pit show {task_id}`.", id=task_id)
+            claim = self._take_ready(task_id, worker)
+        else:
+            claim = self._take_ready(task_id, worker)
+        freed = claim.task.replace(hold="", not_before=0.0, attempts=0)
+        forgiven = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
+        self.store.finish([End(claim=claim, task=freed, attempt=forgiven, action="unblocked", details="retry")])
+        return freed
+
+    def cancel(self, task_id: str, worker: str, reason: str = "") -> bool:
+        """It will not be done. True: it is cancelled; False: its worker was asked to stop and will see it."""
+        card = self.card(task_id)
+        if card.state is State.CLAIMED:
+            self.store.stop([task_id])
+            return False
+        claim = self._take_ready(task_id, worker)
+        self.finish(claim, Failed(error=reason or "cancelled", cancelled=True))
+        return True
+
+    def note(self, task_id: str, text: str, worker: str) -> None:
+        """A note beside the task, whatever its state."""
+        if not text.strip():
+            raise errors.Invalid("the note is empty", id=task_id)
+        self.card(task_id)
+        self.store.note(task_id, text, worker)
+
+    def why(self, task_id: str) -> list[str]:
+        """Why this task is where it is, in sentences: what holds it, what happened to it, what to do."""
+        card = self.card(task_id)
+        told = {
+            State.READY: [f"{task_id} is ready: any worker may take it."],
+            State.CLAIMED: [str(self._held_by(card)).replace("is held by", "is being worked on by")],
+            State.DONE: [f"{task_id} is done{_by(card)}."],
+            State.FAILED: [f"{task_id} {card.result.verdict if card.result else 'failed'}{_by(card)}."],
+        }[card.state]
+        if card.held:
+            told = [f"{task_id} is held: {card.held}."]
+        if card.state is State.FAILED and card.result:
+            told += [f"Reason: {card.result.reason}", f"`pit retry {task_id}` starts it anew."]
+        if card.task.hold:
+            told.append(f"`pit unblock {task_id}` lets it go on.")
+        told += [
+            f"{one.kind} at {_when(one)} by {one.worker}: {' '.join(one.error.split())[:300]}" for one in card.tries
+        ]
+        told += [f"A late result is kept in {late}." for late in card.late]
+        return told
+
+
+def _by(card: Card) -> str:
+    return f" (by {card.result.worker})" if card.result and card.result.worker else ""
+
+
+def _when(one: Try) -> str:
+    from taskpit.clock import iso
+
+    return iso(one.at)

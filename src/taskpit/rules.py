@@ -1,0 +1,71 @@
+"""Which ready task comes next, and which may not be taken yet. Pure: values in, values out.
+
+Every store answers to these rules; the conformance suite holds it to them.
+"""
+
+from __future__ import annotations
+
+from taskpit.clock import iso, say_duration
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from taskpit.task import Task
+
+__all__ = ["find_cycle", "held", "order"]
+
+Order = tuple[int, float, int, str]
+
+
+def order(task: Task) -> Order:
+    """Sorts by priority, then age: when it was asked for, then its number."""
+    number = int(task.id) if task.id.isascii() and task.id.isdecimal() else 0
+    return (-task.priority, task.created, number, task.id)
+
+
+def held(task: Task, now: float, state_of: Callable[[str], State | None]) -> str:
+    """Why this ready task may not be taken yet; empty if it may."""
+    if task.hold:
+        return task.hold
+    if task.not_before > now:
+        return f"not before {iso(task.not_before)} (in {say_duration(task.not_before - now)})"
+    for need in task.needs:
+        state = state_of(need)
+        if state is not State.DONE:
+            return _unmet(need, state)
+    return ""
+
+
+def _unmet(need: str, state: State | None) -> str:
+    if state is None:
+        return f"needs {need}, which does not exist"
+    if state is State.FAILED:
+        return f"needs {need}, which failed"
+    return f"needs {need}, which is {state}"
+
+
+def find_cycle(start: str, needs_of: Callable[[str], Iterable[str]]) -> list[str]:
+    """The ids of a circle of needs through `start`, in order, or nothing. Goes as deep as it has to."""
+    trail: list[str] = [start]
+    open_needs = [iter(needs_of(start))]
+    seen = {start}
+    while open_needs:
+        need = next(open_needs[-1], None)
+        if need is None:
+            open_needs.pop()
+            trail.pop()
+        elif need == start:
+            return [*trail, start]
+        elif need not in seen:
+            seen.add(need)
+            trail.append(need)
+            open_needs.append(iter(needs_of(need)))
+    return []
+
+
+def held_in_circle(task: Task, tasks: Mapping[str, Task]) -> str:
+    """The reason of a task that waits for itself, or nothing."""
+    circle = find_cycle(task.id, lambda key: tasks[key].needs if key in tasks else ())
+    return f"its needs go round in a circle: {' -> '.join(circle)}" if circle else ""

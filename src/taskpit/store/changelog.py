@@ -1,0 +1,79 @@
+"""The changelog of seed 003: JSON lines, many writers, never the source of truth."""
+
+from __future__ import annotations
+
+import json
+
+from taskpit import fs
+from taskpit.errors import CursorLost
+from taskpit.task import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["append", "decode", "encode", "mentions", "read"]
+
+#: How far back `mentions` looks.
+TAIL = 256 * 1024
+
+
+def encode(event: Event) -> bytes:
+    """One line as the seed writes it: its keys in its order, empty optional ones left out."""
+    fields = {key: value for key, value in event.as_dict().items() if value}
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def decode(line: bytes) -> Event | None:
+    """The event of a line, or None: a torn or foreign line is skipped, not judged."""
+    try:
+        fields = json.loads(line)
+        known = {key: str(fields[key]) for key in Event._fields if fields.get(key) is not None}
+        return Event(**known)
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def append(path: str, events: Sequence[Event]) -> None:
+    """These lines are at the end."""
+    fs.append(path, b"".join(map(encode, events)))
+
+
+def read(path: str, after: str, limit: int) -> tuple[list[Event], str]:
+    """Events after the cursor, and the next one. A cursor is this file's inode and a place in it."""
+    status = fs.status(path)
+    inode = status.st_ino if status else 0
+    start = 0
+    if after:
+        told, _, place = after.partition(":")
+        start = int(place) if place.isdecimal() else -1
+        if start < 0 or (start and told != str(inode)) or start > (status.st_size if status else 0):
+            raise CursorLost(cursor=after)
+    events = []
+    for place_after, line in fs.lines(path, start):
+        event = decode(line)
+        if event is not None:
+            events.append(event)
+        start = place_after
+        if len(events) >= limit:
+            break
+    return events, f"{inode}:{start}"
+
+
+def mentions(path: str, action: str, task_id: str, *, worker: str = "", since: str = "", but: str = "") -> bool:
+    """Whether a recent line tells of this (any action if empty, save `but`), so that nobody appends
+    what was not swallowed after all.
+    """
+    needle = json.dumps(task_id).encode()
+    for line in fs.tail(path, TAIL).splitlines():
+        event = decode(line) if needle in line else None
+        if (
+            event is not None
+            and event.task_id == task_id
+            and action in ("", event.action)
+            and worker in ("", event.worker)
+            and event.timestamp >= since
+            and event.action != but
+        ):
+            return True
+    return False

@@ -1,0 +1,73 @@
+"""Retention: working logs are summarised before they are pruned, results pruned only when settings say so."""
+
+from __future__ import annotations
+
+from taskpit import fs
+from taskpit.clock import iso
+from taskpit.store.folder import Folder
+from taskpit.store.port import Mend
+from taskpit.task import State, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["compost"]
+
+#: Of a log's last words, this many characters go into the digest.
+LAST_WORDS = 160
+#: A log larger than this is digested by its size and its end.
+LOG_READ = 1024 * 1024
+
+
+def compost(folder: Folder, *, dry_run: bool) -> list[Mend]:
+    """What was pruned."""
+    with fs.Flock(folder.at(".taskpit/compost.lock")):  # two digests of one log would be one too many
+        return [*_logs(folder, dry_run), *_results(folder, dry_run)]
+
+
+def _logs(folder: Folder, dry_run: bool) -> Iterator[Mend]:
+    now, digest = folder.clock.now(), folder.at(folder.layout.digest)
+    for name in sorted(fs.names(folder.at(folder.layout.logs))):
+        path = folder.at(f"{folder.layout.logs}/{name}")
+        status = fs.status(path)
+        if not name.endswith(".log") or status is None or now - status.st_mtime < folder.config.compost:
+            continue
+        if not dry_run:
+            line = _digest(name, path, status.st_size, now)
+            if f"**{name}**".encode() not in fs.tail(digest, LOG_READ):
+                fs.append(digest, line.encode("utf-8", "replace"))
+            fs.remove(path)
+        yield Mend(kind="composted", what=f"{folder.layout.logs}/{name}", details=f"{status.st_size} bytes")
+
+
+def _digest(name: str, path: str, size: int, now: float) -> str:
+    text = fs.tail(path, LOG_READ).decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    complaints = sum(1 for line in lines if any(word in line.lower() for word in ("error", "traceback", "failed")))
+    last = lines[-1][:LAST_WORDS] if lines else "(empty)"
+    last = "".join(c if c.isprintable() else "?" for c in last)
+    troubles = f", {complaints} lines of trouble" if complaints else ""
+    return f"- **{name}** {size} bytes, {len(lines)} lines{troubles}, composted {iso(now)}. Last words: {last}\n"
+
+
+def _results(folder: Folder, dry_run: bool) -> Iterator[Mend]:
+    keep = folder.config.keep_results
+    if not keep:
+        return
+    now = folder.clock.now()
+    for name in folder.layout.results:
+        for spot in list(folder.spots(name, State.DONE)):
+            status = fs.status(folder.at(spot.path))
+            if status is None or now - status.st_mtime < keep:
+                continue
+            if not dry_run:
+                _prune(folder, spot.id, spot.path)
+            yield Mend(kind="pruned", what=spot.id, details=spot.path)
+
+
+def _prune(folder: Folder, task_id: str, path: str) -> None:
+    """The result goes; that it was done stays, as an empty outcome, for what needs it and for uniqueness."""
+    scratch = folder.tmp(task_id, fs.fresh_name(), "pruned")
+    fs.replace(folder.outcome_path(task_id, Verdict.DONE), b"", scratch, sync=folder.durable)
+    fs.remove(folder.at(path))

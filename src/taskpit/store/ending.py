@@ -1,0 +1,295 @@
+"""How a task enters and how a claim ends on the disk: rows of the commit table, and rolling them forward.
+
+Everything that follows from an end is first written to temporary files under a nonce of their own.
+Then one rename takes the claimed file to `sealed/<name>~<nonce>~<end>`: that is the commit, and whoever
+comes second finds nothing to rename. From there the sealed file is the task's one token, and its name
+says what is left to do, so that the worker, its successor or ten keepers at once can do it:
+
+    <end> is `done`, `failed`, `cancelled` or `ready`, then a dot and one letter for each part (PARTS)
+"""
+
+from __future__ import annotations
+
+import json
+
+from taskpit import fs
+from taskpit.clock import iso
+from taskpit.errors import Invalid
+from taskpit.layouts import Spot
+from taskpit.store import changelog
+from taskpit.store.folder import CHANGELOG, IDS, LATE, SEALED, TRIES, Folder, stub
+from taskpit.task import End, Event, Said, State, Task, Verdict
+
+__all__ = ["Sealed", "admit", "enter", "give_up", "reopen", "roll", "seal"]
+
+#: What an end may have written beforehand, by the letter that stands for it in a sealed name.
+PARTS = {"r": "result", "n": "next", "t": "try", "c": "children", "k": "choked", "l": "lost", "a": "ask", "o": "old"}
+#: Those parts that are notes for people.
+NOTES = {PARTS[letter]: letter for letter in "kla"}
+#: What the changelog says when nobody knows more than the sealed name.
+ACTIONS = {"done": "completed_task", "failed": "failed_task", "cancelled": "cancelled_task", "ready": "released_task"}
+#: Parts are ours and small, but nobody may make us read without end.
+LARGEST_PART = 1 << 28
+
+
+def admit(folder: Folder, task: Task, data: bytes, event: Event) -> Said:
+    """The row *put* of the commit table, for one task. CREATED, or EXISTS: the id is known."""
+    ready = folder.layout.ready_path(task)
+    # The name it will have stands in the temporary one, so that anybody can carry on after the commit.
+    tmp = folder.tmp(task.id, fs.fresh_name(), f"put~{ready.rpartition('/')[2]}")
+    fs.create(tmp, data, sync=folder.durable)
+    if not fs.link(tmp, folder.at(f"{IDS}/{task.id}")):
+        fs.remove(tmp)
+        return Said.EXISTS
+    folder.sync(IDS)
+    changelog.append(folder.at(CHANGELOG), [event])
+    enter(folder, tmp, ready)
+    folder.sync(folder.layout.ready)
+    return Said.CREATED
+
+
+def enter(folder: Folder, source: str, ready: str) -> bool:
+    """The file is ready under this name; what stood there without right is set aside. False if it was gone.
+
+    A rename of a name only this verb knows, never a second link: a stalled putter whose task somebody
+    rolled forward and finished must not bring it back to life.
+    """
+    while True:
+        try:
+            return fs.move_new(source, folder.at(ready))
+        except FileExistsError:
+            folder.set_aside(ready, "the task of this id was put back at this place")
+
+
+class Sealed:
+    """A claim that has ended (or is about to), and what its name says is left to do."""
+
+    __slots__ = ("file", "folder", "kind", "nonce", "parts", "spot")
+
+    def __init__(self, folder: Folder, spot: Spot, nonce: str, end: str) -> None:
+        name = folder.layout.ready_path(stub(spot)).rpartition("/")[2]
+        self.folder = folder
+        self.file = f"{name}~{nonce}~{end}"
+        self.spot = spot
+        self.nonce = nonce
+        self.kind, _, self.parts = end.partition(".")
+
+    @property
+    def path(self) -> str:
+        """Where the token is."""
+        return self.folder.at(f"{SEALED}/{self.file}")
+
+    def part(self, letter: str) -> str:
+        """Where this part was written."""
+        return self.folder.tmp(self.spot.id, self.nonce, PARTS[letter])
+
+    def task(self) -> Task:
+        """The task under seal, or as much of it as its name tells."""
+        try:
+            return self.folder.load(self.spot, self.path)
+        except (FileNotFoundError, Invalid):
+            return stub(self.spot)
+
+
+def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
+    """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
+    nonce = fs.fresh_name()
+    content = _content(folder, end)
+    kind = end.result.verdict if end.result else "ready"
+    sealed = Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind)
+    for letter, data in content.items():
+        fs.create(sealed.part(letter), data, sync=folder.durable)
+    if content:
+        folder.sync(folder.layout.tmp)
+    return sealed, fs.move(folder.at(claimed.path), sealed.path)
+
+
+def _content(folder: Folder, end: End) -> dict[str, bytes]:
+    """The bytes of each part of this end, by its letter."""
+    task, content = end.claim.task, {}
+    if end.result is not None:
+        content["r"] = folder.layout.dump_result(task, end.result)
+    elif end.task is not None or end.delay:
+        after = end.task or task
+        if end.delay:
+            after = after.replace(not_before=folder.clock.now() + end.delay)
+        content["n"] = folder.layout.dump(after)
+    if end.attempt is not None:
+        evidence = end.attempt.evidence
+        content["t"] = _json({**end.attempt.as_dict(), "evidence": evidence and evidence.as_dict()})
+    if end.note is not None:
+        content[NOTES[end.note[0]]] = end.note[1].encode("utf-8", "replace")
+    if end.children:
+        texts = [(child, folder.layout.dump(child).decode()) for child in end.children]
+        content["c"] = _json([{"id": c.id, "slug": c.slug, "by": c.by, "text": text} for c, text in texts])
+    return content
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def give_up(sealed: Sealed) -> str:
+    """The claim was over before it could be sealed: keep its result aside, drop the rest. Where it is kept."""
+    kept = ""
+    for letter in sealed.parts:
+        if letter in "rt":
+            kept = f"{LATE}/{sealed.spot.id}~{sealed.nonce}"
+            fs.move(sealed.part(letter), sealed.folder.at(kept))
+        else:
+            fs.remove(sealed.part(letter))
+    return kept
+
+
+def reopen(folder: Folder, task: Task) -> Said:
+    """A failed task is ready again with these bytes. LOST if it has not failed, or no longer.
+
+    Its outcome is its token: whoever renames it away reopens the task. The result is kept with the late ones.
+    """
+    nonce = fs.fresh_name()
+    sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), nonce, "ready.no")
+    fs.create(sealed.part("n"), folder.layout.dump(task), sync=folder.durable)
+    kept = folder.at(f"{LATE}/{task.id}~{nonce}")
+    for verdict in (Verdict.FAILED, Verdict.CANCELLED):
+        outcome = folder.outcome_path(task.id, verdict)
+        if fs.exists(outcome) and fs.link(outcome, kept) and fs.move(outcome, sealed.path):
+            return roll(sealed, event=folder.event("reopened_task", task.id, task.by or "keeper"))
+        fs.remove(kept)
+    fs.remove(sealed.part("n"))
+    return Said.LOST
+
+
+def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) -> Said:
+    """Carry the end out, as far as it is not yet. Any number may do this at once; each step is done once.
+
+    The worker itself passes what it knows: `end`, and the `event` to log. A roller passes nothing, and
+    logs a line only if a crash swallowed it.
+    """
+    folder = sealed.folder
+    if event is None:
+        event = _swallowed(sealed)
+    if "c" in sealed.parts:
+        folder.sync(SEALED)  # children must not survive a power loss that their parent's end does not
+        _admit_children(sealed)
+    if "t" in sealed.parts:
+        tries = folder.at(f"{TRIES}/{sealed.spot.id}")
+        fs.make_dir(tries)
+        fs.move(sealed.part("t"), f"{tries}/{sealed.nonce}")
+    for kind, letter in NOTES.items():
+        if letter in sealed.parts:
+            _publish_note(sealed, kind, letter)
+    if "o" in sealed.parts:
+        _withdraw_result(sealed)
+    if sealed.kind == "ready":
+        return _back_to_ready(sealed, event)
+    return _publish_result(sealed, end, event)
+
+
+def _swallowed(sealed: Sealed) -> Event | None:
+    """The line that tells of this end, unless somebody has logged one since it was sealed."""
+    status = fs.status(sealed.path)
+    if status is None:
+        return None
+    path, since = sealed.folder.at(CHANGELOG), iso(status.st_ctime - 1)
+    if changelog.mentions(path, "", sealed.spot.id, since=since, but="claimed_task"):
+        return None
+    details = "carried out after its worker had gone"
+    return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details)
+
+
+def _admit_children(sealed: Sealed) -> None:
+    folder = sealed.folder
+    try:
+        children = json.loads(fs.read(sealed.part("c"), LARGEST_PART)[0])
+    except FileNotFoundError:
+        return  # another roller has done it and gone on
+    for child in children:
+        task = Task(id=child["id"], title="", slug=child["slug"])
+        event = folder.event("added_task", task.id, child["by"] or "keeper", f"split from {sealed.spot.id}")
+        admit(folder, task, child["text"].encode(), event)
+
+
+def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:
+    for name in (kind, f"{kind}-{sealed.nonce}"):
+        try:
+            note = sealed.folder.layout.note_path(stub(sealed.spot), name)
+            fs.move_new(sealed.part(letter), sealed.folder.at(note))
+        except FileExistsError:
+            continue  # of an earlier attempt; people may want both
+        return
+
+
+def _withdraw_result(sealed: Sealed) -> None:
+    """The result of a task that was reopened leaves its place; the same file is kept with the late ones."""
+    folder = sealed.folder
+    kept = fs.status(folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}"))
+    for verdict in (Verdict.FAILED, Verdict.CANCELLED):
+        path = folder.at(folder.layout.result_path(stub(sealed.spot), verdict))
+        status = fs.status(path)
+        if kept and status and status.st_ino == kept.st_ino:
+            fs.remove(path)
+
+
+def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
+    """The next bytes over the token, then the token itself to ready: never two tokens."""
+    folder = sealed.folder
+    if "n" in sealed.parts:
+        fs.move(sealed.part("n"), sealed.path)
+    if not fs.set_times(sealed.path, None):
+        return Said.ALREADY
+    _finish_up(sealed, event)
+    enter(folder, sealed.path, folder.layout.ready_path(stub(sealed.spot)))
+    folder.sync(folder.layout.ready)
+    return Said.OK
+
+
+def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Said:
+    folder, verdict = sealed.folder, Verdict(sealed.kind)
+    task = end.claim.task if end else sealed.task()
+    target = folder.layout.result_path(task, verdict)
+    said = _link_result(sealed, task, end)
+    if said is None:  # a power loss took a result that was never acknowledged: the task was not done
+        enter(folder, sealed.path, folder.layout.ready_path(stub(sealed.spot)))
+        return Said.LOST
+    folder.sync(target.rpartition("/")[0])
+    _finish_up(sealed, event if said is Said.OK else folder.event("late_result", sealed.spot.id))
+    ended = folder.layout.ended_path(task, verdict)
+    if ended:
+        fs.move(sealed.path, folder.at(ended))
+    else:
+        fs.remove(sealed.path)
+    keep = folder.outcome_path(sealed.spot.id, verdict)
+    fs.move(sealed.part("r"), keep if said is Said.OK else folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}"))
+    return said
+
+
+def _link_result(sealed: Sealed, task: Task, end: End | None) -> Said | None:
+    """Give the result its name, once: OK; LOST, another's stands there; None, there is none to publish."""
+    folder, verdict, source = sealed.folder, Verdict(sealed.kind), sealed.part("r")
+    for again in ("", sealed.nonce):
+        target = folder.at(folder.layout.result_path(task, verdict, again))
+        try:
+            if fs.link(source, target):
+                return Said.OK
+        except FileNotFoundError:
+            if folder.outcome(sealed.spot.id):
+                return Said.OK  # another roller has published it and cleared up
+            if end is None or end.result is None:
+                return None
+            # Our temporary file was swept from under us, a very slow worker: we still know what it said.
+            fs.create(source, folder.layout.dump_result(task, end.result), sync=folder.durable)
+            return _link_result(sealed, task, None)
+        ours, theirs = fs.status(source), fs.status(target)
+        if ours is None or (theirs is not None and ours.st_ino == theirs.st_ino):
+            return Said.OK  # another roller has linked it
+        if verdict is Verdict.DONE:
+            break  # a foreign worker has published: its result stands, ours is kept aside
+    return Said.LOST
+
+
+def _finish_up(sealed: Sealed, event: Event | None) -> None:
+    """What must be done before the token's last move, since nobody comes back for it after that."""
+    if event is not None:
+        changelog.append(sealed.folder.at(CHANGELOG), [event])
+    if "c" in sealed.parts:
+        fs.remove(sealed.part("c"))

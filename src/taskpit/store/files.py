@@ -1,0 +1,480 @@
+"""The queue that is a folder: the Store port by the commit table. One system call decides each verb.
+
+Knows when something has happened; not what should happen next (queue), nor what things are called
+(layouts). Ends of claims are in `ending`, lapsed claims in `judge`, repairs in `mend`, looking in `look`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from taskpit import errors, fs, owner
+from taskpit.clock import Clock
+from taskpit.errors import Conflict, Invalid, Lost, Storage
+from taskpit.layouts import Spot
+from taskpit.rules import held
+from taskpit.store import changelog
+from taskpit.store.ending import admit, give_up, reopen, roll, seal
+from taskpit.store.folder import (
+    CHANGELOG,
+    HIDDEN,
+    IDS,
+    NOTES,
+    STOPS,
+    WORKERS,
+    Folder,
+    stub,
+)
+from taskpit.store.ready import Ready
+from taskpit.task import Claim, End, Event, Said, State, Task, Verdict, Want
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import ParamSpec, TypeVar
+
+    from taskpit.config import Config
+    from taskpit.layouts import Layout
+    from taskpit.store.port import Info, Lapse, Mend
+    from taskpit.task import Card, Page
+    from taskpit.watch import Watch
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
+__all__ = ["FileStore"]
+
+
+def _verb(method: Callable[P, R]) -> Callable[P, R]:
+    """A verb of the port: what the disk refuses becomes a Storage error that says what to do."""
+
+    @functools.wraps(method)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except OSError as error:
+            raise storage_error(error) from error
+
+    return wrapped
+
+
+def storage_error(error: OSError) -> Storage:
+    """What the disk refused, in words."""
+    import errno
+
+    hints = {
+        errno.ENOSPC: "The disk is full; make room, then repeat: nothing was lost.",
+        errno.EDQUOT: "Your disk quota is used up; make room, then repeat: nothing was lost.",
+        errno.EROFS: "The filesystem is read-only.",
+        errno.EACCES: "Check who owns the queue's folder and its permissions.",
+        errno.EPERM: "Check who owns the queue's folder and its permissions.",
+        errno.ENOENT: "A directory of the queue is missing; `pit init` on the same folder makes it again.",
+        errno.EXDEV: "The queue's folder must lie on one filesystem, .taskpit included.",
+    }
+    where = error.filename or ""
+    message = f"{error.strerror or error}: {where}" if where else str(error.strerror or error)
+    return Storage(message, hint=hints.get(error.errno or 0, ""), errno=error.errno, path=str(where))
+
+
+class FileStore:
+    """A Store over one folder. Safe to share between threads except for `claim` and `wait`."""
+
+    def __init__(
+        self, root: str, layout: Layout, config: Config, clock: Clock | None = None, *, grace: float = 2.0
+    ) -> None:
+        self.folder = Folder(root, layout, config, clock or Clock())
+        #: Ends sealed less than this many seconds ago are left to their workers.
+        self.grace = grace
+        self._ready = Ready(self.folder)
+        self._introduced: set[tuple[str, float]] = set()
+        self._members: set[str] = set()
+        self._orphans: set[str] = set()
+        self._watch: Watch | None = None
+        self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
+
+    # -- put ---------------------------------------------------------------------------------------
+
+    @_verb
+    def allot(self, count: int) -> list[str]:
+        """Numbers from a counter under a lock; what it has lost is made up from the registry."""
+        folder = self.folder
+        with fs.Flock(folder.at(f"{HIDDEN}/next")) as lock:
+            text = os.pread(lock.fd, 32, 0).strip()
+            number = int(text) if text.isdigit() else self._highest() + 1
+            ids: list[str] = []
+            while len(ids) < count:
+                task_id = folder.layout.new_id(number)
+                if not fs.exists(folder.at(f"{IDS}/{task_id}")):
+                    ids.append(task_id)
+                number += 1
+            fs.overwrite(lock.fd, str(number).encode(), lock.path)
+        return ids
+
+    def _highest(self) -> int:
+        numbers = [self.folder.layout.number(name) for name in fs.names(self.folder.at(IDS))]
+        numbers += [
+            self.folder.layout.number(spot.id)
+            for folder in {self.folder.layout.ready, self.folder.layout.claimed, *self.folder.layout.results}
+            for _, spot in self.folder.entries(folder)
+            if isinstance(spot, Spot)
+        ]
+        return max(numbers, default=0)
+
+    @_verb
+    def put(self, tasks: Sequence[Task]) -> list[Said]:
+        """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
+        return [self._put(task) for task in tasks]
+
+    def _put(self, task: Task) -> Said:
+        folder = self.folder
+        folder.layout.check_id(task.id)
+        data = folder.layout.dump(task)
+        if len(data) > folder.config.largest_task:
+            raise errors.TooLarge(
+                f"the task is {len(data)} bytes; {folder.config.largest_task} is the most",
+                hint="Put the long part into a file and name it in the task.",
+                id=task.id,
+            )
+        event = folder.event("added_task", task.id, task.by or "keeper", task.title)
+        if admit(folder, task, data, event) is Said.CREATED:
+            return Said.CREATED
+        known = folder.original(task.id)
+        mine = folder.layout.load(Spot(state=State.READY, id=task.id), data)
+        return Said.EXISTS if known and known.wish() == mine.wish() else Said.CONFLICT
+
+    # -- claim -------------------------------------------------------------------------------------
+
+    @_verb
+    def claim(self, want: Want) -> list[Claim]:
+        """Row *claim*: whoever renames the ready file has it."""
+        self._introduce(want.worker, want.lease)
+        if want.ids:
+            return self._claim_named(want)
+        self._ready.refresh()
+        claims: list[Claim] = []
+        for file, task in self._ready.best(lambda task: self._fits(task, want)):
+            spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
+            claim = self._take(spot, want)
+            self._ready.gone(file, missed=claim is None)
+            if claim is not None:
+                claims.append(claim)
+                if len(claims) == want.count:
+                    break
+        return claims
+
+    def _claim_named(self, want: Want) -> list[Claim]:
+        claims: list[Claim] = []
+        ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
+        for task_id in want.ids:
+            claim = self._take(ready[task_id], want) if task_id in ready else None
+            if claim is not None:
+                claims.append(claim)
+            if len(claims) == want.count:
+                break
+        return claims
+
+    def _fits(self, task: Task, want: Want) -> bool:
+        if want.tags and not set(want.tags) & set(task.tags):
+            return False
+        return want.even_held or not held(task, self.folder.clock.now(), self._done_or_not)
+
+    def _done_or_not(self, task_id: str) -> State:
+        """All that a claim needs to know of a need, for the price of one look."""
+        done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or task_id in self._foreign_results()
+        return State.DONE if done else State.READY
+
+    def _take(self, spot: Spot, want: Want) -> Claim | None:
+        """Try to claim one ready file; None if it can't be had or should not."""
+        folder = self.folder
+        try:
+            folder.register(spot)
+        except Conflict as error:
+            folder.set_aside(spot.path, error.message)
+            return None
+        fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
+        source, target = folder.at(spot.path), folder.layout.claimed_path(stub(spot), fence)
+        # A foreign cleaner judges by mtime, which a rename leaves alone: make it fresh before, not after.
+        if not fs.set_times(source, None) or not fs.move(source, folder.at(target)):
+            return None
+        now = folder.clock.now()
+        if not fs.set_times(folder.at(target), now + want.lease):
+            return None
+        claimed = spot.replace(state=State.CLAIMED, worker=fence, path=target)
+        try:
+            task = folder.load(claimed, folder.at(target))
+        except FileNotFoundError:
+            return None
+        except Invalid as error:
+            folder.set_aside(target, error.message)
+            return None
+        claim = Claim(
+            task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=now
+        )
+        if not self._fits(task, want):  # it was edited after we had read it
+            self._finish(End(claim=claim, details="it was changed while it waited"))
+            return None
+        if not want.even_held:  # a person's change is told when it is made
+            folder.tell("claimed_task", task.id, fence)
+        return claim
+
+    def _introduce(self, worker: str, lease: float) -> None:
+        """Leave a record before the first claim: by it our claims are told from foreign ones."""
+        self.folder.layout.check_worker(worker)
+        key = (worker, lease)
+        if worker not in self._members and key not in self._introduced:
+            record = owner.describe(worker, lease, self.folder.clock, stays=False)
+            owner.introduce(self.folder.at(f"{WORKERS}/{worker}"), record)
+            self._introduced.add(key)
+
+    def state_of(self, task_id: str) -> State | None:
+        """Where a task is, as cheaply as can be told: finished ones by their outcome, others by their id."""
+        verdict = self.folder.outcome(task_id)
+        if verdict is not None:
+            return verdict.state
+        if task_id in self._foreign_results():
+            return State.DONE
+        if self.folder.find(self.folder.layout.claimed, State.CLAIMED, task_id):
+            return State.CLAIMED
+        if fs.exists(self.folder.at(f"{IDS}/{task_id}")):
+            return State.READY
+        return State.READY if self.folder.find(self.folder.layout.ready, State.READY, task_id) else None
+
+    def _foreign_results(self) -> frozenset[str]:
+        """Ids with a published result; listed again only when a results directory has changed."""
+        folder = self.folder
+        stats = [fs.status(folder.at(name)) for name in folder.layout.results]
+        seen = tuple(status.st_mtime_ns if status else 0 for status in stats)
+        if seen != self._foreign[0]:
+            spots = (spot for name in folder.layout.results for spot in folder.spots(name, State.DONE))
+            self._foreign = (seen, frozenset(spot.id for spot in spots))
+        return self._foreign[1]
+
+    # -- renew and finish --------------------------------------------------------------------------
+
+    @_verb
+    def renew(self, claims: Sequence[Claim], lease: float) -> list[Said]:
+        """Row *renew*: stamp by path; a name that is gone is a claim that is over."""
+        return [self._renew(claim, lease) for claim in claims]
+
+    def _renew(self, claim: Claim, lease: float) -> Said:
+        path = self.folder.at(self.folder.layout.claimed_path(claim.task, claim.fence))
+        if not fs.set_times(path, self.folder.clock.now() + lease):
+            return Said.LOST
+        return Said.CANCEL if fs.exists(self.folder.at(f"{STOPS}/{claim.task.id}")) else Said.OK
+
+    @_verb
+    def finish(self, ends: Sequence[End]) -> list[Said]:
+        """Row *end of a claim*: seal, then carry out."""
+        return [self._finish(end) for end in ends]
+
+    def _finish(self, end: End) -> Said:
+        folder, claim = self.folder, end.claim
+        event = folder.event(end.action or "released_task", claim.task.id, claim.fence, end.details)
+        path = folder.layout.claimed_path(claim.task, claim.fence)
+        spot = Spot(state=State.CLAIMED, id=claim.task.id, slug=claim.task.slug, worker=claim.fence, path=path)
+        sealed, committed = seal(folder, spot, end)
+        if committed:
+            fs.remove(folder.at(f"{STOPS}/{claim.task.id}"))
+            if end.action == "recovered_task" and folder.layout.reclaims:
+                line = f"- {event.timestamp} {path.rpartition('/')[2]}: {end.details}\n"
+                fs.append(folder.at(folder.layout.reclaims), line.encode("utf-8", "replace"))
+            return roll(sealed, end=end, event=event)
+        if end.result is not None and self._ended_by(claim, end.result.verdict):
+            for letter in sealed.parts:
+                fs.remove(sealed.part(letter))
+            return Said.ALREADY
+        kept = give_up(sealed)
+        if kept:
+            folder.tell("late_result", claim.task.id, claim.fence, f"kept in {kept}")
+        return Said.LOST
+
+    def _ended_by(self, claim: Claim, verdict: Verdict) -> bool:
+        """Whether this very claim has ended this way before."""
+        try:
+            data, _ = fs.read(self.folder.outcome_path(claim.task.id, verdict), 1 << 26)
+        except OSError:
+            return False
+        spot = Spot(state=verdict.state, id=claim.task.id, slug=claim.task.slug, verdict=verdict)
+        return self.folder.layout.load_result(spot, data)[0].worker == claim.fence
+
+    # -- what people do ----------------------------------------------------------------------------
+
+    @_verb
+    def reopen(self, tasks: Sequence[Task]) -> list[Said]:
+        """A failed outcome becomes the token of a ready task; its result goes to the late ones."""
+        return [reopen(self.folder, task) for task in tasks]
+
+    @_verb
+    def stop(self, ids: Sequence[str]) -> None:
+        """Leave a mark that renewing workers see."""
+        for task_id in ids:
+            try:
+                fs.create(self.folder.at(f"{STOPS}/{self.folder.layout.check_id(task_id)}"), b"", sync=False)
+            except FileExistsError:
+                continue
+
+    @_verb
+    def note(self, task_id: str, text: str, worker: str) -> None:
+        """Append to the task's notes."""
+        line = f"- {self.folder.event('').timestamp} {worker}: {text.rstrip()}\n"
+        fs.append(self.folder.at(f"{NOTES}/{self.folder.layout.check_id(task_id)}.md"), line.encode("utf-8", "replace"))
+        self.folder.tell("noted", task_id, worker, text)
+
+    # -- workers -----------------------------------------------------------------------------------
+
+    @_verb
+    def join(self, worker: str, lease: float) -> FileMember:
+        """Hold the lock on the worker's record."""
+        self.folder.layout.check_worker(worker)
+        member = owner.Member(self.folder.at(f"{WORKERS}/{worker}"))
+        record = owner.describe(worker, lease, self.folder.clock, stays=True)
+        if not member.join(record, self.folder.clock):
+            raise Lost(f"a living process already works here as {worker}", worker=worker)
+        self._members.add(worker)
+        # We hold the lock that the name's last owner held for life: whatever it had claimed is nobody's.
+        for spot in self.folder.spots(self.folder.layout.claimed, State.CLAIMED):
+            if owner.MARK in spot.worker and owner.base(spot.worker) == worker:
+                self._orphans.add(spot.path)
+        return FileMember(self, worker, member)
+
+    @_verb
+    def lapsed(self) -> list[Lapse]:
+        """Claims by the rules of `judge`, and those of our own names that an earlier process left."""
+        from taskpit.store.judge import lapsed
+        from taskpit.store.port import Lapse
+
+        found = []
+        for spot, reason in lapsed(self.folder, self._orphans):
+            try:
+                task = self.folder.load(spot, self.folder.at(spot.path))
+            except FileNotFoundError:
+                continue
+            except Invalid as error:
+                self.folder.set_aside(spot.path, error.message)
+                continue
+            claim = Claim(task=task, worker=owner.base(spot.worker), fence=spot.worker, attempt=task.attempts + 1)
+            if not changelog.mentions(self.folder.at(CHANGELOG), "claimed_task", task.id, worker=spot.worker):
+                self.folder.tell("claimed_task", task.id, spot.worker, "seen by the keeper")
+            found.append(Lapse(claim=claim, reason=reason))
+        return found
+
+    @_verb
+    def mend(self, *, dry_run: bool = False) -> list[Mend]:
+        """Everything that `mend` knows how to repair."""
+        from taskpit.store.mend import mend
+
+        return mend(self.folder, grace=self.grace, dry_run=dry_run)
+
+    @_verb
+    def check(self) -> list[Mend]:
+        """Every invariant of the tree, looked at and not touched."""
+        from taskpit.store.examine import examine
+
+        return examine(self.folder)
+
+    # -- look --------------------------------------------------------------------------------------
+
+    @_verb
+    def read(self, ids: Sequence[str]) -> list[Card | None]:
+        """Each task as it stands."""
+        from taskpit.store.look import card
+
+        return [card(self, task_id) for task_id in ids]
+
+    @_verb
+    def resolve(self, text: str) -> list[str]:
+        """Itself, the number it is short for, or what begins with it."""
+        from taskpit.store.look import resolve
+
+        return resolve(self.folder, text)
+
+    @_verb
+    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
+        """Cards, ready ones in the order they will be taken, then claimed, failed and done ones."""
+        from taskpit.store.look import page
+
+        return page(self, state, after, limit)
+
+    @_verb
+    def counts(self) -> dict[State, int]:
+        """By names alone."""
+        from taskpit.store.look import counts
+
+        return counts(self.folder)
+
+    @_verb
+    def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
+        """Lines of the changelog."""
+        return changelog.read(self.folder.at(CHANGELOG), after, limit)
+
+    @_verb
+    def record(self, events: Sequence[Event]) -> None:
+        """More lines."""
+        changelog.append(self.folder.at(CHANGELOG), events)
+
+    @_verb
+    def keep_log(self, worker: str, data: bytes) -> str:
+        """A file where the layout keeps logs; the name gets a letter more if this second has one already."""
+        path = self.folder.layout.log_path(worker, self.folder.clock.now())
+        try:
+            fs.create(self.folder.at(path), data, sync=False)
+        except FileExistsError:
+            path = self.folder.layout.log_path(f"{worker}-{fs.fresh_name(3)}", self.folder.clock.now())
+            fs.create(self.folder.at(path), data, sync=False)
+        return path
+
+    @_verb
+    def compost(self, *, dry_run: bool = False) -> list[Mend]:
+        """Logs into the digest, results by the settings."""
+        from taskpit.store.compost import compost
+
+        return compost(self.folder, dry_run=dry_run)
+
+    @_verb
+    def wait(self, timeout: float) -> bool:
+        """Sleep in the kernel until an entry comes or goes where it matters."""
+        from taskpit.watch import Watch
+
+        if self._watch is None:
+            from taskpit.store.folder import OUTCOMES
+
+            self._watch = Watch([self.folder.at(self.folder.layout.ready), self.folder.at(OUTCOMES)])
+            return True  # something may have come before we watched
+        woken = self._watch.wait(timeout)
+        self._watch.changes()  # after the sleep, never before: what comes now is for the next call
+        return woken
+
+    def info(self) -> Info:
+        """What this store is."""
+        from taskpit.store.port import Info
+
+        return Info(
+            kind="files",
+            layout=self.folder.layout.name,
+            where=self.folder.root,
+            durability=self.folder.config.durability,
+            largest_task=self.folder.config.largest_task,
+            wake_bound=5.0,
+        )
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._ready.close()
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+
+class FileMember:
+    """A worker that stays."""
+
+    def __init__(self, store: FileStore, worker: str, member: owner.Member) -> None:
+        self.worker = worker
+        self._store = store
+        self._member = member
+
+    def leave(self) -> None:
+        """Let go of the record."""
+        self._member.leave()
+        self._store._members.discard(self.worker)  # noqa: SLF001 - the store's own handle

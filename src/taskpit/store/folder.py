@@ -1,0 +1,227 @@
+"""A queue's folder: where everything lies, and the small steps that every verb of the file store shares.
+
+.taskpit/ids/<id>                     the task as it was put, for ever: id registry and last copy
+.taskpit/sealed/<name>~<nonce>~<end>  a claim that has ended; what follows can be done by anybody
+.taskpit/outcomes/<id>~<verdict>      another name of the result: tells the outcome without a search
+.taskpit/tries/<id>/<nonce>           attempts that did not finish it
+.taskpit/late/<id>~<nonce>            results of superseded claims
+.taskpit/workers/<name>               who claims here
+.taskpit/quarantine/                  what could not be a task, each with its reason
+.taskpit/tmp/<id>~<nonce>~<part>      written before a commit, moved after it
+"""
+
+from __future__ import annotations
+
+import os
+
+from taskpit import fs
+from taskpit.clock import Clock, iso
+from taskpit.config import Config
+from taskpit.errors import Conflict, Invalid
+from taskpit.layouts import Layout, Spot
+from taskpit.store import changelog
+from taskpit.task import Event, State, Task, Verdict, worker_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["HIDDEN", "Folder"]
+
+HIDDEN = ".taskpit"
+IDS = ".taskpit/ids"
+SEALED = ".taskpit/sealed"
+OUTCOMES = ".taskpit/outcomes"
+TRIES = ".taskpit/tries"
+LATE = ".taskpit/late"
+WORKERS = ".taskpit/workers"
+QUARANTINE = ".taskpit/quarantine"
+STOPS = ".taskpit/stops"
+NOTES = ".taskpit/notes"
+CHANGELOG = ".taskpit/changelog.log"
+#: Directories of our own that `init` makes.
+OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES)
+
+#: Names that are never tasks, whatever the layout.
+_NEVER = (".", "README", "readme")
+#: Results may be larger than tasks; this is where reading one stops being sane.
+LARGEST_RESULT = 64 * 1024 * 1024
+
+
+class Folder:
+    """Root, layout, settings and clock of one queue, with the steps that are not verbs by themselves."""
+
+    def __init__(self, root: str, layout: Layout, config: Config, clock: Clock) -> None:
+        self.root = root
+        self.layout = layout
+        self.config = config
+        self.clock = clock
+        self.durable = config.durability == "power"
+
+    def at(self, relative: str) -> str:
+        """The path of something in the queue."""
+        return f"{self.root}/{relative}"
+
+    def sync(self, *folders: str) -> None:
+        """The entries of these directories are on the disk, where power loss must not take them."""
+        if self.durable:
+            for folder in folders:
+                fs.sync_dir(self.at(folder))
+
+    def tmp(self, task_id: str, nonce: str, part: str) -> str:
+        """Where a part of a verb lies before its commit."""
+        return self.at(f"{self.layout.tmp}/{task_id}~{nonce}~{part}")
+
+    def entries(self, folder: str) -> Iterator[tuple[str, Spot | Invalid]]:
+        """What wants to be a task or a result in a directory: its name, and what it is or what is wrong."""
+        for file in fs.names(self.at(folder)):
+            if file.startswith(_NEVER) or file.endswith("~"):
+                continue
+            try:
+                spot = self.layout.spot(folder, file)
+            except Invalid as error:
+                yield file, error
+            else:
+                if spot is not None:
+                    yield file, spot
+
+    def spots(self, folder: str, state: State) -> Iterator[Spot]:
+        """The readable entries of a directory that are in this state."""
+        for _, spot in self.entries(folder):
+            if isinstance(spot, Spot) and spot.state is state:
+                yield spot
+
+    def find(self, folder: str, state: State, task_id: str) -> list[Spot]:
+        """Entries of this task in a directory; more than one is a fault that `mend` mends."""
+        return [spot for spot in self.spots(folder, state) if spot.id == task_id]
+
+    def sealed(self) -> Iterator[tuple[Spot, str, str]]:
+        """Ended claims on their way: whose, the nonce, and how it ends."""
+        for file in fs.names(self.at(SEALED)):
+            name, _, tail = file.partition("~")
+            nonce, _, end = tail.partition("~")
+            try:
+                spot = self.layout.spot(self.layout.ready, name)
+            except Invalid:
+                continue
+            if spot is not None and end:
+                yield spot, nonce, end
+
+    def is_sealed(self, task_id: str) -> bool:
+        """Whether a claim of this task has ended and its end is still being carried out."""
+        return any(spot.id == task_id for spot, _, _ in self.sealed())
+
+    def outcome(self, task_id: str) -> Verdict | None:
+        """How the task ended, if it has."""
+        for verdict in Verdict:
+            if fs.exists(self.outcome_path(task_id, verdict)):
+                return verdict
+        return None
+
+    def outcome_path(self, task_id: str, verdict: Verdict) -> str:
+        """Where the other name of its result lies."""
+        return self.at(f"{OUTCOMES}/{task_id}~{verdict}")
+
+    def published(self, task_id: str) -> Spot | None:
+        """The result that stands in the layout's own place, ours or somebody else's."""
+        for folder in self.layout.results:
+            for state in (State.DONE, State.FAILED):
+                found = self.find(folder, state, task_id)
+                if found:
+                    return found[0]
+        return None
+
+    def result_at(self, spot: Spot) -> str | None:
+        """Where the task's result stands under the name we would give it, without searching; or None."""
+        for big in (False, True):
+            path = self.layout.result_path(stub(spot, big=big), Verdict.DONE)
+            if fs.exists(self.at(path)):
+                return path
+        return None
+
+    def load(self, spot: Spot, path: str) -> Task:
+        """The task in a file; Invalid if it can't be one, FileNotFoundError if it is gone."""
+        try:
+            data, _ = fs.read(path, self.config.largest_task)
+        except fs.NotAFile:
+            raise Invalid("it is not a regular file") from None
+        except fs.TooBig as error:
+            raise Invalid(f"it is too large: {error.strerror}") from None
+        return self.layout.load(spot, data)
+
+    def original(self, task_id: str) -> Task | None:
+        """The task as it was put."""
+        spot = Spot(state=State.READY, id=task_id)
+        try:
+            return self.load(spot, self.at(f"{IDS}/{task_id}"))
+        except (FileNotFoundError, Invalid):
+            return None
+
+    def set_aside(self, relative: str, reason: str) -> str | None:
+        """Move something out of the queue's way, with the reason beside it; where, or None if it was gone."""
+        name = os.path.basename(relative)
+        if len(os.fsencode(name)) > LONGEST_ASIDE:
+            name = name.encode("ascii", "replace").decode()[:LONGEST_ASIDE]
+        aside = f"{QUARANTINE}/{name.replace(chr(10), '?')}~{fs.fresh_name()}"
+        if not fs.move(self.at(relative), self.at(aside)):
+            return None
+        fs.create(self.at(f"{aside}.reason"), f"{relative!r}: {reason}\n".encode("utf-8", "replace"), sync=False)
+        self.tell("quarantined", details=f"{relative!r}: {reason}")
+        return aside
+
+    def register(self, spot: Spot) -> None:
+        """Its id is known from now on. Conflict if the id belongs to a task that is not this ready file."""
+        path, entry = self.at(spot.path), self.at(f"{IDS}/{spot.id}")
+        known, here = fs.status(entry), fs.status(path)
+        if here is None or (known is not None and known.st_ino == here.st_ino):
+            return
+        if known is None and fs.link(path, entry):
+            self.tell("added_task", spot.id, details="found in the folder")
+            return
+        # Another inode: somebody edited it while it was ready, or it went back after an attempt; both are
+        # fine. Or an editor saved a copy of a task that has moved on: that one must not run again.
+        verdict = self.outcome(spot.id)
+        if verdict is not None or self.result_at(spot) is not None:
+            raise Conflict(f"{spot.id} is finished ({verdict or 'done'}); this is a copy that was saved later")
+        for other in self.find(self.layout.claimed, State.CLAIMED, spot.id):
+            if other.path != spot.path:
+                raise Conflict(f"{spot.id} is claimed by {other.worker}; this is a copy that was saved later")
+        if self.is_sealed(spot.id):
+            raise Conflict(f"{spot.id} is just being put back or finished; this is a copy that was saved later")
+        twins = [twin for twin in self.find(self.layout.ready, State.READY, spot.id) if twin.path != spot.path]
+        if twins and self._is_original(twins[0], spot, known):
+            raise Conflict(f"{spot.id} is also the id of {twins[0].path}, which was there first")
+
+    def _is_original(self, one: Spot, other: Spot, known: fs.Stat | None) -> bool:
+        """Which of two ready files with one id is the task: the registered one, else the first by name."""
+        inode = known.st_ino if known else 0
+        here, there = fs.status(self.at(one.path)), fs.status(self.at(other.path))
+        if here is None or there is None:
+            return False
+        if inode in (here.st_ino, there.st_ino):
+            return here.st_ino == inode
+        return one.path < other.path
+
+    def tell(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "") -> None:
+        """One line in the changelog."""
+        changelog.append(self.at(CHANGELOG), [self.event(action, task_id, worker, details)])
+
+    def event(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "") -> Event:
+        """A line of now."""
+        return Event(
+            timestamp=iso(self.clock.now()),
+            worker=worker,
+            worker_type=worker_type(worker),
+            action=action,
+            task_id=task_id,
+            details=details,
+        )
+
+
+def stub(spot: Spot, *, big: bool = False) -> Task:
+    """As much of a task as its file's name tells."""
+    return Task(id=spot.id, title="", slug=spot.slug, big=big)
+
+
+#: Quarantined names keep this many bytes of the old one.
+LONGEST_ASIDE = 120

@@ -1,0 +1,229 @@
+"""Looking at a folder: cards, pages, counts. Reads names and files, changes nothing.
+
+A listing is not a snapshot while others rename. A task that was seen nowhere is looked for again before
+anybody is told that it is not there.
+"""
+
+from __future__ import annotations
+
+import json
+
+from taskpit import fs
+from taskpit.errors import Invalid
+from taskpit.layouts import Spot
+from taskpit.rules import held, held_in_circle, order
+from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
+from taskpit.store.judge import alive, lease_end
+from taskpit.task import Card, Evidence, Page, Result, State, Try, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from taskpit.store.files import FileStore
+
+__all__ = ["card", "counts", "page", "resolve", "tries"]
+
+#: How often a task that is known but was seen nowhere is looked for.
+LOOKS = 5
+#: States in the order a page shows them.
+SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
+
+Key = tuple[int, list[object]]
+
+
+def card(store: FileStore, task_id: str) -> Card | None:
+    """The task as it stands, with everything known about it."""
+    folder = store.folder
+    found = None
+    for _ in range(LOOKS):
+        found = _find(store, task_id)
+        if found is not None or not fs.exists(folder.at(f"{IDS}/{task_id}")):
+            break
+    if found is None:
+        return None
+    return found.replace(
+        tries=tries(folder, task_id),
+        late=tuple(sorted(f"{LATE}/{name}" for name in fs.names(folder.at(LATE)) if name.startswith(f"{task_id}~"))),
+        notes=_text(folder.at(f"{NOTES}/{task_id}.md")),
+    )
+
+
+def _find(store: FileStore, task_id: str) -> Card | None:
+    folder = store.folder
+    for spot in folder.find(folder.layout.ready, State.READY, task_id):
+        ready = _ready_card(store, spot)
+        if ready is not None:
+            return ready
+    for spot in folder.find(folder.layout.claimed, State.CLAIMED, task_id):
+        claimed = _claimed_card(folder, spot)
+        if claimed is not None:
+            return claimed
+    for spot, _, _ in folder.sealed():
+        if spot.id == task_id:
+            return Card(task=folder.original(task_id) or stub(spot), state=State.CLAIMED, worker="(ending)")
+    return _finished_card(folder, task_id)
+
+
+def _ready_card(store: FileStore, spot: Spot) -> Card | None:
+    folder = store.folder
+    try:
+        task = folder.load(spot, folder.at(spot.path))
+    except FileNotFoundError:
+        return None
+    except Invalid as error:
+        return Card(task=stub(spot), state=State.READY, held=f"it cannot be read: {error.message}")
+    reason = held(task, folder.clock.now(), store.state_of)
+    if reason and task.needs:
+        store._ready.refresh()  # noqa: SLF001 - the store's own other half
+        reason = held_in_circle(task, store._ready.tasks()) or reason  # noqa: SLF001
+    return Card(task=task, state=State.READY, held=reason)
+
+
+def _claimed_card(folder: Folder, spot: Spot) -> Card | None:
+    status = fs.status(folder.at(spot.path))
+    if status is None:
+        return None
+    try:
+        task = folder.load(spot, folder.at(spot.path))
+    except FileNotFoundError:
+        return None
+    except Invalid:
+        task = stub(spot)
+    return Card(
+        task=task,
+        state=State.CLAIMED,
+        worker=spot.worker,
+        since=status.st_ctime,
+        until=lease_end(folder, spot, status),
+        alive=alive(folder, spot.worker),
+    )
+
+
+def _finished_card(folder: Folder, task_id: str) -> Card | None:
+    verdict = folder.outcome(task_id)
+    if verdict is not None:
+        spot = Spot(state=verdict.state, id=task_id, verdict=verdict)
+        return _result_card(folder, spot, folder.outcome_path(task_id, verdict))
+    published = folder.published(task_id)
+    return _result_card(folder, published, folder.at(published.path)) if published else None
+
+
+def _result_card(folder: Folder, spot: Spot, path: str) -> Card:
+    verdict = spot.verdict or Verdict.DONE
+    try:
+        data = fs.read(path, LARGEST_RESULT)[0]
+        result, task = folder.layout.load_result(spot, data)
+    except (OSError, Invalid) as error:
+        data, result, task = b"?", Result(id=spot.id, verdict=verdict, reason=f"it cannot be read: {error}"), None
+    if not data:
+        result = Result(id=spot.id, verdict=verdict, reason="the result was pruned")
+    return Card(task=task or folder.original(spot.id) or stub(spot), state=verdict.state, result=result)
+
+
+def tries(folder: Folder, task_id: str) -> tuple[Try, ...]:
+    """Attempts that did not finish it, oldest first."""
+    found = []
+    for name in fs.names(folder.at(f"{TRIES}/{task_id}")):
+        try:
+            fields = json.loads(fs.read(folder.at(f"{TRIES}/{task_id}/{name}"), LARGEST_RESULT)[0])
+            evidence = fields.pop("evidence", None)
+            found.append(Try(**fields, evidence=Evidence(**evidence) if evidence else None))
+        except (OSError, ValueError, TypeError):
+            continue
+    return tuple(sorted(found, key=lambda attempt: attempt.at))
+
+
+def _text(path: str) -> str:
+    try:
+        return fs.read(path, LARGEST_RESULT)[0].decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def resolve(folder: Folder, text: str) -> list[str]:
+    """Itself, the number it is short for, or all ids that begin with it."""
+    known = fs.names(folder.at(IDS)) if not fs.exists(folder.at(f"{IDS}/{text}")) else [text]
+    if text in known:
+        return [text]
+    number = folder.layout.number(text)
+    wanted = folder.layout.new_id(number) if number else text
+    here = {spot.id for spot in folder.spots(folder.layout.ready, State.READY)} | set(known)
+    for exact in (text, wanted):
+        if exact in here:
+            return [exact]
+    return sorted(task_id for task_id in here if task_id.startswith(text))
+
+
+def page(store: FileStore, state: State | None, after: str, limit: int) -> Page:
+    """Cards after a cursor. The cursor is the last card's place in the order, so nothing is skipped for good."""
+    start: Key | None = tuple(json.loads(after)) if after else None
+    cards: list[Card] = []
+    last: Key | None = None
+    for key, spot in _ordered(store, state):
+        if start is not None and [key[0], key[1]] <= list(start):
+            continue
+        if len(cards) == limit:
+            return Page(cards=tuple(cards), cursor=json.dumps(last))
+        found = _card_at(store, spot)
+        if found is not None:
+            cards.append(found)
+            last = key
+    return Page(cards=tuple(cards))
+
+
+def _ordered(store: FileStore, state: State | None) -> Iterator[tuple[Key, Spot]]:
+    folder = store.folder
+    for rank, shown in enumerate(SHOWN):
+        if state not in (None, shown):
+            continue
+        keyed: list[tuple[list[object], Spot]] = []
+        if shown is State.READY:
+            store._ready.refresh()  # noqa: SLF001 - the store's own other half
+            for task in store._ready.tasks().values():  # noqa: SLF001
+                path = folder.layout.ready_path(task)
+                keyed.append((list(order(task)), Spot(state=shown, id=task.id, slug=task.slug, path=path)))
+        else:
+            keyed = [([folder.layout.number(spot.id), spot.id], spot) for spot in _spots(folder, shown)]
+        for key, spot in sorted(keyed, key=lambda pair: pair[0]):
+            yield (rank, key), spot
+
+
+def _spots(folder: Folder, state: State) -> Iterator[Spot]:
+    if state is State.CLAIMED:
+        yield from folder.spots(folder.layout.claimed, State.CLAIMED)
+    elif state is State.DONE:
+        seen = set()
+        for name in folder.layout.results:
+            for spot in folder.spots(name, State.DONE):
+                seen.add(spot.id)
+                yield spot
+        yield from (spot for spot in _outcomes(folder, (Verdict.DONE,)) if spot.id not in seen)
+    else:
+        yield from _outcomes(folder, (Verdict.FAILED, Verdict.CANCELLED))
+
+
+def _outcomes(folder: Folder, verdicts: tuple[Verdict, ...]) -> Iterator[Spot]:
+    for name in fs.names(folder.at(OUTCOMES)):
+        task_id, _, said = name.partition("~")
+        for verdict in verdicts:
+            if said == verdict:
+                yield Spot(state=verdict.state, id=task_id, verdict=verdict, path=f"{OUTCOMES}/{name}")
+
+
+def _card_at(store: FileStore, spot: Spot) -> Card | None:
+    if spot.state is State.READY:
+        return _ready_card(store, spot)
+    if spot.state is State.CLAIMED:
+        return _claimed_card(store.folder, spot)
+    return _result_card(store.folder, spot, store.folder.at(spot.path))
+
+
+def counts(folder: Folder) -> dict[State, int]:
+    """How many are in each state, by names alone."""
+    return {
+        State.READY: sum(1 for _ in folder.spots(folder.layout.ready, State.READY)),
+        State.CLAIMED: sum(1 for _ in folder.spots(folder.layout.claimed, State.CLAIMED)),
+        State.DONE: sum(1 for _ in _spots(folder, State.DONE)),
+        State.FAILED: sum(1 for _ in _spots(folder, State.FAILED)),
+    }

@@ -1,0 +1,305 @@
+"""The whole port in a dictionary: for tests and dry runs, and the model that the file store is compared with."""
+
+from __future__ import annotations
+
+from taskpit.clock import Clock, iso
+from taskpit.errors import CursorLost, Lost
+from taskpit.rules import held, held_in_circle, order
+from taskpit.store.port import Info, Lapse, Mend
+from taskpit.task import Card, Claim, End, Event, Page, Said, State, Task, Try, Want, worker_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["MemoryStore"]
+
+
+class _Record:
+    """One task and all that is known of it."""
+
+    def __init__(self, task: Task) -> None:
+        self.asked = task
+        self.card = Card(task=task, state=State.READY)
+        self.fence = ""
+        self.until = 0.0
+        self.lease = 0.0
+        self.tries: list[Try] = []
+        self.late: list[str] = []
+        self.notes = ""
+        self.stop = False
+
+
+class MemoryStore:
+    """A Store that forgets everything when the process ends."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
+        self._records: dict[str, _Record] = {}
+        self._events: list[Event] = []
+        self._number = 0
+        self._claims = 0
+        self._members: set[str] = set()
+        self._joined: set[str] = set()
+
+    def allot(self, count: int) -> list[str]:
+        """The next numbers."""
+        ids: list[str] = []
+        while len(ids) < count:
+            self._number += 1
+            if f"{self._number:04d}" not in self._records:
+                ids.append(f"{self._number:04d}")
+        return ids
+
+    def put(self, tasks: Sequence[Task]) -> list[Said]:
+        """Into the dictionary, unless the id is known."""
+        return [self._put(task) for task in tasks]
+
+    def _put(self, task: Task) -> Said:
+        known = self._records.get(task.id)
+        if known is not None:
+            return Said.EXISTS if known.asked.wish() == task.wish() else Said.CONFLICT
+        self._records[task.id] = _Record(task)
+        self._tell("added_task", task.id, task.by or "keeper", task.title)
+        return Said.CREATED
+
+    def claim(self, want: Want) -> list[Claim]:
+        """The best that fit."""
+        ready = [record for record in self._records.values() if record.card.state is State.READY]
+        if want.ids:
+            by_id = {record.card.task.id: record for record in ready}
+            chosen = [by_id[task_id] for task_id in want.ids if task_id in by_id]
+        else:
+            chosen = sorted(ready, key=lambda record: order(record.card.task))
+        fits = [record for record in chosen if self._fits(record.card.task, want)]
+        return [self._take(record, want) for record in fits[: want.count]]
+
+    def _fits(self, task: Task, want: Want) -> bool:
+        if want.tags and not set(want.tags) & set(task.tags):
+            return False
+        return want.even_held or not held(task, self.clock.now(), self.state_of)
+
+    def state_of(self, task_id: str) -> State | None:
+        """Where a task is."""
+        record = self._records.get(task_id)
+        return record.card.state if record else None
+
+    def _take(self, record: _Record, want: Want) -> Claim:
+        self._claims += 1
+        now, task = self.clock.now(), record.card.task
+        record.fence = want.worker if want.verbatim else f"{want.worker}~{self._claims}"
+        record.lease, record.until = want.lease, now + want.lease
+        record.card = Card(task=task, state=State.CLAIMED, worker=record.fence, since=now, until=record.until)
+        if not want.even_held:
+            self._tell("claimed_task", task.id, record.fence)
+        return Claim(
+            task=task,
+            worker=want.worker,
+            fence=record.fence,
+            lease=want.lease,
+            attempt=task.attempts + 1,
+            since=now,
+        )
+
+    def renew(self, claims: Sequence[Claim], lease: float) -> list[Said]:
+        """Later ends."""
+        return [self._renew(claim, lease) for claim in claims]
+
+    def _renew(self, claim: Claim, lease: float) -> Said:
+        record = self._held(claim)
+        if record is None:
+            return Said.LOST
+        record.until = self.clock.now() + lease
+        return Said.CANCEL if record.stop else Said.OK
+
+    def _held(self, claim: Claim) -> _Record | None:
+        record = self._records.get(claim.task.id)
+        alive = record is not None and record.card.state is State.CLAIMED and record.fence == claim.fence
+        return record if alive else None
+
+    def finish(self, ends: Sequence[End]) -> list[Said]:
+        """Each end, whole."""
+        return [self._finish(end) for end in ends]
+
+    def _finish(self, end: End) -> Said:
+        record, claim = self._held(end.claim), end.claim
+        if record is None:
+            return self._too_late(end)
+        record.fence, record.stop = "", False
+        if end.attempt is not None:
+            record.tries.append(end.attempt)
+        self.put(end.children)
+        if end.result is not None:
+            record.card = Card(task=claim.task, state=end.result.verdict.state, result=end.result)
+        else:
+            task = end.task or claim.task
+            if end.delay:
+                task = task.replace(not_before=float(int(self.clock.now() + end.delay)))
+            record.card = Card(task=task, state=State.READY)
+        self._tell(end.action or "released_task", claim.task.id, claim.fence, end.details)
+        return Said.OK
+
+    def _too_late(self, end: End) -> Said:
+        record, result = self._records.get(end.claim.task.id), end.result
+        if record is None:
+            return Said.LOST
+        published = record.card.result
+        if result and published and (published.worker, published.verdict) == (end.claim.fence, result.verdict):
+            return Said.ALREADY
+        if result is not None or end.attempt is not None:
+            record.late.append(result.output if result else end.attempt.error if end.attempt else "")
+            self._tell("late_result", end.claim.task.id, end.claim.fence)
+        return Said.LOST
+
+    def reopen(self, tasks: Sequence[Task]) -> list[Said]:
+        """Failed ones become ready."""
+        return [self._reopen(task) for task in tasks]
+
+    def _reopen(self, task: Task) -> Said:
+        record = self._records.get(task.id)
+        if record is None or record.card.state is not State.FAILED:
+            return Said.LOST
+        record.late.append(record.card.result.reason if record.card.result else "")
+        record.card = Card(task=task, state=State.READY)
+        self._tell("reopened_task", task.id, task.by or "keeper")
+        return Said.OK
+
+    def stop(self, ids: Sequence[str]) -> None:
+        """Seen at the next renewal."""
+        for task_id in ids:
+            if task_id in self._records:
+                self._records[task_id].stop = True
+
+    def join(self, worker: str, lease: float) -> MemoryMember:  # noqa: ARG002 - its claims end with the process
+        """Nobody else has this name."""
+        if worker in self._members:
+            raise Lost(f"a living process already works here as {worker}", worker=worker)
+        self._members.add(worker)
+        self._joined.add(worker)
+        return MemoryMember(self, worker)
+
+    def lapsed(self) -> list[Lapse]:
+        """Those past their end, and those of workers that joined and are gone."""
+        found = []
+        for record in self._records.values():
+            if record.card.state is not State.CLAIMED:
+                continue
+            worker = record.fence.split("~", 1)[0]
+            if worker in self._joined and worker not in self._members and "~" in record.fence:
+                reason = f"{worker} is dead"
+            elif self.clock.now() > record.until:
+                reason = f"{record.fence} did not renew"
+            else:
+                continue
+            task = record.card.task
+            claim = Claim(task=task, worker=worker, fence=record.fence, attempt=task.attempts + 1)
+            found.append(Lapse(claim=claim, reason=reason))
+        return found
+
+    def mend(self, *, dry_run: bool = False) -> list[Mend]:  # noqa: ARG002 - nothing can be half done here
+        """Nothing to repair."""
+        return []
+
+    def check(self) -> list[Mend]:
+        """Nothing can be out of order."""
+        return []
+
+    def compost(self, *, dry_run: bool = False) -> list[Mend]:  # noqa: ARG002 - nothing is kept
+        """Nothing to prune."""
+        return []
+
+    def read(self, ids: Sequence[str]) -> list[Card | None]:
+        """Each with everything known."""
+        return [self._card(self._records[task_id]) if task_id in self._records else None for task_id in ids]
+
+    def _card(self, record: _Record) -> Card:
+        reason = ""
+        if record.card.state is State.READY:
+            reason = held(record.card.task, self.clock.now(), self.state_of)
+            if reason and record.card.task.needs:
+                ready = {key: other.card.task for key, other in self._records.items()}
+                reason = held_in_circle(record.card.task, ready) or reason
+        return record.card.replace(
+            held=reason, until=record.until, tries=tuple(record.tries), late=tuple(record.late), notes=record.notes
+        )
+
+    def resolve(self, text: str) -> list[str]:
+        """Itself, its number, or what begins with it."""
+        for exact in (text, text.zfill(4)):
+            if exact in self._records:
+                return [exact]
+        return sorted(key for key in self._records if key.startswith(text))
+
+    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
+        """In the order of taking, then by state."""
+        ordered = sorted(self._records.values(), key=self._place)
+        cards = [self._card(record) for record in ordered if state in (None, record.card.state)]
+        start = int(after or 0)
+        cursor = str(start + limit) if start + limit < len(cards) else ""
+        return Page(cards=tuple(cards[start : start + limit]), cursor=cursor)
+
+    def _place(self, record: _Record) -> tuple[object, ...]:
+        shown = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
+        return (shown.index(record.card.state), order(record.card.task))
+
+    def counts(self) -> dict[State, int]:
+        """By state."""
+        return {state: sum(1 for r in self._records.values() if r.card.state is state) for state in State}
+
+    def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
+        """What was told."""
+        start = int(after or 0)
+        if start > len(self._events):
+            raise CursorLost(cursor=after)
+        found = self._events[start : start + limit]
+        return found, str(start + len(found))
+
+    def record(self, events: Iterable[Event]) -> None:
+        """Told from outside."""
+        self._events.extend(events)
+
+    def note(self, task_id: str, text: str, worker: str) -> None:
+        """One more line."""
+        if task_id in self._records:
+            self._records[task_id].notes += f"- {iso(self.clock.now())} {worker}: {text.rstrip()}\n"
+        self._tell("noted", task_id, worker, text)
+
+    def keep_log(self, worker: str, data: bytes) -> str:  # noqa: ARG002 - kept nowhere
+        """Nowhere."""
+        return ""
+
+    def wait(self, timeout: float) -> bool:
+        """Let the time pass."""
+        self.clock.sleep(timeout)
+        return False
+
+    def info(self) -> Info:
+        """What this store is."""
+        return Info(kind="memory", layout="", where="memory", durability="none", largest_task=1 << 30, wake_bound=0.0)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _tell(self, action: str, task_id: str, worker: str = "keeper", details: str = "") -> None:
+        self._events.append(
+            Event(
+                timestamp=iso(self.clock.now()),
+                worker=worker,
+                worker_type=worker_type(worker),
+                action=action,
+                task_id=task_id,
+                details=details,
+            )
+        )
+
+
+class MemoryMember:
+    """A worker that stays."""
+
+    def __init__(self, store: MemoryStore, worker: str) -> None:
+        self.worker = worker
+        self._store = store
+
+    def leave(self) -> None:
+        """The name is free."""
+        self._store._members.discard(self.worker)  # noqa: SLF001 - the store's own handle

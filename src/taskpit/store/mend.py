@@ -1,0 +1,169 @@
+"""Repairs: what a crash, a power loss or a foreign hand left undone. Never deletes content.
+
+Each repair looks at the disk, decides from names, inodes and times, and takes one step that is safe to
+repeat. Anybody may run all of them at any time, any number at once.
+"""
+
+from __future__ import annotations
+
+from taskpit import fs
+from taskpit.errors import Conflict, Invalid
+from taskpit.layouts import Spot
+from taskpit.store.ending import Sealed, enter, roll
+from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, Folder
+from taskpit.store.port import Mend
+from taskpit.task import State, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["mend"]
+
+
+def mend(folder: Folder, *, grace: float, dry_run: bool) -> list[Mend]:
+    """Run every repair; with `dry_run` only say what each would do."""
+    job = _Mender(folder, grace, act=not dry_run)
+    repairs = (job.ends, job.puts, job.results, job.ready, job.claimed, job.published, job.leftovers)
+    return [found for repair in repairs for found in repair()]
+
+
+class _Mender:
+    """One run over one folder."""
+
+    def __init__(self, folder: Folder, grace: float, *, act: bool) -> None:
+        self.folder = folder
+        self.act = act
+        self.grace = grace
+
+    def _young(self, status: fs.Stat) -> bool:
+        """Whether this was touched so lately that its own worker is surely still at it."""
+        return 0 <= self.folder.clock.now() - status.st_ctime < self.grace
+
+    def _tmp(self) -> Iterator[tuple[str, list[str], fs.Stat]]:
+        """Temporary files of verbs: path, the words of the name, status."""
+        for name in fs.names(self.folder.at(self.folder.layout.tmp)):
+            path = self.folder.at(f"{self.folder.layout.tmp}/{name}")
+            status = fs.status(path)
+            if status is not None:
+                yield path, name.split("~", 3), status
+
+    def ends(self) -> Iterator[Mend]:
+        """Claims that were sealed: carry them out."""
+        for spot, nonce, end in list(self.folder.sealed()):
+            sealed = Sealed(self.folder, spot, nonce, end)
+            status = fs.status(sealed.path)
+            if status is None or self._young(status):
+                continue
+            if self.act:
+                roll(sealed)
+            yield Mend(kind="carried out", what=spot.id, details=f"its claim had ended: {sealed.kind}")
+
+    def puts(self) -> Iterator[Mend]:
+        """Tasks whose id was taken but whose file had not entered: let it in."""
+        for path, words, status in self._tmp():
+            if len(words) != 4 or words[2] != "put" or self._young(status):
+                continue
+            known = fs.status(self.folder.at(f"{IDS}/{words[0]}"))
+            if known is None or known.st_ino != status.st_ino:
+                continue
+            if self.act:
+                enter(self.folder, path, f"{self.folder.layout.ready}/{words[3]}")
+            yield Mend(kind="carried out", what=words[0], details="it had been added but was not in place yet")
+
+    def results(self) -> Iterator[Mend]:
+        """Results that are published but not yet known as the outcome: the last step of an end."""
+        ending = {nonce for _, nonce, _ in self.folder.sealed()}
+        for path, words, status in self._tmp():
+            if len(words) != 3 or words[2] != "result" or words[1] in ending or status.st_nlink < 2:
+                continue
+            if self._young(status):
+                continue
+            try:
+                data, _ = fs.read(path, LARGEST_RESULT)
+            except OSError:
+                continue
+            spot = Spot(state=State.DONE, id=words[0])
+            verdict = self.folder.layout.load_result(spot, data)[0].verdict
+            if self.act:
+                fs.move(path, self.folder.outcome_path(words[0], verdict))
+            yield Mend(kind="carried out", what=words[0], details="its result was published")
+
+    def ready(self) -> Iterator[Mend]:
+        """Ready files: register what people made by hand, set aside what can't be a task or may not run."""
+        folder = self.folder
+        for file, found in list(folder.entries(folder.layout.ready)):
+            path = f"{folder.layout.ready}/{file}"
+            if isinstance(found, Invalid):
+                yield self._aside(path, found.message)
+            elif found.state is State.READY:
+                yield from self._ready_one(found)
+
+    def _ready_one(self, spot: Spot) -> Iterator[Mend]:
+        folder = self.folder
+        known, here = fs.status(folder.at(f"{IDS}/{spot.id}")), fs.status(folder.at(spot.path))
+        if here is None or (known is not None and known.st_ino == here.st_ino):
+            return
+        try:
+            folder.load(spot, folder.at(spot.path))
+            if known is not None:
+                folder.register(spot)
+                return
+        except FileNotFoundError:
+            return
+        except (Invalid, Conflict) as error:
+            yield self._aside(spot.path, error.message)
+            return
+        if self.act:
+            folder.register(spot)
+        yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was made by hand")
+
+    def claimed(self) -> Iterator[Mend]:
+        """Claimed files of tasks that are finished: nobody needs to run them."""
+        for spot in list(self.folder.spots(self.folder.layout.claimed, State.CLAIMED)):
+            verdict = self.folder.outcome(spot.id)
+            if verdict is None and self.folder.result_at(spot) is None:
+                continue
+            yield self._aside(spot.path, f"{spot.id} is finished ({verdict or 'done'})")
+
+    def published(self) -> Iterator[Mend]:
+        """Results that others wrote become known as outcomes; ours that others replaced are put back."""
+        for name in self.folder.layout.results:
+            for spot in list(self.folder.spots(name, State.DONE)):
+                here = fs.status(self.folder.at(spot.path))
+                if here is not None and not self._young(here):
+                    yield from self._published_one(spot, here)
+
+    def _published_one(self, spot: Spot, here: fs.Stat) -> Iterator[Mend]:
+        folder = self.folder
+        outcome = folder.outcome_path(spot.id, Verdict.DONE)
+        known = fs.status(outcome)
+        if known is None:
+            if any(words[0] == spot.id and words[2] == "result" for _, words, _ in self._tmp() if len(words) == 3):
+                return  # ours, with its last step to come
+            if self.act and fs.link(folder.at(spot.path), outcome):
+                fs.link(folder.at(spot.path), folder.at(f"{IDS}/{spot.id}"))
+                folder.tell("completed_task", spot.id, details=f"somebody else wrote {spot.path}")
+            yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was written by somebody else")
+        elif known.st_ino != here.st_ino and known.st_size:
+            if self.act:
+                kept = f"{LATE}/{spot.id}~{fs.fresh_name()}"
+                fs.move(folder.at(spot.path), folder.at(kept))
+                fs.link(outcome, folder.at(spot.path))
+                folder.tell("late_result", spot.id, details=f"somebody replaced {spot.path}; theirs is kept in {kept}")
+            yield Mend(kind="put back", what=spot.id, details=f"somebody else had replaced {spot.path}")
+
+    def leftovers(self) -> Iterator[Mend]:
+        """Temporary files of verbs that never came to their commit."""
+        ending = {nonce for _, nonce, _ in self.folder.sealed()}
+        for path, words, status in self._tmp():
+            age = self.folder.clock.now() - status.st_ctime
+            if age < self.folder.config.keep_tmp or (len(words) > 1 and words[1] in ending):
+                continue
+            if self.act:
+                fs.remove(path)
+            yield Mend(kind="swept", what=words[0], details=f"left over: {path.rpartition('/')[2]}")
+
+    def _aside(self, path: str, reason: str) -> Mend:
+        where = self.folder.set_aside(path, reason) if self.act else None
+        return Mend(kind="set aside", what=path, details=f"{reason}; now {where}" if where else reason)

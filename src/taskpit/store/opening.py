@@ -1,0 +1,191 @@
+"""Making, finding and opening a queue's folder: discovery, the trust rule, settings.
+
+Knows where queues may lie and whose they may be; nothing of what happens in them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from taskpit import fs, layouts
+from taskpit.clock import Clock
+from taskpit.config import SAMPLE, Config, parse
+from taskpit.errors import Invalid, NotFound, Storage, Untrusted
+from taskpit.store.files import FileStore, storage_error
+from taskpit.store.folder import HIDDEN, OURS, Folder
+from taskpit.store.judge import begin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["discover", "init", "open_store"]
+
+CONFIG = f"{HIDDEN}/config.toml"
+LAYOUT = f"{HIDDEN}/layout"
+
+
+def init(root: str, layout_name: str, clock: Clock | None = None) -> list[str]:
+    """The folder is a queue of this layout; what is there already is left alone. The directories it made."""
+    root = os.path.abspath(root)
+    layout = layouts.get(layout_name)
+    try:
+        made = [name for name in (*layout.folders, *OURS, layout.tmp) if not os.path.isdir(f"{root}/{name}")]
+        for name in made:
+            fs.make_dir(f"{root}/{name}")
+        _check_links(root, layout.tmp)
+        known = _layout_name(root)
+        if known not in (None, layout_name):
+            raise Invalid(f"{root} is a queue of layout {known!r} already", hint=f"Leave out --layout {layout_name}.")
+        for name, text in ((LAYOUT, f"{layout_name}\n"), (CONFIG, SAMPLE), (f"{HIDDEN}/.gitignore", "*\n")):
+            try:
+                fs.create(f"{root}/{name}", text.encode(), sync=True)
+            except FileExistsError:
+                continue
+        begin(Folder(root, layout, Config(), clock or Clock()))
+    except OSError as error:
+        raise storage_error(error) from error
+    return made
+
+
+def _check_links(root: str, tmp: str) -> None:
+    """The id registry is made of hard links: say so at once where there are none."""
+    one, two = (f"{root}/{tmp}/{fs.fresh_name()}~links" for _ in range(2))
+    try:
+        fs.create(one, b"", sync=False)
+        try:
+            fs.link(one, two)
+        except OSError as error:
+            raise Storage(
+                f"this filesystem cannot do hard links: {root}",
+                hint="Put the queue on a local Linux or macOS filesystem, or on NFS.",
+                errno=error.errno,
+            ) from error
+    finally:
+        fs.remove(one)
+        fs.remove(two)
+
+
+def _layout_name(root: str) -> str | None:
+    try:
+        return fs.read(f"{root}/{LAYOUT}", 4096)[0].decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+
+
+def discover(start: str, env: Mapping[str, str]) -> str:
+    """The queue for somebody working in `start`: `TASKPIT_DIR`, else the nearest one upwards."""
+    if env.get("TASKPIT_DIR"):
+        return env["TASKPIT_DIR"]
+    for folder in _upwards(os.path.abspath(start)):
+        for root in (folder, f"{folder}/pit"):
+            if os.path.isdir(f"{root}/{HIDDEN}"):
+                _check_trust(root, env, found=True)
+                return root
+    raise NotFound(
+        f"there is no queue in {start} or above it",
+        hint="Make one with `pit init pit`, or name one with -C DIR or TASKPIT_DIR.",
+    )
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    """This folder and those above it; from a git worktree's root on to the main checkout."""
+    seen = set()
+    while folder not in seen:
+        seen.add(folder)
+        main = _main_checkout(folder)
+        if main and main not in seen:
+            folder = main
+            continue
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def _main_checkout(folder: str) -> str | None:
+    """The main checkout, if this folder is the root of another worktree of it."""
+    git = f"{folder}/.git"
+    if not os.path.isfile(git):
+        return None
+    try:
+        with open(git, encoding="utf-8") as file:
+            pointer = file.read(4096)
+        private = os.path.join(folder, pointer.removeprefix("gitdir:").strip())
+        with open(f"{private}/commondir", encoding="utf-8") as file:
+            common = os.path.normpath(os.path.join(private, file.read(4096).strip()))
+    except (OSError, ValueError):
+        return None
+    return os.path.dirname(common) if os.path.basename(common) == ".git" else None
+
+
+def open_store(root: str, env: Mapping[str, str] | None = None, clock: Clock | None = None) -> FileStore:
+    """The queue in this folder. NotFound if there is none, Untrusted if it lies in wait for others."""
+    root = os.path.abspath(root)
+    name = _layout_name(root)
+    if name is None:
+        if not os.path.isdir(root):
+            raise Storage(f"there is no folder {root}", hint=f"Make a queue with `pit init {root}`.", path=root)
+        raise NotFound(f"{root} is not a queue", hint=f"Make it one with `pit init {root}`.", path=root)
+    _check_trust(root, env or {}, found=False)
+    return FileStore(root, layouts.get(name), _config(root), clock)
+
+
+def _config(root: str) -> Config:
+    try:
+        data = fs.read(f"{root}/{CONFIG}", 1 << 20)[0]
+    except FileNotFoundError:
+        return Config()
+    except OSError as error:
+        raise storage_error(error) from error
+    if all(line.startswith(b"#") or not line.strip() for line in data.splitlines()):
+        return Config()  # the sample as it was made: don't load a TOML parser for it
+    import tomllib
+
+    try:
+        return parse(tomllib.loads(data.decode("utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"config.toml cannot be read: {error}", path=f"{root}/{CONFIG}") from None
+
+
+def _check_trust(root: str, env: Mapping[str, str], *, found: bool) -> None:
+    """A queue of another user would have its check commands run as us: refused until we say we trust it."""
+    try:
+        status = os.stat(f"{root}/{HIDDEN}")
+    except OSError as error:
+        raise storage_error(error) from error
+    if status.st_uid == os.geteuid():
+        return
+    if not found and not _lies_in_shared_tmp(root):
+        return
+    real = os.path.realpath(root)
+    if real in _trusted(env):
+        return
+    raise Untrusted(
+        f"the queue {root} belongs to another user (uid {status.st_uid}); its done-when commands would run as you",
+        hint=f"Look at it; if you trust it, add the line {real} to {_trust_file(env)}.",
+        path=root,
+    )
+
+
+def _lies_in_shared_tmp(root: str) -> bool:
+    """Whether a directory above is open to everybody: world-writable with the sticky bit, as /tmp is."""
+    folder = os.path.realpath(root)
+    while folder != "/":
+        folder = os.path.dirname(folder)
+        mode = os.stat(folder).st_mode
+        if mode & stat.S_IWOTH and mode & stat.S_ISVTX:
+            return True
+    return False
+
+
+def _trust_file(env: Mapping[str, str]) -> str:
+    base = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME", "/"), ".config")
+    return os.path.join(base, "taskpit", "trusted")
+
+
+def _trusted(env: Mapping[str, str]) -> set[str]:
+    try:
+        with open(_trust_file(env), encoding="utf-8") as file:
+            return {line.strip() for line in file if line.strip()}
+    except OSError:
+        return set()

@@ -1,0 +1,128 @@
+"""The port: what a store of tasks must do. A store is what passes `taskpit.testing.StoreContract`.
+
+One store is one space: no need, parent or lock reaches outside it. Each verb has happened or has not.
+Ids are fixed before the call, so a verb whose outcome is unknown can be repeated. Lists go in, one
+answer per item comes out. Only the store's clock counts: callers pass and receive durations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from taskpit.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.task import Card, Claim, End, Event, Page, Said, State, Task, Want
+
+__all__ = ["Info", "Lapse", "Member", "Mend", "Store"]
+
+
+class Lapse(Value):
+    """A claim whose holder is gone, or has not renewed for a lease."""
+
+    claim: Claim
+    reason: str
+
+
+class Mend(Value):
+    """One thing that was out of order, and what was done about it."""
+
+    kind: str
+    what: str
+    details: str = ""
+
+
+class Info(Value):
+    """What this store is and what it promises here and now."""
+
+    kind: str
+    layout: str
+    where: str
+    durability: str
+    largest_task: int
+    #: A waiting worker learns of a new task after this many seconds at the latest.
+    wake_bound: float
+
+
+class Member(Protocol):
+    """A worker that stays: its claims are given back at once when its process dies."""
+
+    worker: str
+
+    def leave(self) -> None:
+        """It ends in good order."""
+
+
+class Store(Protocol):
+    """Puts, claims, renews, finishes; and what it takes to look and to repair."""
+
+    def allot(self, count: int) -> list[str]:
+        """Ids nobody has, for tasks about to be put."""
+
+    def put(self, tasks: Sequence[Task]) -> list[Said]:
+        """Each is in the queue for good: CREATED, EXISTS (same wish) or CONFLICT (other content)."""
+
+    def claim(self, want: Want) -> list[Claim]:
+        """Up to `want.count` tasks are this worker's. Quiescent: exactly by priority, then age."""
+
+    def renew(self, claims: Sequence[Claim], lease: float) -> list[Said]:
+        """Each lasts another lease: OK, CANCEL (somebody asks us to stop) or LOST."""
+
+    def finish(self, ends: Sequence[End]) -> list[Said]:
+        """Each claim has ended, all of it or nothing: OK, ALREADY or LOST."""
+
+    def reopen(self, tasks: Sequence[Task]) -> list[Said]:
+        """Each failed task is ready again with these bytes, its result set aside: OK or LOST."""
+
+    def stop(self, ids: Sequence[str]) -> None:
+        """Ask the holders of these to stop; they learn it when they renew."""
+
+    def join(self, worker: str, lease: float) -> Member:
+        """A worker that stays begins; claims of its name's last owner lapse. Lost if the name is in use."""
+
+    def lapsed(self) -> list[Lapse]:
+        """Claims that may be given to somebody else. A worker that renews is never among them."""
+
+    def mend(self, *, dry_run: bool = False) -> list[Mend]:
+        """What a crash or a foreign hand left undone is done. Anybody may, at any time, any number at once."""
+
+    def check(self) -> list[Mend]:
+        """What is out of order here, for people to read; nothing is changed."""
+
+    def read(self, ids: Sequence[str]) -> list[Card | None]:
+        """Each task as it stands, with its result and its tries; None if there is none of that id."""
+
+    def resolve(self, text: str) -> list[str]:
+        """The ids this may mean: itself, the number it is short for, or all that begin with it."""
+
+    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
+        """A page of tasks, ready ones in the order they will be taken. Pages are not a snapshot."""
+
+    def counts(self) -> dict[State, int]:
+        """How many tasks are in each state."""
+
+    def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
+        """Lines of the changelog after a cursor, and the next cursor; CursorLost if that place is gone."""
+
+    def record(self, events: Sequence[Event]) -> None:
+        """These lines are in the changelog."""
+
+    def note(self, task_id: str, text: str, worker: str) -> None:
+        """A note for people stands beside the task, whatever its state."""
+
+    def keep_log(self, worker: str, data: bytes) -> str:
+        """A working log is kept until it is composted; where."""
+
+    def compost(self, *, dry_run: bool = False) -> list[Mend]:
+        """Old working logs are summarised, then pruned; old results pruned as the settings say."""
+
+    def wait(self, timeout: float) -> bool:
+        """Sleep until something may have become ready, or that many seconds. May wake for nothing."""
+
+    def info(self) -> Info:
+        """What this store is and what it promises."""
+
+    def close(self) -> None:
+        """Let go of what it holds open."""

@@ -1,0 +1,331 @@
+"""The nouns of taskpit as immutable values. Knows what a task is; nothing of files, stores or policy."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "Ask",
+    "Card",
+    "Claim",
+    "Done",
+    "End",
+    "Event",
+    "Evidence",
+    "Failed",
+    "Outcome",
+    "Page",
+    "Release",
+    "Result",
+    "Retry",
+    "Said",
+    "Split",
+    "State",
+    "Task",
+    "Try",
+    "Verdict",
+    "Want",
+    "worker_type",
+]
+
+NOTHING: Mapping[str, object] = {}
+
+
+class State(StrEnum):
+    """Where a task is; *held* is a ready task with a reason, not a state of its own."""
+
+    READY = "ready"
+    CLAIMED = "claimed"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Verdict(StrEnum):
+    """What a result says."""
+
+    DONE = "done"
+    FAILED = "failed"  #: out of attempts, or past mending
+    CANCELLED = "cancelled"  #: a person took it back; counts as failed for what needs it
+
+    @property
+    def state(self) -> State:
+        """The state a task with this verdict is in."""
+        return State.DONE if self is Verdict.DONE else State.FAILED
+
+
+class Said(StrEnum):
+    """What a store answers for one item of a batch."""
+
+    CREATED = "created"
+    EXISTS = "exists"  #: same id, same content: it is there already
+    CONFLICT = "conflict"  #: same id, other content
+    OK = "ok"
+    ALREADY = "already"  #: this very claim has ended this way before
+    LOST = "lost"  #: the claim is over; nothing was changed
+    CANCEL = "cancel"  #: still ours, but somebody asks us to stop
+
+
+class Task(Value):
+    """One piece of work, as somebody asked for it. Change it by `replace`."""
+
+    id: str
+    title: str
+    body: str = ""
+    #: The readable part of a file name; chosen from the title, meaningless to the queue.
+    slug: str = ""
+    #: Higher first.
+    priority: int = 0
+    #: Ids that must be done before this may be taken.
+    needs: tuple[str, ...] = ()
+    #: The command that proves it done, run by the queue.
+    check: str = ""
+    #: Attempts spent so far, and how many there may be (0: the queue's default).
+    attempts: int = 0
+    max_attempts: int = 0
+    tags: tuple[str, ...] = ()
+    #: Path globs this task will change.
+    touches: tuple[str, ...] = ()
+    parent: str = ""
+    #: Unix seconds before which it may not be taken; 0 is any time.
+    not_before: float = 0.0
+    #: Why a person must look before it may be taken; empty is free.
+    hold: str = ""
+    #: Too large to do in one sitting: a planner splits it.
+    big: bool = False
+    #: Who asked, and when (unix seconds; 0 is unknown).
+    by: str = ""
+    created: float = 0.0
+    #: Fields a layout has no word of its own for, kept and carried along.
+    extra: Mapping[str, object] = NOTHING
+    #: The bytes this was read from: what nobody changed is written back as it was.
+    source: bytes = b""
+
+    def wish(self) -> tuple[object, ...]:
+        """What was asked for, without who, when and how far: equal wishes are the same task."""
+        return (
+            self.title,
+            self.body.strip(),
+            self.priority,
+            self.needs,
+            self.check,
+            self.max_attempts,
+            self.tags,
+            self.touches,
+            self.parent,
+            int(self.not_before),
+            self.hold,
+            self.big,
+            dict(self.extra),
+        )
+
+
+class Evidence(Value):
+    """What running a check showed."""
+
+    command: str
+    exit_code: int
+    seconds: float = 0.0
+    #: The end of what it printed.
+    tail: str = ""
+
+    @property
+    def green(self) -> bool:
+        """Whether the check passed."""
+        return self.exit_code == 0
+
+
+class Result(Value):
+    """What is published once per task, for ever."""
+
+    id: str
+    verdict: Verdict
+    reason: str = ""
+    output: str = ""
+    #: Who ended it: the worker's fence, so that repeating a finish can be told from losing one.
+    worker: str = ""
+    attempt: int = 1
+    finished: float = 0.0
+    seconds: float = 0.0
+    evidence: Evidence | None = None
+    #: Money, tokens and turns, as the agent reported them.
+    cost: Mapping[str, object] = NOTHING
+    children: tuple[str, ...] = ()
+    #: Where the working log went.
+    log: str = ""
+    extra: Mapping[str, object] = NOTHING
+
+
+class Try(Value):
+    """One attempt that did not finish the task; `counted` says whether it spent one of its attempts."""
+
+    at: float
+    worker: str
+    #: task, check, crash, timeout spend an attempt; lost, quota, infra, released don't; reset forgives.
+    kind: str
+    error: str = ""
+    #: The error with numbers, paths and times taken out: equal marks are the same failure.
+    mark: str = ""
+    counted: bool = True
+    seconds: float = 0.0
+    evidence: Evidence | None = None
+    log: str = ""
+
+
+class Claim(Value):
+    """This worker's right to work on this task until the lease runs out or is revoked."""
+
+    task: Task
+    worker: str
+    #: Opaque, unique per claim; the store knows what to make of it.
+    fence: str
+    lease: float = 0.0
+    attempt: int = 1
+    #: Unix seconds of the claim, by the store's clock.
+    since: float = 0.0
+
+
+class Want(Value):
+    """What a worker asks a store for."""
+
+    worker: str
+    lease: float
+    count: int = 1
+    #: Only these, in this order of trying; empty is any.
+    ids: tuple[str, ...] = ()
+    #: Only tasks with one of these tags; empty is any.
+    tags: tuple[str, ...] = ()
+    #: Take it although it is held: for a person's changes, never for work.
+    even_held: bool = False
+    #: Use the worker's name as the fence as it is, instead of adding something unique per claim.
+    verbatim: bool = False
+
+
+class End(Value):
+    """How one claim ends, decided by the queue and carried out by the store: all of it or nothing."""
+
+    claim: Claim
+    #: Terminal: the result to publish. Otherwise None, and the task goes back to ready.
+    result: Result | None = None
+    #: The task as it goes back (None: unchanged).
+    task: Task | None = None
+    #: Seconds before it may be taken again, by the store's clock.
+    delay: float = 0.0
+    children: tuple[Task, ...] = ()
+    attempt: Try | None = None
+    #: Kind and text of a note for people, where the layout keeps notes.
+    note: tuple[str, str] | None = None
+    #: The changelog's word for this end, and its details.
+    action: str = ""
+    details: str = ""
+
+
+class Event(Value):
+    """One line of the changelog."""
+
+    timestamp: str
+    worker: str
+    worker_type: str
+    action: str
+    activity_id: str = ""
+    task_id: str = ""
+    details: str = ""
+
+
+def worker_type(worker: str) -> str:
+    """The changelog's word for who this is: people are `user@host`, the queue itself is `keeper`."""
+    if worker == "keeper":
+        return "system"
+    return "human" if "@" in worker else "agent"
+
+
+class Card(Value):
+    """A task as it stands: what a person looks at."""
+
+    task: Task
+    state: State
+    #: Why a ready task may not be taken.
+    held: str = ""
+    worker: str = ""
+    since: float = 0.0
+    until: float = 0.0
+    #: Whether the holder lives, as far as this machine can tell: yes, no, unknown.
+    alive: str = "unknown"
+    result: Result | None = None
+    tries: tuple[Try, ...] = ()
+    #: Results of superseded claims, kept aside.
+    late: tuple[str, ...] = ()
+    notes: str = ""
+
+
+class Page(Value):
+    """Some cards, and where to go on; an empty cursor is the end."""
+
+    cards: tuple[Card, ...]
+    cursor: str = ""
+
+
+class Outcome(Value):
+    """How the work went, in the worker's words; the queue's policy makes an `End` of it."""
+
+
+class Done(Outcome):
+    """The work is finished."""
+
+    output: str = ""
+    reason: str = ""
+    evidence: Evidence | None = None
+    seconds: float = 0.0
+    cost: Mapping[str, object] = NOTHING
+    log: str = ""
+
+
+class Failed(Outcome):
+    """The work did not succeed. Policy decides between another attempt, a choke and the end."""
+
+    error: str
+    kind: str = "task"
+    output: str = ""
+    evidence: Evidence | None = None
+    seconds: float = 0.0
+    #: No further attempt, whatever is left.
+    final: bool = False
+    cancelled: bool = False
+    log: str = ""
+
+
+class Retry(Outcome):
+    """Put it back for another attempt after that many seconds; spends no attempt."""
+
+    reason: str
+    after: float = 0.0
+    kind: str = "infra"
+
+
+class Release(Outcome):
+    """Put it back as it was; spends no attempt."""
+
+    reason: str = ""
+    #: The bytes to go back with, when a person edited it.
+    task: Task | None = None
+    action: str = "released_task"
+
+
+class Split(Outcome):
+    """It was several tasks: put these into the queue instead."""
+
+    children: tuple[Task, ...]
+    #: Come back to the parent when all children are done, instead of ending it now.
+    wait: bool = False
+    output: str = ""
+
+
+class Ask(Outcome):
+    """A person must answer first; the task waits, the worker doesn't."""
+
+    question: str
