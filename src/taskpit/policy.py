@@ -105,10 +105,11 @@ def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config,
         delay = pause(config, 1)
         return End(claim=claim, delay=delay, attempt=attempt, action="retried_task", details=outcome.error)
     allowed = claim.task.max_attempts or config.max_attempts
-    spent = claim.task.replace(attempts=claim.task.attempts + 1, max_attempts=allowed)
+    error = _short(outcome.error)
+    spent = claim.task.replace(attempts=claim.task.attempts + 1, max_attempts=allowed, last_error=error)
     same = _in_a_row(tries, attempt.mark) + 1
     if same >= config.choke:
-        reason = f"choked: the same failure {same} times in a row: {_short(outcome.error)}"
+        reason = f"choked: the same failure {same} times in a row: {error}"
         note = ("choked", _note(claim, reason, [*tries, attempt]))
         return End(
             claim=claim,
@@ -121,7 +122,7 @@ def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config,
     if spent.attempts >= allowed:
         return _end_for_good(claim, outcome, attempt, now)
     delay = pause(config, spent.attempts)
-    details = f"attempt {spent.attempts} of {allowed}: {_short(outcome.error)}; again in {say_duration(delay)}"
+    details = f"attempt {spent.attempts} of {allowed}: {error}; again in {say_duration(delay)}"
     return End(claim=claim, task=spent, delay=delay, attempt=attempt, action="retried_task", details=details)
 
 

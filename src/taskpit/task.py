@@ -98,9 +98,13 @@ class Task(Value):
     hold: str = ""
     #: Too large to do in one sitting: a planner splits it.
     big: bool = False
+    #: What the last attempt died of, in one line.
+    last_error: str = ""
     #: Who asked, and when (unix seconds; 0 is unknown).
     by: str = ""
     created: float = 0.0
+    #: When it was last put back, where a layout tells.
+    updated: float = 0.0
     #: Fields a layout has no word of its own for, kept and carried along.
     extra: Mapping[str, object] = NOTHING
     #: The bytes this was read from: what nobody changed is written back as it was.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+from taskpit.clock import stamp
 from taskpit.errors import Invalid
 from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from taskpit.task import Result, State, Task, Verdict
 
 __all__ = ["Layout", "Spot", "check_word", "slugify"]
@@ -50,6 +53,12 @@ class Layout:
     digest = ".taskpit/logs/DIGEST.md"
     #: Where reclaims are noted for people to read; empty is nowhere.
     reclaims = ""
+    #: Claimed files have one fixed name, with the holder inside: every verb on an id then runs under a lock.
+    guarded = False
+    #: How long finished files are kept by default, by directory; not named is for ever.
+    retention: Mapping[str, float] = {}
+    #: What this layout's own documents call our errors, by code.
+    error_names: Mapping[str, str] = {}
 
     def check_id(self, text: str) -> str:
         """The id, if this layout's names can carry it; Invalid says why not."""
@@ -67,6 +76,10 @@ class Layout:
         """The number behind an id of ours; 0 for ids that others made up."""
         raise NotImplementedError
 
+    def first_number(self, now: float) -> int:  # noqa: ARG002 - some number by the clock
+        """The lowest number to give to a new task."""
+        return 1
+
     def spot(self, folder: str, file: str) -> Spot | None:
         """What a directory entry is; None if it is none of ours. Invalid: it wants to be a task and can't."""
         raise NotImplementedError
@@ -83,25 +96,41 @@ class Layout:
         """Where its result lies; `again` makes another name when the plain one is taken."""
         raise NotImplementedError
 
-    def ended_path(self, task: Task, verdict: Verdict) -> str:
-        """Where the task's own file lies once it is finished; empty if it is gone then."""
+    def finished_paths(self, task: Task) -> tuple[str, ...]:
+        """Files whose presence says that the task has ended, whoever wrote them."""
         raise NotImplementedError
+
+    def ended_path(self, task: Task, verdict: Verdict) -> str:  # noqa: ARG002 - most keep nothing
+        """Where the task's own file lies once it is finished; empty if it is gone then."""
+        return ""
 
     def note_path(self, task: Task, kind: str) -> str:
         """Where a note of this kind about the task lies."""
-        raise NotImplementedError
+        return f".taskpit/notes/{task.id}-{kind}.md"
 
     def log_path(self, worker: str, when: float) -> str:
         """Where this worker's log of that time lies."""
-        raise NotImplementedError
+        return f"{self.logs}/{worker}-{stamp(when)}.log"
 
-    def load(self, spot: Spot, data: bytes) -> Task:
-        """The task in these bytes; Invalid says what is wrong with them."""
+    def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:
+        """The task in these bytes, and in what is kept beside them; Invalid says what is wrong."""
         raise NotImplementedError
 
     def dump(self, task: Task) -> bytes:
         """The task's bytes; what was not changed since it was read is as it was."""
         raise NotImplementedError
+
+    def beside(self, task: Task) -> bytes:  # noqa: ARG002 - most keep all of it inside
+        """What must be kept beside the task's file, since others drop it from inside; empty if nothing."""
+        return b""
+
+    def claimed_bytes(self, task: Task, worker: str, now: float) -> bytes:  # noqa: ARG002 - most tell by name
+        """The task's bytes while it is claimed; empty if they are the same."""
+        return b""
+
+    def holder(self, data: bytes) -> str:  # noqa: ARG002 - most tell by name
+        """Who has a claimed file, where its name does not say."""
+        return ""
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
         """The result in these bytes, and the task whose text it keeps."""

@@ -11,76 +11,23 @@ from __future__ import annotations
 
 import re
 
-from taskpit.clock import instant, iso, stamp
 from taskpit.errors import Invalid
+from taskpit.layouts.bulleted import dump_task, load_task, read_sheet
 from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, check_word
 from taskpit.layouts.report import dump_report, load_report
-from taskpit.layouts.sheet import Sheet, command_in, one_line, quote_command
 from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from taskpit.task import Result
 
 __all__ = ["Pit"]
 
 _FOOD = re.compile(r"food-([A-Za-z0-9][A-Za-z0-9._]*)(?:-([^/\x00-\x1f\x7f~]+))?\.md\Z")
 _SNAKE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@+-]*(?:~[a-z0-9]+)?\Z")
-_COUNT = re.compile(r"(?:(\d+) of )?(\d+)\Z")
 
 #: What failed results are called, by verdict.
 _SCRAPS = {Verdict.FAILED: "needs-keeper", Verdict.CANCELLED: "cancelled"}
-
-
-def _int(text: str) -> int:
-    return int(text.strip())
-
-
-def _bool(text: str) -> bool:
-    if text.lower() in ("true", "yes"):
-        return True
-    if text.lower() in ("false", "no", ""):
-        return False
-    raise ValueError(f"{text!r} is neither true nor false")
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _ids(text: str) -> tuple[str, ...]:
-    """Ids, also where somebody wrote the whole name of the food."""
-    return tuple(word.split("-")[1] if word.startswith("food-") else word for word in _words(text))
-
-
-def _time(text: str) -> float:
-    return instant(text, 0.0)
-
-
-def _list(words: tuple[str, ...]) -> str:
-    return ", ".join(words)
-
-
-#: Field, bullet, how its text is read, how it is written. In the order we write them.
-FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...] = (
-    ("title", "task", one_line, one_line),
-    ("check", "done-when", command_in, lambda command: f"{quote_command(one_line(command))} is green."),
-    ("by", "tossed-by", str, one_line),
-    ("created", "created", _time, iso),
-    ("priority", "priority", _int, str),
-    ("needs", "needs", _ids, _list),
-    ("tags", "tags", _words, _list),
-    ("touches", "touches", _words, _list),
-    ("parent", "parent", lambda text: "".join(_ids(text)), str),
-    ("not_before", "not-before", _time, iso),
-    ("big", "big", _bool, lambda _: "true"),
-    ("hold", "hold", one_line, one_line),
-)
-KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
-PROSE = frozenset({"task", "done-when", "hold"})
 
 
 class Pit(Layout):
@@ -167,63 +114,25 @@ class Pit(Layout):
             return f"done/{stem}.{'plan' if task.big else 'result'}.md"
         return f"scraps/{stem}-{_SCRAPS[verdict]}.md"
 
-    def ended_path(self, task: Task, verdict: Verdict) -> str:  # noqa: ARG002 - the text lives on in the result
-        """Nowhere: a finished task keeps its text in its result."""
-        return ""
+    def finished_paths(self, task: Task) -> tuple[str, ...]:
+        """Results; what lies in the scraps is for people and decides nothing."""
+        stem = self._stem(task)
+        return (f"done/{stem}.result.md", f"done/{stem}.plan.md")
 
     def note_path(self, task: Task, kind: str) -> str:
         """`scraps/food-0007-reverse-string-choked.md`."""
         return f"scraps/{self._stem(task)}-{kind}.md"
 
-    def log_path(self, worker: str, when: float) -> str:
-        """`waste/snake-2-20260614T175042Z.log`."""
-        return f"waste/{worker}-{stamp(when)}.log"
-
-    def load(self, spot: Spot, data: bytes) -> Task:
-        """The food in these bytes. Only known bullets are judged; all else is kept as it is."""
-        sheet = _sheet(data)
-        fields: dict[str, Any] = {}
-        for field, bullet, read, _ in FIELDS:
-            value = sheet.get(bullet)
-            if value is not None:
-                fields[field] = _read(bullet, value, read)
-        count = sheet.get("attempts")
-        if count is not None:
-            fields["attempts"], fields["max_attempts"] = _read("attempts", count, _counts)
-        extra: dict[str, object] = {key: value for key, value in sheet.items() if key not in KNOWN}
-        done_when = sheet.get("done-when")
-        if done_when and not fields.get("check"):
-            extra["done-when"] = done_when  # a sentence for people
-        if not fields.get("title"):
-            fields["title"] = _title(sheet, spot)
-        slug = spot.slug or _slug_in(sheet.heading, spot.id)
-        return Task(**{"id": spot.id, "slug": slug, "body": sheet.body, "extra": extra, "source": data, **fields})
+    def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - all is inside
+        """The food in these bytes."""
+        task = load_task(spot, data)
+        if not task.slug:
+            task = task.replace(slug=_slug_in(read_sheet(data).heading, spot.id))
+        return task
 
     def dump(self, task: Task) -> bytes:
-        """The food's bytes: the old ones with the bullets that changed, or new ones as the seed draws them."""
-        if task.source:
-            was = self.load(Spot(state=State.READY, id=task.id, slug=task.slug), task.source)
-            sheet = _sheet(task.source)
-        else:
-            was = Task(id=task.id, title="")
-            sheet = Sheet(f"# {self._stem(task)}\n", KNOWN, PROSE)
-        for field, bullet, _, write in FIELDS:
-            value = getattr(task, field)
-            if value != getattr(was, field):
-                if value:
-                    sheet.set(bullet, write(value))
-                else:
-                    sheet.drop(bullet)
-        if (task.attempts, task.max_attempts) != (was.attempts, was.max_attempts):
-            sheet.set(
-                "attempts", f"{task.attempts} of {task.max_attempts}" if task.attempts else str(task.max_attempts)
-            )
-        for key, text in task.extra.items():
-            if was.extra.get(key) != text:
-                sheet.set(key, one_line(str(text)))
-        if task.body.strip("\r\n") != was.body.strip("\r\n"):
-            sheet.body = task.body
-        return sheet.text().encode("utf-8", "surrogateescape")
+        """The food's bytes, new ones as the seed draws them."""
+        return dump_task(task, self._stem(task))
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
         """The result in these bytes; a text somebody else wrote is all output."""
@@ -237,38 +146,7 @@ class Pit(Layout):
         return dump_report(self._stem(task), result, self.dump(task))
 
 
-def _sheet(data: bytes) -> Sheet:
-    if b"\x00" in data:
-        raise Invalid("it is binary, not Markdown")
-    try:
-        return Sheet(data.decode("utf-8"), KNOWN, PROSE)
-    except UnicodeDecodeError as error:
-        raise Invalid(f"it is not UTF-8 (byte {error.start})") from None
-
-
-def _read(bullet: str, text: str, read: Callable[[str], Any]) -> Any:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise Invalid(f"**{bullet}:** {text[:80]!r} cannot be read: {error}", field=bullet) from None
-
-
-def _counts(text: str) -> tuple[int, int]:
-    """`3` are three attempts; `1 of 3` says that one is spent."""
-    match = _COUNT.match(text.strip())
-    if match is None:
-        raise ValueError("write how many attempts there may be, or `1 of 3`")
-    return int(match[1] or 0), int(match[2])
-
-
 def _slug_in(heading: str, task_id: str) -> str:
     """The slug in `food-0007-reverse-string`, if that is this task's name."""
     prefix = f"food-{task_id}-"
     return heading[len(prefix) :] if heading.startswith(prefix) and _FOOD.match(f"{heading}.md") else ""
-
-
-def _title(sheet: Sheet, spot: Spot) -> str:
-    if sheet.heading and not sheet.heading.startswith("food-"):
-        return sheet.heading
-    first = next((line.strip() for line in sheet.body.split("\n") if line.strip()), "")
-    return one_line(first.lstrip("#").strip())[:200] or spot.slug or spot.id

@@ -46,7 +46,8 @@ class Sheet:
         #: Keys whose values are sentences: there a comment needs two spaces before its `#`.
         self._prose = prose
         self._bullets: list[_Bullet] = []
-        self.heading = ""
+        self._heading = ""
+        self._heading_line = -1
         self._head = self._read_head()
 
     def _read_head(self) -> int:
@@ -55,7 +56,7 @@ class Sheet:
         while at < len(lines) and not lines[at].strip():
             at += 1
         if at < len(lines) and lines[at].startswith("# "):
-            self.heading = lines[at][2:].strip()
+            self._heading, self._heading_line = lines[at][2:].strip(), at
             at += 1
         end = at
         while at < len(lines):
@@ -81,6 +82,23 @@ class Sheet:
     def _continue(self, bullet: _Bullet, line: str) -> None:
         bullet.value = f"{bullet.value} {line.strip()}".strip()
         bullet.count += 1
+
+    @property
+    def heading(self) -> str:
+        """The text of the first line, if it is a heading."""
+        return self._heading
+
+    @heading.setter
+    def heading(self, text: str) -> None:
+        if self._heading_line >= 0:
+            self._lines[self._heading_line] = f"# {text}"
+        else:
+            self._lines.insert(0, f"# {text}")
+            self._head += 1
+            for bullet in self._bullets:
+                bullet.line += 1
+            self._heading_line = 0
+        self._heading = text
 
     def get(self, key: str) -> str | None:
         """The value of the first bullet with this key."""

@@ -1,0 +1,168 @@
+"""Tasks as Markdown with a head of bullets: which bullet is which field. No file names, no disk.
+
+Only known bullets are judged; all else is kept as it is, and what nobody changed is written back byte
+for byte. A layout's title is either a bullet of its own (`- **task:**`) or the heading.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from taskpit.clock import instant, iso
+from taskpit.errors import Invalid
+from taskpit.layouts.sheet import Sheet, command_in, one_line, quote_command
+from taskpit.task import Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from taskpit.layouts.layout import Spot
+
+__all__ = ["dump_task", "load_task", "read_sheet"]
+
+_COUNT = re.compile(r"(?:(\d+) of )?(\d+)\Z")
+
+
+def _int(text: str) -> int:
+    return int(text.strip())
+
+
+def _bool(text: str) -> bool:
+    if text.lower() in ("true", "yes"):
+        return True
+    if text.lower() in ("false", "no", ""):
+        return False
+    raise ValueError(f"{text!r} is neither true nor false")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _ids(text: str) -> tuple[str, ...]:
+    """Ids, also where somebody wrote the whole name of the food."""
+    return tuple(word.split("-")[1] if word.startswith("food-") else word for word in _words(text))
+
+
+def _time(text: str) -> float:
+    return instant(text, 0.0)
+
+
+def _list(words: tuple[str, ...]) -> str:
+    return ", ".join(words)
+
+
+#: Field, bullet, how its text is read, how it is written. In the order we write them.
+FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...] = (
+    ("title", "task", one_line, one_line),
+    ("check", "done-when", command_in, lambda command: f"{quote_command(one_line(command))} is green."),
+    ("by", "tossed-by", str, one_line),
+    ("created", "created", _time, iso),
+    ("priority", "priority", _int, str),
+    ("needs", "needs", _ids, _list),
+    ("tags", "tags", _words, _list),
+    ("touches", "touches", _words, _list),
+    ("parent", "parent", lambda text: "".join(_ids(text)), str),
+    ("not_before", "not-before", _time, iso),
+    ("big", "big", _bool, lambda _: "true"),
+    ("hold", "hold", one_line, one_line),
+    ("last_error", "last-error", one_line, one_line),
+)
+KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
+PROSE = frozenset({"task", "done-when", "hold", "last-error"})
+
+
+def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Task:
+    """The task in these bytes; Invalid says what is wrong with them."""
+    sheet = read_sheet(data)
+    fields: dict[str, Any] = {}
+    for field, bullet, read, _ in FIELDS:
+        value = sheet.get(bullet)
+        if value is not None:
+            fields[field] = _read(bullet, value, read)
+    count = sheet.get("attempts")
+    if count is not None:
+        fields["attempts"], fields["max_attempts"] = _read("attempts", count, _counts)
+    extra: dict[str, object] = {key: value for key, value in sheet.items() if key not in KNOWN}
+    done_when = sheet.get("done-when")
+    if done_when and not fields.get("check"):
+        extra["done-when"] = done_when  # a sentence for people
+    if title_in_heading or not fields.get("title"):
+        fields["title"] = _title(sheet, spot, fields.get("title") or "", title_in_heading=title_in_heading)
+    return Task(**{"id": spot.id, "slug": spot.slug, "body": sheet.body, "extra": extra, "source": data, **fields})
+
+
+def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> bytes:
+    """The task's bytes: the old ones with the bullets that changed, or new ones under this heading."""
+    if task.source:
+        was = load_task(_spot_of(task), task.source, title_in_heading=title_in_heading)
+        sheet = read_sheet(task.source)
+    else:
+        was = Task(id=task.id, title=task.title if title_in_heading else "")
+        sheet = Sheet(f"# {heading}\n", KNOWN, PROSE)
+    _set_bullets(sheet, task, was, title_in_heading=title_in_heading)
+    for key, value in task.extra.items():
+        if was.extra.get(key) != value:
+            sheet.set(key, one_line(value if isinstance(value, str) else json.dumps(value)))
+    if task.body.strip("\r\n") != was.body.strip("\r\n"):
+        sheet.body = task.body
+    return sheet.text().encode("utf-8", "surrogateescape")
+
+
+def _set_bullets(sheet: Sheet, task: Task, was: Task, *, title_in_heading: bool) -> None:
+    for field, bullet, _, write in FIELDS:
+        value = getattr(task, field)
+        if value == getattr(was, field):
+            continue
+        if field == "title" and title_in_heading:
+            sheet.heading = one_line(value)
+        elif value:
+            sheet.set(bullet, write(value))
+        else:
+            sheet.drop(bullet)
+    if (task.attempts, task.max_attempts) != (was.attempts, was.max_attempts):
+        spent = f"{task.attempts} of {task.max_attempts}" if task.attempts else str(task.max_attempts)
+        sheet.set("attempts", spent)
+
+
+def _spot_of(task: Task) -> Spot:
+    from taskpit.layouts.layout import Spot
+    from taskpit.task import State
+
+    return Spot(state=State.READY, id=task.id, slug=task.slug)
+
+
+def read_sheet(data: bytes) -> Sheet:
+    """The text of a task file; Invalid if it is not text."""
+    if b"\x00" in data:
+        raise Invalid("it is binary, not Markdown")
+    try:
+        return Sheet(data.decode("utf-8"), KNOWN, PROSE)
+    except UnicodeDecodeError as error:
+        raise Invalid(f"it is not UTF-8 (byte {error.start})") from None
+
+
+def _read(bullet: str, text: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise Invalid(f"**{bullet}:** {text[:80]!r} cannot be read: {error}", field=bullet) from None
+
+
+def _counts(text: str) -> tuple[int, int]:
+    """`3` are three attempts; `1 of 3` says that one is spent."""
+    match = _COUNT.match(text.strip())
+    if match is None:
+        raise ValueError("write how many attempts there may be, or `1 of 3`")
+    return int(match[1] or 0), int(match[2])
+
+
+def _title(sheet: Sheet, spot: Spot, bullet: str, *, title_in_heading: bool) -> str:
+    """The heading if it is a title, else the first words there are."""
+    if sheet.heading and (title_in_heading or not sheet.heading.startswith("food-")):
+        return sheet.heading
+    first = next((line.strip() for line in sheet.body.split("\n") if line.strip()), "")
+    return bullet or one_line(first.lstrip("#").strip())[:200] or spot.slug or spot.id

@@ -1,0 +1,355 @@
+"""The Drover mailbox: `inbox/`, `processing/`, `outbox/`, `failed/`, `.tmp/`. Names and JSON, no disk.
+
+    inbox/{task_id}.json              ready
+    processing/{task_id}.json         claimed; the holder stands inside, in `claimed_by`
+    outbox/{task_id}_result.json      done
+    failed/{task_id}_error.json       failed
+
+Another reader of these files exists that drops keys it does not know when it claims. What must survive
+it (holds, tags, unknown keys) is therefore also kept beside, and `load` takes both.
+"""
+
+from __future__ import annotations
+
+import json
+
+from taskpit.errors import Invalid
+from taskpit.layouts.layout import Layout, Spot
+from taskpit.task import Evidence, Result, State, Task, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+__all__ = ["Mailbox"]
+
+DAY = 86400.0
+
+#: The schema of seed 002: every key in its order, with the type and the value it has when nothing is said.
+SCHEMA: dict[str, object] = {
+    "id": "",
+    "title": "",
+    "description": "",
+    "epic_id": "",
+    "parent_id": "",
+    "sequence_number": 0,
+    "type": "",
+    "priority": 0,
+    "status": "ready",
+    "attempts": 0,
+    "max_attempts": 3,
+    "last_error": "",
+    "claimed_by": "",
+    "claimed_at": 0,
+    "operator": "",
+    "verdict": "unknown",
+    "verdict_reason": "",
+    "test_mode": "strict",
+    "test_scope": "diff",
+    "test_command": "",
+    "created_at": 0,
+    "updated_at": 0,
+    "metadata": {},
+}
+#: Schema keys that are fields of a task; the rest of the schema is carried in `extra`.
+FIELDS = {
+    "title": "title",
+    "description": "body",
+    "parent_id": "parent",
+    "priority": "priority",
+    "attempts": "attempts",
+    "max_attempts": "max_attempts",
+    "test_command": "check",
+}
+#: What the queue itself writes; nobody sets these.
+OURS = frozenset(("id", "status", "claimed_by", "claimed_at", "created_at", "updated_at", "metadata"))
+#: Fields of a task that the schema has no word for, as they are called in the file and beside it.
+BESIDE = {
+    "tags": "tags",
+    "touches": "touches",
+    "not_before": "not_before",
+    "hold": "hold",
+    "big": "big",
+    "by": "created_by",
+}
+SUFFIXES = {"outbox": ("_result.json", Verdict.DONE), "failed": ("_error.json", Verdict.FAILED)}
+
+
+class Mailbox(Layout):
+    """The layout of seed 002."""
+
+    name = "mailbox"
+    folders = ("inbox", "processing", "outbox", "failed", ".tmp")
+    ready = "inbox"
+    claimed = "processing"
+    results = ("outbox", "failed")
+    tmp = ".tmp"
+    guarded = True
+    retention = {"outbox": 7 * DAY, "failed": 30 * DAY}
+    error_names = {
+        "storage": "ErrMailboxDir",
+        "conflict": "ErrTaskExists",
+        "nothing_to_claim": "ErrNoTasks",
+        "not_found": "ErrTaskNotFound",
+        "invalid": "ErrInvalidTask",
+    }
+
+    def first_number(self, now: float) -> int:
+        """Ids are numbered by the second, as in the seed."""
+        return int(now)
+
+    def new_id(self, number: int) -> str:
+        """`task_1234567890`."""
+        return f"task_{number}"
+
+    def number(self, text: str) -> int:
+        """The number behind an id like `task_1234567890`."""
+        digits = text.removeprefix("task_")
+        return int(digits) if digits.isdecimal() and digits.isascii() and digits != text else 0
+
+    def spot(self, folder: str, file: str) -> Spot | None:
+        """What a directory entry is, by its name alone; a claim's holder is inside the file."""
+        path = f"{folder}/{file}"
+        if folder in SUFFIXES:
+            suffix, verdict = SUFFIXES[folder]
+            if not file.endswith(suffix):
+                return None
+            return Spot(state=verdict.state, id=self._id(file[: -len(suffix)]), verdict=verdict, path=path)
+        if folder not in ("inbox", "processing") or not file.endswith(".json"):
+            return None
+        state = State.READY if folder == "inbox" else State.CLAIMED
+        return Spot(state=state, id=self._id(file.removesuffix(".json")), path=path)
+
+    def _id(self, text: str) -> str:
+        try:
+            return self.check_id(text)
+        except Invalid:
+            raise Invalid(f"the name {text[:80]!r} does not read {{task_id}}.json") from None
+
+    def ready_path(self, task: Task) -> str:
+        """`inbox/task_1234567890.json`."""
+        return f"inbox/{task.id}.json"
+
+    def claimed_path(self, task: Task, worker: str) -> str:  # noqa: ARG002 - the holder stands inside
+        """`processing/task_1234567890.json`, whoever has it."""
+        return f"processing/{task.id}.json"
+
+    def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
+        """`outbox/task_1234567890_result.json` or `failed/task_1234567890_error.json`."""
+        name = f"{task.id}~{again}" if again else task.id
+        return f"outbox/{name}_result.json" if verdict is Verdict.DONE else f"failed/{name}_error.json"
+
+    def finished_paths(self, task: Task) -> tuple[str, ...]:
+        """Files whose presence says that the task has ended."""
+        return (f"outbox/{task.id}_result.json", f"failed/{task.id}_error.json")
+
+    def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:
+        """The task in these bytes, with what another reader may have dropped from them."""
+        fields = _object(data)
+        for key, default in SCHEMA.items():
+            if key in fields and fields[key] is not None:
+                _check_type(key, fields[key], default)
+        if fields.get("id", spot.id) != spot.id:
+            raise Invalid(f"its id is {fields['id']!r}, but its file is called {spot.id}.json", field="id")
+        kept = {**_kept(beside), **_unknown(fields)}
+        metadata = {**_mapping(_kept(beside).get("metadata")), **_mapping(fields.get("metadata"))}
+        known = {field: fields[key] for key, field in FIELDS.items() if fields.get(key) is not None}
+        return Task(
+            **{
+                "title": "",
+                **known,
+                **_beside(kept),
+                "id": spot.id,
+                "needs": tuple(map(str, metadata.get("dependencies") or ())),
+                "created": float(fields.get("created_at") or 0),
+                "extra": _extra(fields, kept, metadata),
+                "source": data,
+            }
+        )
+
+    def dump(self, task: Task) -> bytes:
+        """The task's bytes: every key of the schema in its order, then what it has no word for."""
+        if task.source and self._same(task):
+            return task.source
+        return _bytes(self._fields(task))
+
+    def _same(self, task: Task) -> bool:
+        spot = Spot(state=State.READY, id=task.id)
+        try:
+            return self.load(spot, task.source) == task
+        except Invalid:
+            return False
+
+    def _fields(self, task: Task) -> dict[str, object]:
+        extra = dict(task.extra)
+        fields: dict[str, object] = dict(SCHEMA)
+        for key, default in SCHEMA.items():
+            if key in extra:
+                _check_type(key, extra[key], default)
+                fields[key] = extra.pop(key)
+        fields.update({key: getattr(task, field) for key, field in FIELDS.items()})
+        created = int(task.created)
+        metadata = {**_mapping(extra.pop("metadata", None)), "dependencies": list(task.needs)}
+        fields.update(id=task.id, status="ready", created_at=created, updated_at=created, metadata=metadata)
+        fields["max_attempts"] = task.max_attempts or SCHEMA["max_attempts"]
+        for field, key in BESIDE.items():
+            value = getattr(task, field)
+            if value:
+                fields[key] = list(value) if isinstance(value, tuple) else value
+        return {**fields, **extra}
+
+    def beside(self, task: Task) -> bytes:
+        """What must survive a reader that drops keys it does not know; empty if nothing."""
+        kept = _unknown(self._fields(task))
+        metadata = _mapping(task.extra.get("metadata"))
+        if metadata:
+            kept["metadata"] = metadata
+        return _bytes(kept) if kept else b""
+
+    def claimed_bytes(self, task: Task, worker: str, now: float) -> bytes:
+        """The task as it lies in `processing/`: with its holder, so that a fixed name has one."""
+        fields = _object(task.source) if task.source else self._fields(task)
+        return _bytes({**fields, "status": "claimed", "claimed_by": worker, "claimed_at": int(now)})
+
+    def holder(self, data: bytes) -> str:
+        """Who has a claimed file, as it says itself; empty if it does not say."""
+        try:
+            worker = _object(data).get("claimed_by")
+        except Invalid:
+            return ""
+        return worker if isinstance(worker, str) else ""
+
+    def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
+        """The result or error in these bytes; one that another tool wrote has less in it."""
+        fields = _object(data)
+        failed = spot.verdict is not Verdict.DONE
+        evidence = fields.get("evidence")
+        said = fields.get("outcome")
+        return (
+            Result(
+                id=spot.id,
+                verdict=Verdict(said) if said in tuple(Verdict) else spot.verdict or Verdict.DONE,
+                reason=str(fields.get("error" if failed else "verdict_reason") or ""),
+                output=str(fields.get("output") or ""),
+                worker=str(fields.get("worker") or ""),
+                attempt=_int(fields.get("attempts"), 1),
+                finished=float(_int(fields.get("failed_at" if failed else "completed_at"), 0)),
+                seconds=_int(fields.get("duration_ms"), 0) / 1000,
+                evidence=Evidence(**evidence) if isinstance(evidence, dict) else None,
+                cost=_mapping(fields.get("cost")),
+                children=tuple(map(str, fields.get("children") or ())),
+                log=str(fields.get("log") or ""),
+            ),
+            None,
+        )
+
+    def dump_result(self, task: Task, result: Result) -> bytes:
+        """The seed's fields in the seed's order, then ours."""
+        when = int(result.finished)
+        if result.verdict is Verdict.DONE:
+            fields: dict[str, object] = {
+                "task_id": task.id,
+                "status": "completed",
+                "verdict": "pass",
+                "verdict_reason": result.reason,
+                "output": result.output,
+                "duration_ms": round(result.seconds * 1000),
+                "completed_at": when,
+            }
+            ours: dict[str, object] = {"attempts": result.attempt}
+        else:
+            fields = {
+                "task_id": task.id,
+                "status": "failed",
+                "error": result.reason,
+                "attempts": result.attempt,
+                "last_attempt_at": when,
+                "failed_at": when,
+            }
+            ours = {"output": result.output, "duration_ms": round(result.seconds * 1000)}
+        ours |= {
+            "outcome": str(result.verdict),
+            "worker": result.worker,
+            "evidence": result.evidence and result.evidence.as_dict(),
+            "cost": dict(result.cost),
+            "children": list(result.children),
+            "log": result.log,
+        }
+        return _bytes({**fields, **{key: value for key, value in ours.items() if value}})
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"it is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise Invalid("it is not a JSON object")
+    return fields
+
+
+def _bytes(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(fields, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def _check_type(key: str, value: object, default: object) -> None:
+    wanted = type(default)
+    if wanted is dict:
+        needs = value.get("dependencies") if isinstance(value, dict) else ()
+        right = isinstance(value, dict) and (
+            needs is None or (isinstance(needs, list) and all(isinstance(need, str) for need in needs))
+        )
+    else:
+        right = type(value) is wanted or (wanted is int and isinstance(value, float) and value.is_integer())
+    if not right:
+        raise Invalid(f"{key!r} is {json.dumps(value, default=str)[:80]}, not {wanted.__name__}", field=key)
+
+
+def _unknown(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key not in SCHEMA}
+
+
+def _kept(beside: bytes) -> dict[str, Any]:
+    return _object(beside) if beside else {}
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def _int(value: object, default: int) -> int:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+def _beside(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a task that the schema has no word for; what has the wrong type is told."""
+    found: dict[str, Any] = {}
+    for field, key in BESIDE.items():
+        value, default = kept.get(key), getattr(Task, field)
+        if value is None:
+            continue
+        if isinstance(default, tuple):
+            if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+                raise Invalid(f"{key!r} is not a list of words", field=key)
+            value = tuple(value)
+        elif isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        elif type(value) is not type(default):
+            raise Invalid(f"{key!r} is not {type(default).__name__}", field=key)
+        found[field] = value
+    return found
+
+
+def _extra(fields: Mapping[str, Any], kept: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, object]:
+    """The rest of the schema where it says something, and every key that is not in it."""
+    extra: dict[str, object] = {
+        key: fields[key]
+        for key, default in SCHEMA.items()
+        if key not in FIELDS and key not in OURS and fields.get(key) is not None and fields[key] != default
+    }
+    extra |= {key: value for key, value in kept.items() if key not in BESIDE.values() and key != "metadata"}
+    rest = {key: value for key, value in metadata.items() if key != "dependencies"}
+    if rest:
+        extra["metadata"] = rest
+    return extra
