@@ -55,6 +55,10 @@ class Layout:
     reclaims = ""
     #: Claimed files have one fixed name, with the holder inside: every verb on an id then runs under a lock.
     guarded = False
+    #: Others rewrite this layout's files and drop what they don't know: originals are copies, not links.
+    rewritten = False
+    #: A ready file's name has more in it than the id, so two of them can claim to be the same task.
+    slugged = False
     #: How long finished files are kept by default, by directory; not named is for ever.
     retention: Mapping[str, float] = {}
     #: What this layout's own documents call our errors, by code.
@@ -99,6 +103,10 @@ class Layout:
     def finished_paths(self, task: Task) -> tuple[str, ...]:
         """Files whose presence says that the task has ended, whoever wrote them."""
         raise NotImplementedError
+
+    def result_of(self, spot: Spot) -> str:
+        """Where the result of a finished task lies, given the entry that says so."""
+        return spot.path
 
     def ended_path(self, task: Task, verdict: Verdict) -> str:  # noqa: ARG002 - most keep nothing
         """Where the task's own file lies once it is finished; empty if it is gone then."""

@@ -86,6 +86,7 @@ class Mailbox(Layout):
     results = ("outbox", "failed")
     tmp = ".tmp"
     guarded = True
+    rewritten = True
     retention = {"outbox": 7 * DAY, "failed": 30 * DAY}
     error_names = {
         "storage": "ErrMailboxDir",

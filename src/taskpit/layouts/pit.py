@@ -34,6 +34,7 @@ class Pit(Layout):
     """The layout of seeds 000 and 001."""
 
     name = "pit"
+    slugged = True
     folders = ("food", "claimed", "done", "scraps", "waste")
     ready = "food"
     claimed = "claimed"

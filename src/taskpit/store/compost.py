@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from taskpit import fs
 from taskpit.clock import iso
+from taskpit.layouts import Spot
 from taskpit.store.folder import Folder
 from taskpit.store.port import Mend
-from taskpit.task import State, Verdict
+from taskpit.task import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,22 +53,21 @@ def _digest(name: str, path: str, size: int, now: float) -> str:
 
 
 def _results(folder: Folder, dry_run: bool) -> Iterator[Mend]:
-    keep = folder.config.keep_results
-    if not keep:
-        return
     now = folder.clock.now()
-    for name in folder.layout.results:
-        for spot in list(folder.spots(name, State.DONE)):
-            status = fs.status(folder.at(spot.path))
-            if status is None or now - status.st_mtime < keep:
-                continue
-            if not dry_run:
-                _prune(folder, spot.id, spot.path)
-            yield Mend(kind="pruned", what=spot.id, details=spot.path)
+    for spot in list(folder.finished()):
+        keep = folder.config.keep_results or folder.layout.retention.get(spot.path.partition("/")[0], 0.0)
+        status = fs.status(folder.at(spot.path))
+        if not keep or status is None or now - status.st_mtime < keep:
+            continue
+        if not dry_run:
+            _prune(folder, spot)
+        yield Mend(kind="pruned", what=spot.id, details=spot.path)
 
 
-def _prune(folder: Folder, task_id: str, path: str) -> None:
-    """The result goes; that it was done stays, as an empty outcome, for what needs it and for uniqueness."""
-    scratch = folder.tmp(task_id, fs.fresh_name(), "pruned")
-    fs.replace(folder.outcome_path(task_id, Verdict.DONE), b"", scratch, sync=folder.durable)
-    fs.remove(folder.at(path))
+def _prune(folder: Folder, spot: Spot) -> None:
+    """The result goes; how it ended stays, as an empty outcome, for what needs it and for uniqueness."""
+    scratch = folder.tmp(spot.id, fs.fresh_name(), "pruned")
+    verdict = folder.outcome(spot.id) or spot.verdict or Verdict.DONE
+    fs.replace(folder.outcome_path(spot.id, verdict), b"", scratch, sync=folder.durable)
+    fs.remove(folder.at(folder.layout.result_of(spot)))
+    fs.remove(folder.at(spot.path))

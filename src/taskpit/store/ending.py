@@ -17,13 +17,27 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog
-from taskpit.store.folder import CHANGELOG, IDS, LATE, SEALED, TRIES, Folder, stub
+from taskpit.store.folder import BESIDE, CHANGELOG, IDS, LATE, SEALED, TRIES, Folder, stub
 from taskpit.task import End, Event, Said, State, Task, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Sealed", "admit", "enter", "give_up", "reopen", "roll", "seal"]
 
 #: What an end may have written beforehand, by the letter that stands for it in a sealed name.
-PARTS = {"r": "result", "n": "next", "t": "try", "c": "children", "k": "choked", "l": "lost", "a": "ask", "o": "old"}
+PARTS = {
+    "r": "result",
+    "n": "next",
+    "t": "try",
+    "c": "children",
+    "k": "choked",
+    "l": "lost",
+    "a": "ask",
+    "b": "beside",
+    "o": "old",
+}
 #: Those parts that are notes for people.
 NOTES = {PARTS[letter]: letter for letter in "kla"}
 #: What the changelog says when nobody knows more than the sealed name.
@@ -36,16 +50,25 @@ def admit(folder: Folder, task: Task, data: bytes, event: Event) -> Said:
     """The row *put* of the commit table, for one task. CREATED, or EXISTS: the id is known."""
     ready = folder.layout.ready_path(task)
     # The name it will have stands in the temporary one, so that anybody can carry on after the commit.
-    tmp = folder.tmp(task.id, fs.fresh_name(), f"put~{ready.rpartition('/')[2]}")
+    nonce = fs.fresh_name()
+    tmp = folder.tmp(task.id, nonce, f"put~{ready.rpartition('/')[2]}")
     fs.create(tmp, data, sync=folder.durable)
-    if not fs.link(tmp, folder.at(f"{IDS}/{task.id}")):
+    original = tmp
+    if folder.layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
+        original = folder.tmp(task.id, nonce, "id")
+        fs.create(original, data, sync=folder.durable)
+    said = Said.EXISTS
+    if fs.link(original, folder.at(f"{IDS}/{task.id}")):
+        said = Said.CREATED
+        folder.sync(IDS)
+        changelog.append(folder.at(CHANGELOG), [event])
+        enter(folder, tmp, ready)
+        folder.sync(folder.layout.ready)
+    else:
         fs.remove(tmp)
-        return Said.EXISTS
-    folder.sync(IDS)
-    changelog.append(folder.at(CHANGELOG), [event])
-    enter(folder, tmp, ready)
-    folder.sync(folder.layout.ready)
-    return Said.CREATED
+    if original != tmp:
+        fs.remove(original)
+    return said
 
 
 def enter(folder: Folder, source: str, ready: str) -> bool:
@@ -91,7 +114,7 @@ class Sealed:
             return stub(self.spot)
 
 
-def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
+def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]) -> tuple[Sealed, bool]:
     """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
     nonce = fs.fresh_name()
     content = _content(folder, end)
@@ -101,7 +124,7 @@ def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
         fs.create(sealed.part(letter), data, sync=folder.durable)
     if content:
         folder.sync(folder.layout.tmp)
-    return sealed, fs.move(folder.at(claimed.path), sealed.path)
+    return sealed, still_ours() and fs.move(folder.at(claimed.path), sealed.path)
 
 
 def _content(folder: Folder, end: End) -> dict[str, bytes]:
@@ -109,11 +132,15 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
     task, content = end.claim.task, {}
     if end.result is not None:
         content["r"] = folder.layout.dump_result(task, end.result)
-    elif end.task is not None or end.delay:
-        after = end.task or task
+    elif end.task is not None or end.delay or folder.layout.rewritten:
+        now = folder.clock.now()
+        after = (end.task or task).replace(updated=now)
         if end.delay:
-            after = after.replace(not_before=folder.clock.now() + end.delay)
+            after = after.replace(not_before=now + end.delay)
         content["n"] = folder.layout.dump(after)
+        beside = folder.layout.beside(after)
+        if beside:
+            content["b"] = beside
     if end.attempt is not None:
         evidence = end.attempt.evidence
         content["t"] = _json({**end.attempt.as_dict(), "evidence": evidence and evidence.as_dict()})
@@ -178,6 +205,8 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
     for kind, letter in NOTES.items():
         if letter in sealed.parts:
             _publish_note(sealed, kind, letter)
+    if "b" in sealed.parts:
+        fs.move(sealed.part("b"), folder.at(f"{BESIDE}/{sealed.spot.id}"))
     if "o" in sealed.parts:
         _withdraw_result(sealed)
     if sealed.kind == "ready":
@@ -228,6 +257,9 @@ def _withdraw_result(sealed: Sealed) -> None:
         status = fs.status(path)
         if kept and status and status.st_ino == kept.st_ino:
             fs.remove(path)
+        ended = folder.layout.ended_path(stub(sealed.spot), verdict)
+        if ended:
+            fs.move(folder.at(ended), folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}.task"))
 
 
 def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:

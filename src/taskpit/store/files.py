@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import os
+from _thread import allocate_lock
 
-from taskpit import errors, fs, owner
+from taskpit import errors, fs, owner, rules
 from taskpit.clock import Clock
-from taskpit.errors import Conflict, Invalid, Lost, Storage
+from taskpit.errors import Invalid, Lost, Storage
 from taskpit.layouts import Spot
-from taskpit.rules import held
-from taskpit.store import changelog
-from taskpit.store.ending import admit, give_up, reopen, roll, seal
+from taskpit.store import changelog, claims
+from taskpit.store.ending import admit, reopen
 from taskpit.store.folder import (
     CHANGELOG,
     HIDDEN,
@@ -24,7 +24,6 @@ from taskpit.store.folder import (
     STOPS,
     WORKERS,
     Folder,
-    stub,
 )
 from taskpit.store.ready import Ready
 from taskpit.task import Claim, End, Event, Said, State, Task, Verdict, Want
@@ -78,7 +77,7 @@ def storage_error(error: OSError) -> Storage:
 
 
 class FileStore:
-    """A Store over one folder. Safe to share between threads except for `claim` and `wait`."""
+    """A Store over one folder. Safe to share between threads, except that only one of them may `wait`."""
 
     def __init__(
         self, root: str, layout: Layout, config: Config, clock: Clock | None = None, *, grace: float = 2.0
@@ -87,6 +86,8 @@ class FileStore:
         #: Ends sealed less than this many seconds ago are left to their workers.
         self.grace = grace
         self._ready = Ready(self.folder)
+        #: Whoever looks at what is ready takes turns: looking also learns.
+        self._turn = allocate_lock()
         self._introduced: set[tuple[str, float]] = set()
         self._members: set[str] = set()
         self._orphans: set[str] = set()
@@ -102,6 +103,7 @@ class FileStore:
         with fs.Flock(folder.at(f"{HIDDEN}/next")) as lock:
             text = os.pread(lock.fd, 32, 0).strip()
             number = int(text) if text.isdigit() else self._highest() + 1
+            number = max(number, folder.layout.first_number(folder.clock.now()))
             ids: list[str] = []
             while len(ids) < count:
                 task_id = folder.layout.new_id(number)
@@ -151,33 +153,43 @@ class FileStore:
         self._introduce(want.worker, want.lease)
         if want.ids:
             return self._claim_named(want)
+        with self._turn:
+            return self._claim_best(want)
+
+    def _claim_best(self, want: Want) -> list[Claim]:
         self._ready.refresh()
-        claims: list[Claim] = []
+        taken: list[Claim] = []
         for file, task in self._ready.best(lambda task: self._fits(task, want)):
             spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
             claim = self._take(spot, want)
             self._ready.gone(file, missed=claim is None)
             if claim is not None:
-                claims.append(claim)
-                if len(claims) == want.count:
+                taken.append(claim)
+                if len(taken) == want.count:
                     break
-        return claims
+        return taken
+
+    def ready_tasks(self) -> dict[str, Task]:
+        """The ready tasks by id, as they are now."""
+        with self._turn:
+            self._ready.refresh()
+            return self._ready.tasks()
 
     def _claim_named(self, want: Want) -> list[Claim]:
-        claims: list[Claim] = []
+        taken: list[Claim] = []
         ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
         for task_id in want.ids:
             claim = self._take(ready[task_id], want) if task_id in ready else None
             if claim is not None:
-                claims.append(claim)
-            if len(claims) == want.count:
+                taken.append(claim)
+            if len(taken) == want.count:
                 break
-        return claims
+        return taken
 
     def _fits(self, task: Task, want: Want) -> bool:
         if want.tags and not set(want.tags) & set(task.tags):
             return False
-        return want.even_held or not held(task, self.folder.clock.now(), self._done_or_not)
+        return want.even_held or not rules.held(task, self.folder.clock.now(), self._done_or_not)
 
     def _done_or_not(self, task_id: str) -> State:
         """All that a claim needs to know of a need, for the price of one look."""
@@ -186,36 +198,14 @@ class FileStore:
 
     def _take(self, spot: Spot, want: Want) -> Claim | None:
         """Try to claim one ready file; None if it can't be had or should not."""
-        folder = self.folder
-        try:
-            folder.register(spot)
-        except Conflict as error:
-            folder.set_aside(spot.path, error.message)
+        claim = claims.take(self.folder, spot, want)
+        if claim is None:
             return None
-        fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
-        source, target = folder.at(spot.path), folder.layout.claimed_path(stub(spot), fence)
-        # A foreign cleaner judges by mtime, which a rename leaves alone: make it fresh before, not after.
-        if not fs.set_times(source, None) or not fs.move(source, folder.at(target)):
-            return None
-        now = folder.clock.now()
-        if not fs.set_times(folder.at(target), now + want.lease):
-            return None
-        claimed = spot.replace(state=State.CLAIMED, worker=fence, path=target)
-        try:
-            task = folder.load(claimed, folder.at(target))
-        except FileNotFoundError:
-            return None
-        except Invalid as error:
-            folder.set_aside(target, error.message)
-            return None
-        claim = Claim(
-            task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=now
-        )
-        if not self._fits(task, want):  # it was edited after we had read it
-            self._finish(End(claim=claim, details="it was changed while it waited"))
+        if not self._fits(claim.task, want):  # it was edited after we had read it
+            claims.end(self.folder, End(claim=claim, details="it was changed while it waited"))
             return None
         if not want.even_held:  # a person's change is told when it is made
-            folder.tell("claimed_task", task.id, fence)
+            self.folder.tell("claimed_task", claim.task.id, claim.fence)
         return claim
 
     def _introduce(self, worker: str, lease: float) -> None:
@@ -234,7 +224,7 @@ class FileStore:
             return verdict.state
         if task_id in self._foreign_results():
             return State.DONE
-        if self.folder.find(self.folder.layout.claimed, State.CLAIMED, task_id):
+        if self.folder.claims_of(task_id):
             return State.CLAIMED
         if fs.exists(self.folder.at(f"{IDS}/{task_id}")):
             return State.READY
@@ -246,57 +236,21 @@ class FileStore:
         stats = [fs.status(folder.at(name)) for name in folder.layout.results]
         seen = tuple(status.st_mtime_ns if status else 0 for status in stats)
         if seen != self._foreign[0]:
-            spots = (spot for name in folder.layout.results for spot in folder.spots(name, State.DONE))
-            self._foreign = (seen, frozenset(spot.id for spot in spots))
+            done = (spot.id for spot in folder.finished() if spot.verdict is Verdict.DONE)
+            self._foreign = (seen, frozenset(done))
         return self._foreign[1]
 
     # -- renew and finish --------------------------------------------------------------------------
 
     @_verb
-    def renew(self, claims: Sequence[Claim], lease: float) -> list[Said]:
+    def renew(self, held: Sequence[Claim], lease: float) -> list[Said]:
         """Row *renew*: stamp by path; a name that is gone is a claim that is over."""
-        return [self._renew(claim, lease) for claim in claims]
-
-    def _renew(self, claim: Claim, lease: float) -> Said:
-        path = self.folder.at(self.folder.layout.claimed_path(claim.task, claim.fence))
-        if not fs.set_times(path, self.folder.clock.now() + lease):
-            return Said.LOST
-        return Said.CANCEL if fs.exists(self.folder.at(f"{STOPS}/{claim.task.id}")) else Said.OK
+        return [claims.renew(self.folder, claim, lease) for claim in held]
 
     @_verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
-        return [self._finish(end) for end in ends]
-
-    def _finish(self, end: End) -> Said:
-        folder, claim = self.folder, end.claim
-        event = folder.event(end.action or "released_task", claim.task.id, claim.fence, end.details)
-        path = folder.layout.claimed_path(claim.task, claim.fence)
-        spot = Spot(state=State.CLAIMED, id=claim.task.id, slug=claim.task.slug, worker=claim.fence, path=path)
-        sealed, committed = seal(folder, spot, end)
-        if committed:
-            fs.remove(folder.at(f"{STOPS}/{claim.task.id}"))
-            if end.action == "recovered_task" and folder.layout.reclaims:
-                line = f"- {event.timestamp} {path.rpartition('/')[2]}: {end.details}\n"
-                fs.append(folder.at(folder.layout.reclaims), line.encode("utf-8", "replace"))
-            return roll(sealed, end=end, event=event)
-        if end.result is not None and self._ended_by(claim, end.result.verdict):
-            for letter in sealed.parts:
-                fs.remove(sealed.part(letter))
-            return Said.ALREADY
-        kept = give_up(sealed)
-        if kept:
-            folder.tell("late_result", claim.task.id, claim.fence, f"kept in {kept}")
-        return Said.LOST
-
-    def _ended_by(self, claim: Claim, verdict: Verdict) -> bool:
-        """Whether this very claim has ended this way before."""
-        try:
-            data, _ = fs.read(self.folder.outcome_path(claim.task.id, verdict), 1 << 26)
-        except OSError:
-            return False
-        spot = Spot(state=verdict.state, id=claim.task.id, slug=claim.task.slug, verdict=verdict)
-        return self.folder.layout.load_result(spot, data)[0].worker == claim.fence
+        return [claims.end(self.folder, end) for end in ends]
 
     # -- what people do ----------------------------------------------------------------------------
 
@@ -324,16 +278,16 @@ class FileStore:
     # -- workers -----------------------------------------------------------------------------------
 
     @_verb
-    def join(self, worker: str, lease: float) -> FileMember:
+    def join(self, worker: str, lease: float, *, patience: float = 1.0) -> FileMember:
         """Hold the lock on the worker's record."""
         self.folder.layout.check_worker(worker)
         member = owner.Member(self.folder.at(f"{WORKERS}/{worker}"))
         record = owner.describe(worker, lease, self.folder.clock, stays=True)
-        if not member.join(record, self.folder.clock):
+        if not member.join(record, self.folder.clock, patience=patience):
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         self._members.add(worker)
         # We hold the lock that the name's last owner held for life: whatever it had claimed is nobody's.
-        for spot in self.folder.spots(self.folder.layout.claimed, State.CLAIMED):
+        for spot in self.folder.claims():
             if owner.MARK in spot.worker and owner.base(spot.worker) == worker:
                 self._orphans.add(spot.path)
         return FileMember(self, worker, member)

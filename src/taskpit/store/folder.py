@@ -36,11 +36,13 @@ TRIES = ".taskpit/tries"
 LATE = ".taskpit/late"
 WORKERS = ".taskpit/workers"
 QUARANTINE = ".taskpit/quarantine"
+BESIDE = ".taskpit/beside"
+GUARDS = ".taskpit/guard"
 STOPS = ".taskpit/stops"
 NOTES = ".taskpit/notes"
 CHANGELOG = ".taskpit/changelog.log"
 #: Directories of our own that `init` makes.
-OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES)
+OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES, BESIDE, GUARDS, ".taskpit/logs")
 
 #: Names that are never tasks, whatever the layout.
 _NEVER = (".", "README", "readme")
@@ -91,6 +93,22 @@ class Folder:
             if isinstance(spot, Spot) and spot.state is state:
                 yield spot
 
+    def claims(self) -> Iterator[Spot]:
+        """Claimed files, each with its holder: by its name, or by what stands inside."""
+        for spot in self.spots(self.layout.claimed, State.CLAIMED):
+            if self.layout.guarded:
+                try:
+                    data, _ = fs.read(self.at(spot.path), self.config.largest_task)
+                except OSError:
+                    data = b""
+                yield spot.replace(worker=self.layout.holder(data))
+            else:
+                yield spot
+
+    def claims_of(self, task_id: str) -> list[Spot]:
+        """Claimed files of this task."""
+        return [spot for spot in self.claims() if spot.id == task_id]
+
     def find(self, folder: str, state: State, task_id: str) -> list[Spot]:
         """Entries of this task in a directory; more than one is a fault that `mend` mends."""
         return [spot for spot in self.spots(folder, state) if spot.id == task_id]
@@ -124,20 +142,24 @@ class Folder:
 
     def published(self, task_id: str) -> Spot | None:
         """The result that stands in the layout's own place, ours or somebody else's."""
-        for folder in self.layout.results:
-            for state in (State.DONE, State.FAILED):
-                found = self.find(folder, state, task_id)
-                if found:
-                    return found[0]
-        return None
+        return next((spot for spot in self.finished() if spot.id == task_id), None)
 
-    def result_at(self, spot: Spot) -> str | None:
-        """Where the task's result stands under the name we would give it, without searching; or None."""
-        for big in (False, True):
-            path = self.layout.result_path(stub(spot, big=big), Verdict.DONE)
-            if fs.exists(self.at(path)):
-                return path
-        return None
+    def finished(self) -> Iterator[Spot]:
+        """Entries in the layout's own places that say of a task that it has ended."""
+        for folder in self.layout.results:
+            for _, spot in self.entries(folder):
+                if isinstance(spot, Spot) and spot.verdict is not None:
+                    yield spot
+
+    def is_finished(self, spot: Spot) -> bool:
+        """Whether something in the layout's own places says that it has ended, without searching."""
+        return any(fs.exists(self.at(path)) for path in self.layout.finished_paths(stub(spot)))
+
+    def guard(self, task_id: str) -> fs.Flock | _Open:
+        """Where claimed files have a fixed name, one at a time may decide about a task."""
+        if not self.layout.guarded:
+            return _Open()
+        return fs.Flock(self.at(f"{GUARDS}/{sum(task_id.encode()) % 64:02d}"))
 
     def load(self, spot: Spot, path: str) -> Task:
         """The task in a file; Invalid if it can't be one, FileNotFoundError if it is gone."""
@@ -147,7 +169,19 @@ class Folder:
             raise Invalid("it is not a regular file") from None
         except fs.TooBig as error:
             raise Invalid(f"it is too large: {error.strerror}") from None
-        return self.layout.load(spot, data)
+        return self.layout.load(spot, data, self._beside(spot.id) if self.layout.rewritten else b"")
+
+    def _beside(self, task_id: str) -> bytes:
+        """What is kept beside a task: as it was last put back, else as it was put."""
+        try:
+            return fs.read(self.at(f"{BESIDE}/{task_id}"), self.config.largest_task)[0]
+        except OSError:
+            pass
+        try:
+            data, _ = fs.read(self.at(f"{IDS}/{task_id}"), self.config.largest_task)
+            return self.layout.beside(self.layout.load(Spot(state=State.READY, id=task_id), data))
+        except (OSError, Invalid):
+            return b""
 
     def original(self, task_id: str) -> Task | None:
         """The task as it was put."""
@@ -175,22 +209,35 @@ class Folder:
         known, here = fs.status(entry), fs.status(path)
         if here is None or (known is not None and known.st_ino == here.st_ino):
             return
-        if known is None and fs.link(path, entry):
+        if known is None and self._enter_registry(path, entry, spot):
             self.tell("added_task", spot.id, details="found in the folder")
             return
         # Another inode: somebody edited it while it was ready, or it went back after an attempt; both are
         # fine. Or an editor saved a copy of a task that has moved on: that one must not run again.
         verdict = self.outcome(spot.id)
-        if verdict is not None or self.result_at(spot) is not None:
+        if verdict is not None or self.is_finished(spot):
             raise Conflict(f"{spot.id} is finished ({verdict or 'done'}); this is a copy that was saved later")
-        for other in self.find(self.layout.claimed, State.CLAIMED, spot.id):
+        for other in self.claims_of(spot.id):
             if other.path != spot.path:
                 raise Conflict(f"{spot.id} is claimed by {other.worker}; this is a copy that was saved later")
         if self.is_sealed(spot.id):
             raise Conflict(f"{spot.id} is just being put back or finished; this is a copy that was saved later")
+        if not self.layout.slugged:
+            return
         twins = [twin for twin in self.find(self.layout.ready, State.READY, spot.id) if twin.path != spot.path]
         if twins and self._is_original(twins[0], spot, known):
             raise Conflict(f"{spot.id} is also the id of {twins[0].path}, which was there first")
+
+    def _enter_registry(self, path: str, entry: str, spot: Spot) -> bool:
+        if not self.layout.rewritten:
+            return fs.link(path, entry)
+        # Others write into the ready file itself; what it was must be kept in a file of its own.
+        data, _ = fs.read(path, self.config.largest_task)
+        copy = self.tmp(spot.id, fs.fresh_name(), "id")
+        fs.create(copy, data, sync=self.durable)
+        known = fs.link(copy, entry)
+        fs.remove(copy)
+        return known
 
     def _is_original(self, one: Spot, other: Spot, known: fs.Stat | None) -> bool:
         """Which of two ready files with one id is the task: the registered one, else the first by name."""
@@ -218,9 +265,19 @@ class Folder:
         )
 
 
-def stub(spot: Spot, *, big: bool = False) -> Task:
+class _Open:
+    """No lock: the names themselves decide."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def stub(spot: Spot) -> Task:
     """As much of a task as its file's name tells."""
-    return Task(id=spot.id, title="", slug=spot.slug, big=big)
+    return Task(id=spot.id, title="", slug=spot.slug)
 
 
 #: Quarantined names keep this many bytes of the old one.

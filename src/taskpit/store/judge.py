@@ -14,7 +14,6 @@ from taskpit import fs, owner
 from taskpit.clock import say_duration
 from taskpit.layouts import Spot
 from taskpit.store.folder import HIDDEN, WORKERS, Folder
-from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ BOOTS = 8
 
 def lapsed(folder: Folder, orphans: Collection[str] = ()) -> list[tuple[Spot, str]]:
     """Claimed files whose claim has lapsed, and why; `orphans` are known to be nobody's."""
-    claims = list(folder.spots(folder.layout.claimed, State.CLAIMED))
+    claims = list(folder.claims())
     unsure: list[tuple[Spot, fs.Stat, float]] = []
     found: list[tuple[Spot, str]] = []
     for spot in claims:
@@ -58,7 +57,7 @@ def _path(folder: Folder, worker: str) -> str:
 
 
 def _record(folder: Folder, worker: str) -> owner.Record | None:
-    return owner.load(_path(folder, worker))
+    return owner.load(_path(folder, worker)) if worker else None
 
 
 def _clock_unchanged(folder: Folder, record: owner.Record) -> bool:
@@ -92,7 +91,7 @@ def _compare(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) -> l
         now[spot.path] = [*sign, first]
         last_sign = max(status.st_mtime, status.st_ctime)
         if monotonic - first >= lease or even_since <= last_sign < folder.clock.now() - lease:
-            found.append((spot, f"{spot.worker} gave no sign for {say_duration(lease)}"))
+            found.append((spot, f"{spot.worker or 'its worker'} gave no sign for {say_duration(lease)}"))
     kept = dict(list(boots.items())[-BOOTS:])
     kept[boot] = {"offset": offset, "since": even_since, "claims": now}
     scratch = folder.tmp("sightings", fs.fresh_name(), "new")

@@ -14,7 +14,7 @@ from taskpit.layouts import Spot
 from taskpit.rules import held, held_in_circle, order
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
 from taskpit.store.judge import alive, lease_end
-from taskpit.task import Card, Evidence, Page, Result, State, Try, Verdict
+from taskpit.task import Card, Evidence, Page, Result, State, Task, Try, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _find(store: FileStore, task_id: str) -> Card | None:
         ready = _ready_card(store, spot)
         if ready is not None:
             return ready
-    for spot in folder.find(folder.layout.claimed, State.CLAIMED, task_id):
+    for spot in folder.claims_of(task_id):
         claimed = _claimed_card(folder, spot)
         if claimed is not None:
             return claimed
@@ -75,8 +75,7 @@ def _ready_card(store: FileStore, spot: Spot) -> Card | None:
         return Card(task=stub(spot), state=State.READY, held=f"it cannot be read: {error.message}")
     reason = held(task, folder.clock.now(), store.state_of)
     if reason and task.needs:
-        store._ready.refresh()  # noqa: SLF001 - the store's own other half
-        reason = held_in_circle(task, store._ready.tasks()) or reason  # noqa: SLF001
+        reason = held_in_circle(task, store.ready_tasks()) or reason
     return Card(task=task, state=State.READY, held=reason)
 
 
@@ -106,19 +105,38 @@ def _finished_card(folder: Folder, task_id: str) -> Card | None:
         spot = Spot(state=verdict.state, id=task_id, verdict=verdict)
         return _result_card(folder, spot, folder.outcome_path(task_id, verdict))
     published = folder.published(task_id)
-    return _result_card(folder, published, folder.at(published.path)) if published else None
+    return _card_at_end(folder, published) if published else None
+
+
+def _card_at_end(folder: Folder, spot: Spot) -> Card:
+    """The card of a finished task, by the entry that says so."""
+    return _result_card(folder, spot, folder.at(folder.layout.result_of(spot)))
 
 
 def _result_card(folder: Folder, spot: Spot, path: str) -> Card:
     verdict = spot.verdict or Verdict.DONE
+    result, task = Result(id=spot.id, verdict=verdict), None
     try:
         data = fs.read(path, LARGEST_RESULT)[0]
-        result, task = folder.layout.load_result(spot, data)
+        if data:
+            result, task = folder.layout.load_result(spot, data)
+        else:
+            result = result.replace(reason="the result was pruned")
+    except FileNotFoundError:
+        result = result.replace(reason="it was called finished without a result")
     except (OSError, Invalid) as error:
-        data, result, task = b"?", Result(id=spot.id, verdict=verdict, reason=f"it cannot be read: {error}"), None
-    if not data:
-        result = Result(id=spot.id, verdict=verdict, reason="the result was pruned")
-    return Card(task=task or folder.original(spot.id) or stub(spot), state=verdict.state, result=result)
+        result = result.replace(reason=f"it cannot be read: {error}")
+    task = task or _ended_task(folder, spot, verdict) or folder.original(spot.id) or stub(spot)
+    return Card(task=task, state=verdict.state, result=result)
+
+
+def _ended_task(folder: Folder, spot: Spot, verdict: Verdict) -> Task | None:
+    """The task's own file, where a layout keeps it when it is finished."""
+    path = folder.layout.ended_path(stub(spot), verdict)
+    try:
+        return folder.load(spot, folder.at(path)) if path else None
+    except (OSError, Invalid):
+        return None
 
 
 def tries(folder: Folder, task_id: str) -> tuple[Try, ...]:
@@ -179,8 +197,7 @@ def _ordered(store: FileStore, state: State | None) -> Iterator[tuple[Key, Spot]
             continue
         keyed: list[tuple[list[object], Spot]] = []
         if shown is State.READY:
-            store._ready.refresh()  # noqa: SLF001 - the store's own other half
-            for task in store._ready.tasks().values():  # noqa: SLF001
+            for task in store.ready_tasks().values():
                 path = folder.layout.ready_path(task)
                 keyed.append((list(order(task)), Spot(state=shown, id=task.id, slug=task.slug, path=path)))
         else:
@@ -191,24 +208,18 @@ def _ordered(store: FileStore, state: State | None) -> Iterator[tuple[Key, Spot]
 
 def _spots(folder: Folder, state: State) -> Iterator[Spot]:
     if state is State.CLAIMED:
-        yield from folder.spots(folder.layout.claimed, State.CLAIMED)
-    elif state is State.DONE:
-        seen = set()
-        for name in folder.layout.results:
-            for spot in folder.spots(name, State.DONE):
-                seen.add(spot.id)
-                yield spot
-        yield from (spot for spot in _outcomes(folder, (Verdict.DONE,)) if spot.id not in seen)
-    else:
-        yield from _outcomes(folder, (Verdict.FAILED, Verdict.CANCELLED))
-
-
-def _outcomes(folder: Folder, verdicts: tuple[Verdict, ...]) -> Iterator[Spot]:
+        yield from folder.claims()
+        return
+    seen = set()
+    for spot in folder.finished():
+        if spot.state is state:
+            seen.add(spot.id)
+            yield spot
     for name in fs.names(folder.at(OUTCOMES)):
         task_id, _, said = name.partition("~")
-        for verdict in verdicts:
-            if said == verdict:
-                yield Spot(state=verdict.state, id=task_id, verdict=verdict, path=f"{OUTCOMES}/{name}")
+        verdict = Verdict(said) if said in tuple(Verdict) else None
+        if verdict and verdict.state is state and task_id not in seen:
+            yield Spot(state=state, id=task_id, verdict=verdict, path=f"{OUTCOMES}/{name}")
 
 
 def _card_at(store: FileStore, spot: Spot) -> Card | None:
@@ -216,14 +227,17 @@ def _card_at(store: FileStore, spot: Spot) -> Card | None:
         return _ready_card(store, spot)
     if spot.state is State.CLAIMED:
         return _claimed_card(store.folder, spot)
-    return _result_card(store.folder, spot, store.folder.at(spot.path))
+    if spot.path.startswith(OUTCOMES):
+        return _result_card(store.folder, spot, store.folder.at(spot.path))
+    return _card_at_end(store.folder, spot)
 
 
 def counts(folder: Folder) -> dict[State, int]:
-    """How many are in each state, by names alone."""
+    """How many are in each state, by names alone. One whose end is being carried out still counts as claimed."""
+    ending = sum(1 for _ in folder.sealed())
     return {
         State.READY: sum(1 for _ in folder.spots(folder.layout.ready, State.READY)),
-        State.CLAIMED: sum(1 for _ in folder.spots(folder.layout.claimed, State.CLAIMED)),
+        State.CLAIMED: ending + sum(1 for _ in folder.spots(folder.layout.claimed, State.CLAIMED)),
         State.DONE: sum(1 for _ in _spots(folder, State.DONE)),
         State.FAILED: sum(1 for _ in _spots(folder, State.FAILED)),
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from taskpit import rules
 from taskpit.clock import Clock, iso
 from taskpit.errors import CursorLost, Lost
-from taskpit.rules import held, held_in_circle, order
+from taskpit.rules import held_in_circle, order
 from taskpit.store.port import Info, Lapse, Mend
 from taskpit.task import Card, Claim, End, Event, Page, Said, State, Task, Try, Want, worker_type
 
@@ -77,7 +78,7 @@ class MemoryStore:
     def _fits(self, task: Task, want: Want) -> bool:
         if want.tags and not set(want.tags) & set(task.tags):
             return False
-        return want.even_held or not held(task, self.clock.now(), self.state_of)
+        return want.even_held or not rules.held(task, self.clock.now(), self.state_of)
 
     def state_of(self, task_id: str) -> State | None:
         """Where a task is."""
@@ -101,9 +102,9 @@ class MemoryStore:
             since=now,
         )
 
-    def renew(self, claims: Sequence[Claim], lease: float) -> list[Said]:
+    def renew(self, held: Sequence[Claim], lease: float) -> list[Said]:
         """Later ends."""
-        return [self._renew(claim, lease) for claim in claims]
+        return [self._renew(claim, lease) for claim in held]
 
     def _renew(self, claim: Claim, lease: float) -> Said:
         record = self._held(claim)
@@ -170,7 +171,7 @@ class MemoryStore:
             if task_id in self._records:
                 self._records[task_id].stop = True
 
-    def join(self, worker: str, lease: float) -> MemoryMember:  # noqa: ARG002 - its claims end with the process
+    def join(self, worker: str, lease: float, *, patience: float = 1.0) -> MemoryMember:  # noqa: ARG002 - nobody waits
         """Nobody else has this name."""
         if worker in self._members:
             raise Lost(f"a living process already works here as {worker}", worker=worker)
@@ -215,7 +216,7 @@ class MemoryStore:
     def _card(self, record: _Record) -> Card:
         reason = ""
         if record.card.state is State.READY:
-            reason = held(record.card.task, self.clock.now(), self.state_of)
+            reason = rules.held(record.card.task, self.clock.now(), self.state_of)
             if reason and record.card.task.needs:
                 ready = {key: other.card.task for key, other in self._records.items()}
                 reason = held_in_circle(record.card.task, ready) or reason

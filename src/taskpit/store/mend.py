@@ -10,7 +10,7 @@ from taskpit import fs
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
 from taskpit.store.ending import Sealed, enter, roll
-from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, Folder
+from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, Folder, stub
 from taskpit.store.port import Mend
 from taskpit.task import State, Verdict
 
@@ -65,10 +65,14 @@ class _Mender:
             if len(words) != 4 or words[2] != "put" or self._young(status):
                 continue
             known = fs.status(self.folder.at(f"{IDS}/{words[0]}"))
-            if known is None or known.st_ino != status.st_ino:
+            original = self.folder.tmp(words[0], words[1], "id") if self.folder.layout.rewritten else path
+            put = fs.status(original)
+            if known is None or put is None or known.st_ino != put.st_ino:
                 continue
             if self.act:
                 enter(self.folder, path, f"{self.folder.layout.ready}/{words[3]}")
+                if original != path:
+                    fs.remove(original)
             yield Mend(kind="carried out", what=words[0], details="it had been added but was not in place yet")
 
     def results(self) -> Iterator[Mend]:
@@ -122,36 +126,46 @@ class _Mender:
         """Claimed files of tasks that are finished: nobody needs to run them."""
         for spot in list(self.folder.spots(self.folder.layout.claimed, State.CLAIMED)):
             verdict = self.folder.outcome(spot.id)
-            if verdict is None and self.folder.result_at(spot) is None:
+            if verdict is None and not self.folder.is_finished(spot):
                 continue
             yield self._aside(spot.path, f"{spot.id} is finished ({verdict or 'done'})")
 
     def published(self) -> Iterator[Mend]:
         """Results that others wrote become known as outcomes; ours that others replaced are put back."""
-        for name in self.folder.layout.results:
-            for spot in list(self.folder.spots(name, State.DONE)):
-                here = fs.status(self.folder.at(spot.path))
-                if here is not None and not self._young(here):
-                    yield from self._published_one(spot, here)
+        for spot in list(self.folder.finished()):
+            result = self.folder.layout.result_of(spot)
+            here = fs.status(self.folder.at(result)) or fs.status(self.folder.at(spot.path))
+            if here is not None and not self._young(here):
+                yield from self._published_one(spot, result, here)
 
-    def _published_one(self, spot: Spot, here: fs.Stat) -> Iterator[Mend]:
+    def _published_one(self, spot: Spot, result: str, here: fs.Stat) -> Iterator[Mend]:
         folder = self.folder
-        outcome = folder.outcome_path(spot.id, Verdict.DONE)
-        known = fs.status(outcome)
+        known = folder.outcome(spot.id)
         if known is None:
             if any(words[0] == spot.id and words[2] == "result" for _, words, _ in self._tmp() if len(words) == 3):
                 return  # ours, with its last step to come
-            if self.act and fs.link(folder.at(spot.path), outcome):
-                fs.link(folder.at(spot.path), folder.at(f"{IDS}/{spot.id}"))
-                folder.tell("completed_task", spot.id, details=f"somebody else wrote {spot.path}")
+            if self.act:
+                self._adopt(spot, result)
             yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was written by somebody else")
-        elif known.st_ino != here.st_ino and known.st_size:
+            return
+        ours = fs.status(folder.outcome_path(spot.id, known))
+        if ours is not None and ours.st_size and ours.st_ino != here.st_ino and fs.exists(folder.at(result)):
             if self.act:
                 kept = f"{LATE}/{spot.id}~{fs.fresh_name()}"
-                fs.move(folder.at(spot.path), folder.at(kept))
-                fs.link(outcome, folder.at(spot.path))
-                folder.tell("late_result", spot.id, details=f"somebody replaced {spot.path}; theirs is kept in {kept}")
-            yield Mend(kind="put back", what=spot.id, details=f"somebody else had replaced {spot.path}")
+                fs.move(folder.at(result), folder.at(kept))
+                fs.link(folder.outcome_path(spot.id, known), folder.at(folder.layout.result_path(stub(spot), known)))
+                folder.tell("late_result", spot.id, details=f"somebody replaced {result}; theirs is kept in {kept}")
+            yield Mend(kind="put back", what=spot.id, details=f"somebody else had replaced {result}")
+
+    def _adopt(self, spot: Spot, result: str) -> None:
+        """Somebody else finished it: know the outcome, and the id for ever."""
+        folder, verdict = self.folder, spot.verdict or Verdict.DONE
+        for source in (result, spot.path):  # a task may be called done without a result
+            if fs.exists(folder.at(source)) and fs.link(folder.at(source), folder.outcome_path(spot.id, verdict)):
+                fs.link(folder.at(source), folder.at(f"{IDS}/{spot.id}"))
+                action = "completed_task" if verdict is Verdict.DONE else "failed_task"
+                folder.tell(action, spot.id, details=f"somebody else wrote {spot.path}")
+                return
 
     def leftovers(self) -> Iterator[Mend]:
         """Temporary files of verbs that never came to their commit."""

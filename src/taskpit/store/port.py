@@ -67,7 +67,7 @@ class Store(Protocol):
     def claim(self, want: Want) -> list[Claim]:
         """Up to `want.count` tasks are this worker's. Quiescent: exactly by priority, then age."""
 
-    def renew(self, claims: Sequence[Claim], lease: float) -> list[Said]:
+    def renew(self, held: Sequence[Claim], lease: float) -> list[Said]:
         """Each lasts another lease: OK, CANCEL (somebody asks us to stop) or LOST."""
 
     def finish(self, ends: Sequence[End]) -> list[Said]:
@@ -79,8 +79,11 @@ class Store(Protocol):
     def stop(self, ids: Sequence[str]) -> None:
         """Ask the holders of these to stop; they learn it when they renew."""
 
-    def join(self, worker: str, lease: float) -> Member:
-        """A worker that stays begins; claims of its name's last owner lapse. Lost if the name is in use."""
+    def join(self, worker: str, lease: float, *, patience: float = 1.0) -> Member:
+        """A worker that stays begins; claims of its name's last owner lapse. Lost if the name is in use.
+
+        A judge looking after the name's last owner may have it for an instant: `patience` is how long to try.
+        """
 
     def lapsed(self) -> list[Lapse]:
         """Claims that may be given to somebody else. A worker that renews is never among them."""

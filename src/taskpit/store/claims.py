@@ -1,0 +1,112 @@
+"""Taking, keeping and ending a claim on the disk: who has a task is decided here, by one rename each."""
+
+from __future__ import annotations
+
+from taskpit import fs, owner
+from taskpit.errors import Conflict, Invalid
+from taskpit.layouts import Spot
+from taskpit.store.ending import give_up, roll, seal
+from taskpit.store.folder import LARGEST_RESULT, STOPS, Folder, stub
+from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
+
+__all__ = ["end", "renew", "take"]
+
+
+def take(folder: Folder, ready: Spot, want: Want) -> Claim | None:
+    """Row *claim*: try to take one ready file; None if somebody else was faster or it may not run."""
+    try:
+        folder.register(ready)
+    except Conflict as error:
+        folder.set_aside(ready.path, error.message)
+        return None
+    fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
+    with folder.guard(ready.id):
+        return _take(folder, ready, fence, want)
+
+
+def _take(folder: Folder, ready: Spot, fence: str, want: Want) -> Claim | None:
+    path = folder.layout.claimed_path(stub(ready), fence)
+    source, target = folder.at(ready.path), folder.at(path)
+    # A foreign cleaner judges by mtime, which a rename leaves alone: make it fresh before, not after.
+    if not fs.set_times(source, None) or not fs.move(source, target):
+        return None
+    now = folder.clock.now()
+    if not fs.set_times(target, now + want.lease):
+        return None
+    try:
+        task = folder.load(ready.replace(state=State.CLAIMED, worker=fence, path=path), target)
+    except FileNotFoundError:
+        return None
+    except Invalid as error:
+        folder.set_aside(path, error.message)
+        return None
+    if folder.layout.guarded:
+        _write_holder(folder, task, fence, target, now + want.lease)
+    return Claim(task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=now)
+
+
+def _write_holder(folder: Folder, task: Task, fence: str, target: str, until: float) -> None:
+    """A fixed name says nothing of its holder: write it inside, unless the file was taken from us already."""
+    before = fs.status(target)
+    scratch = folder.tmp(task.id, fs.fresh_name(), "claim")
+    fs.create(scratch, folder.layout.claimed_bytes(task, fence, folder.clock.now()), sync=False)
+    fs.set_times(scratch, until)
+    after = fs.status(target)
+    if before is not None and after is not None and before.st_ino == after.st_ino:
+        fs.move(scratch, target)
+    else:
+        fs.remove(scratch)
+
+
+def _holds(folder: Folder, claim: Claim, path: str) -> bool:
+    """Whether a file with a fixed name is this claim's."""
+    if not folder.layout.guarded:
+        return True
+    try:
+        data, _ = fs.read(folder.at(path), folder.config.largest_task)
+    except OSError:
+        return False
+    return folder.layout.holder(data) == claim.fence
+
+
+def renew(folder: Folder, claim: Claim, lease: float) -> Said:
+    """Row *renew*: stamp by path; a name that is gone is a claim that is over."""
+    path = folder.layout.claimed_path(claim.task, claim.fence)
+    with folder.guard(claim.task.id):
+        if not _holds(folder, claim, path) or not fs.set_times(folder.at(path), folder.clock.now() + lease):
+            return Said.LOST
+    return Said.CANCEL if fs.exists(folder.at(f"{STOPS}/{claim.task.id}")) else Said.OK
+
+
+def end(folder: Folder, how: End) -> Said:
+    """Row *end of a claim*: seal, then carry out."""
+    claim = how.claim
+    event = folder.event(how.action or "released_task", claim.task.id, claim.fence, how.details)
+    path = folder.layout.claimed_path(claim.task, claim.fence)
+    spot = Spot(state=State.CLAIMED, id=claim.task.id, slug=claim.task.slug, worker=claim.fence, path=path)
+    with folder.guard(claim.task.id):
+        sealed, committed = seal(folder, spot, how, still_ours=lambda: _holds(folder, claim, path))
+    if committed:
+        fs.remove(folder.at(f"{STOPS}/{claim.task.id}"))
+        if how.action == "recovered_task" and folder.layout.reclaims:
+            line = f"- {event.timestamp} {path.rpartition('/')[2]}: {how.details}\n"
+            fs.append(folder.at(folder.layout.reclaims), line.encode("utf-8", "replace"))
+        return roll(sealed, end=how, event=event)
+    if how.result is not None and _ended_by(folder, claim, how.result.verdict):
+        for letter in sealed.parts:
+            fs.remove(sealed.part(letter))
+        return Said.ALREADY
+    kept = give_up(sealed)
+    if kept:
+        folder.tell("late_result", claim.task.id, claim.fence, f"kept in {kept}")
+    return Said.LOST
+
+
+def _ended_by(folder: Folder, claim: Claim, verdict: Verdict) -> bool:
+    """Whether this very claim has ended this way before."""
+    try:
+        data, _ = fs.read(folder.outcome_path(claim.task.id, verdict), LARGEST_RESULT)
+        spot = Spot(state=verdict.state, id=claim.task.id, slug=claim.task.slug, verdict=verdict)
+        return folder.layout.load_result(spot, data)[0].worker == claim.fence
+    except (OSError, Invalid):
+        return False
