@@ -8,7 +8,7 @@ from taskpit.layouts.layout import Layout, Spot, slugify
 __all__ = ["NAMES", "Layout", "Spot", "get", "slugify"]
 
 #: Layouts that ship with taskpit.
-NAMES = ("pit",)
+NAMES = ("pit", "mailbox", "workspace")
 
 
 def get(name: str) -> Layout:
@@ -17,4 +17,12 @@ def get(name: str) -> Layout:
         from taskpit.layouts.pit import Pit
 
         return Pit()
+    if name == "mailbox":
+        from taskpit.layouts.mailbox import Mailbox
+
+        return Mailbox()
+    if name == "workspace":
+        from taskpit.layouts.workspace import Workspace
+
+        return Workspace()
     raise Invalid(f"there is no layout {name!r}", hint=f"Choose one of: {', '.join(NAMES)}.")

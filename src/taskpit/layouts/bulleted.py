@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["dump_task", "load_task", "read_sheet"]
 
+#: Before a value that a bullet carries for another layout.
+JSON = "json "
 _COUNT = re.compile(r"(?:(\d+) of )?(\d+)\Z")
 
 
@@ -86,7 +88,7 @@ def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Tas
     count = sheet.get("attempts")
     if count is not None:
         fields["attempts"], fields["max_attempts"] = _read("attempts", count, _counts)
-    extra: dict[str, object] = {key: value for key, value in sheet.items() if key not in KNOWN}
+    extra: dict[str, object] = {key: _plain_or_json(value) for key, value in sheet.items() if key not in KNOWN}
     done_when = sheet.get("done-when")
     if done_when and not fields.get("check"):
         extra["done-when"] = done_when  # a sentence for people
@@ -106,10 +108,26 @@ def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> by
     _set_bullets(sheet, task, was, title_in_heading=title_in_heading)
     for key, value in task.extra.items():
         if was.extra.get(key) != value:
-            sheet.set(key, one_line(value if isinstance(value, str) else json.dumps(value)))
+            sheet.set(key, _carry(value))
     if task.body.strip("\r\n") != was.body.strip("\r\n"):
         sheet.body = task.body
     return sheet.text().encode("utf-8", "surrogateescape")
+
+
+def _carry(value: object) -> str:
+    """Any value as the text of a bullet: plain text as it is, everything else as JSON that says so."""
+    if isinstance(value, str) and value == one_line(value) and value and not value.startswith(JSON):
+        return value
+    return JSON + json.dumps(value, ensure_ascii=False)
+
+
+def _plain_or_json(text: str) -> object:
+    if text.startswith(JSON):
+        try:
+            return json.loads(text[len(JSON) :])
+        except ValueError:
+            return text
+    return text
 
 
 def _set_bullets(sheet: Sheet, task: Task, was: Task, *, title_in_heading: bool) -> None:

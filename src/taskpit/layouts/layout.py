@@ -51,6 +51,8 @@ class Layout:
     #: Where working logs go, and the file that keeps their digest once they are pruned.
     logs = ".taskpit/logs"
     digest = ".taskpit/logs/DIGEST.md"
+    #: An index of all tasks that others read; derived from the names, empty where there is none.
+    manifest = ""
     #: Where reclaims are noted for people to read; empty is nowhere.
     reclaims = ""
     #: Claimed files have one fixed name, with the holder inside: every verb on an id then runs under a lock.

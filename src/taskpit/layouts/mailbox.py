@@ -60,6 +60,7 @@ FIELDS = {
     "priority": "priority",
     "attempts": "attempts",
     "max_attempts": "max_attempts",
+    "last_error": "last_error",
     "test_command": "check",
 }
 #: What the queue itself writes; nobody sets these.
@@ -138,7 +139,7 @@ class Mailbox(Layout):
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
         """`outbox/task_1234567890_result.json` or `failed/task_1234567890_error.json`."""
-        name = f"{task.id}~{again}" if again else task.id
+        name = f"{task.id}.{again}" if again else task.id
         return f"outbox/{name}_result.json" if verdict is Verdict.DONE else f"failed/{name}_error.json"
 
     def finished_paths(self, task: Task) -> tuple[str, ...]:
@@ -164,35 +165,40 @@ class Mailbox(Layout):
                 "id": spot.id,
                 "needs": tuple(map(str, metadata.get("dependencies") or ())),
                 "created": float(fields.get("created_at") or 0),
+                "updated": float(fields.get("updated_at") or 0),
                 "extra": _extra(fields, kept, metadata),
                 "source": data,
             }
         )
 
     def dump(self, task: Task) -> bytes:
-        """The task's bytes: every key of the schema in its order, then what it has no word for."""
-        if task.source and self._same(task):
-            return task.source
-        return _bytes(self._fields(task))
+        """The task's bytes while it is ready: new ones have every key of the schema in its order.
 
-    def _same(self, task: Task) -> bool:
-        spot = Spot(state=State.READY, id=task.id)
-        try:
-            return self.load(spot, task.source) == task
-        except Invalid:
-            return False
+        Of bytes that were read, only what changed is changed; keys that were left out stay out.
+        """
+        now = self._fields(task)
+        if not task.source:
+            return _bytes(now)
+        source = _object(task.source)
+        was = self._fields(self.load(Spot(state=State.READY, id=task.id), task.source))
+        fields = {key: value for key, value in source.items() if key in now or key in SCHEMA}
+        fields |= {key: value for key, value in now.items() if value != was.get(key)}
+        for key in ("status", "claimed_by", "claimed_at"):  # a claim that has ended leaves nothing behind
+            if fields.get(key, SCHEMA[key]) != SCHEMA[key]:
+                fields[key] = SCHEMA[key]
+        return task.source if fields == source else _bytes(fields)
 
     def _fields(self, task: Task) -> dict[str, object]:
         extra = dict(task.extra)
         fields: dict[str, object] = dict(SCHEMA)
         for key, default in SCHEMA.items():
-            if key in extra:
+            if key in extra and key not in OURS:
                 _check_type(key, extra[key], default)
                 fields[key] = extra.pop(key)
         fields.update({key: getattr(task, field) for key, field in FIELDS.items()})
-        created = int(task.created)
         metadata = {**_mapping(extra.pop("metadata", None)), "dependencies": list(task.needs)}
-        fields.update(id=task.id, status="ready", created_at=created, updated_at=created, metadata=metadata)
+        fields.update(id=task.id, created_at=int(task.created), metadata=metadata)
+        fields["updated_at"] = int(task.updated or task.created)
         fields["max_attempts"] = task.max_attempts or SCHEMA["max_attempts"]
         for field, key in BESIDE.items():
             value = getattr(task, field)

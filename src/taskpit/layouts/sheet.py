@@ -75,7 +75,8 @@ class Sheet:
         return end
 
     def _bullet(self, match: re.Match[str], at: int) -> _Bullet:
-        bullet = _Bullet(match[1].lower(), at)
+        key = match[1].lower()
+        bullet = _Bullet(key if key in self._known else match[1], at)
         bullet.value, bullet.comment = _cut_comment(match[2].rstrip(), bullet.key in self._prose)
         return bullet
 
@@ -108,7 +109,7 @@ class Sheet:
         return None
 
     def items(self) -> list[tuple[str, str]]:
-        """Keys (in small letters) and values, in order."""
+        """Keys (known ones in small letters) and values, in order."""
         return [(bullet.key, bullet.value) for bullet in self._bullets]
 
     def set(self, key: str, value: str) -> None:

@@ -10,12 +10,14 @@ from taskpit.task import Event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["append", "decode", "encode", "mentions", "read"]
+__all__ = ["append", "decode", "encode", "mentions", "read", "tells_end"]
 
-#: How far back `mentions` looks.
+#: How far back we look for a line that may have been swallowed.
 TAIL = 256 * 1024
+#: What may be told of a task at any time; none of it ends a claim.
+ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined"))
 
 
 def encode(event: Event) -> bytes:
@@ -60,20 +62,25 @@ def read(path: str, after: str, limit: int) -> tuple[list[Event], str]:
     return events, f"{inode}:{start}"
 
 
-def mentions(path: str, action: str, task_id: str, *, worker: str = "", since: str = "", but: str = "") -> bool:
-    """Whether a recent line tells of this (any action if empty, save `but`), so that nobody appends
-    what was not swallowed after all.
-    """
-    needle = json.dumps(task_id).encode()
+def mentions(path: str, action: str, task_id: str, *, worker: str = "") -> bool:
+    """Whether a recent line tells of this, so that nobody appends what was not swallowed after all."""
+    return any(event.action == action and worker in ("", event.worker) for event in _recent(path, task_id))
+
+
+def tells_end(path: str, task_id: str, *, since: str) -> bool:
+    """Whether the end of the task's last claim is told, by a line not older than `since`."""
+    told = False
+    for event in _recent(path, task_id):
+        if event.action == "claimed_task":
+            told = False
+        elif event.action not in ASIDE:
+            told = event.timestamp >= since
+    return told
+
+
+def _recent(path: str, task_id: str) -> Iterator[Event]:
+    needle = json.dumps(task_id, ensure_ascii=False).encode("utf-8", "replace")
     for line in fs.tail(path, TAIL).splitlines():
         event = decode(line) if needle in line else None
-        if (
-            event is not None
-            and event.task_id == task_id
-            and action in ("", event.action)
-            and worker in ("", event.worker)
-            and event.timestamp >= since
-            and event.action != but
-        ):
-            return True
-    return False
+        if event is not None and event.task_id == task_id:
+            yield event

@@ -173,15 +173,12 @@ def reopen(folder: Folder, task: Task) -> Said:
 
     Its outcome is its token: whoever renames it away reopens the task. The result is kept with the late ones.
     """
-    nonce = fs.fresh_name()
-    sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), nonce, "ready.no")
+    sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), fs.fresh_name(), "ready.no")
     fs.create(sealed.part("n"), folder.layout.dump(task), sync=folder.durable)
-    kept = folder.at(f"{LATE}/{task.id}~{nonce}")
+    folder.sync(folder.layout.tmp)
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
-        outcome = folder.outcome_path(task.id, verdict)
-        if fs.exists(outcome) and fs.link(outcome, kept) and fs.move(outcome, sealed.path):
+        if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
             return roll(sealed, event=folder.event("reopened_task", task.id, task.by or "keeper"))
-        fs.remove(kept)
     fs.remove(sealed.part("n"))
     return Said.LOST
 
@@ -220,7 +217,7 @@ def _swallowed(sealed: Sealed) -> Event | None:
     if status is None:
         return None
     path, since = sealed.folder.at(CHANGELOG), iso(status.st_ctime - 1)
-    if changelog.mentions(path, "", sealed.spot.id, since=since, but="claimed_task"):
+    if changelog.tells_end(path, sealed.spot.id, since=since):
         return None
     details = "carried out after its worker had gone"
     return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details)
@@ -249,9 +246,16 @@ def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:
 
 
 def _withdraw_result(sealed: Sealed) -> None:
-    """The result of a task that was reopened leaves its place; the same file is kept with the late ones."""
-    folder = sealed.folder
-    kept = fs.status(folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}"))
+    """The result of a task that was reopened leaves its place; the same file is kept with the late ones.
+
+    Until the next bytes are moved over it, the token of such a task is its old result.
+    """
+    folder, late = sealed.folder, sealed.folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}")
+    try:
+        fs.link(sealed.path, late)
+    except FileNotFoundError:
+        return  # another roller has carried it out
+    kept = fs.status(late)
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
         path = folder.at(folder.layout.result_path(stub(sealed.spot), verdict))
         status = fs.status(path)

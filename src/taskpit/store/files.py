@@ -6,32 +6,31 @@ Knows when something has happened; not what should happen next (queue), nor what
 
 from __future__ import annotations
 
-import functools
-import os
+import contextlib
 from _thread import allocate_lock
 
 from taskpit import errors, fs, owner, rules
 from taskpit.clock import Clock
-from taskpit.errors import Invalid, Lost, Storage
+from taskpit.errors import Invalid, Lost
 from taskpit.layouts import Spot
 from taskpit.store import changelog, claims
 from taskpit.store.ending import admit, reopen
 from taskpit.store.folder import (
     CHANGELOG,
-    HIDDEN,
     IDS,
     NOTES,
     STOPS,
     WORKERS,
     Folder,
 )
+from taskpit.store.numbers import allot
 from taskpit.store.ready import Ready
+from taskpit.store.trouble import verb
 from taskpit.task import Claim, End, Event, Said, State, Task, Verdict, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import ParamSpec, TypeVar
+    from collections.abc import Sequence
 
     from taskpit.config import Config
     from taskpit.layouts import Layout
@@ -39,41 +38,7 @@ if TYPE_CHECKING:
     from taskpit.task import Card, Page
     from taskpit.watch import Watch
 
-    P = ParamSpec("P")
-    R = TypeVar("R")
-
 __all__ = ["FileStore"]
-
-
-def _verb(method: Callable[P, R]) -> Callable[P, R]:
-    """A verb of the port: what the disk refuses becomes a Storage error that says what to do."""
-
-    @functools.wraps(method)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return method(*args, **kwargs)
-        except OSError as error:
-            raise storage_error(error) from error
-
-    return wrapped
-
-
-def storage_error(error: OSError) -> Storage:
-    """What the disk refused, in words."""
-    import errno
-
-    hints = {
-        errno.ENOSPC: "The disk is full; make room, then repeat: nothing was lost.",
-        errno.EDQUOT: "Your disk quota is used up; make room, then repeat: nothing was lost.",
-        errno.EROFS: "The filesystem is read-only.",
-        errno.EACCES: "Check who owns the queue's folder and its permissions.",
-        errno.EPERM: "Check who owns the queue's folder and its permissions.",
-        errno.ENOENT: "A directory of the queue is missing; `pit init` on the same folder makes it again.",
-        errno.EXDEV: "The queue's folder must lie on one filesystem, .taskpit included.",
-    }
-    where = error.filename or ""
-    message = f"{error.strerror or error}: {where}" if where else str(error.strerror or error)
-    return Storage(message, hint=hints.get(error.errno or 0, ""), errno=error.errno, path=str(where))
 
 
 class FileStore:
@@ -96,37 +61,25 @@ class FileStore:
 
     # -- put ---------------------------------------------------------------------------------------
 
-    @_verb
+    @verb
     def allot(self, count: int) -> list[str]:
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
-        folder = self.folder
-        with fs.Flock(folder.at(f"{HIDDEN}/next")) as lock:
-            text = os.pread(lock.fd, 32, 0).strip()
-            number = int(text) if text.isdigit() else self._highest() + 1
-            number = max(number, folder.layout.first_number(folder.clock.now()))
-            ids: list[str] = []
-            while len(ids) < count:
-                task_id = folder.layout.new_id(number)
-                if not fs.exists(folder.at(f"{IDS}/{task_id}")):
-                    ids.append(task_id)
-                number += 1
-            fs.overwrite(lock.fd, str(number).encode(), lock.path)
-        return ids
+        return allot(self.folder, count)
 
-    def _highest(self) -> int:
-        numbers = [self.folder.layout.number(name) for name in fs.names(self.folder.at(IDS))]
-        numbers += [
-            self.folder.layout.number(spot.id)
-            for folder in {self.folder.layout.ready, self.folder.layout.claimed, *self.folder.layout.results}
-            for _, spot in self.folder.entries(folder)
-            if isinstance(spot, Spot)
-        ]
-        return max(numbers, default=0)
-
-    @_verb
+    @verb
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
-        return [self._put(task) for task in tasks]
+        said = [self._put(task) for task in tasks]
+        self._changed()
+        return said
+
+    def _changed(self) -> None:
+        """Tell those who read an index instead of the names; it is derived, so its trouble is not ours."""
+        if self.folder.layout.manifest:
+            from taskpit.store.manifest import refresh
+
+            with contextlib.suppress(OSError):
+                refresh(self.folder)
 
     def _put(self, task: Task) -> Said:
         folder = self.folder
@@ -147,14 +100,18 @@ class FileStore:
 
     # -- claim -------------------------------------------------------------------------------------
 
-    @_verb
+    @verb
     def claim(self, want: Want) -> list[Claim]:
         """Row *claim*: whoever renames the ready file has it."""
         self._introduce(want.worker, want.lease)
         if want.ids:
-            return self._claim_named(want)
-        with self._turn:
-            return self._claim_best(want)
+            taken = self._claim_named(want)
+        else:
+            with self._turn:
+                taken = self._claim_best(want)
+        if taken:
+            self._changed()
+        return taken
 
     def _claim_best(self, want: Want) -> list[Claim]:
         self._ready.refresh()
@@ -242,24 +199,28 @@ class FileStore:
 
     # -- renew and finish --------------------------------------------------------------------------
 
-    @_verb
+    @verb
     def renew(self, held: Sequence[Claim], lease: float) -> list[Said]:
         """Row *renew*: stamp by path; a name that is gone is a claim that is over."""
         return [claims.renew(self.folder, claim, lease) for claim in held]
 
-    @_verb
+    @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
-        return [claims.end(self.folder, end) for end in ends]
+        said = [claims.end(self.folder, end) for end in ends]
+        self._changed()
+        return said
 
     # -- what people do ----------------------------------------------------------------------------
 
-    @_verb
+    @verb
     def reopen(self, tasks: Sequence[Task]) -> list[Said]:
         """A failed outcome becomes the token of a ready task; its result goes to the late ones."""
-        return [reopen(self.folder, task) for task in tasks]
+        said = [reopen(self.folder, task) for task in tasks]
+        self._changed()
+        return said
 
-    @_verb
+    @verb
     def stop(self, ids: Sequence[str]) -> None:
         """Leave a mark that renewing workers see."""
         for task_id in ids:
@@ -268,7 +229,7 @@ class FileStore:
             except FileExistsError:
                 continue
 
-    @_verb
+    @verb
     def note(self, task_id: str, text: str, worker: str) -> None:
         """Append to the task's notes."""
         line = f"- {self.folder.event('').timestamp} {worker}: {text.rstrip()}\n"
@@ -277,7 +238,7 @@ class FileStore:
 
     # -- workers -----------------------------------------------------------------------------------
 
-    @_verb
+    @verb
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> FileMember:
         """Hold the lock on the worker's record."""
         self.folder.layout.check_worker(worker)
@@ -292,7 +253,7 @@ class FileStore:
                 self._orphans.add(spot.path)
         return FileMember(self, worker, member)
 
-    @_verb
+    @verb
     def lapsed(self) -> list[Lapse]:
         """Claims by the rules of `judge`, and those of our own names that an earlier process left."""
         from taskpit.store.judge import lapsed
@@ -313,14 +274,17 @@ class FileStore:
             found.append(Lapse(claim=claim, reason=reason))
         return found
 
-    @_verb
+    @verb
     def mend(self, *, dry_run: bool = False) -> list[Mend]:
         """Everything that `mend` knows how to repair."""
         from taskpit.store.mend import mend
 
-        return mend(self.folder, grace=self.grace, dry_run=dry_run)
+        found = mend(self.folder, grace=self.grace, dry_run=dry_run)
+        if not dry_run:
+            self._changed()
+        return found
 
-    @_verb
+    @verb
     def check(self) -> list[Mend]:
         """Every invariant of the tree, looked at and not touched."""
         from taskpit.store.examine import examine
@@ -329,45 +293,45 @@ class FileStore:
 
     # -- look --------------------------------------------------------------------------------------
 
-    @_verb
+    @verb
     def read(self, ids: Sequence[str]) -> list[Card | None]:
         """Each task as it stands."""
         from taskpit.store.look import card
 
         return [card(self, task_id) for task_id in ids]
 
-    @_verb
+    @verb
     def resolve(self, text: str) -> list[str]:
         """Itself, the number it is short for, or what begins with it."""
         from taskpit.store.look import resolve
 
         return resolve(self.folder, text)
 
-    @_verb
+    @verb
     def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
         """Cards, ready ones in the order they will be taken, then claimed, failed and done ones."""
         from taskpit.store.look import page
 
         return page(self, state, after, limit)
 
-    @_verb
+    @verb
     def counts(self) -> dict[State, int]:
         """By names alone."""
         from taskpit.store.look import counts
 
         return counts(self.folder)
 
-    @_verb
+    @verb
     def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
         """Lines of the changelog."""
         return changelog.read(self.folder.at(CHANGELOG), after, limit)
 
-    @_verb
+    @verb
     def record(self, events: Sequence[Event]) -> None:
         """More lines."""
         changelog.append(self.folder.at(CHANGELOG), events)
 
-    @_verb
+    @verb
     def keep_log(self, worker: str, data: bytes) -> str:
         """A file where the layout keeps logs; the name gets a letter more if this second has one already."""
         path = self.folder.layout.log_path(worker, self.folder.clock.now())
@@ -378,14 +342,14 @@ class FileStore:
             fs.create(self.folder.at(path), data, sync=False)
         return path
 
-    @_verb
+    @verb
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
         """Logs into the digest, results by the settings."""
         from taskpit.store.compost import compost
 
         return compost(self.folder, dry_run=dry_run)
 
-    @_verb
+    @verb
     def wait(self, timeout: float) -> bool:
         """Sleep in the kernel until an entry comes or goes where it matters."""
         from taskpit.watch import Watch

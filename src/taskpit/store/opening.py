@@ -12,9 +12,10 @@ from taskpit import fs, layouts
 from taskpit.clock import Clock
 from taskpit.config import SAMPLE, Config, parse
 from taskpit.errors import Invalid, NotFound, Storage, Untrusted
-from taskpit.store.files import FileStore, storage_error
+from taskpit.store.files import FileStore
 from taskpit.store.folder import HIDDEN, OURS, Folder
 from taskpit.store.judge import begin
+from taskpit.store.trouble import storage_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,138 @@
+"""The workspace: state in the file name, all in `tasks/`. Names and Markdown, no disk.
+
+tasks/{id}_pending.md                ready
+tasks/{id}_inprogress_{agent}.md     claimed
+tasks/{id}_done.md                   done; its result is outputs/{id}_result.md
+tasks/{id}_failed.md                 failed
+agents/*.md                          what each agent is told to be
+manifest.json                        an index for coordinators, derived from the names
+"""
+
+from __future__ import annotations
+
+import re
+
+from taskpit.errors import Invalid
+from taskpit.layouts.bulleted import dump_task, load_task
+from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, check_word
+from taskpit.layouts.report import dump_report, load_report
+from taskpit.task import State, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.task import Result, Task
+
+__all__ = ["Workspace"]
+
+_CLAIM = "_inprogress_"
+_AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@+-]*(?:~[a-z0-9]+)?\Z")
+#: What a file's name ends in, the state it says, and the verdict if it is one.
+_ENDINGS = (
+    ("_pending", State.READY, None),
+    ("_done", State.DONE, Verdict.DONE),
+    ("_failed", State.FAILED, Verdict.FAILED),
+)
+
+
+class Workspace(Layout):
+    """The layout of seed 004."""
+
+    name = "workspace"
+    folders = ("tasks", "agents", "outputs", "pipes")
+    ready = "tasks"
+    claimed = "tasks"
+    results = ("tasks",)
+    manifest = "manifest.json"
+
+    def check_id(self, text: str) -> str:
+        """An id that can't be mistaken for a state."""
+        check_word(text, "id")
+        endings = tuple(ending for ending, _, _ in _ENDINGS)
+        if _CLAIM in text or text.endswith((*endings, _CLAIM.rstrip("_"))):
+            raise Invalid(
+                f"id {text!r} reads like a state; in a workspace the name of the file tells the state", text=text
+            )
+        return text
+
+    def check_worker(self, text: str) -> str:
+        """A name without a dot."""
+        if len(text) > 72 or _AGENT.match(text) is None:
+            raise Invalid(
+                f"worker name {text!r} is not allowed",
+                hint="Use letters, digits, dash, underscore and @, beginning with a letter or digit; no dot.",
+                text=text,
+            )
+        return text
+
+    def new_id(self, number: int) -> str:
+        """`task_001`."""
+        return f"task_{number:03d}"
+
+    def number(self, text: str) -> int:
+        """The number behind an id like `task_001`."""
+        digits = text.removeprefix("task_")
+        return int(digits) if digits.isdecimal() and digits.isascii() else 0
+
+    def spot(self, folder: str, file: str) -> Spot | None:
+        """What a directory entry is, by its name alone."""
+        if folder != "tasks" or not file.endswith(".md"):
+            return None
+        path, name = f"tasks/{file}", file.removesuffix(".md")
+        if _CLAIM in name:  # before the endings: an agent may be called anything
+            task_id, _, worker = name.partition(_CLAIM)
+            if _AGENT.match(worker) is None:
+                raise Invalid(f"the name {file[:80]!r} has no agent after {_CLAIM}")
+            return Spot(state=State.CLAIMED, id=self._id(task_id, file), worker=worker, path=path)
+        for ending, state, verdict in _ENDINGS:
+            if name.endswith(ending):
+                return Spot(state=state, id=self._id(name.removesuffix(ending), file), verdict=verdict, path=path)
+        return None
+
+    def _id(self, text: str, file: str) -> str:
+        if len(file) > LONGEST_NAME:
+            raise Invalid(f"the name {file[:80]!r} is longer than {LONGEST_NAME} characters")
+        try:
+            return self.check_id(text)
+        except Invalid:
+            raise Invalid(f"the name {file[:80]!r} does not read {{id}}_pending.md") from None
+
+    def ready_path(self, task: Task) -> str:
+        """`tasks/task_001_pending.md`."""
+        return f"tasks/{task.id}_pending.md"
+
+    def claimed_path(self, task: Task, worker: str) -> str:
+        """`tasks/task_001_inprogress_agent_a.md`."""
+        return f"tasks/{task.id}{_CLAIM}{worker}.md"
+
+    def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:  # noqa: ARG002 - one place for all
+        """`outputs/task_001_result.md`, whatever it says."""
+        return f"outputs/{task.id}_result{'_' + again if again else ''}.md"
+
+    def finished_paths(self, task: Task) -> tuple[str, ...]:
+        """The names that say it; an output without such a name is not finished yet."""
+        return (f"tasks/{task.id}_done.md", f"tasks/{task.id}_failed.md")
+
+    def result_of(self, spot: Spot) -> str:
+        """`outputs/task_001_result.md`."""
+        return f"outputs/{spot.id}_result.md"
+
+    def ended_path(self, task: Task, verdict: Verdict) -> str:
+        """`tasks/task_001_done.md` or `tasks/task_001_failed.md`."""
+        return f"tasks/{task.id}_{verdict.state}.md"
+
+    def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - all is inside
+        """The task in these bytes; its heading is the title."""
+        return load_task(spot, data, title_in_heading=True)
+
+    def dump(self, task: Task) -> bytes:
+        """The task's bytes: a heading, what the queue must know, the text."""
+        return dump_task(task, task.title, title_in_heading=True)
+
+    def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
+        """The result in these bytes; a text somebody else wrote is all output."""
+        result, _, text = load_report(spot.id, spot.verdict or Verdict.DONE, data)
+        return result, None if text is None else self.load(spot.replace(state=State.READY), text)
+
+    def dump_result(self, task: Task, result: Result) -> bytes:
+        """Verdict first, then output and evidence, then the task's own text."""
+        return dump_report(task.id, result, self.dump(task))

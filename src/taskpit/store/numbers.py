@@ -1,0 +1,37 @@
+"""Numbers for new tasks: a counter under a lock; what it has lost is made up from what there is."""
+
+from __future__ import annotations
+
+import os
+
+from taskpit import fs
+from taskpit.layouts import Spot
+from taskpit.store.folder import HIDDEN, IDS, Folder
+
+__all__ = ["allot"]
+
+
+def allot(folder: Folder, count: int) -> list[str]:
+    """Ids nobody has; numbers are never given twice, even if their tasks are never put."""
+    if not count:
+        return []
+    with fs.Flock(folder.at(f"{HIDDEN}/next")) as lock:
+        text = os.pread(lock.fd, 32, 0).strip()
+        number = int(text) if text.isdigit() else _highest(folder) + 1
+        number = max(number, folder.layout.first_number(folder.clock.now()))
+        ids: list[str] = []
+        while len(ids) < count:
+            task_id = folder.layout.new_id(number)
+            if not fs.exists(folder.at(f"{IDS}/{task_id}")):
+                ids.append(task_id)
+            number += 1
+        fs.overwrite(lock.fd, str(number).encode(), lock.path)
+    return ids
+
+
+def _highest(folder: Folder) -> int:
+    layout = folder.layout
+    places = {layout.ready, layout.claimed, *layout.results}
+    spots = (spot for place in places for _, spot in folder.entries(place) if isinstance(spot, Spot))
+    ids = [*fs.names(folder.at(IDS)), *(spot.id for spot in spots)]
+    return max(map(layout.number, ids), default=0)
