@@ -8,7 +8,6 @@ from __future__ import annotations
 from taskpit import errors
 from taskpit.clock import Clock, say_duration
 from taskpit.config import Config
-from taskpit.layouts import slugify
 from taskpit.policy import settle
 from taskpit.rules import find_cycle
 from taskpit.task import (
@@ -61,11 +60,13 @@ class Queue:
 
     # -- in ----------------------------------------------------------------------------------------
 
-    def put(self, tasks: Sequence[Task]) -> list[tuple[str, Said]]:
+    def put(
+        self, tasks: Sequence[Task], each: Callable[[str, Said], None] | None = None
+    ) -> list[tuple[str, Said]]:
         """Each is in the queue for good; those without an id get one. Ids and what was said, in order.
 
         All are checked before any is put: bad input changes nothing. Conflict if an id is known with
-        other content; the tasks before it in the list are in.
+        other content; the tasks before it in the list are in. `each` is told of every task that is in.
         """
         ready = self._prepare(tasks)
         said: list[tuple[str, Said]] = []
@@ -74,6 +75,8 @@ class Queue:
             if answer is Said.CONFLICT:
                 raise self._conflict(task)
             said.append((task.id, answer))
+            if each is not None:
+                each(task.id, answer)
         return said
 
     def _prepare(self, tasks: Sequence[Task]) -> list[Task]:
@@ -81,8 +84,9 @@ class Queue:
         now = float(int(self.clock.now()))
         ready = []
         for task in tasks:
-            given = task.replace(id=task.id or next(fresh), created=task.created or now, by=task.by or "keeper")
-            given = given if given.slug or given.source else given.replace(slug=slugify(given.title))
+            given = task.replace(id=task.id or next(fresh))
+            if not task.source:  # what was read from a file stays as it was written
+                given = given.replace(created=task.created or now, by=task.by or "keeper")
             self.check(given)
             ready.append(given)
         self._refuse_circles(ready)
@@ -99,6 +103,10 @@ class Queue:
                 raise errors.Invalid(f"the {name} must be one line", hint=hint, id=task.id)
         if "\0" in task.body:
             raise errors.Invalid("the body is binary, not text", id=task.id)
+        try:
+            "".join((task.title, task.body, task.check, task.by, *task.tags, *task.touches)).encode()
+        except UnicodeEncodeError:
+            raise errors.Invalid("the task is not UTF-8 text", id=task.id) from None
         for word in (*task.tags, *task.touches, *task.needs):
             if not word or word != " ".join(word.split()) or "," in word or "#" in word:
                 raise errors.Invalid(f"{word!r} cannot be a tag, need or path: no commas, # or line breaks", id=task.id)

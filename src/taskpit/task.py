@@ -162,7 +162,6 @@ class Result(Value):
     children: tuple[str, ...] = ()
     #: Where the working log went.
     log: str = ""
-    extra: Mapping[str, object] = NOTHING
 
 
 class Try(Value):

@@ -116,7 +116,8 @@ def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> by
 
 def _carry(value: object) -> str:
     """Any value as the text of a bullet: plain text as it is, everything else as JSON that says so."""
-    if isinstance(value, str) and value == one_line(value) and value and not value.startswith(JSON):
+    plain = isinstance(value, str) and value == one_line(value) and " #" not in value
+    if isinstance(value, str) and value and plain and not value.startswith(JSON):
         return value
     return JSON + json.dumps(value, ensure_ascii=False)
 

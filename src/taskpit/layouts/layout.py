@@ -90,6 +90,10 @@ class Layout:
         """What a directory entry is; None if it is none of ours. Invalid: it wants to be a task and can't."""
         raise NotImplementedError
 
+    def named(self, task: Task) -> Task:
+        """The task with what its file's name needs besides the id."""
+        return task.replace(slug=slugify(task.title)) if self.slugged and not task.slug else task
+
     def ready_path(self, task: Task) -> str:
         """Where the task lies while it is ready."""
         raise NotImplementedError

@@ -73,6 +73,7 @@ BESIDE = {
     "hold": "hold",
     "big": "big",
     "by": "created_by",
+    "slug": "slug",
 }
 SUFFIXES = {"outbox": ("_result.json", Verdict.DONE), "failed": ("_error.json", Verdict.FAILED)}
 

@@ -164,7 +164,9 @@ def _looks_like_head(text: str) -> bool:
 
 
 def _cut_comment(value: str, prose: bool) -> tuple[str, str]:
-    """Value and trailing comment, the comment with the space before it."""
+    """Value and trailing comment, the comment with the space before it. JSON has no comments."""
+    if value.startswith("json "):
+        return value, ""
     for match in re.finditer(r"[ \t]{2,}#(?=[ \t]|\Z)" if prose else r"[ \t]+#(?=[ \t]|\Z)", value):
         if value.count("`", 0, match.start()) % 2 == 0:
             return value[: match.start()].rstrip(), value[match.start() :]

@@ -121,11 +121,17 @@ class Workspace(Layout):
         return f"tasks/{task.id}_{verdict.state}.md"
 
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - all is inside
-        """The task in these bytes; its heading is the title."""
-        return load_task(spot, data, title_in_heading=True)
+        """The task in these bytes; its heading is the title. A slug of another layout is only carried."""
+        task = load_task(spot, data, title_in_heading=True)
+        if "slug" not in task.extra:
+            return task
+        extra = {key: value for key, value in task.extra.items() if key != "slug"}
+        return task.replace(slug=str(task.extra["slug"]), extra=extra)
 
     def dump(self, task: Task) -> bytes:
         """The task's bytes: a heading, what the queue must know, the text."""
+        if task.slug:
+            task = task.replace(extra={**task.extra, "slug": task.slug})
         return dump_task(task, task.title, title_in_heading=True)
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:

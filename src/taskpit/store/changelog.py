@@ -18,6 +18,8 @@ __all__ = ["append", "decode", "encode", "mentions", "read", "tells_end"]
 TAIL = 256 * 1024
 #: What may be told of a task at any time; none of it ends a claim.
 ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined"))
+#: What ends a task for good; a split may do so or not.
+FINAL = frozenset(("completed_task", "failed_task", "cancelled_task", "split_task"))
 
 
 def encode(event: Event) -> bytes:
@@ -67,14 +69,14 @@ def mentions(path: str, action: str, task_id: str, *, worker: str = "") -> bool:
     return any(event.action == action and worker in ("", event.worker) for event in _recent(path, task_id))
 
 
-def tells_end(path: str, task_id: str, *, since: str) -> bool:
-    """Whether the end of the task's last claim is told, by a line not older than `since`."""
+def tells_end(path: str, task_id: str, *, since: str, final: bool) -> bool:
+    """Whether the end of the task's last claim, for good or not, is told by a line not older than `since`."""
     told = False
     for event in _recent(path, task_id):
         if event.action == "claimed_task":
             told = False
-        elif event.action not in ASIDE:
-            told = event.timestamp >= since
+        elif event.timestamp >= since and event.action not in ASIDE:
+            told = told or event.action == "split_task" or (event.action in FINAL) == final
     return told
 
 

@@ -17,7 +17,7 @@ def take(folder: Folder, ready: Spot, want: Want) -> Claim | None:
     try:
         folder.register(ready)
     except Conflict as error:
-        folder.set_aside(ready.path, error.message)
+        folder.set_aside(ready.path, error.message, int(str(error.details["inode"])))
         return None
     fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
     with folder.guard(ready.id):

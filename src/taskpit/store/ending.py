@@ -147,7 +147,10 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
     if end.note is not None:
         content[NOTES[end.note[0]]] = end.note[1].encode("utf-8", "replace")
     if end.children:
-        texts = [(child, folder.layout.dump(child).decode()) for child in end.children]
+        for child in end.children:
+            folder.layout.check_id(child.id)  # it becomes a file name
+        named = [folder.layout.named(child) for child in end.children]
+        texts = [(child, folder.layout.dump(child).decode()) for child in named]
         content["c"] = _json([{"id": c.id, "slug": c.slug, "by": c.by, "text": text} for c, text in texts])
     return content
 
@@ -217,7 +220,7 @@ def _swallowed(sealed: Sealed) -> Event | None:
     if status is None:
         return None
     path, since = sealed.folder.at(CHANGELOG), iso(status.st_ctime - 1)
-    if changelog.tells_end(path, sealed.spot.id, since=since):
+    if changelog.tells_end(path, sealed.spot.id, since=since, final=sealed.kind != "ready"):
         return None
     details = "carried out after its worker had gone"
     return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details)

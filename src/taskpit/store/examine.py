@@ -29,7 +29,7 @@ def examine(folder: Folder) -> list[Mend]:
 
 
 def _due(folder: Folder) -> list[Mend]:
-    return mend(folder, grace=2.0, dry_run=True)
+    return mend(folder, dry_run=True)
 
 
 def _folders(folder: Folder) -> Iterator[Mend]:

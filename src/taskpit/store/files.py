@@ -47,9 +47,7 @@ class FileStore:
     def __init__(
         self, root: str, layout: Layout, config: Config, clock: Clock | None = None, *, grace: float = 2.0
     ) -> None:
-        self.folder = Folder(root, layout, config, clock or Clock())
-        #: Ends sealed less than this many seconds ago are left to their workers.
-        self.grace = grace
+        self.folder = Folder(root, layout, config, clock or Clock(), grace)
         self._ready = Ready(self.folder)
         #: Whoever looks at what is ready takes turns: looking also learns.
         self._turn = allocate_lock()
@@ -84,6 +82,7 @@ class FileStore:
     def _put(self, task: Task) -> Said:
         folder = self.folder
         folder.layout.check_id(task.id)
+        task = folder.layout.named(task)
         data = folder.layout.dump(task)
         if len(data) > folder.config.largest_task:
             raise errors.TooLarge(
@@ -279,7 +278,7 @@ class FileStore:
         """Everything that `mend` knows how to repair."""
         from taskpit.store.mend import mend
 
-        found = mend(self.folder, grace=self.grace, dry_run=dry_run)
+        found = mend(self.folder, dry_run=dry_run)
         if not dry_run:
             self._changed()
         return found

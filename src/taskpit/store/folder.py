@@ -53,11 +53,13 @@ LARGEST_RESULT = 64 * 1024 * 1024
 class Folder:
     """Root, layout, settings and clock of one queue, with the steps that are not verbs by themselves."""
 
-    def __init__(self, root: str, layout: Layout, config: Config, clock: Clock) -> None:
+    def __init__(self, root: str, layout: Layout, config: Config, clock: Clock, grace: float = 2.0) -> None:
         self.root = root
         self.layout = layout
         self.config = config
         self.clock = clock
+        #: What was touched less than this many seconds ago is left to whoever is at it.
+        self.grace = grace
         self.durable = config.durability == "power"
 
     def at(self, relative: str) -> str:
@@ -116,14 +118,17 @@ class Folder:
     def sealed(self) -> Iterator[tuple[Spot, str, str]]:
         """Ended claims on their way: whose, the nonce, and how it ends."""
         for file in fs.names(self.at(SEALED)):
-            name, _, tail = file.partition("~")
+            spot = self._sealed_spot(file)
+            _, _, tail = file.partition("~")
             nonce, _, end = tail.partition("~")
-            try:
-                spot = self.layout.spot(self.layout.ready, name)
-            except Invalid:
-                continue
             if spot is not None and end:
                 yield spot, nonce, end
+
+    def _sealed_spot(self, file: str) -> Spot | None:
+        try:
+            return self.layout.spot(self.layout.ready, file.partition("~")[0])
+        except Invalid:
+            return None
 
     def is_sealed(self, task_id: str) -> bool:
         """Whether a claim of this task has ended and its end is still being carried out."""
@@ -191,8 +196,19 @@ class Folder:
         except (FileNotFoundError, Invalid):
             return None
 
-    def set_aside(self, relative: str, reason: str) -> str | None:
-        """Move something out of the queue's way, with the reason beside it; where, or None if it was gone."""
+    def being_written(self, status: fs.Stat) -> bool:
+        """Whether somebody may still be writing this file: what can't be read yet is left alone for a moment."""
+        return 0 <= self.clock.now() - status.st_mtime < self.grace
+
+    def set_aside(self, relative: str, reason: str, inode: int = 0) -> str | None:
+        """Move something out of the queue's way, with the reason beside it; where, or None if it was gone.
+
+        With `inode`, only that very file: another one may have come to its place since it was judged.
+        """
+        if inode:
+            status = fs.status(self.at(relative))
+            if status is None or status.st_ino != inode:
+                return None
         name = os.path.basename(relative)
         if len(os.fsencode(name)) > LONGEST_ASIDE:
             name = name.encode("ascii", "replace").decode()[:LONGEST_ASIDE]
@@ -209,24 +225,45 @@ class Folder:
         known, here = fs.status(entry), fs.status(path)
         if here is None or (known is not None and known.st_ino == here.st_ino):
             return
-        if known is None and self._enter_registry(path, entry, spot):
-            self.tell("added_task", spot.id, details="found in the folder")
-            return
-        # Another inode: somebody edited it while it was ready, or it went back after an attempt; both are
-        # fine. Or an editor saved a copy of a task that has moved on: that one must not run again.
+        if known is None:
+            if not changelog.mentions(self.at(CHANGELOG), "added_task", spot.id):
+                self.tell("added_task", spot.id, details="found in the folder")
+            if self._enter_registry(path, entry, spot):
+                return
+        self._refuse_copy(spot, here, known)
+
+    def _refuse_copy(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> None:
+        """Conflict if this ready file is a copy that an editor saved of a task that has moved on.
+
+        Not every file that is not the registered one is such a copy: it may have been edited while it was
+        ready, or gone back after an attempt. And a token that moves while we look is seen in two places:
+        it is the same inode then, and no copy.
+        """
         verdict = self.outcome(spot.id)
         if verdict is not None or self.is_finished(spot):
-            raise Conflict(f"{spot.id} is finished ({verdict or 'done'}); this is a copy that was saved later")
-        for other in self.claims_of(spot.id):
-            if other.path != spot.path:
-                raise Conflict(f"{spot.id} is claimed by {other.worker}; this is a copy that was saved later")
-        if self.is_sealed(spot.id):
-            raise Conflict(f"{spot.id} is just being put back or finished; this is a copy that was saved later")
-        if not self.layout.slugged:
-            return
-        twins = [twin for twin in self.find(self.layout.ready, State.READY, spot.id) if twin.path != spot.path]
-        if twins and self._is_original(twins[0], spot, known):
-            raise Conflict(f"{spot.id} is also the id of {twins[0].path}, which was there first")
+            why = f"is finished ({verdict or 'done'})"
+        else:
+            why = self._elsewhere(spot, here, known)
+        if why:
+            raise Conflict(f"{spot.id} {why}; this is a copy that was saved later", inode=here.st_ino)
+
+    def _elsewhere(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
+        """Where the task itself is, if this ready file is not it."""
+        tokens = [(other.path, f"is claimed by {other.worker}") for other in self.claims_of(spot.id)]
+        tokens += [
+            (f"{SEALED}/{file}", "is just being put back or finished")
+            for file in fs.names(self.at(SEALED))
+            if (sealed := self._sealed_spot(file)) is not None and sealed.id == spot.id
+        ]
+        for path, why in tokens:
+            token = fs.status(self.at(path))
+            if token is not None and token.st_ino != here.st_ino:
+                return why
+        if self.layout.slugged:
+            for twin in self.find(self.layout.ready, State.READY, spot.id):
+                if twin.path != spot.path and self._is_original(twin, spot, known):
+                    return f"is {twin.path}, which was there first"
+        return ""
 
     def _enter_registry(self, path: str, entry: str, spot: Spot) -> bool:
         if not self.layout.rewritten:

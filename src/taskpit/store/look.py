@@ -147,8 +147,8 @@ def tries(folder: Folder, task_id: str) -> tuple[Try, ...]:
             fields = json.loads(fs.read(folder.at(f"{TRIES}/{task_id}/{name}"), LARGEST_RESULT)[0])
             evidence = fields.pop("evidence", None)
             found.append(Try(**fields, evidence=Evidence(**evidence) if evidence else None))
-        except (OSError, ValueError, TypeError):
-            continue
+        except (FileNotFoundError, fs.NotAFile, fs.TooBig, ValueError, TypeError):
+            continue  # not one of ours; but what the disk refuses to tell must not count as never tried
     return tuple(sorted(found, key=lambda attempt: attempt.at))
 
 

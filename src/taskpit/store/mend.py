@@ -9,8 +9,9 @@ from __future__ import annotations
 from taskpit import fs
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
+from taskpit.store import changelog
 from taskpit.store.ending import Sealed, enter, roll
-from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, Folder, stub
+from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, stub
 from taskpit.store.port import Mend
 from taskpit.task import State, Verdict
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["mend"]
 
 
-def mend(folder: Folder, *, grace: float, dry_run: bool) -> list[Mend]:
+def mend(folder: Folder, *, dry_run: bool) -> list[Mend]:
     """Run every repair; with `dry_run` only say what each would do."""
-    job = _Mender(folder, grace, act=not dry_run)
+    job = _Mender(folder, act=not dry_run)
     repairs = (job.ends, job.puts, job.results, job.ready, job.claimed, job.published, job.leftovers)
     return [found for repair in repairs for found in repair()]
 
@@ -31,14 +32,13 @@ def mend(folder: Folder, *, grace: float, dry_run: bool) -> list[Mend]:
 class _Mender:
     """One run over one folder."""
 
-    def __init__(self, folder: Folder, grace: float, *, act: bool) -> None:
+    def __init__(self, folder: Folder, *, act: bool) -> None:
         self.folder = folder
         self.act = act
-        self.grace = grace
 
     def _young(self, status: fs.Stat) -> bool:
         """Whether this was touched so lately that its own worker is surely still at it."""
-        return 0 <= self.folder.clock.now() - status.st_ctime < self.grace
+        return 0 <= self.folder.clock.now() - status.st_ctime < self.folder.grace
 
     def _tmp(self) -> Iterator[tuple[str, list[str], fs.Stat]]:
         """Temporary files of verbs: path, the words of the name, status."""
@@ -70,6 +70,7 @@ class _Mender:
             if known is None or put is None or known.st_ino != put.st_ino:
                 continue
             if self.act:
+                self._tell_once("added_task", words[0], "found half way")
                 enter(self.folder, path, f"{self.folder.layout.ready}/{words[3]}")
                 if original != path:
                     fs.remove(original)
@@ -115,8 +116,12 @@ class _Mender:
                 return
         except FileNotFoundError:
             return
-        except (Invalid, Conflict) as error:
-            yield self._aside(spot.path, error.message)
+        except Conflict as error:
+            yield self._aside(spot.path, error.message, here.st_ino)
+            return
+        except Invalid as error:
+            if not folder.being_written(here):
+                yield self._aside(spot.path, error.message, here.st_ino)
             return
         if self.act:
             folder.register(spot)
@@ -158,13 +163,14 @@ class _Mender:
             yield Mend(kind="put back", what=spot.id, details=f"somebody else had replaced {result}")
 
     def _adopt(self, spot: Spot, result: str) -> None:
-        """Somebody else finished it: know the outcome, and the id for ever."""
+        """Somebody else finished it: know the id for ever, and the outcome; that last, since it says all is known."""
         folder, verdict = self.folder, spot.verdict or Verdict.DONE
         for source in (result, spot.path):  # a task may be called done without a result
-            if fs.exists(folder.at(source)) and fs.link(folder.at(source), folder.outcome_path(spot.id, verdict)):
+            if fs.exists(folder.at(source)):
                 fs.link(folder.at(source), folder.at(f"{IDS}/{spot.id}"))
                 action = "completed_task" if verdict is Verdict.DONE else "failed_task"
-                folder.tell(action, spot.id, details=f"somebody else wrote {spot.path}")
+                self._tell_once(action, spot.id, f"somebody else wrote {spot.path}")
+                fs.link(folder.at(source), folder.outcome_path(spot.id, verdict))
                 return
 
     def leftovers(self) -> Iterator[Mend]:
@@ -178,6 +184,10 @@ class _Mender:
                 fs.remove(path)
             yield Mend(kind="swept", what=words[0], details=f"left over: {path.rpartition('/')[2]}")
 
-    def _aside(self, path: str, reason: str) -> Mend:
-        where = self.folder.set_aside(path, reason) if self.act else None
+    def _tell_once(self, action: str, task_id: str, details: str) -> None:
+        if not changelog.mentions(self.folder.at(CHANGELOG), action, task_id):
+            self.folder.tell(action, task_id, details=details)
+
+    def _aside(self, path: str, reason: str, inode: int = 0) -> Mend:
+        where = self.folder.set_aside(path, reason, inode) if self.act else None
         return Mend(kind="set aside", what=path, details=f"{reason}; now {where}" if where else reason)

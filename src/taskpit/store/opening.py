@@ -31,14 +31,14 @@ def init(root: str, layout_name: str, clock: Clock | None = None) -> list[str]:
     """The folder is a queue of this layout; what is there already is left alone. The directories it made."""
     root = os.path.abspath(root)
     layout = layouts.get(layout_name)
+    known = _layout_name(root)
+    if known not in (None, layout_name):
+        raise Invalid(f"{root} is a queue of layout {known!r} already", hint=f"Leave out --layout {layout_name}.")
     try:
         made = [name for name in (*layout.folders, *OURS, layout.tmp) if not os.path.isdir(f"{root}/{name}")]
         for name in made:
             fs.make_dir(f"{root}/{name}")
         _check_links(root, layout.tmp)
-        known = _layout_name(root)
-        if known not in (None, layout_name):
-            raise Invalid(f"{root} is a queue of layout {known!r} already", hint=f"Leave out --layout {layout_name}.")
         for name, text in ((LAYOUT, f"{layout_name}\n"), (CONFIG, SAMPLE), (f"{HIDDEN}/.gitignore", "*\n")):
             try:
                 fs.create(f"{root}/{name}", text.encode(), sync=True)

@@ -7,14 +7,17 @@ answer per item comes out. Only the store's clock counts: callers pass and recei
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
-
 from taskpit.values import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Protocol
 
     from taskpit.task import Card, Claim, End, Event, Page, Said, State, Task, Want
+
+else:
+    Protocol = object  # commands look at a store's info; they should not pay for `typing`
 
 __all__ = ["Info", "Lapse", "Member", "Mend", "Store"]
 

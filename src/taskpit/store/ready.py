@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 
+from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.rules import order
@@ -94,7 +95,9 @@ class Ready:
             except FileNotFoundError:
                 return
             except Invalid as error:
-                self._folder.set_aside(path, error.message)
+                status = fs.status(self._folder.at(path))
+                if status is not None and not self._folder.being_written(status):
+                    self._folder.set_aside(path, error.message, status.st_ino)
                 return
             self._tasks[file] = task
             item = (order(task), file)

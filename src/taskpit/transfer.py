@@ -1,0 +1,347 @@
+"""Moving tasks between queues, whatever their layouts or stores: as JSON lines, or straight across.
+
+Works through the Store port alone, so it serves every pair of stores. Nothing is lost: what a layout has
+no word for is carried along; ids it can't carry are mapped, and the old one is kept. Every step can be
+repeated, so a transfer that was interrupted is resumed by running it again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from taskpit import errors
+from taskpit.clock import instant, iso
+from taskpit.task import (
+    Card,
+    Claim,
+    End,
+    Event,
+    Evidence,
+    Result,
+    Said,
+    State,
+    Task,
+    Try,
+    Verdict,
+    Want,
+)
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
+
+    from taskpit.store.port import Store
+
+__all__ = ["Moved", "copy", "dump", "load", "verify"]
+
+#: The version of the JSON lines.
+SCHEMA = 1
+#: Who the steps of a transfer are done by.
+WORKER = "transfer"
+LEASE = 600.0
+
+
+class Moved(Value):
+    """What a transfer did."""
+
+    tasks: int = 0
+    already: int = 0
+    #: Tasks somebody was working on: they are ready in the new place.
+    released: tuple[str, ...] = ()
+    #: Ids that had to be mapped: old and new.
+    mapped: tuple[tuple[str, str], ...] = ()
+
+
+def cards_of(store: Store) -> Iterator[Card]:
+    """Every task with everything known about it, page by page."""
+    cursor = ""
+    while True:
+        page = store.page(after=cursor, limit=500)
+        yield from (card for card in store.read([card.task.id for card in page.cards]) if card is not None)
+        cursor = page.cursor
+        if not cursor:
+            return
+
+
+def events_of(store: Store) -> list[Event]:
+    """The whole changelog."""
+    found: list[Event] = []
+    cursor = ""
+    while True:
+        events, cursor = store.events(after=cursor, limit=10_000)
+        found += events
+        if not events:
+            return found
+
+
+# -- as JSON lines ---------------------------------------------------------------------------------
+
+
+def dump(store: Store) -> Iterator[str]:
+    """The queue as JSON lines: a head, a line for each task, a line for each event."""
+    info = store.info()
+    yield _line(kind="queue", schema=SCHEMA, layout=info.layout)
+    for card in cards_of(store):
+        yield _line(kind="task", **_facts(card))
+    for event in events_of(store):
+        yield _line(kind="event", **{key: value for key, value in event.as_dict().items() if value})
+
+
+def _line(**fields: object) -> str:
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def _facts(card: Card) -> dict[str, Any]:
+    task = {key: value for key, value in card.task.as_dict().items() if value or key in ("id", "title")}
+    source = task.pop("source", b"")
+    for key in ("created", "updated", "not_before"):
+        if key in task:
+            task[key] = iso(task[key])
+    facts: dict[str, Any] = {"task": task, "state": str(card.state)}
+    if source:
+        facts["text"] = source.decode("utf-8", "surrogateescape")
+    if card.result is not None:
+        facts["result"] = _plain(card.result)
+    if card.tries:
+        facts["tries"] = [_plain(one) for one in card.tries]
+    if card.notes:
+        facts["notes"] = card.notes
+    return facts
+
+
+def _plain(value: Result | Try) -> dict[str, Any]:
+    fields = {key: field for key, field in value.as_dict().items() if field or key in ("id", "verdict", "counted")}
+    if value.evidence is not None:
+        fields["evidence"] = value.evidence.as_dict()
+    return fields
+
+
+def load(lines: Iterable[str]) -> tuple[list[Card], list[Event], str]:
+    """The cards and events in JSON lines made by `dump`, and their layout; Invalid names a bad line."""
+    cards: list[Card] = []
+    events: list[Event] = []
+    layout = ""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            fields = json.loads(line)
+            kind = fields.pop("kind")
+            if kind == "queue":
+                layout = _layout(fields)
+            elif kind == "task":
+                cards.append(_card(fields))
+            elif kind == "event":
+                events.append(Event(**fields))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise errors.Invalid(f"line {number} is not from `pit export`: {error}", line=number) from None
+    return cards, events, layout
+
+
+def _layout(head: dict[str, Any]) -> str:
+    if head["schema"] > SCHEMA:
+        raise ValueError("it was made by a newer taskpit")
+    return str(head["layout"])
+
+
+def _card(fields: dict[str, Any]) -> Card:
+    task = dict(fields["task"])
+    for key in ("needs", "tags", "touches"):
+        task[key] = tuple(task.get(key, ()))
+    for key in ("created", "updated", "not_before"):
+        if key in task:
+            task[key] = instant(str(task[key]), 0.0)
+    if fields.get("text"):
+        task["source"] = fields["text"].encode("utf-8", "surrogateescape")
+    result = fields.get("result")
+    return Card(
+        task=Task(**task),
+        state=State(fields["state"]),
+        result=_result(result) if result else None,
+        tries=tuple(_try(one) for one in fields.get("tries", ())),
+        notes=fields.get("notes", ""),
+    )
+
+
+def _result(fields: dict[str, Any]) -> Result:
+    return Result(
+        **{
+            **fields,
+            "verdict": Verdict(fields["verdict"]),
+            "children": tuple(fields.get("children", ())),
+            "evidence": _evidence(fields.get("evidence")),
+        }
+    )
+
+
+def _try(fields: dict[str, Any]) -> Try:
+    return Try(**{**fields, "evidence": _evidence(fields.get("evidence"))})
+
+
+def _evidence(fields: dict[str, Any] | None) -> Evidence | None:
+    return Evidence(**fields) if fields else None
+
+
+# -- straight across -------------------------------------------------------------------------------
+
+
+def copy(
+    cards: Sequence[Card],
+    events: Sequence[Event],
+    into: Store,
+    check_id: Callable[[str], str],
+    *,
+    layout: str,
+    step: Callable[[int], None] = lambda _: None,
+) -> Moved:
+    """These tasks are in the other queue, with results, tries and events. `step` hears how far it is.
+
+    `layout` is the one the tasks come from: their own bytes are used only where it is the same.
+    """
+    if layout != into.info().layout:
+        cards = [card.replace(task=card.task.replace(source=b"")) for card in cards]
+    new_ids = map_ids([card.task.id for card in cards], check_id)
+    moved = Moved(mapped=tuple((old, new) for old, new in new_ids.items() if old != new))
+    for number, card in enumerate(cards, start=1):
+        fresh = _renamed(card, new_ids)
+        already = _place(fresh, into)
+        released = (fresh.task.id,) if card.state is State.CLAIMED else ()
+        moved = moved.replace(
+            tasks=moved.tasks + 1, already=moved.already + already, released=moved.released + released
+        )
+        step(number)
+    _copy_events(events, new_ids, into)
+    return moved
+
+
+def map_ids(ids: Sequence[str], check_id: Callable[[str], str]) -> dict[str, str]:
+    """Old ids and new: the same where the layout can carry it, else the nearest it can. Always the same answer."""
+    mapped: dict[str, str] = {}
+    for old in ids:
+        try:
+            mapped[old] = check_id(old)
+        except errors.Invalid:
+            continue
+    taken = set(mapped.values())
+    for old in sorted(set(ids) - mapped.keys()):
+        stem = re.sub(r"[^A-Za-z0-9.]+", "_", old).strip("._") or "task"
+        for suffix in ("", *(f".{number}" for number in range(2, len(ids) + 3))):
+            new = f"{stem[: 60 - len(suffix)]}{suffix}"
+            if new not in taken and _fits(new, check_id):
+                mapped[old] = new
+                taken.add(new)
+                break
+    return mapped
+
+
+def _fits(text: str, check_id: Callable[[str], str]) -> bool:
+    try:
+        check_id(text)
+    except errors.Invalid:
+        return False
+    return True
+
+
+def _renamed(card: Card, new_ids: dict[str, str]) -> Card:
+    task = card.task
+    fresh = task.replace(
+        id=new_ids[task.id],
+        needs=tuple(new_ids.get(need, need) for need in task.needs),
+        parent=new_ids.get(task.parent, task.parent),
+    )
+    if fresh.id != task.id:
+        fresh = fresh.replace(extra={**task.extra, "original-id": task.id}, source=b"")
+    result = card.result and card.result.replace(
+        id=fresh.id, children=tuple(new_ids.get(child, child) for child in card.result.children)
+    )
+    return card.replace(task=fresh, result=result)
+
+
+def _place(card: Card, into: Store) -> bool:
+    """Bring one task to where it was; True if it was there already."""
+    task = card.task
+    said = into.put([task])[0]
+    there = into.read([task.id])[0]
+    if there is None or (said is Said.CONFLICT and there.task.wish() != task.wish()):
+        raise errors.Conflict(f"{task.id} exists in the new place with other content", id=task.id)
+    finished = card.state in (State.DONE, State.FAILED)
+    if there.state is card.state and finished:
+        return True
+    for one in card.tries[len(there.tries) :]:
+        into.finish([End(claim=_take(task, into), attempt=one, action="transferred")])
+    if card.notes and not there.notes:
+        into.note(task.id, card.notes, WORKER)
+    if finished:
+        result = card.result or Result(id=task.id, verdict=Verdict(str(card.state)))
+        into.finish([End(claim=_take(task, into), result=result, action="transferred", details=str(card.state))])
+    return said is not Said.CREATED
+
+
+def _take(task: Task, into: Store) -> Claim:
+    claims = into.claim(Want(worker=WORKER, lease=LEASE, ids=(task.id,), even_held=True))
+    if not claims:
+        raise errors.Lost(f"somebody works on {task.id} in the new place", id=task.id)
+    return claims[0]
+
+
+def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) -> None:
+    """The old changelog behind the new one, once: the last line tells that it is there."""
+    if not events:
+        return
+    told = f"{len(events)} earlier events"
+    if any(event.action == "transferred_events" and event.details == told for event in events_of(into)):
+        return
+    renamed = [event.replace(task_id=new_ids.get(event.task_id, event.task_id)) for event in events]
+    last = Event(
+        timestamp=events[-1].timestamp,
+        worker=WORKER,
+        worker_type="system",
+        action="transferred_events",
+        details=told,
+    )
+    into.record([*renamed, last])
+
+
+def verify(cards: Sequence[Card], into: Store, check_id: Callable[[str], str]) -> list[str]:
+    """What is not the same in the new place, in sentences; empty is what one wants."""
+    new_ids = map_ids([card.task.id for card in cards], check_id)
+    wrong = []
+    for card in cards:
+        fresh = _renamed(card, new_ids)
+        there = into.read([fresh.task.id])[0]
+        if there is None:
+            wrong.append(f"{fresh.task.id} is not there")
+            continue
+        expected = State.READY if card.state is State.CLAIMED else card.state
+        if there.state is not expected:
+            wrong.append(f"{fresh.task.id} is {there.state}, not {expected}")
+        wrong += [f"{fresh.task.id}: {what} differs" for what in _differences(fresh, there)]
+    return wrong
+
+
+def _differences(one: Card, other: Card) -> Iterator[str]:
+    for field in Task._fields:
+        asked = getattr(one.task, field)
+        if field in ("source", "updated") or (not asked and field in ("slug", "max_attempts")):
+            continue  # what nobody asked for a layout may choose
+        if not _same(asked, getattr(other.task, field)):
+            yield field
+    if len(one.tries) > len(other.tries):
+        yield "tries"
+    if one.result is not None and (
+        other.result is None
+        or (one.result.verdict, one.result.output.rstrip("\n"), one.result.children)
+        != (other.result.verdict, other.result.output.rstrip("\n"), other.result.children)
+    ):
+        yield "result"
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return int(one) == int(other)
+    if isinstance(one, str) and isinstance(other, str):
+        return one.strip() == other.strip()
+    return one == other
