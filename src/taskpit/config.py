@@ -36,8 +36,9 @@ class Config(Value):
     losses: int = 5
     #: Working logs older than this are summarised and pruned.
     compost: float = 1800.0
-    #: Results older than this are pruned; 0 keeps them for ever.
+    #: Results older than this are pruned, and failed ones; 0 keeps them for ever.
     keep_results: float = 0.0
+    keep_failed: float = 0.0
     #: Left-over temporary files older than this are swept.
     keep_tmp: float = 3600.0
     #: The largest task file, in bytes.
@@ -47,7 +48,17 @@ class Config(Value):
 
 
 _DURATIONS = frozenset(
-    ("lease", "abandoned", "backoff", "backoff_longest", "compost", "keep_results", "keep_tmp", "check_limit")
+    (
+        "lease",
+        "abandoned",
+        "backoff",
+        "backoff_longest",
+        "compost",
+        "keep_results",
+        "keep_failed",
+        "keep_tmp",
+        "check_limit",
+    )
 )
 _NEVER_ZERO = frozenset(("lease", "abandoned", "max_attempts", "choke", "losses", "largest_task", "check_limit"))
 
@@ -63,21 +74,22 @@ SAMPLE = """\
 # choke = 3                 # identical failures in a row until a person is asked
 # losses = 5                # lost workers until a person is asked
 # compost = "30m"           # working logs older than this are summarised and pruned
-# keep_results = "0s"       # results older than this are pruned; 0s keeps them for ever
+# keep_results = "0s"       # results older than this are pruned; 0s keeps them for ever (a mailbox: 7d)
+# keep_failed = "0s"        # the same for failed ones (a mailbox: 30d)
 # keep_tmp = "1h"
 # largest_task = 1048576    # bytes
 # check_limit = "10m"       # how long a done-when command may run
 """
 
 
-def parse(fields: Mapping[str, object]) -> Config:
+def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
     """The settings in these fields; Invalid names the key, what is wrong, and what was probably meant."""
     known: dict[str, Any] = {}
     for key, value in fields.items():
         if key not in Config._fields:
             raise Invalid(f"config.toml: there is no setting {key!r}", hint=_suggest(key), key=key)
         known[key] = _typed(key, value)
-    config = Config(**known)
+    config = (base or Config()).replace(**known)
     if config.durability not in ("power", "process"):
         raise Invalid('config.toml: durability is "power" or "process"', key="durability")
     return config

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from taskpit.layouts.layout import Spot
 
-__all__ = ["dump_task", "load_task", "read_sheet"]
+__all__ = ["dump_task", "load_task", "read_sheet", "with_bullet"]
 
 #: Before a value that a bullet carries for another layout.
 JSON = "json "
@@ -112,6 +112,18 @@ def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> by
     if task.body.strip("\r\n") != was.body.strip("\r\n"):
         sheet.body = task.body
     return sheet.text().encode("utf-8", "surrogateescape")
+
+
+def with_bullet(task: Task, key: str, text: str) -> Task:
+    """The task with one bullet set from text, as if it had stood in the file."""
+    for field, bullet, read, _ in FIELDS:
+        if bullet == key and field != "check":
+            return task.replace(**{field: _read(bullet, text, read)})
+    if key == "done-when":
+        return task.replace(check=command_in(text) or text)
+    if key == "attempts":
+        return task.replace(max_attempts=_read(key, text, _counts)[1])
+    return task.replace(extra={**task.extra, key: text})
 
 
 def _carry(value: object) -> str:

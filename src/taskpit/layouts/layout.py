@@ -61,8 +61,8 @@ class Layout:
     rewritten = False
     #: A ready file's name has more in it than the id, so two of them can claim to be the same task.
     slugged = False
-    #: How long finished files are kept by default, by directory; not named is for ever.
-    retention: Mapping[str, float] = {}
+    #: Settings that differ from the queue's own defaults here.
+    defaults: Mapping[str, object] = {}
     #: What this layout's own documents call our errors, by code.
     error_names: Mapping[str, str] = {}
 
@@ -137,6 +137,10 @@ class Layout:
     def beside(self, task: Task) -> bytes:  # noqa: ARG002 - most keep all of it inside
         """What must be kept beside the task's file, since others drop it from inside; empty if nothing."""
         return b""
+
+    def with_field(self, task: Task, key: str, text: str) -> Task:
+        """The task with one field of the layout's own schema set from text; Invalid if it can't be."""
+        return task.replace(extra={**task.extra, key: text})
 
     def claimed_bytes(self, task: Task, worker: str, now: float) -> bytes:  # noqa: ARG002 - most tell by name
         """The task's bytes while it is claimed; empty if they are the same."""

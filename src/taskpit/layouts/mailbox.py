@@ -89,7 +89,7 @@ class Mailbox(Layout):
     tmp = ".tmp"
     guarded = True
     rewritten = True
-    retention = {"outbox": 7 * DAY, "failed": 30 * DAY}
+    defaults = {"keep_results": 7 * DAY, "keep_failed": 30 * DAY}
     error_names = {
         "storage": "ErrMailboxDir",
         "conflict": "ErrTaskExists",
@@ -197,7 +197,7 @@ class Mailbox(Layout):
                 _check_type(key, extra[key], default)
                 fields[key] = extra.pop(key)
         fields.update({key: getattr(task, field) for key, field in FIELDS.items()})
-        metadata = {**_mapping(extra.pop("metadata", None)), "dependencies": list(task.needs)}
+        metadata = {"worktree": "", **_mapping(extra.pop("metadata", None)), "dependencies": list(task.needs)}
         fields.update(id=task.id, created_at=int(task.created), metadata=metadata)
         fields["updated_at"] = int(task.updated or task.created)
         fields["max_attempts"] = task.max_attempts or SCHEMA["max_attempts"]
@@ -214,6 +214,26 @@ class Mailbox(Layout):
         if metadata:
             kept["metadata"] = metadata
         return _bytes(kept) if kept else b""
+
+    def with_field(self, task: Task, key: str, text: str) -> Task:
+        """Any field of the schema, typed as the schema says; `metadata.worktree` reaches into an object."""
+        outer, dot, inner = key.partition(".")
+        if outer == "metadata" and dot:
+            if inner == "dependencies":
+                return task.replace(needs=tuple(word.strip() for word in text.split(",") if word.strip()))
+            metadata = {**_mapping(task.extra.get("metadata")), inner: text}
+            return task.replace(extra={**task.extra, "metadata": metadata})
+        if key in OURS:
+            raise Invalid(f"{key!r} is written by the queue itself", field=key)
+        value: object = text
+        if isinstance(SCHEMA.get(key), int):
+            try:
+                value = int(text)
+            except ValueError:
+                raise Invalid(f"{key!r} is a whole number, not {text!r}", field=key) from None
+        if key in FIELDS:
+            return task.replace(**{FIELDS[key]: value})
+        return task.replace(extra={**task.extra, key: value})
 
     def claimed_bytes(self, task: Task, worker: str, now: float) -> bytes:
         """The task as it lies in `processing/`: with its holder, so that a fixed name has one."""
@@ -357,7 +377,7 @@ def _extra(fields: Mapping[str, Any], kept: Mapping[str, Any], metadata: Mapping
         if key not in FIELDS and key not in OURS and fields.get(key) is not None and fields[key] != default
     }
     extra |= {key: value for key, value in kept.items() if key not in BESIDE.values() and key != "metadata"}
-    rest = {key: value for key, value in metadata.items() if key != "dependencies"}
+    rest = {key: value for key, value in metadata.items() if key != "dependencies" and (key, value) != ("worktree", "")}
     if rest:
         extra["metadata"] = rest
     return extra

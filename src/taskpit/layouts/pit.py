@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from taskpit.errors import Invalid
-from taskpit.layouts.bulleted import dump_task, load_task, read_sheet
+from taskpit.layouts.bulleted import dump_task, load_task, read_sheet, with_bullet
 from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, check_word
 from taskpit.layouts.report import dump_report, load_report
 from taskpit.task import State, Task, Verdict
@@ -134,6 +134,10 @@ class Pit(Layout):
     def dump(self, task: Task) -> bytes:
         """The food's bytes, new ones as the seed draws them."""
         return dump_task(task, self._stem(task))
+
+    def with_field(self, task: Task, key: str, text: str) -> Task:
+        """Any bullet."""
+        return with_bullet(task, key, text)
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
         """The result in these bytes; a text somebody else wrote is all output."""

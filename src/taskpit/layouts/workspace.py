@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from taskpit.errors import Invalid
-from taskpit.layouts.bulleted import dump_task, load_task
+from taskpit.layouts.bulleted import dump_task, load_task, with_bullet
 from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, check_word
 from taskpit.layouts.report import dump_report, load_report
 from taskpit.task import State, Verdict
@@ -133,6 +133,10 @@ class Workspace(Layout):
         if task.slug:
             task = task.replace(extra={**task.extra, "slug": task.slug})
         return dump_task(task, task.title, title_in_heading=True)
+
+    def with_field(self, task: Task, key: str, text: str) -> Task:
+        """Any bullet."""
+        return with_bullet(task, key, text)
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
         """The result in these bytes; a text somebody else wrote is all output."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskpit import fs, owner
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
-from taskpit.store.ending import give_up, roll, seal
+from taskpit.store.ending import carried_before, give_up, roll, seal
 from taskpit.store.folder import LARGEST_RESULT, STOPS, Folder, stub
 from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
@@ -92,7 +92,7 @@ def end(folder: Folder, how: End) -> Said:
             line = f"- {event.timestamp} {path.rpartition('/')[2]}: {how.details}\n"
             fs.append(folder.at(folder.layout.reclaims), line.encode("utf-8", "replace"))
         return roll(sealed, end=how, event=event)
-    if how.result is not None and _ended_by(folder, claim, how.result.verdict):
+    if carried_before(sealed) or (how.result is not None and _ended_by(folder, claim, how.result.verdict)):
         for letter in sealed.parts:
             fs.remove(sealed.part(letter))
         return Said.ALREADY

@@ -55,7 +55,7 @@ def _digest(name: str, path: str, size: int, now: float) -> str:
 def _results(folder: Folder, dry_run: bool) -> Iterator[Mend]:
     now = folder.clock.now()
     for spot in list(folder.finished()):
-        keep = folder.config.keep_results or folder.layout.retention.get(spot.path.partition("/")[0], 0.0)
+        keep = folder.config.keep_results if spot.verdict is Verdict.DONE else folder.config.keep_failed
         status = fs.status(folder.at(spot.path))
         if not keep or status is None or now - status.st_mtime < keep:
             continue

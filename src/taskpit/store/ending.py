@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Sealed", "admit", "enter", "give_up", "reopen", "roll", "seal"]
+__all__ = ["Sealed", "admit", "carried_before", "enter", "give_up", "reopen", "roll", "seal"]
 
 #: What an end may have written beforehand, by the letter that stands for it in a sealed name.
 PARTS = {
@@ -42,6 +42,8 @@ PARTS = {
 NOTES = {PARTS[letter]: letter for letter in "kla"}
 #: What the changelog says when nobody knows more than the sealed name.
 ACTIONS = {"done": "completed_task", "failed": "failed_task", "cancelled": "cancelled_task", "ready": "released_task"}
+#: Letters at the end of a nonce that are the same when the same end is said again.
+TAG = 8
 #: Parts are ours and small, but nobody may make us read without end.
 LARGEST_PART = 1 << 28
 
@@ -116,15 +118,38 @@ class Sealed:
 
 def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]) -> tuple[Sealed, bool]:
     """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
-    nonce = fs.fresh_name()
     content = _content(folder, end)
     kind = end.result.verdict if end.result else "ready"
+    nonce = fs.fresh_name() + _tag(kind, end.claim.fence, content)
     sealed = Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind)
     for letter, data in content.items():
         fs.create(sealed.part(letter), data, sync=folder.durable)
     if content:
         folder.sync(folder.layout.tmp)
     return sealed, still_ours() and fs.move(folder.at(claimed.path), sealed.path)
+
+
+def _tag(kind: str, fence: str, content: dict[str, bytes]) -> str:
+    """Letters by which the same end of the same claim is known when it is said again.
+
+    The task as it goes back is left out, since times are in it.
+    """
+    from binascii import crc32
+
+    said = [kind.encode(), fence.encode("utf-8", "replace")]
+    said += [data for letter, data in content.items() if letter not in "nb"]
+    return f"{crc32(bytes(1).join(said)):08x}"
+
+
+def carried_before(sealed: Sealed) -> bool:
+    """Whether this same end was sealed before, its outcome unknown to whoever says it again. Carries it out."""
+    folder, tag = sealed.folder, sealed.nonce[-TAG:]
+    for spot, nonce, end in list(folder.sealed()):
+        if spot.id == sealed.spot.id and nonce.endswith(tag):
+            roll(Sealed(folder, spot, nonce, end))
+            return True
+    tries = fs.names(folder.at(f"{TRIES}/{sealed.spot.id}")) if "t" in sealed.parts else []
+    return any(name.endswith(tag) for name in tries)
 
 
 def _content(folder: Folder, end: End) -> dict[str, bytes]:

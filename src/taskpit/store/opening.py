@@ -21,15 +21,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["discover", "init", "open_store"]
+__all__ = ["detect", "discover", "init", "open_store"]
 
 CONFIG = f"{HIDDEN}/config.toml"
 LAYOUT = f"{HIDDEN}/layout"
 
 
-def init(root: str, layout_name: str, clock: Clock | None = None) -> list[str]:
-    """The folder is a queue of this layout; what is there already is left alone. The directories it made."""
+def init(root: str, layout_name: str | None = None, clock: Clock | None = None) -> list[str]:
+    """The folder is a queue of this layout; what is there already is left alone. The directories it made.
+
+    Without a name the layout is told from what is there, and is a pit where nothing is.
+    """
     root = os.path.abspath(root)
+    layout_name = layout_name or _layout_name(root) or detect(root) or "pit"
     layout = layouts.get(layout_name)
     known = _layout_name(root)
     if known not in (None, layout_name):
@@ -75,10 +79,42 @@ def _layout_name(root: str) -> str | None:
         return None
 
 
+#: Directories by which a layout is known; several may fit, the first does.
+SIGNS = (
+    ("pit", ("food", "claimed")),
+    ("mailbox", ("inbox", "processing")),
+    ("workspace", ("tasks", "agents")),
+    ("workspace", ("tasks", "outputs")),
+)
+
+
+def detect(root: str) -> str | None:
+    """The layout a folder looks like, if it looks like one."""
+    for name, folders in SIGNS:
+        if all(os.path.isdir(f"{root}/{folder}") for folder in folders):
+            return name
+    return None
+
+
+def _drover(env: Mapping[str, str]) -> str | None:
+    """The mailbox that Drover's own variables name, if they are in force."""
+    if env.get("DROVER_MAILBOX_ENABLED", "").lower() not in ("true", "1", "yes"):
+        return None
+    root = env.get("DROVER_MAILBOX_DIR") or "/tmp/drover/mailbox"  # noqa: S108 - Drover's own default
+    if not os.path.isdir(root):
+        raise Storage(f"ErrMailboxDir: there is no mailbox {root}", hint=f"Make it with `pit init {root}`.", path=root)
+    if _layout_name(root) is None and detect(root) == "mailbox" and os.stat(root).st_uid == os.geteuid():
+        init(root, "mailbox")
+    return root
+
+
 def discover(start: str, env: Mapping[str, str]) -> str:
     """The queue for somebody working in `start`: `TASKPIT_DIR`, else the nearest one upwards."""
     if env.get("TASKPIT_DIR"):
         return env["TASKPIT_DIR"]
+    mailbox = _drover(env)
+    if mailbox:
+        return mailbox
     for folder in _upwards(os.path.abspath(start)):
         for root in (folder, f"{folder}/pit"):
             if os.path.isdir(f"{root}/{HIDDEN}"):
@@ -126,24 +162,56 @@ def open_store(root: str, env: Mapping[str, str] | None = None, clock: Clock | N
     if name is None:
         if not os.path.isdir(root):
             raise Storage(f"there is no folder {root}", hint=f"Make a queue with `pit init {root}`.", path=root)
-        raise NotFound(f"{root} is not a queue", hint=f"Make it one with `pit init {root}`.", path=root)
+        looks = detect(root)
+        told = (
+            f"it looks like a {looks}: `pit init {root}` adopts it" if looks else f"make it one with `pit init {root}`"
+        )
+        raise NotFound(f"{root} is not a queue", hint=f"{told[0].upper()}{told[1:]}.", path=root)
     _check_trust(root, env or {}, found=False)
-    return FileStore(root, layouts.get(name), _config(root), clock)
+    layout = layouts.get(name)
+    return FileStore(root, layout, _config(root, layout, env or {}), clock)
 
 
-def _config(root: str) -> Config:
+def _config(root: str, layout: layouts.Layout, env: Mapping[str, str]) -> Config:
+    base = Config().replace(**layout.defaults) if layout.defaults else Config()
+    config = _written(root, base)
+    return config.replace(**_drover_settings(env)) if layout.name == "mailbox" else config
+
+
+#: Drover's variables, the setting each one is, and its unit in seconds.
+DROVER = {
+    "DROVER_MAILBOX_OUTBOX_RETENTION": ("keep_results", 86400.0),
+    "DROVER_MAILBOX_FAILED_RETENTION": ("keep_failed", 86400.0),
+    "DROVER_MAILBOX_ORPHAN_SCAN_MINUTES": ("abandoned", 60.0),
+}
+
+
+def _drover_settings(env: Mapping[str, str]) -> dict[str, float]:
+    settings = {}
+    for variable, (setting, unit) in DROVER.items():
+        text = env.get(variable)
+        if not text:
+            continue
+        if not text.isdecimal() or not int(text):
+            raise Invalid(f"{variable} is {text!r}, not a whole number of at least 1", variable=variable)
+        settings[setting] = int(text) * unit
+    return settings
+
+
+def _written(root: str, base: Config) -> Config:
+    """What `config.toml` says, over the layout's defaults."""
     try:
         data = fs.read(f"{root}/{CONFIG}", 1 << 20)[0]
     except FileNotFoundError:
-        return Config()
+        return base
     except OSError as error:
         raise storage_error(error) from error
     if all(line.startswith(b"#") or not line.strip() for line in data.splitlines()):
-        return Config()  # the sample as it was made: don't load a TOML parser for it
+        return base  # the sample as it was made: don't load a TOML parser for it
     import tomllib
 
     try:
-        return parse(tomllib.loads(data.decode("utf-8")))
+        return parse(tomllib.loads(data.decode("utf-8")), base)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"config.toml cannot be read: {error}", path=f"{root}/{CONFIG}") from None
 
