@@ -47,9 +47,18 @@ def host() -> str:
 
 def default_worker() -> str:
     """`user@host` with only letters a name may have, so that one person's claim and done match."""
-    user = os.environ.get("LOGNAME") or os.environ.get("USER") or f"uid{os.getuid()}"
+    user = os.environ.get("LOGNAME") or os.environ.get("USER") or _login()
     text = f"{user}@{host()}"[:64]
     return "".join(c if c.isascii() and (c.isalnum() or c in "@_-") else "-" for c in text)
+
+
+def _login() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid{os.getuid()}"
 
 
 def base(worker: str) -> str:

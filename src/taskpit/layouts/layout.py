@@ -53,6 +53,8 @@ class Layout:
     digest = ".taskpit/logs/DIGEST.md"
     #: An index of all tasks that others read; derived from the names, empty where there is none.
     manifest = ""
+    #: Where FIFOs between agents lie; empty where there are none.
+    pipes = ""
     #: Where reclaims are noted for people to read; empty is nowhere.
     reclaims = ""
     #: Claimed files have one fixed name, with the holder inside: every verb on an id then runs under a lock.

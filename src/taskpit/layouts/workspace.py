@@ -43,6 +43,7 @@ class Workspace(Layout):
     claimed = "tasks"
     results = ("tasks",)
     manifest = "manifest.json"
+    pipes = "pipes"
 
     def check_id(self, text: str) -> str:
         """An id that can't be mistaken for a state."""

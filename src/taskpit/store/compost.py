@@ -23,8 +23,13 @@ LOG_READ = 1024 * 1024
 
 def compost(folder: Folder, *, dry_run: bool) -> list[Mend]:
     """What was pruned."""
-    with fs.Flock(folder.at(".taskpit/compost.lock")):  # two digests of one log would be one too many
+    lock = fs.Flock(folder.at(".taskpit/compost.lock"))  # two digests of one log would be one too many
+    if not lock.take(wait=False):
+        return []  # somebody is at it; who was stopped in the middle must not stop every keeper
+    try:
         return [*_logs(folder, dry_run), *_results(folder, dry_run)]
+    finally:
+        lock.drop()
 
 
 def _logs(folder: Folder, dry_run: bool) -> Iterator[Mend]:

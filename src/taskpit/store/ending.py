@@ -149,7 +149,10 @@ def carried_before(sealed: Sealed) -> bool:
             roll(Sealed(folder, spot, nonce, end))
             return True
     tries = fs.names(folder.at(f"{TRIES}/{sealed.spot.id}")) if "t" in sealed.parts else []
-    return any(name.endswith(tag) for name in tries)
+    if any(name.endswith(tag) for name in tries):
+        return True
+    unfinished = folder.unfinished_result(sealed.spot.id)
+    return unfinished is not None and unfinished.endswith(f"{tag}~{PARTS['r']}")
 
 
 def _content(folder: Folder, end: End) -> dict[str, bytes]:

@@ -145,6 +145,15 @@ class Folder:
         """Where the other name of its result lies."""
         return self.at(f"{OUTCOMES}/{task_id}~{verdict}")
 
+    def unfinished_result(self, task_id: str) -> str | None:
+        """A result that is published but not yet known as the outcome, since its worker stopped just there."""
+        for name in fs.names(self.at(self.layout.tmp)):
+            if name.startswith(f"{task_id}~") and name.endswith("~result"):
+                status = fs.status(self.at(f"{self.layout.tmp}/{name}"))
+                if status is not None and status.st_nlink > 1:
+                    return f"{self.layout.tmp}/{name}"
+        return None
+
     def published(self, task_id: str) -> Spot | None:
         """The result that stands in the layout's own place, ours or somebody else's."""
         return next((spot for spot in self.finished() if spot.id == task_id), None)

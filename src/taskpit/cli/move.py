@@ -1,0 +1,135 @@
+"""Moving whole queues: `export` to JSON lines, `convert` into another layout. Nothing is lost, all is verified."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from taskpit import layouts, transfer
+from taskpit.cli.context import Reply
+from taskpit.cli.options import example
+from taskpit.errors import Conflict, Invalid, Lost
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Sequence
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Event
+
+__all__ = ["VERBS", "bring_back", "is_export", "progress"]
+
+
+# -- export ----------------------------------------------------------------------------------------
+
+
+def _export_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Write the whole queue as JSON lines: every task with its id, state, result, tries and notes, then the\n"
+        "changelog. `pit import` of the same brings it into any queue, whatever its layout."
+    )
+    parser.epilog = example("pit export > queue.jsonl", "pit -C elsewhere import queue.jsonl")
+    parser.add_argument("-o", "--output", metavar="FILE", help="a new file to write to (default: standard output)")
+
+
+def _export(args: Namespace, context: Context) -> Reply:
+    lines = transfer.dump(context.queue.store)
+    count = 0
+    if not args.output:
+        # Straight to standard output: these lines are for programs, and cleaning them would change them.
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        return Reply()
+    try:
+        with open(args.output, "x", encoding="utf-8", errors="surrogatepass") as file:
+            for line in lines:
+                file.write(line + "\n")
+                count += 1
+    except FileExistsError:
+        raise Conflict(f"{args.output} exists already", hint="Choose another name.", path=args.output) from None
+    return Reply(data={"path": args.output, "lines": count}, text=f"{count} lines in {args.output}")
+
+
+def is_export(text: str) -> bool:
+    """Whether these lines begin as an export does."""
+    first = text.lstrip().partition("\n")[0]
+    return first.startswith("{") and '"kind": "queue"' in first and '"schema"' in first
+
+
+def bring_back(text: str, context: Context) -> Reply:
+    """What `import` does with an export."""
+    cards, events, layout = transfer.load(text.splitlines())
+    return _move(cards, events, layout, context.queue, context)
+
+
+# -- convert ---------------------------------------------------------------------------------------
+
+
+def _convert_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Make a queue of another layout with everything this one has: tasks, results, tries, notes, changelog.\n"
+        "What a layout has no word for is carried along; ids it can't carry are mapped. This queue stays as it\n"
+        "is. What was interrupted is resumed by running it again; at the end every task is compared."
+    )
+    parser.epilog = example("pit -C pit convert mailbox-dir --layout mailbox")
+    parser.add_argument("path", metavar="DIR", help="the folder of the new queue")
+    parser.add_argument("--layout", required=True, metavar="NAME", help=f"one of: {', '.join(layouts.NAMES)}")
+    parser.add_argument("--release", action="store_true", help="go on although tasks are claimed; they become ready")
+
+
+def _convert(args: Namespace, context: Context) -> Reply:
+    from taskpit.queue import Queue
+    from taskpit.store.opening import init
+
+    queue = context.queue
+    source, target = os.path.realpath(queue.store.info().where), os.path.realpath(args.path)
+    if source == target:
+        raise Invalid(f"{args.path} is this queue itself", hint="Name a new folder.")
+    claimed = [card.task.id for card in queue.store.page(State.CLAIMED).cards]
+    if claimed and not args.release:
+        raise Lost(
+            f"{len(claimed)} tasks are being worked on: {', '.join(claimed[:5])}",
+            hint="Wait until they are finished, or convert with --release: they are ready in the new queue.",
+        )
+    init(args.path, args.layout)
+    new = Queue.open(args.path, context.env)
+    try:
+        cards = list(transfer.cards_of(queue.store))
+        return _move(cards, transfer.events_of(queue.store), queue.store.info().layout, new, context)
+    finally:
+        new.close()
+
+
+def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Queue, context: Context) -> Reply:
+    check_id = layouts.get(into.store.info().layout).check_id
+    step = progress(len(cards), context)
+    moved = transfer.copy(cards, events, into.store, check_id, layout=layout, step=step)
+    wrong = transfer.verify(cards, into.store, check_id)
+    if wrong:
+        shown = "; ".join(wrong[:5])
+        raise Conflict(f"{len(wrong)} things are not the same in the new place: {shown}", differences=wrong)
+    data = {**moved.as_dict(), "mapped": dict(moved.mapped), "events": len(events), "path": into.store.info().where}
+    told = [f"{moved.tasks} tasks and {len(events)} events are in {into.store.info().where}, each compared"]
+    told += [f"{moved.already} were there already"] if moved.already else []
+    told += [f"{old} is called {new} there" for old, new in moved.mapped]
+    told += [f"{task_id} was being worked on; it is ready there" for task_id in moved.released]
+    return Reply(data=data, text="\n".join(told))
+
+
+def progress(total: int, context: Context) -> Callable[[int], None]:
+    """Tells how far it is, on a terminal only."""
+    shown = sys.stderr.isatty() and not context.json
+
+    def step(count: int) -> None:
+        if shown and (count % 50 == 0 or count == total):
+            sys.stderr.write(f"\r{count} of {total}" + ("\n" if count == total else ""))
+            sys.stderr.flush()
+
+    return step
+
+
+VERBS: Handlers = {"export": (_export_arguments, _export), "convert": (_convert_arguments, _convert)}

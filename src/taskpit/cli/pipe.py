@@ -1,0 +1,92 @@
+"""Messages between an orchestrator and its agents: `pipe`. The message is a file first, the pipe its bell."""
+
+from __future__ import annotations
+
+import sys
+
+from taskpit import layouts
+from taskpit.cli.context import Reply
+from taskpit.cli.options import a_duration, example, read_input
+from taskpit.clock import say_duration
+from taskpit.errors import Invalid, Lost, Nothing
+from taskpit.pipes import LARGEST, Pipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+
+__all__ = ["VERBS"]
+
+
+def _pipe_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Send a message to an agent, or receive one, through the FIFOs of a workspace. The other side may be\n"
+        "`pit pipe`, or any program that writes to the FIFO and closes it, or opens it and reads to the end.\n"
+        "A message nobody reads in time is kept for the next `pit pipe receive`."
+    )
+    parser.epilog = example(
+        "pit pipe make orchestrator agent_a",
+        "pit pipe send orchestrator agent_a 'do task_001' --timeout 30s",
+        "pit pipe receive orchestrator agent_a",
+        "pit pipe send agent_a orchestrator -F result.md",
+    )
+    parser.add_argument("action", choices=("make", "send", "receive"), help="make: both FIFOs between the two")
+    parser.add_argument("sender", metavar="FROM", help="who sends: orchestrator, or an agent's name")
+    parser.add_argument("receiver", metavar="TO", help="who receives")
+    parser.add_argument("text", metavar="TEXT", nargs="?", help="the message to send")
+    parser.add_argument("-F", "--file", metavar="FILE", help="send a file; - is standard input")
+    parser.add_argument("--timeout", type=a_duration, default=10.0, metavar="T", help="how long to wait (default: 10s)")
+
+
+def _pipe(args: Namespace, context: Context) -> Reply:
+    pipe = _between(args.sender, args.receiver, context)
+    pipe.make()
+    if args.action == "make":
+        back = _between(args.receiver, args.sender, context)
+        back.make()
+        return Reply(data={"pipes": [pipe.fifo, back.fifo]}, text=f"{pipe.fifo}\n{back.fifo}")
+    return _send(pipe, args) if args.action == "send" else _receive(pipe, args, context)
+
+
+def _between(sender: str, receiver: str, context: Context) -> Pipe:
+    info = context.queue.store.info()
+    layout = layouts.get(info.layout)
+    if not layout.pipes:
+        raise Invalid(
+            f"a {layout.name} has no pipes", hint="Only a workspace has them: `pit init DIR --layout workspace`."
+        )
+    name = f"{layout.check_worker(sender)}_to_{layout.check_worker(receiver)}"
+    return Pipe(f"{info.where}/{layout.pipes}/{name}", f"{info.where}/.taskpit/pipes/{name}")
+
+
+def _send(pipe: Pipe, args: Namespace) -> Reply:
+    if (args.text is None) == (args.file is None):
+        raise Invalid("give the message as TEXT, or as a file with -F")
+    data = args.text.encode("utf-8", "surrogateescape") if args.file is None else read_input(args.file, LARGEST)
+    if pipe.send(data, args.timeout):
+        return Reply(data={"bytes": len(data), "delivered": True})
+    raise Lost(
+        f"nobody read {pipe.fifo} within {say_duration(args.timeout)}",
+        hint="The message is kept: the next `pit pipe receive` gets it.",
+        kept=True,
+        bytes=len(data),
+    )
+
+
+def _receive(pipe: Pipe, args: Namespace, context: Context) -> Reply:
+    message = pipe.receive(args.timeout)
+    if message is None:
+        raise Nothing(f"no message came through {pipe.fifo} within {say_duration(args.timeout)}")
+    text = message.data.decode("utf-8", "surrogateescape")
+    if not context.json:
+        # The message as it is, for the program that reads it; it is acknowledged only once it is out.
+        sys.stdout.buffer.write(message.data)
+        sys.stdout.flush()
+    pipe.acknowledge(message)
+    return Reply(data={"text": text, "bytes": len(message.data)})
+
+
+VERBS: Handlers = {"pipe": (_pipe_arguments, _pipe)}
