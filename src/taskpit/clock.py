@@ -49,6 +49,22 @@ def boot_id() -> str:
     return _boot[0]
 
 
+def _as_we_write_it(text: str) -> float | None:
+    """The seconds of `2026-01-24T10:00:00Z` without loading a calendar; None if the numbers make no date."""
+    parts = (text[:4], text[5:7], text[8:10], text[11:13], text[14:16], text[17:19])
+    if not all(part.isdecimal() and part.isascii() for part in parts):
+        return None
+    year, month, day, hour, minute, second = map(int, parts)
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    longest = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    if not 1 <= month <= 12 or not 1 <= day <= longest[month - 1] or hour > 23 or minute > 59 or second > 59:
+        return None
+    # Days since 1970, with years that begin in March, so that the leap day comes last.
+    year, month = (year - 1, month + 9) if month <= 2 else (year, month - 3)
+    days = year * 365 + year // 4 - year // 100 + year // 400 + (month * 153 + 2) // 5 + day - 719469
+    return days * 86400.0 + hour * 3600 + minute * 60 + second
+
+
 #: How long each letter of a duration is, in seconds.
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
@@ -87,6 +103,10 @@ def say_duration(seconds: float) -> str:
     return "".join(parts[:2])
 
 
+#: The last second that can be written: the year 9999 ends.
+LAST = 253402300799.0
+
+
 def iso(seconds: float) -> str:
     """`2026-01-24T10:00:00Z`, as the changelog and the task files write it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
@@ -106,7 +126,13 @@ def instant(text: str, now: float) -> float:
     if text.startswith("+"):
         return now + duration(text[1:])
     if text.replace(".", "", 1).isdecimal():
+        if float(text) > LAST:
+            raise ValueError(f"{text[:40]!r} is later than the year 9999")
         return float(text)
+    if len(text) == 20 and text[4] + text[7] + text[10] + text[13] + text[16] + text[19] == "--T::Z":
+        seconds = _as_we_write_it(text)
+        if seconds is not None:
+            return seconds
     from datetime import datetime, timezone  # only hand-given times pay for it
 
     try:

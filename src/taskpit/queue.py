@@ -60,9 +60,7 @@ class Queue:
 
     # -- in ----------------------------------------------------------------------------------------
 
-    def put(
-        self, tasks: Sequence[Task], each: Callable[[str, Said], None] | None = None
-    ) -> list[tuple[str, Said]]:
+    def put(self, tasks: Sequence[Task], each: Callable[[str, Said], None] | None = None) -> list[tuple[str, Said]]:
         """Each is in the queue for good; those without an id get one. Ids and what was said, in order.
 
         All are checked before any is put: bad input changes nothing. Conflict if an id is known with
@@ -271,7 +269,7 @@ class Queue:
 
     def resolve(self, text: str) -> str:
         """The one id this text means: the id itself, its number, or an unambiguous beginning."""
-        ids = self.store.resolve(text)
+        ids = self.store.resolve(text) if len(text.encode("utf-8", "replace")) < 256 else []  # no name is longer
         if len(ids) == 1:
             return ids[0]
         if not ids:

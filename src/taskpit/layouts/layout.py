@@ -22,6 +22,8 @@ WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 LONGEST_WORD = 64
 #: Bytes a ready file's name may have, so that a worker's name fits before it and a suffix after.
 LONGEST_NAME = 160
+#: What a file that is no task begins with, whatever the layout.
+NEVER = (".", "README", "readme")
 
 
 class Spot(Value):
@@ -69,8 +71,10 @@ class Layout:
     error_names: Mapping[str, str] = {}
 
     def check_id(self, text: str) -> str:
-        """The id, if this layout's names can carry it; Invalid says why not."""
-        return check_word(text, "id")
+        """The id, if this layout's names can carry it; Invalid says why not. Names here begin with the id."""
+        if check_word(text, "id").startswith(NEVER):
+            raise Invalid(f"id {text!r} is not allowed: files called {text[:6]}* are never tasks", text=text)
+        return text
 
     def check_worker(self, text: str) -> str:
         """The worker's name, if this layout's names can carry it."""

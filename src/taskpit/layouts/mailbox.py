@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 
+from taskpit.clock import LAST
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import Layout, Spot
 from taskpit.task import Evidence, Result, State, Task, Verdict
@@ -75,6 +76,10 @@ BESIDE = {
     "by": "created_by",
     "slug": "slug",
 }
+#: Where the file carries what another layout calls like a key of this one.
+CARRIED = "carried"
+#: Keys that are unix seconds.
+TIMES = frozenset(("claimed_at", "created_at", "updated_at", "not_before"))
 SUFFIXES = {"outbox": ("_result.json", Verdict.DONE), "failed": ("_error.json", Verdict.FAILED)}
 
 
@@ -140,8 +145,8 @@ class Mailbox(Layout):
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
         """`outbox/task_1234567890_result.json` or `failed/task_1234567890_error.json`."""
-        name = f"{task.id}.{again}" if again else task.id
-        return f"outbox/{name}_result.json" if verdict is Verdict.DONE else f"failed/{name}_error.json"
+        again = f".{again}" if again else ""  # after the suffix: it must not read as another task's result
+        return f"outbox/{task.id}_result{again}.json" if verdict is Verdict.DONE else f"failed/{task.id}_error{again}.json"
 
     def finished_paths(self, task: Task) -> tuple[str, ...]:
         """Files whose presence says that the task has ended."""
@@ -157,7 +162,7 @@ class Mailbox(Layout):
             raise Invalid(f"its id is {fields['id']!r}, but its file is called {spot.id}.json", field="id")
         kept = {**_kept(beside), **_unknown(fields)}
         metadata = {**_mapping(_kept(beside).get("metadata")), **_mapping(fields.get("metadata"))}
-        known = {field: fields[key] for key, field in FIELDS.items() if fields.get(key) is not None}
+        known = {field: _whole(fields[key], key) for key, field in FIELDS.items() if fields.get(key) is not None}
         return Task(
             **{
                 "title": "",
@@ -182,22 +187,21 @@ class Mailbox(Layout):
             return _bytes(now)
         source = _object(task.source)
         was = self._fields(self.load(Spot(state=State.READY, id=task.id), task.source))
-        fields = {key: value for key, value in source.items() if key in now or key in SCHEMA}
-        fields |= {key: value for key, value in now.items() if value != was.get(key)}
+        fields = {key: value for key, value in source.items() if key in now or key not in was}
+        fields |= {key: value for key, value in now.items() if key not in was or value != was[key]}
         for key in ("status", "claimed_by", "claimed_at"):  # a claim that has ended leaves nothing behind
-            if fields.get(key, SCHEMA[key]) != SCHEMA[key]:
+            if fields.get(key) not in (None, SCHEMA[key]):
                 fields[key] = SCHEMA[key]
         return task.source if fields == source else _bytes(fields)
 
     def _fields(self, task: Task) -> dict[str, object]:
-        extra = dict(task.extra)
-        fields: dict[str, object] = dict(SCHEMA)
-        for key, default in SCHEMA.items():
-            if key in extra and key not in OURS:
-                _check_type(key, extra[key], default)
-                fields[key] = extra.pop(key)
+        extra = {key: value for key, value in task.extra.items() if _sayable(key, value)}
+        carried = {key: value for key, value in task.extra.items() if key not in extra}
+        if carried:
+            extra[CARRIED] = carried
+        fields: dict[str, object] = {key: extra.pop(key, default) for key, default in SCHEMA.items()}
         fields.update({key: getattr(task, field) for key, field in FIELDS.items()})
-        metadata = {"worktree": "", **_mapping(extra.pop("metadata", None)), "dependencies": list(task.needs)}
+        metadata = {"worktree": "", **_mapping(fields["metadata"]), "dependencies": list(task.needs)}
         fields.update(id=task.id, created_at=int(task.created), metadata=metadata)
         fields["updated_at"] = int(task.updated or task.created)
         fields["max_attempts"] = task.max_attempts or SCHEMA["max_attempts"]
@@ -210,8 +214,8 @@ class Mailbox(Layout):
     def beside(self, task: Task) -> bytes:
         """What must survive a reader that drops keys it does not know; empty if nothing."""
         kept = _unknown(self._fields(task))
-        metadata = _mapping(task.extra.get("metadata"))
-        if metadata:
+        metadata = task.extra.get("metadata")
+        if metadata and _sayable("metadata", metadata):
             kept["metadata"] = metadata
         return _bytes(kept) if kept else b""
 
@@ -233,7 +237,10 @@ class Mailbox(Layout):
                 raise Invalid(f"{key!r} is a whole number, not {text!r}", field=key) from None
         if key in FIELDS:
             return task.replace(**{FIELDS[key]: value})
-        return task.replace(extra={**task.extra, key: value})
+        extra = {**task.extra, key: value}
+        if key in SCHEMA and value == SCHEMA[key]:
+            del extra[key]  # it says so anyway
+        return task.replace(extra=extra)
 
     def claimed_bytes(self, task: Task, worker: str, now: float) -> bytes:
         """The task as it lies in `processing/`: with its holder, so that a fixed name has one."""
@@ -252,8 +259,7 @@ class Mailbox(Layout):
         """The result or error in these bytes; one that another tool wrote has less in it."""
         fields = _object(data)
         failed = spot.verdict is not Verdict.DONE
-        evidence = fields.get("evidence")
-        said = fields.get("outcome")
+        said, children = fields.get("outcome"), fields.get("children")
         return (
             Result(
                 id=spot.id,
@@ -262,11 +268,11 @@ class Mailbox(Layout):
                 output=str(fields.get("output") or ""),
                 worker=str(fields.get("worker") or ""),
                 attempt=_int(fields.get("attempts"), 1),
-                finished=float(_int(fields.get("failed_at" if failed else "completed_at"), 0)),
+                finished=_moment(fields.get("failed_at" if failed else "completed_at")),
                 seconds=_int(fields.get("duration_ms"), 0) / 1000,
-                evidence=Evidence(**evidence) if isinstance(evidence, dict) else None,
+                evidence=_evidence(fields.get("evidence")),
                 cost=_mapping(fields.get("cost")),
-                children=tuple(map(str, fields.get("children") or ())),
+                children=tuple(map(str, children)) if isinstance(children, list) else (),
                 log=str(fields.get("log") or ""),
             ),
             None,
@@ -332,6 +338,27 @@ def _check_type(key: str, value: object, default: object) -> None:
         right = type(value) is wanted or (wanted is int and isinstance(value, float) and value.is_integer())
     if not right:
         raise Invalid(f"{key!r} is {json.dumps(value, default=str)[:80]}, not {wanted.__name__}", field=key)
+    _check_time(key, value)
+
+
+def _check_time(key: str, value: object) -> None:
+    if key in TIMES and isinstance(value, int | float) and not abs(value) <= LAST:
+        raise Invalid(f"{key!r} is no time: {str(value)[:80]}", field=key)
+
+
+def _sayable(key: str, value: object) -> bool:
+    """Whether a field beyond a task's own can stand in the file under its own name, and be read as that again."""
+    if key == "metadata":
+        said = isinstance(value, dict) and "dependencies" not in value and value.get("worktree") != ""
+        return said and bool(value)
+    if key in SCHEMA:
+        return key not in FIELDS and key not in OURS and type(value) is type(SCHEMA[key]) and value != SCHEMA[key]
+    return key not in BESIDE.values() and key != CARRIED
+
+
+def _whole(value: object, key: str) -> object:
+    """Whole numbers are ints, also where a reader wrote them as `3.0`."""
+    return int(value) if isinstance(value, float) and isinstance(SCHEMA[key], int) else value
 
 
 def _unknown(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -347,7 +374,23 @@ def _mapping(value: object) -> dict[str, Any]:
 
 
 def _int(value: object, default: int) -> int:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+    try:
+        return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
+    except (ValueError, OverflowError):  # not a number, or an infinite one
+        return default
+
+
+def _moment(value: object) -> float:
+    seconds = _int(value, 0)
+    return float(seconds) if abs(seconds) <= LAST else 0.0
+
+
+def _evidence(value: object) -> Evidence | None:
+    """What running a check showed, if another tool's words for it are ours."""
+    fields = _mapping(value)
+    known = {"command": str, "exit_code": int, "seconds": (int, float), "tail": str}
+    right = all(key in known and isinstance(field, known[key]) for key, field in fields.items())
+    return Evidence(**fields) if right and {"command", "exit_code"} <= fields.keys() else None
 
 
 def _beside(kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -362,9 +405,11 @@ def _beside(kept: Mapping[str, Any]) -> dict[str, Any]:
                 raise Invalid(f"{key!r} is not a list of words", field=key)
             value = tuple(value)
         elif isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            _check_time(key, value)
             value = float(value)
         elif type(value) is not type(default):
             raise Invalid(f"{key!r} is not {type(default).__name__}", field=key)
+        _check_time(key, value)
         found[field] = value
     return found
 
@@ -372,11 +417,15 @@ def _beside(kept: Mapping[str, Any]) -> dict[str, Any]:
 def _extra(fields: Mapping[str, Any], kept: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, object]:
     """The rest of the schema where it says something, and every key that is not in it."""
     extra: dict[str, object] = {
-        key: fields[key]
+        key: _whole(fields[key], key)
         for key, default in SCHEMA.items()
         if key not in FIELDS and key not in OURS and fields.get(key) is not None and fields[key] != default
     }
     extra |= {key: value for key, value in kept.items() if key not in BESIDE.values() and key != "metadata"}
+    carried = _mapping(extra.get(CARRIED))
+    if carried and not any(_sayable(key, value) for key, value in carried.items()):
+        del extra[CARRIED]
+        extra |= carried
     rest = {key: value for key, value in metadata.items() if key != "dependencies" and (key, value) != ("worktree", "")}
     if rest:
         extra["metadata"] = rest

@@ -127,7 +127,7 @@ class Pit(Layout):
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - all is inside
         """The food in these bytes."""
         task = load_task(spot, data)
-        if not task.slug:
+        if not task.slug and not spot.path:  # the name is the name; only a copy without one asks its heading
             task = task.replace(slug=_slug_in(read_sheet(data).heading, spot.id))
         return task
 

@@ -125,6 +125,8 @@ class Sheet:
         bullet.value, bullet.count = value, 0
         self._bullets.append(bullet)
         self._put(bullet, [line])
+        if self._lines[self._head : self._head + 1] and self._lines[self._head].startswith((" ", "\t")):
+            self._lines.insert(self._head, "")  # a body that begins indented is no continuation of our bullet
 
     def drop(self, key: str) -> None:
         """There is no such bullet."""

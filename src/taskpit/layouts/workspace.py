@@ -14,7 +14,7 @@ import re
 
 from taskpit.errors import Invalid
 from taskpit.layouts.bulleted import dump_task, load_task, with_bullet
-from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, check_word
+from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot
 from taskpit.layouts.report import dump_report, load_report
 from taskpit.task import State, Verdict
 
@@ -47,7 +47,7 @@ class Workspace(Layout):
 
     def check_id(self, text: str) -> str:
         """An id that can't be mistaken for a state."""
-        check_word(text, "id")
+        super().check_id(text)
         endings = tuple(ending for ending, _, _ in _ENDINGS)
         if _CLAIM in text or text.endswith((*endings, _CLAIM.rstrip("_"))):
             raise Invalid(

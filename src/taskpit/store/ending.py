@@ -17,7 +17,7 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog
-from taskpit.store.folder import BESIDE, CHANGELOG, IDS, LATE, SEALED, TRIES, Folder, stub
+from taskpit.store.folder import BESIDE, CHANGELOG, IDS, LATE, SEALED, SLACK, TRIES, Folder, stub
 from taskpit.task import End, Event, Said, State, Task, Verdict
 
 TYPE_CHECKING = False
@@ -165,7 +165,7 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
         after = (end.task or task).replace(updated=now)
         if end.delay:
             after = after.replace(not_before=now + end.delay)
-        content["n"] = folder.layout.dump(after)
+        content["n"] = folder.spell(after, SLACK)
         beside = folder.layout.beside(after)
         if beside:
             content["b"] = beside
@@ -175,10 +175,8 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
     if end.note is not None:
         content[NOTES[end.note[0]]] = end.note[1].encode("utf-8", "replace")
     if end.children:
-        for child in end.children:
-            folder.layout.check_id(child.id)  # it becomes a file name
         named = [folder.layout.named(child) for child in end.children]
-        texts = [(child, folder.layout.dump(child).decode()) for child in named]
+        texts = [(child, folder.spell(child).decode()) for child in named]
         content["c"] = _json([{"id": c.id, "slug": c.slug, "by": c.by, "text": text} for c, text in texts])
     return content
 
@@ -205,7 +203,7 @@ def reopen(folder: Folder, task: Task) -> Said:
     Its outcome is its token: whoever renames it away reopens the task. The result is kept with the late ones.
     """
     sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), fs.fresh_name(), "ready.no")
-    fs.create(sealed.part("n"), folder.layout.dump(task), sync=folder.durable)
+    fs.create(sealed.part("n"), folder.spell(task, SLACK), sync=folder.durable)
     folder.sync(folder.layout.tmp)
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
         if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
@@ -314,7 +312,9 @@ def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Sai
     folder, verdict = sealed.folder, Verdict(sealed.kind)
     task = end.claim.task if end else sealed.task()
     target = folder.layout.result_path(task, verdict)
-    said = _link_result(sealed, task, end)
+    said = _link_result(sealed, task)
+    if said is None and end is not None:
+        return _publish_again(sealed, end, event)
     if said is None:  # a power loss took a result that was never acknowledged: the task was not done
         enter(folder, sealed.path, folder.layout.ready_path(stub(sealed.spot)))
         return Said.LOST
@@ -330,7 +330,25 @@ def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Sai
     return said
 
 
-def _link_result(sealed: Sealed, task: Task, end: End | None) -> Said | None:
+def _publish_again(sealed: Sealed, end: End, event: Event | None) -> Said:
+    """The result was swept from under a very slow worker, which still knows it: seal anew, if the token is there.
+
+    If it is not, the end was carried out or the task given back long ago: what we bring is late.
+    """
+    folder = sealed.folder
+    again = Sealed(folder, sealed.spot, fs.fresh_name() + sealed.nonce[-TAG:], f"{sealed.kind}.r")
+    result = end.result
+    if result is None:
+        return Said.LOST
+    fs.create(again.part("r"), folder.layout.dump_result(end.claim.task, result), sync=folder.durable)
+    if fs.move(sealed.path, again.path):
+        return _publish_result(again, None, event)
+    kept = give_up(again)
+    folder.tell("late_result", sealed.spot.id, end.claim.fence, f"kept in {kept}")
+    return Said.LOST
+
+
+def _link_result(sealed: Sealed, task: Task) -> Said | None:
     """Give the result its name, once: OK; LOST, another's stands there; None, there is none to publish."""
     folder, verdict, source = sealed.folder, Verdict(sealed.kind), sealed.part("r")
     for again in ("", sealed.nonce):
@@ -339,13 +357,8 @@ def _link_result(sealed: Sealed, task: Task, end: End | None) -> Said | None:
             if fs.link(source, target):
                 return Said.OK
         except FileNotFoundError:
-            if folder.outcome(sealed.spot.id):
-                return Said.OK  # another roller has published it and cleared up
-            if end is None or end.result is None:
-                return None
-            # Our temporary file was swept from under us, a very slow worker: we still know what it said.
-            fs.create(source, folder.layout.dump_result(task, end.result), sync=folder.durable)
-            return _link_result(sealed, task, None)
+            # Either another roller has published it and cleared up, or there is none to publish.
+            return Said.OK if folder.outcome(sealed.spot.id) else None
         ours, theirs = fs.status(source), fs.status(target)
         if ours is None or (theirs is not None and ours.st_ino == theirs.st_ino):
             return Said.OK  # another roller has linked it

@@ -6,10 +6,9 @@ Knows when something has happened; not what should happen next (queue), nor what
 
 from __future__ import annotations
 
-import contextlib
 from _thread import allocate_lock
 
-from taskpit import errors, fs, owner, rules
+from taskpit import fs, owner, rules
 from taskpit.clock import Clock
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts import Spot
@@ -53,7 +52,7 @@ class FileStore:
         self._turn = allocate_lock()
         self._introduced: set[tuple[str, float]] = set()
         self._members: set[str] = set()
-        self._orphans: set[str] = set()
+        self._orphans: set[tuple[str, str]] = set()
         self._watch: Watch | None = None
         self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
 
@@ -76,20 +75,15 @@ class FileStore:
         if self.folder.layout.manifest:
             from taskpit.store.manifest import refresh
 
-            with contextlib.suppress(OSError):
+            try:
                 refresh(self.folder)
+            except OSError:
+                return  # the mark it left is found by the next change or sweep
 
     def _put(self, task: Task) -> Said:
         folder = self.folder
-        folder.layout.check_id(task.id)
         task = folder.layout.named(task)
-        data = folder.layout.dump(task)
-        if len(data) > folder.config.largest_task:
-            raise errors.TooLarge(
-                f"the task is {len(data)} bytes; {folder.config.largest_task} is the most",
-                hint="Put the long part into a file and name it in the task.",
-                id=task.id,
-            )
+        data = folder.spell(task)
         event = folder.event("added_task", task.id, task.by or "keeper", task.title)
         if admit(folder, task, data, event) is Said.CREATED:
             return Said.CREATED
@@ -135,12 +129,22 @@ class FileStore:
         taken: list[Claim] = []
         ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
         for task_id in want.ids:
-            claim = self._take(ready[task_id], want) if task_id in ready else None
+            worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
+            claim = self._take(ready[task_id], want) if worth else None
             if claim is not None:
                 taken.append(claim)
             if len(taken) == want.count:
                 break
         return taken
+
+    def _is_worth_taking(self, ready: Spot, want: Want) -> bool:
+        """Whether a look tells nothing against it: what is held is not moved just to be moved back."""
+        try:
+            return self._fits(self.folder.load(ready, self.folder.at(ready.path)), want)
+        except FileNotFoundError:
+            return False
+        except Invalid:
+            return True  # whoever takes it sets it aside
 
     def _fits(self, task: Task, want: Want) -> bool:
         if want.tags and not set(want.tags) & set(task.tags):
@@ -249,7 +253,7 @@ class FileStore:
         # We hold the lock that the name's last owner held for life: whatever it had claimed is nobody's.
         for spot in self.folder.claims():
             if owner.MARK in spot.worker and owner.base(spot.worker) == worker:
-                self._orphans.add(spot.path)
+                self._orphans.add((spot.path, spot.worker))
         return FileMember(self, worker, member)
 
     @verb

@@ -13,12 +13,14 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from taskpit import fs
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
-from taskpit.errors import Conflict, Invalid
+from taskpit.errors import Conflict, Invalid, TooLarge
 from taskpit.layouts import Layout, Spot
+from taskpit.layouts.layout import NEVER
 from taskpit.store import changelog
 from taskpit.task import Event, State, Task, Verdict, worker_type
 
@@ -44,8 +46,8 @@ CHANGELOG = ".taskpit/changelog.log"
 #: Directories of our own that `init` makes.
 OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES, BESIDE, GUARDS, ".taskpit/logs")
 
-#: Names that are never tasks, whatever the layout.
-_NEVER = (".", "README", "readme")
+#: Attempts, holds and errors that we write into a task may make it this much larger than it may be put.
+SLACK = 64 * 1024
 #: Results may be larger than tasks; this is where reading one stops being sane.
 LARGEST_RESULT = 64 * 1024 * 1024
 
@@ -79,7 +81,7 @@ class Folder:
     def entries(self, folder: str) -> Iterator[tuple[str, Spot | Invalid]]:
         """What wants to be a task or a result in a directory: its name, and what it is or what is wrong."""
         for file in fs.names(self.at(folder)):
-            if file.startswith(_NEVER) or file.endswith("~"):
+            if file.startswith(NEVER) or file.endswith("~"):
                 continue
             try:
                 spot = self.layout.spot(folder, file)
@@ -178,7 +180,7 @@ class Folder:
     def load(self, spot: Spot, path: str) -> Task:
         """The task in a file; Invalid if it can't be one, FileNotFoundError if it is gone."""
         try:
-            data, _ = fs.read(path, self.config.largest_task)
+            data, _ = fs.read(path, self.config.largest_task + SLACK)
         except fs.NotAFile:
             raise Invalid("it is not a regular file") from None
         except fs.TooBig as error:
@@ -196,6 +198,26 @@ class Folder:
             return self.layout.beside(self.layout.load(Spot(state=State.READY, id=task_id), data))
         except (OSError, Invalid):
             return b""
+
+    def spell(self, task: Task, slack: int = 0) -> bytes:
+        """The task's bytes, once it is sure that it can be read back from where it will lie. Invalid, TooLarge."""
+        layout = self.layout
+        layout.check_id(task.id)
+        spot = layout.spot(layout.ready, layout.ready_path(task).removeprefix(f"{layout.ready}/"))
+        if spot is None or (spot.id, spot.slug) != (task.id, task.slug if layout.slugged else spot.slug):
+            raise Invalid(f"a file cannot be called after {task.id!r} and {task.slug!r}", id=task.id)
+        try:
+            data = layout.dump(task)
+        except UnicodeError:
+            raise Invalid("it has letters that cannot be written", id=task.id) from None
+        layout.load(spot, data)
+        if len(data) > self.config.largest_task + slack:
+            raise TooLarge(
+                f"the task is {len(data)} bytes; {self.config.largest_task} is the most",
+                hint="Put the long part into a file and name it in the task.",
+                id=task.id,
+            )
+        return data
 
     def original(self, task_id: str) -> Task | None:
         """The task as it was put."""
@@ -232,14 +254,24 @@ class Folder:
         """Its id is known from now on. Conflict if the id belongs to a task that is not this ready file."""
         path, entry = self.at(spot.path), self.at(f"{IDS}/{spot.id}")
         known, here = fs.status(entry), fs.status(path)
-        if here is None or (known is not None and known.st_ino == here.st_ino):
+        if here is None:
             return
+        if known is not None and known.st_ino == here.st_ino:
+            self.refuse_finished(spot, here)
+            return
+        if not stat.S_ISREG(here.st_mode):
+            raise Conflict("it is not a regular file", inode=here.st_ino)
         if known is None:
             if not changelog.mentions(self.at(CHANGELOG), "added_task", spot.id):
                 self.tell("added_task", spot.id, details="found in the folder")
             if self._enter_registry(path, entry, spot):
                 return
         self._refuse_copy(spot, here, known)
+
+    def refuse_finished(self, spot: Spot, here: fs.Stat) -> None:
+        """Conflict if somebody finished the task and then put its own file back: nobody needs to run it again."""
+        if self.is_finished(spot):
+            raise Conflict(f"{spot.id} is finished (done)", inode=here.st_ino)
 
     def _refuse_copy(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> None:
         """Conflict if this ready file is a copy that an editor saved of a task that has moved on.

@@ -29,8 +29,8 @@ JUMP = 1.0
 BOOTS = 8
 
 
-def lapsed(folder: Folder, orphans: Collection[str] = ()) -> list[tuple[Spot, str]]:
-    """Claimed files whose claim has lapsed, and why; `orphans` are known to be nobody's."""
+def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tuple[Spot, str]]:
+    """Claimed files whose claim has lapsed, and why; `orphans` (path and holder) are known to be nobody's."""
     claims = list(folder.claims())
     unsure: list[tuple[Spot, fs.Stat, float]] = []
     found: list[tuple[Spot, str]] = []
@@ -39,12 +39,13 @@ def lapsed(folder: Folder, orphans: Collection[str] = ()) -> list[tuple[Spot, st
         if status is None:
             continue
         record = _record(folder, spot.worker)
-        if spot.path in orphans:
+        if (spot.path, spot.worker) in orphans:
             found.append((spot, f"an earlier {owner.base(spot.worker)} left it"))
         elif record and owner.lives(_path(folder, spot.worker), record) is False:
             found.append((spot, f"{owner.base(spot.worker)} is dead (process {record.pid})"))
         elif record and _clock_unchanged(folder, record):
-            if folder.clock.now() > status.st_mtime:
+            # Between the claiming rename and its stamp only the ctime is fresh: nobody is judged just then.
+            if folder.clock.now() > max(status.st_mtime, status.st_ctime + min(folder.grace, record.lease)):
                 found.append((spot, f"{spot.worker} did not renew within {say_duration(record.lease)}"))
         else:
             lease = record.lease if record else folder.config.abandoned
@@ -71,11 +72,17 @@ def _unchanged(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) ->
     claims = list(claims)
     if not claims and not fs.exists(folder.at(SIGHTINGS)):
         return []
-    with fs.Flock(folder.at(f"{SIGHTINGS}.lock")):
-        return _compare(folder, claims)
+    lock = fs.Flock(folder.at(f"{SIGHTINGS}.lock"))
+    alone = lock.take(wait=False)  # who was stopped in the middle must not stop every keeper
+    try:
+        return _compare(folder, claims, keep=alone)
+    finally:
+        lock.drop()
 
 
-def _compare(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) -> list[tuple[Spot, str]]:
+def _compare(
+    folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]], *, keep: bool
+) -> list[tuple[Spot, str]]:
     boots = _load(folder)
     boot, monotonic, offset = folder.clock.boot(), folder.clock.monotonic(), folder.clock.offset()
     mine = boots.pop(boot, {})
@@ -92,6 +99,8 @@ def _compare(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) -> l
         last_sign = max(status.st_mtime, status.st_ctime)
         if monotonic - first >= lease or even_since <= last_sign < folder.clock.now() - lease:
             found.append((spot, f"{spot.worker or 'its worker'} gave no sign for {say_duration(lease)}"))
+    if not keep:
+        return found
     kept = dict(list(boots.items())[-BOOTS:])
     kept[boot] = {"offset": offset, "since": even_since, "claims": now}
     scratch = folder.tmp("sightings", fs.fresh_name(), "new")
@@ -109,7 +118,7 @@ def _load(folder: Folder) -> dict[str, Any]:
 
 def begin(folder: Folder) -> None:
     """Note that the clock runs evenly from now on: what is claimed later can be judged at once."""
-    _compare(folder, [])
+    _compare(folder, [], keep=True)
 
 
 def alive(folder: Folder, worker: str) -> str:

@@ -105,7 +105,20 @@ def _finished_card(folder: Folder, task_id: str) -> Card | None:
         spot = Spot(state=verdict.state, id=task_id, verdict=verdict)
         return _result_card(folder, spot, folder.outcome_path(task_id, verdict))
     published = folder.published(task_id)
-    return _card_at_end(folder, published) if published else None
+    if published is not None:
+        return _card_at_end(folder, published)
+    unfinished = folder.unfinished_result(task_id)
+    return _unfinished_card(folder, task_id, unfinished) if unfinished else None
+
+
+def _unfinished_card(folder: Folder, task_id: str, path: str) -> Card | None:
+    """A task whose result is published in a place that only its outcome tells, and the outcome is yet to come."""
+    try:
+        data = fs.read(folder.at(path), LARGEST_RESULT)[0]
+        verdict = folder.layout.load_result(Spot(state=State.DONE, id=task_id), data)[0].verdict
+    except (FileNotFoundError, Invalid):
+        return None
+    return _result_card(folder, Spot(state=verdict.state, id=task_id, verdict=verdict), folder.at(path))
 
 
 def _card_at_end(folder: Folder, spot: Spot) -> Card:

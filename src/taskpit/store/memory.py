@@ -147,6 +147,8 @@ class MemoryStore:
         published = record.card.result
         if result and published and (published.worker, published.verdict) == (end.claim.fence, result.verdict):
             return Said.ALREADY
+        if end.attempt is not None and end.attempt in record.tries:
+            return Said.ALREADY
         if result is not None or end.attempt is not None:
             record.late.append(result.output if result else end.attempt.error if end.attempt else "")
             self._tell("late_result", end.claim.task.id, end.claim.fence)

@@ -6,6 +6,8 @@ repeat. Anybody may run all of them at any time, any number at once.
 
 from __future__ import annotations
 
+import stat
+
 from taskpit import fs
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
@@ -107,9 +109,12 @@ class _Mender:
     def _ready_one(self, spot: Spot) -> Iterator[Mend]:
         folder = self.folder
         known, here = fs.status(folder.at(f"{IDS}/{spot.id}")), fs.status(folder.at(spot.path))
-        if here is None or (known is not None and known.st_ino == here.st_ino):
+        if here is None:
             return
         try:
+            if known is not None and known.st_ino == here.st_ino:
+                folder.refuse_finished(spot, here)
+                return
             folder.load(spot, folder.at(spot.path))
             if known is not None:
                 folder.register(spot)
@@ -140,7 +145,9 @@ class _Mender:
         for spot in list(self.folder.finished()):
             result = self.folder.layout.result_of(spot)
             here = fs.status(self.folder.at(result)) or fs.status(self.folder.at(spot.path))
-            if here is not None and not self._young(here):
+            if here is not None and not stat.S_ISREG(here.st_mode):
+                yield self._aside(spot.path, "it is not a regular file", here.st_ino)
+            elif here is not None and not self._young(here):
                 yield from self._published_one(spot, result, here)
 
     def _published_one(self, spot: Spot, result: str, here: fs.Stat) -> Iterator[Mend]:

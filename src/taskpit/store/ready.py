@@ -40,6 +40,8 @@ class Ready:
         self._folder = folder
         self._path = folder.at(folder.layout.ready)
         self._tasks: dict[str, Task] = {}
+        #: By which a file is known to be the one that was read: a name may come back with other content.
+        self._signs: dict[str, tuple[int, int, int]] = {}
         self._order: list[tuple[Order, str]] = []
         self._watch: Watch | None = None
         self._listed: float | None = None
@@ -69,9 +71,14 @@ class Ready:
         for file in [file for file in self._tasks if file not in entries]:
             del self._tasks[file]
         for file, found in entries.items():
-            if file not in self._tasks:
+            if file not in self._tasks or self._sign(file) != self._signs.get(file):
+                self._tasks.pop(file, None)
                 self._learn(file, found)
         self._order = sorted((order(task), file) for file, task in self._tasks.items())
+
+    def _sign(self, file: str) -> tuple[int, int, int] | None:
+        status = fs.status(f"{self._path}/{file}")
+        return (status.st_ino, status.st_mtime_ns, status.st_size) if status else None
 
     def _look(self, file: str) -> None:
         """One entry changed: forget what we knew of it and look."""
@@ -90,6 +97,9 @@ class Ready:
         if isinstance(found, Invalid):
             self._folder.set_aside(path, found.message)
         elif found.state is State.READY:
+            sign = self._sign(file)
+            if sign is None:
+                return
             try:
                 task = self._folder.load(found, self._folder.at(path))
             except FileNotFoundError:
@@ -99,7 +109,7 @@ class Ready:
                 if status is not None and not self._folder.being_written(status):
                     self._folder.set_aside(path, error.message, status.st_ino)
                 return
-            self._tasks[file] = task
+            self._tasks[file], self._signs[file] = task, sign
             item = (order(task), file)
             at = bisect_left(self._order, item)
             if self._order[at : at + 1] != [item]:

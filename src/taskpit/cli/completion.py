@@ -1,0 +1,132 @@
+"""Completion scripts for bash, zsh and fish, made from the table of verbs and their parsers."""
+
+from __future__ import annotations
+
+from taskpit.cli.context import Reply
+from taskpit.cli.options import example
+from taskpit.cli.table import VERBS as TABLE
+from taskpit.cli.table import handlers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers, Verb
+
+__all__ = ["VERBS"]
+
+GLOBAL = ("-C", "--json", "--help", "--version")
+
+
+def _arguments(parser: ArgumentParser) -> None:
+    parser.description = "Print a completion script for your shell; load it from the shell's start-up file."
+    parser.epilog = example(
+        'eval "$(pit completion bash)"                            # in ~/.bashrc',
+        'eval "$(pit completion zsh)"                             # in ~/.zshrc, after compinit',
+        "pit completion fish > ~/.config/fish/completions/pit.fish",
+    )
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+
+
+def _completion(args: Namespace, _: Context) -> Reply:
+    script = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]()
+    return Reply(data={"shell": args.shell, "script": script}, text=script)
+
+
+def _options(verb: Verb) -> list[tuple[str, str]]:
+    """The verb's options and what each does; none if this verb is not installed."""
+    from taskpit.cli.main import make_parser
+
+    parser = make_parser(verb)
+    try:
+        handlers(verb)[0](parser)
+    except ImportError:
+        return []
+    actions = (action for action in parser._actions if action.option_strings)  # noqa: SLF001 - there is no other way
+    return [(option, str(action.help or "")) for action in actions for option in action.option_strings]
+
+
+def _names() -> list[str]:
+    return [name for verb in TABLE for name in (verb.name, *verb.aliases)]
+
+
+def _cases(form: str) -> str:
+    """One line for each verb, with its names and its options."""
+    lines = []
+    for verb in TABLE:
+        options = " ".join(option for option, _ in _options(verb))
+        lines.append(form.format(names="|".join((verb.name, *verb.aliases)), options=options))
+    return "\n".join(lines)
+
+
+def _bash() -> str:
+    return f"""\
+_pit() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} verb= skip= at
+  for ((at = 1; at < COMP_CWORD; at++)); do
+    if [[ $skip ]]; then skip=; continue; fi
+    case ${{COMP_WORDS[at]}} in
+      -C) skip=yes ;;
+      -*) ;;
+      *) verb=${{COMP_WORDS[at]}}; break ;;
+    esac
+  done
+  local words=
+  case $verb in
+    '') words='{" ".join((*_names(), *GLOBAL))}' ;;
+{_cases("    {names}) words='{options}' ;;")}
+  esac
+  COMPREPLY=()
+  if [[ -z $verb || $word == -* ]]; then COMPREPLY=($(compgen -W "$words" -- "$word")); fi
+}}
+complete -o default -F _pit pit
+"""
+
+
+def _zsh() -> str:
+    verbs = "\n".join(f"    {_quoted(f'{verb.name}:{verb.summary}')}" for verb in TABLE)
+    return f"""\
+#compdef pit
+_pit() {{
+  local -a verbs options
+  verbs=(
+{verbs}
+  )
+  local verb= skip= word
+  for word in ${{words[2,CURRENT-1]}}; do
+    if [[ -n $skip ]]; then skip=; continue; fi
+    case $word in
+      -C) skip=yes ;;
+      -*) ;;
+      *) verb=$word; break ;;
+    esac
+  done
+  case $verb in
+    '') _describe verb verbs; return ;;
+{_cases("    {names}) options=({options}) ;;")}
+  esac
+  if [[ $PREFIX == -* ]]; then compadd -- $options; else _files; fi
+}}
+compdef _pit pit
+"""
+
+
+def _fish() -> str:
+    lines = ["complete -c pit -n __fish_use_subcommand -l json -d 'one JSON envelope'"]
+    lines.append("complete -c pit -n __fish_use_subcommand -s C -r -d 'the queue, or a folder below it'")
+    for verb in TABLE:
+        lines.append(f"complete -c pit -f -n __fish_use_subcommand -a {verb.name} -d {_quoted(verb.summary)}")
+        seen = f"'__fish_seen_subcommand_from {' '.join((verb.name, *verb.aliases))}'"
+        for option, told in _options(verb):
+            flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+            lines.append(f"complete -c pit -n {seen} {flag} -d {_quoted(told)}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """The text between single quotes, as all three shells read it."""
+    return "'" + text.replace("'", "`") + "'"
+
+
+VERBS: Handlers = {"completion": (_arguments, _completion)}

@@ -1,0 +1,98 @@
+"""What every verb is given and what it gives back. Finds the queue; knows nothing of any verb."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from taskpit.cli.output import Screen
+from taskpit.errors import TaskpitError
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Mapping
+
+    from taskpit.queue import Queue
+
+__all__ = ["Context", "Reply", "Usage"]
+
+
+class Usage(TaskpitError):
+    """The command was not understood."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class Reply(Value):
+    """What a verb has to say."""
+
+    #: For programs: goes into the envelope's `data`.
+    data: object = None
+    #: For people: the text, or a function that makes it, so that `--json` does not pay for it.
+    text: str | Callable[[], str] = ""
+    exit_code: int = 0
+
+
+class Context:
+    """Where a command runs: its queue, its worker's name, its terminal."""
+
+    def __init__(self, env: Mapping[str, str], *, directory: str | None = None, json: bool = False) -> None:
+        self.env = env
+        #: What `-C` said.
+        self.directory = directory
+        self.json = json
+        self.screen = Screen(env)
+        self._queue: Queue | None = None
+
+    @property
+    def queue(self) -> Queue:
+        """The queue this command is about; found and opened when first asked for."""
+        if self._queue is None:
+            from taskpit.queue import Queue
+
+            self._queue = Queue.open(self._find(), self.env)
+        return self._queue
+
+    def _find(self) -> str:
+        from taskpit.store.opening import discover
+
+        if self.directory is None:
+            return discover(os.getcwd(), self.env)
+        hidden = os.path.isdir(os.path.join(self.directory, ".taskpit"))
+        if hidden or not os.path.isdir(self.directory):
+            return self.directory  # named by hand; opening it says what is wrong with it, if anything
+        others = ("TASKPIT_DIR", "DROVER_MAILBOX_ENABLED")  # what was named by hand goes before them
+        return discover(self.directory, {key: value for key, value in self.env.items() if key not in others})
+
+    def worker(self, args: Namespace) -> str:
+        """Who runs this: `--as`, else TASKPIT_AS, else `user@host`."""
+        from taskpit.owner import default_worker
+
+        return args.worker or self.env.get("TASKPIT_AS") or default_worker()
+
+    def call_by_name(self, error: TaskpitError) -> None:
+        """Give the error the name that the documents of this queue's layout have for it, if they have one."""
+        if self._queue is not None:
+            from taskpit import layouts
+
+            name = layouts.get(self._queue.store.info().layout).error_names.get(error.code)
+            if name:
+                error.message = f"{name}: {error.message}"
+                error.details["name"] = name
+
+    def tell(self, line: str) -> None:
+        """Say something while the verb still runs: to people on stdout, else where diagnostics go."""
+        self.screen.write(line, sys.stderr if self.json else sys.stdout)
+
+    def warn(self, text: str, hint: str = "") -> None:
+        """Something the caller should know, though it worked."""
+        self.screen.write(f"pit: warning: {text}" + (f"\n  hint: {hint}" if hint else ""), sys.stderr)
+
+    def close(self) -> None:
+        """Let go of the queue."""
+        if self._queue is not None:
+            self._queue.close()
+            self._queue = None

@@ -1,0 +1,92 @@
+"""The verb that shows what this is: `demo`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from taskpit import errors
+from taskpit.cli.context import Reply
+from taskpit.cli.options import a_count, example
+from taskpit.cli.output import paint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.worker.demo import Demo
+
+__all__ = ["VERBS"]
+
+
+def _demo_arguments(parser: ArgumentParser) -> None:
+    parser.description = """\
+Make a pit in a new folder, put two dozen small tasks into it, and let workers loose on them. One worker is
+killed on the way. Takes about ten seconds, needs no network and no model; the folder stays, for looking."""
+    parser.epilog = example("pit demo", "pit demo --dir /tmp/my-first-pit")
+    parser.add_argument("--dir", dest="folder", metavar="DIR", help="where (default: a new temporary folder)")
+    parser.add_argument("--seed", type=a_count, default=7, metavar="N", help="other numbers, other tasks")
+
+
+def _demo(args: Namespace, context: Context) -> Reply:
+    from taskpit.worker.demo import Demo
+
+    if context.json:
+        raise errors.Invalid("the demo is for watching; it has no --json")
+    began = time.monotonic()
+    demo = Demo(_folder(args.folder), args.seed)
+    demo.prepare()
+    context.tell(_prologue(demo))
+    quiet = sys.stdout.isatty()  # there the board has the screen, and tells of the loss by itself
+    demo.show((lambda _: None) if quiet else context.tell)
+    good, bad = demo.verify()
+    return Reply(text=_epilogue(demo, good, bad, time.monotonic() - began), exit_code=1 if bad else 0)
+
+
+def _folder(given: str | None) -> str:
+    """A folder with nothing in it."""
+    if given is None:
+        from tempfile import mkdtemp
+
+        return mkdtemp(prefix="taskpit-demo-")
+    folder = os.path.abspath(given)
+    os.makedirs(folder, exist_ok=True)
+    if os.listdir(folder):
+        raise errors.Invalid(f"{folder} is not empty", hint="Name a folder that does not exist yet.", path=folder)
+    return folder
+
+
+def _prologue(demo: Demo) -> str:
+    return (
+        f"{len(demo.tasks)} tasks lie in {demo.pit}/food, each a Markdown file.\n"
+        "Four snakes and a hatchling get to work: what they claim moves to claimed/, what they finish to done/.\n"
+        "The hatchling will be killed on the way, with half an elephant in its mouth."
+    )
+
+
+def _epilogue(demo: Demo, good: list[str], bad: list[str], seconds: float) -> str:
+    folder = demo.folder
+    by_title = {task.title: task.id for task in demo.tasks}
+    haiku, elephant = by_title["Write a haiku about this pit"], by_title["Digest the elephant"]
+    diary = by_title["Read the diary of the mouse"]
+    looks = {
+        f"ls {demo.pit}/done": "the results, one file each",
+        f"cat {demo.pit}/scraps/*choked.md": "the note about what got stuck",
+        f"pit -C {folder} show {haiku}": "a task with its tries, its check and its result",
+        f"pit -C {folder} why {elephant}": "what happened to the elephant",
+        f"pit -C {folder} unblock {diary}": "let the stuck one be tried again",
+        f"pit -C {folder} log": "everything that happened, line by line",
+    }
+    width = max(map(len, looks))
+    lines = ["", paint("bold", f"What happened in {seconds:.0f} seconds")]
+    lines += [f"  {paint('green', 'yes')}  {text}" for text in good]
+    lines += [f"  {paint('red', 'NO')}   {text}" for text in bad]
+    lines += ["", paint("bold", "Where to look")]
+    lines += [f"  {command:<{width}}  {paint('dim', told)}" for command, told in looks.items()]
+    return "\n".join(lines)
+
+
+VERBS: Handlers = {"demo": (_demo_arguments, _demo)}

@@ -1,0 +1,149 @@
+"""Changing a task that nobody works on: `edit`, by options or in a person's own editor."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from taskpit import layouts
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.facts import card_facts
+from taskpit.cli.make import moment, need_ids, with_fields
+from taskpit.cli.options import example, id_argument, read_text, task_options, vet, words, worker_option
+from taskpit.errors import Conflict, Invalid
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
+    from typing import Any
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.queue import Queue
+    from taskpit.task import Task
+
+__all__ = ["VERBS"]
+
+
+def _edit_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Change a task that nobody works on. An option replaces what was there; an empty one ('') clears it.\n"
+        "Without options, on a terminal, the task is opened in $VISUAL or $EDITOR."
+    )
+    parser.epilog = example(
+        "pit edit 0007 --priority 10 --tag web --tag urgent", "pit edit 0007 --needs ''", "pit edit 7"
+    )
+    id_argument(parser)
+    parser.add_argument("--title", metavar="TITLE", help="one line")
+    body = parser.add_mutually_exclusive_group()
+    body.add_argument("--body", metavar="TEXT", help="what is to be done")
+    body.add_argument("-F", "--file", metavar="FILE", help="read the body from a file; - is standard input")
+    task_options(parser)
+    parser.add_argument("--big", action=argparse.BooleanOptionalAction, help="whether a planner splits it")
+    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
+    worker_option(parser)
+
+
+def _edit(args: Namespace, context: Context) -> Reply:
+    queue = context.queue
+    task_id = queue.resolve(args.id)
+    changes = _changes(args, queue)
+    change: Callable[[Task], Task] | None
+    if changes:
+        change = _by_options(queue, changes)
+    elif _has_person():
+        change = _by_hand(queue, task_id, context)
+    else:
+        raise Usage("nothing to change", hint="Say what: --title, --body, --priority, ... or edit on a terminal.")
+    if change is None:
+        return Reply(data=card_facts(queue.card(task_id)), text=f"{task_id} is as it was")
+    queue.edit(task_id, context.worker(args), change)
+    card = queue.card(task_id)
+    if card.state is State.READY:
+        for need in queue.missing_needs(card.task):
+            context.warn(f"{task_id} waits for {need}, which nobody has added yet")
+    return Reply(data=card_facts(card), text=f"{task_id} is changed")
+
+
+def _has_person() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _changes(args: Namespace, queue: Queue) -> dict[str, Any]:
+    """The fields that options speak of, with their new values."""
+    given: dict[str, Any] = {"title": args.title, "check": args.check, "priority": args.priority, "big": args.big}
+    given["body"] = read_text(args.file, queue.config.largest_task) if args.file else args.body
+    given["max_attempts"] = args.attempts
+    if args.needs is not None:
+        given["needs"] = need_ids(queue, args.needs)
+    if args.tag is not None:
+        given["tags"] = words(args.tag)
+    if args.touches is not None:
+        given["touches"] = words(args.touches)
+    if args.parent is not None:
+        given["parent"] = queue.resolve(args.parent) if args.parent else ""
+    if args.not_before is not None:
+        given["not_before"] = moment(queue, args.not_before)
+    if args.set:
+        given["set"] = args.set
+    return {field: value for field, value in given.items() if value is not None}
+
+
+def _by_options(queue: Queue, changes: dict[str, Any]) -> Callable[[Task], Task]:
+    def change(task: Task) -> Task:
+        fields = dict(changes)
+        further = fields.pop("set", None)
+        return with_fields(queue, task.replace(**fields), further)
+
+    return change
+
+
+# -- in an editor ----------------------------------------------------------------------------------
+
+
+def _by_hand(queue: Queue, task_id: str, context: Context) -> Callable[[Task], Task] | None:
+    """What a person made of the task's own text; None if nothing. Nothing is held while they write."""
+    layout = layouts.get(queue.store.info().layout)
+    card = queue.card(task_id)
+    if card.state is not State.READY:
+        raise Conflict(f"{task_id} is {card.state}", hint=f"`pit why {task_id}` says more.", id=task_id)
+    before = layout.dump(card.task)
+    after = _in_editor(before, os.path.basename(layout.ready_path(card.task)), context)
+    if after == before:
+        return None
+    spot = layouts.Spot(state=State.READY, id=task_id, slug=card.task.slug)
+    written = layout.load(spot, after)
+
+    def change(task: Task) -> Task:
+        if layout.dump(task) != before:
+            raise Conflict(f"somebody else has changed {task_id} meanwhile", hint="Nothing was changed; edit again.")
+        vet(queue, written)
+        return written
+
+    return change
+
+
+def _in_editor(data: bytes, name: str, context: Context) -> bytes:
+    import shlex
+    import subprocess
+    from tempfile import TemporaryDirectory
+
+    editor = context.env.get("VISUAL") or context.env.get("EDITOR") or "vi"
+    with TemporaryDirectory(prefix="pit-") as folder:
+        path = os.path.join(folder, name)
+        with open(path, "wb") as file:
+            file.write(data)
+        try:
+            code = subprocess.call([*shlex.split(editor), path])
+        except (OSError, ValueError) as error:
+            raise Invalid(f"the editor {editor!r} cannot be run: {error}", hint="Set EDITOR, or use options.") from None
+        if code:
+            raise Invalid(f"the editor exited with {code}; nothing was changed")
+        with open(path, "rb") as file:
+            return file.read()
+
+
+VERBS: Handlers = {"edit": (_edit_arguments, _edit)}

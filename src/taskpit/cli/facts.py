@@ -1,0 +1,61 @@
+"""Values of the queue as programs read them. Pure: values in, plain JSON out."""
+
+from __future__ import annotations
+
+from taskpit.clock import iso
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from taskpit.task import Card, Result, Task, Try
+
+__all__ = ["card_facts", "full_facts", "result_facts", "task_facts"]
+
+
+def _time(seconds: float) -> str | None:
+    return iso(seconds) if seconds else None
+
+
+def task_facts(task: Task, state: str, held: str = "", worker: str = "") -> dict[str, Any]:
+    """All that was asked for, and where it stands."""
+    facts = task.as_dict()
+    del facts["source"]
+    for name in ("created", "updated", "not_before"):
+        facts[name] = _time(facts[name])
+    facts["extra"] = dict(task.extra)
+    return {**facts, "state": str(state), "held": held, "worker": worker}
+
+
+def card_facts(card: Card) -> dict[str, Any]:
+    """A task as lists show it."""
+    return task_facts(card.task, card.state, card.held, card.worker)
+
+
+def full_facts(card: Card) -> dict[str, Any]:
+    """A task with everything known about it."""
+    return {
+        **card_facts(card),
+        "since": _time(card.since),
+        "until": _time(card.until),
+        "alive": card.alive,
+        "result": result_facts(card.result) if card.result else None,
+        "tries": [_try_facts(one) for one in card.tries],
+        "notes": card.notes,
+        "late": list(card.late),
+    }
+
+
+def result_facts(result: Result) -> dict[str, Any]:
+    """What was published."""
+    return {
+        **result.as_dict(),
+        "verdict": str(result.verdict),
+        "finished": _time(result.finished),
+        "evidence": result.evidence.as_dict() if result.evidence else None,
+        "cost": dict(result.cost),
+    }
+
+
+def _try_facts(one: Try) -> dict[str, Any]:
+    return {**one.as_dict(), "at": _time(one.at), "evidence": one.evidence.as_dict() if one.evidence else None}

@@ -1,0 +1,218 @@
+"""Ending a claim: `done`, `fail`, `release`, `split`. The queue decides what becomes of the task."""
+
+from __future__ import annotations
+
+import os
+
+from taskpit import errors
+from taskpit.cli.context import Reply
+from taskpit.cli.options import example, id_argument, named, one_input, read_text, worker_option
+from taskpit.clock import iso
+from taskpit.task import Claim, Done, Failed, Release, Said, Split, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.queue import Queue
+    from taskpit.task import Card, End, Evidence, Outcome
+
+__all__ = ["VERBS"]
+
+#: Results and logs may be long; more than this is not read into memory.
+LONGEST = 32 * 1024 * 1024
+
+
+# -- done ------------------------------------------------------------------------------------------
+
+
+def _done_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Finish a task: run its check here, then publish the result. If the check is red, exits 7 and the claim\n"
+        "stays yours. Doing it twice is fine."
+    )
+    parser.epilog = example("pit done 0007 --result summary.md", "make report | pit done 0007 --result - --as snake-1")
+    id_argument(parser, several=True)
+    worker_option(parser)
+    parser.add_argument("--result", metavar="FILE", help="what came out of it; - is standard input")
+    parser.add_argument("--log", metavar="FILE", help="a working log to keep for a while; - is standard input")
+    parser.add_argument("--no-check", action="store_true", help="don't run the task's check")
+
+
+def _done(args: Namespace, context: Context) -> Reply:
+    one_input(args, "result", "log")
+    worker, ids = context.worker(args), named(context, args.ids)
+    output = read_text(args.result, LONGEST) if args.result else ""
+    log = _kept_log(args.log, context, worker) if args.log else ""
+    data = [_done_one(task_id, worker, output, log, args, context) for task_id in ids]
+    text = "\n".join(f"{one['id']} is done" + (" already" if one["already"] else "") for one in data)
+    return Reply(data=data[0] if len(data) == 1 else data, text=text)
+
+
+def _kept_log(path: str, context: Context, worker: str) -> str:
+    text = read_text(path, LONGEST)
+    return context.queue.store.keep_log(worker, text.encode("utf-8", "replace"))
+
+
+def _done_one(task_id: str, worker: str, output: str, log: str, args: Namespace, context: Context) -> dict[str, object]:
+    queue = context.queue
+    card = queue.card(task_id)
+    if card.state is State.DONE and card.result and card.result.worker == worker:
+        return {"id": task_id, "state": "done", "already": True, "check": None}
+    try:
+        claim = queue.holding(task_id, worker)
+    except errors.Lost:
+        if output and card.state is not State.READY:
+            _keep_aside(queue, card, worker, output)
+        raise
+    evidence = None if args.no_check or not claim.task.check else _checked(claim, context)
+    said, _ = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
+    _refuse_lost(said, task_id)
+    check = evidence.as_dict() if evidence else None
+    return {"id": task_id, "state": "done", "already": said is Said.ALREADY, "check": check}
+
+
+def _keep_aside(queue: Queue, card: Card, worker: str, output: str) -> None:
+    """Somebody else has the task by now: work that was brought all the same is kept, never published."""
+    over = Claim(task=card.task, worker=worker, fence=worker)
+    _refuse_lost(queue.finish(over, Done(output=output))[0], card.task.id)
+
+
+def _checked(claim: Claim, context: Context) -> Evidence:
+    """The check's evidence, green; the claim is kept for as long as the check may take."""
+    from taskpit.worker.check import run_check
+
+    queue, task = context.queue, claim.task
+    limit = queue.config.check_limit
+    if queue.renew(claim, max(claim.lease, limit + 60)) is Said.LOST:
+        raise errors.Lost(f"{task.id} is no longer yours", hint=f"See `pit why {task.id}`.", id=task.id)
+    evidence = run_check(task.check, os.getcwd(), limit)
+    if not evidence.green:
+        raise errors.CheckFailed(
+            f"the check of {task.id} is red: {task.check} exited {evidence.exit_code}",
+            hint=f"The task is still yours: mend it and repeat, or `pit fail {task.id} --error '...'`.",
+            id=task.id,
+            exit_code=evidence.exit_code,
+            tail=evidence.tail,
+        )
+    return evidence
+
+
+def _refuse_lost(said: Said, task_id: str) -> None:
+    if said is Said.LOST:
+        raise errors.Lost(
+            f"the claim on {task_id} was over; what you brought is kept aside",
+            hint=f"`pit show {task_id}` shows where, and what stands.",
+            id=task_id,
+        )
+
+
+# -- fail, release, split --------------------------------------------------------------------------
+
+
+def _fail_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "It did not work. The queue decides what is next: another attempt after a pause, a person's look if it\n"
+        "is the same failure again and again, or the end when its attempts are spent."
+    )
+    parser.epilog = example("pit fail 0007 --error 'the schema has no such column'")
+    id_argument(parser)
+    parser.add_argument("--error", required=True, metavar="TEXT", help="what went wrong; - is standard input")
+    parser.add_argument("--final", action="store_true", help="no further attempt, whatever is left")
+    parser.add_argument("--log", metavar="FILE", help="a working log to keep for a while")
+    worker_option(parser)
+
+
+def _fail(args: Namespace, context: Context) -> Reply:
+    one_input(args, "error", "log")
+    error = read_text("-", LONGEST) if args.error == "-" else args.error
+    if not error.strip():
+        raise errors.Invalid("say what went wrong", hint="--error TEXT, or --error - to read it.")
+    worker = context.worker(args)
+    task_id, log = _only(args, context), ""
+    claim = context.queue.holding(task_id, worker)
+    if args.log:
+        log = _kept_log(args.log, context, worker)
+    return _finish(claim, Failed(error=error.strip(), final=args.final, log=log), context)
+
+
+def _only(args: Namespace, context: Context) -> str:
+    return context.queue.resolve(args.id)
+
+
+def _finish(claim: Claim, outcome: Outcome, context: Context) -> Reply:
+    """End the claim and say what became of the task."""
+    said, end = context.queue.finish(claim, outcome)
+    _refuse_lost(said, claim.task.id)
+    after = end.task or claim.task
+    state = str(end.result.verdict.state) if end.result else "ready"
+    again = iso(context.queue.clock.now() + end.delay) if end.delay else None
+    data = {"id": claim.task.id, "state": state, "held": after.hold, "not_before": again, "attempts": after.attempts}
+    return Reply(data=data, text=_became(claim.task.id, end))
+
+
+def _became(task_id: str, end: End) -> str:
+    if end.result:
+        return f"{task_id} is {end.result.verdict}; `pit retry {task_id}` would start it anew"
+    if end.task and end.task.hold:
+        return f"{task_id} is held: {end.task.hold}"
+    if end.delay:
+        return f"{task_id} is back: {end.details}"
+    return f"{task_id} is back"
+
+
+def _release_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Give a task back as it was; spends no attempt."
+    parser.epilog = example("pit release 0007", "pit release 7 8 --reason 'needs a GPU'")
+    id_argument(parser, several=True)
+    parser.add_argument("--reason", default="", metavar="TEXT", help="for the changelog")
+    worker_option(parser)
+
+
+def _release(args: Namespace, context: Context) -> Reply:
+    queue, worker = context.queue, context.worker(args)
+    claims = [queue.holding(task_id, worker) for task_id in named(context, args.ids)]
+    replies = [_finish(claim, Release(reason=args.reason), context) for claim in claims]
+    data = [reply.data for reply in replies]
+    return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(str(reply.text) for reply in replies))
+
+
+def _split_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Replace a task by several smaller ones, all of them or none. Children are records as `pit import` takes\n"
+        "them; they may need each other by the ids they are given there."
+    )
+    parser.epilog = example(
+        "pit split 0007 -F children.jsonl",
+        """printf '{"title":"design"}\\n{"title":"build"}\\n' | pit split 0007 -F - --wait""",
+    )
+    id_argument(parser)
+    parser.add_argument("-F", "--file", required=True, metavar="FILE", help="one JSON object a line; - is stdin")
+    parser.add_argument("--wait", action="store_true", help="come back to this task when all children are done")
+    worker_option(parser)
+
+
+def _split(args: Namespace, context: Context) -> Reply:
+    from taskpit.cli.records import collect
+    from taskpit.cli.settle import settle
+
+    queue, worker = context.queue, context.worker(args)
+    claim = queue.holding(_only(args, context), worker)
+    records = settle(queue, collect([args.file], queue.config.largest_task, kind="jsonl"))
+    children = tuple(record.task for record in records)
+    said, end = queue.finish(claim, Split(children=children, wait=args.wait))
+    _refuse_lost(said, claim.task.id)
+    ids = [child.id for child in end.children]
+    state = "ready" if args.wait else "done"
+    told = f"{claim.task.id} is split into {', '.join(ids)}" + (" and waits for them" if args.wait else "")
+    return Reply(data={"id": claim.task.id, "state": state, "children": ids}, text=told)
+
+
+VERBS: Handlers = {
+    "done": (_done_arguments, _done),
+    "fail": (_fail_arguments, _fail),
+    "release": (_release_arguments, _release),
+    "split": (_split_arguments, _split),
+}

@@ -1,0 +1,250 @@
+"""Looking at tasks: `list`, `show`, `ready`, `why`. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+
+from taskpit.cli.context import Reply
+from taskpit.cli.facts import card_facts, full_facts
+from taskpit.cli.options import a_count, example, id_argument, named, words
+from taskpit.cli.output import paint, table
+from taskpit.clock import iso, say_duration
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Iterator
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Result, Try
+
+__all__ = ["VERBS", "cards"]
+
+#: People see this many tasks unless they ask for more; programs see all.
+SCREENFUL = 50
+#: Tasks are read this many at a time.
+PAGE = 1000
+#: How many of a task's tries are shown to people.
+LAST_TRIES = 10
+COLOURS = {"ready": "green", "held": "yellow", "claimed": "blue", "done": "dim", "failed": "red", "cancelled": "red"}
+
+
+def cards(queue: Queue, state: State | None = None, size: int = PAGE) -> Iterator[Card]:
+    """Every task, page by page: ready ones in the order they will be taken, then claimed, failed, done."""
+    cursor = ""
+    while True:
+        page = queue.store.page(state, cursor, size)
+        yield from page.cards
+        cursor = page.cursor
+        if not cursor:
+            return
+
+
+def _some(found: Iterator[Card], limit: int, keep: Callable[[Card], bool]) -> tuple[list[Card], bool]:
+    """As many as asked for (0: all), and whether there are more."""
+    some: list[Card] = []
+    for card in found:
+        if keep(card):
+            if limit and len(some) == limit:
+                return some, True
+            some.append(card)
+    return some, False
+
+
+# -- list and ready --------------------------------------------------------------------------------
+
+
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Tasks and where they are: ready ones in the order they will be taken, then the others."
+    parser.epilog = example("pit list", "pit list --state held", "pit list --tag web --json")
+    states = ("ready", "held", "claimed", "done", "failed", "all")
+    parser.add_argument("--state", choices=states, default="all", help="held: ready, but may not be taken yet")
+    _filters(parser)
+
+
+def _filters(parser: ArgumentParser) -> None:
+    parser.add_argument("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
+    told = f"at most so many; 0 is all (default: {SCREENFUL}; with --json all)"
+    parser.add_argument("--limit", type=a_count, metavar="N", help=told)
+
+
+def _list(args: Namespace, context: Context) -> Reply:
+    state = {"all": None, "held": State.READY}.get(args.state, args.state)
+    return _listing(args, context, None if state is None else State(state), only_held=args.state == "held")
+
+
+def _ready_arguments(parser: ArgumentParser) -> None:
+    parser.description = "What may be taken now, in the order it will be taken. Held tasks are not shown."
+    parser.epilog = example("pit ready", "pit ready --tag web --limit 5")
+    _filters(parser)
+
+
+def _ready(args: Namespace, context: Context) -> Reply:
+    return _listing(args, context, State.READY, only_free=True)
+
+
+def _listing(
+    args: Namespace, context: Context, state: State | None, *, only_held: bool = False, only_free: bool = False
+) -> Reply:
+    tags = set(words(args.tag))
+
+    def keep(card: Card) -> bool:
+        if (only_held and not card.held) or (only_free and card.held):
+            return False
+        return not tags or bool(tags & set(card.task.tags))
+
+    limit = args.limit if args.limit is not None else 0 if context.json else SCREENFUL
+    size = limit + 1 if limit and not (tags or only_held or only_free) else PAGE
+    some, more = _some(cards(context.queue, state, min(size, PAGE)), limit, keep)
+    if context.json:
+        return Reply(data=[card_facts(card) for card in some])
+    return Reply(text=_page(context.queue, some, more=more))
+
+
+def _page(queue: Queue, some: list[Card], *, more: bool) -> str:
+    counts = queue.store.counts()
+    if not any(counts.values()):
+        return "The queue is empty. Put something in: pit add 'a first task'"
+    lines = [_rows(some)] if some else ["No task is like that."]
+    if more:
+        lines.append(paint("dim", f"… and more; `--limit 0` shows all, beginning with these {len(some)}."))
+    return "\n".join([*lines, "", _summary(counts, sum(1 for card in some if card.held))])
+
+
+def _rows(some: list[Card]) -> str:
+    rows, colours = [], []
+    for card in some:
+        state = _word(card)
+        held = f"  ({card.held})" if card.held else ""
+        priority = str(card.task.priority) if card.task.priority else ""
+        tags = ",".join(card.task.tags)
+        rows.append((card.task.id, state, priority, card.worker, tags, (card.task.title or card.task.slug) + held))
+        colours.append(("bold", COLOURS[state], "", "", "dim", ""))
+    return table(("ID", "STATE", "PRIORITY", "WORKER", "TAGS", "TITLE"), rows, colours)
+
+
+def _word(card: Card) -> str:
+    if card.held:
+        return "held"
+    return str(card.result.verdict if card.result else card.state)
+
+
+def _summary(counts: dict[State, int], held: int) -> str:
+    """How many are where, in one line."""
+    shown = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
+    told = [f"{counts[state]} {state}" for state in shown]
+    told[0] += f" ({held} held)" if held else ""
+    return ", ".join(told)
+
+
+# -- show ------------------------------------------------------------------------------------------
+
+
+def _show_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "One task with its result, its tries and its notes.\n"
+        "With --json: one task as an object, several as a list of them."
+    )
+    parser.epilog = example("pit show 0001", "pit show 1 2 --json")
+    id_argument(parser, several=True)
+
+
+def _show(args: Namespace, context: Context) -> Reply:
+    found = [context.queue.card(task_id) for task_id in named(context, args.ids)]
+    facts = [full_facts(card) for card in found]
+    return Reply(
+        data=facts[0] if len(facts) == 1 else facts,
+        text=lambda: "\n\n".join(_sheet(card, context.queue.clock.now()) for card in found),
+    )
+
+
+def _sheet(card: Card, now: float) -> str:
+    task, state = card.task, _word(card)
+    lines = [f"{paint('bold', task.id)}  {paint('bold', task.title)}"]
+    parts: list[tuple[str, str]] = [
+        ("state", paint(COLOURS[state], state) + (f": {card.held}" if card.held else "")),
+        ("worker", _holder(card, now) if card.worker else ""),
+        ("priority", str(task.priority or "")),
+        ("needs", ", ".join(task.needs)),
+        ("check", task.check),
+        ("attempts", _attempts(card)),
+        ("tags", ", ".join(task.tags)),
+        ("touches", ", ".join(task.touches)),
+        ("parent", task.parent),
+        ("big", "yes: a planner splits it" if task.big else ""),
+        ("asked", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
+        ("last error", task.last_error),
+        *((key, value if isinstance(value, str) else json.dumps(value)) for key, value in task.extra.items()),
+    ]
+    lines += [f"  {key:<10} {value}" for key, value in parts if value]
+    sections = [("", task.body), *_result_sections(card.result), ("Tries", _tries(card.tries)), ("Notes", card.notes)]
+    sections.append(("Late results, kept aside", "\n".join(card.late)))
+    for title, text in sections:
+        if text.strip():
+            lines += ["", *([paint("bold", title)] if title else []), text.strip("\n")]
+    return "\n".join(lines)
+
+
+def _holder(card: Card, now: float) -> str:
+    left = card.until - now
+    lease = f"lease ends in {say_duration(left)}" if left > 0 else f"lease ended {say_duration(-left)} ago"
+    alive = {"yes": "alive", "no": "dead"}.get(card.alive, "may or may not be alive")
+    return f"{card.worker} ({alive}; last sign {say_duration(now - card.since)} ago, {lease})"
+
+
+def _attempts(card: Card) -> str:
+    task = card.task
+    if not task.attempts and not task.max_attempts:
+        return ""
+    return f"{task.attempts} of {task.max_attempts} spent" if task.max_attempts else f"{task.attempts} spent"
+
+
+def _result_sections(result: Result | None) -> list[tuple[str, str]]:
+    if result is None:
+        return []
+    about = [f"{result.verdict} by {result.worker or 'somebody else'}, attempt {result.attempt}"]
+    if result.finished:
+        about.append(
+            f"at {iso(result.finished)}" + (f" after {say_duration(result.seconds)}" if result.seconds else "")
+        )
+    lines = [", ".join(about), result.reason, *(f"split into {child}" for child in result.children)]
+    lines += [f"log: {result.log}"] if result.log else []
+    if result.evidence:
+        shown = result.evidence
+        lines.append(f"check: {shown.command} exited {shown.exit_code} after {say_duration(shown.seconds)}")
+    text = "\n".join(filter(None, lines))
+    return [("Result", text), ("Output", result.output), ("Check", result.evidence.tail if result.evidence else "")]
+
+
+def _tries(tries: tuple[Try, ...]) -> str:
+    shown = [f"{iso(one.at)}  {one.kind:<8} {one.worker}  {' '.join(one.error.split())}" for one in tries[-LAST_TRIES:]]
+    earlier = len(tries) - len(shown)
+    return "\n".join([*([f"({earlier} earlier)"] if earlier else []), *shown])
+
+
+# -- why -------------------------------------------------------------------------------------------
+
+
+def _why_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Why a task is where it is: what holds it, what happened to it, what to do."
+    parser.epilog = example("pit why 0001")
+    id_argument(parser, several=True)
+
+
+def _why(args: Namespace, context: Context) -> Reply:
+    told = {task_id: context.queue.why(task_id) for task_id in named(context, args.ids)}
+    data = [{"id": task_id, "why": lines} for task_id, lines in told.items()]
+    return Reply(
+        data=data[0] if len(data) == 1 else data, text="\n\n".join("\n".join(lines) for lines in told.values())
+    )
+
+
+VERBS: Handlers = {
+    "list": (_list_arguments, _list),
+    "show": (_show_arguments, _show),
+    "ready": (_ready_arguments, _ready),
+    "why": (_why_arguments, _why),
+}

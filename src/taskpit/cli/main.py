@@ -1,0 +1,210 @@
+"""The entry point: finds the verb, runs it, says how it went. Knows words and exit codes, no verb's business.
+
+Only the invoked verb's module is imported, and only its parser is built: the time a command takes before
+it does anything is paid by every claim of every worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from taskpit import __version__, errors
+from taskpit.cli import output, table
+from taskpit.cli.context import Context, Reply, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+__all__ = ["main"]
+
+#: Ends by a signal are told as shells tell them.
+INTERRUPTED, BROKEN_PIPE = 130, 141
+
+
+class _Shown(Exception):
+    """Help was asked for and printed; there is nothing to run."""
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help as it is written. Told the width, argparse need not import a dozen modules to find it out."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28, width=min(output.terminal_width() - 2, 98))
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Usage(message, hint=f"`{self.prog} --help` shows how.")
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:  # noqa: ARG002 - argparse's signature
+        raise _Shown
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    screen = output.Screen(os.environ)
+    as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
+    try:
+        try:
+            return _run(words)
+        except errors.TaskpitError as error:
+            _report(error, screen, as_json=as_json)
+            return error.exit_code
+    except BrokenPipeError:
+        _silence()
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    given, rest = _globals(words)
+    context = Context(os.environ, directory=given.get("directory"), json="json" in given)
+    try:
+        reply = _answer(given, rest, context)
+        _say(reply, context)
+        return reply.exit_code
+    except _Shown:
+        return 0
+    except errors.TaskpitError as error:
+        context.call_by_name(error)
+        raise
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        from taskpit.store.trouble import storage_error
+
+        raise storage_error(error) from error
+    except Exception as error:
+        raise _unexpected(error) from error
+    finally:
+        context.close()
+
+
+def _globals(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The options before the verb, and the rest from the verb on."""
+    given: dict[str, str] = {}
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        word = rest.pop(0)
+        if word == "-C" and rest:
+            given["directory"] = rest.pop(0)
+        elif word.startswith("-C") and len(word) > 2:
+            given["directory"] = word[2:]
+        elif word in ("--json", "--help", "--version"):
+            given[word[2:]] = "yes"
+        elif word == "-h":
+            given["help"] = "yes"
+        else:
+            raise Usage(
+                "-C needs a folder after it" if word == "-C" else f"there is no option {word}",
+                hint="`pit --help` shows what there is.",
+            )
+    return given, rest
+
+
+def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
+    if "version" in given:
+        return Reply(data={"version": __version__}, text=f"pit {__version__}")
+    if rest and rest[0] == "help":
+        rest = [*rest[1:2], "--help"] if rest[1:] else []
+    if not rest or ("help" in given and table.find(rest[0]) is None):
+        return Reply(data=[_row(verb) for verb in table.VERBS], text=_overview)
+    verb = table.find(rest[0])
+    if verb is None:
+        near = table.suggest(rest[0])
+        hint = f"Did you mean `pit {near}`?" if near else "`pit --help` shows the verbs."
+        raise Usage(f"there is no verb {rest[0]!r}", hint=hint, suggestion=near)
+    words = [*rest[1:], "--help"] if "help" in given else rest[1:]
+    arguments, run = table.handlers(verb)
+    parser = make_parser(verb)
+    arguments(parser)
+    args = _parse(parser, words)
+    context.directory = getattr(args, "directory", context.directory)
+    context.json = getattr(args, "json", context.json)
+    return run(args, context)
+
+
+def make_parser(verb: table.Verb) -> argparse.ArgumentParser:
+    """The parser of one verb, with what all verbs have."""
+    parser = _Parser(prog=f"pit {verb.name}", formatter_class=_Formatter, allow_abbrev=False, add_help=False)
+    common = parser.add_argument_group("every verb")
+    none = argparse.SUPPRESS
+    common.add_argument("-C", dest="directory", metavar="DIR", default=none, help="the queue, or a folder below it")
+    common.add_argument("--json", action="store_true", default=none, help="one JSON envelope on standard output")
+    common.add_argument("-h", "--help", action="help", help="show this and end")
+    return parser
+
+
+def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """The arguments; options may stand between them."""
+    args, unknown = parser.parse_known_args(words)
+    if not unknown:
+        return args
+    try:
+        return parser.parse_intermixed_args(words)
+    except TypeError:  # this verb passes the rest of its line on to a command
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+
+
+def _row(verb: table.Verb) -> dict[str, object]:
+    return {"verb": verb.name, "aliases": verb.aliases, "group": verb.group, "summary": verb.summary}
+
+
+def _overview() -> str:
+    lines = ["usage: pit [-C DIR] [--json] VERB ...", "", "A task queue that is a folder.", ""]
+    for group in table.GROUPS:
+        lines.append(output.paint("bold", group))
+        for verb in table.VERBS:
+            if verb.group == group:
+                also = output.paint("dim", f"  ({', '.join(verb.aliases)})") if verb.aliases else ""
+                lines.append(f"  {verb.name:<12}{verb.summary}{also}")
+        lines.append("")
+    lines += [
+        "Begin with `pit init`, then `pit add 'a first task'`. `pit VERB --help` says more and shows an example.",
+        "The queue is the nearest one upwards; TASKPIT_DIR or -C names another, TASKPIT_AS names the worker.",
+    ]
+    return "\n".join(lines)
+
+
+def _say(reply: Reply, context: Context) -> None:
+    if context.json:
+        output.envelope(reply.data)
+        return
+    text = reply.text if isinstance(reply.text, str) else reply.text()
+    if text:
+        context.screen.write(text, sys.stdout)
+
+
+def _report(error: errors.TaskpitError, screen: output.Screen, *, as_json: bool) -> None:
+    """Say what went wrong: as an envelope on stdout, or in words on stderr."""
+    if as_json:
+        output.failure(error)
+        return
+    tail = str(error.details.get("tail", ""))
+    lines = [*([tail] if tail else []), f"pit: {error.message}", *([f"  hint: {error.hint}"] if error.hint else [])]
+    screen.write("\n".join(lines), sys.stderr)
+
+
+def _unexpected(error: Exception) -> errors.TaskpitError:
+    """Something nobody thought of: one clear line, and how to see more."""
+    if os.environ.get("TASKPIT_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    told = f"something unexpected happened: {type(error).__name__}: {error}"
+    return errors.TaskpitError(told, hint="Set TASKPIT_DEBUG=1 to see where; nothing acknowledged is lost.")
+
+
+def _silence() -> None:
+    """Nobody reads our output any more: let Python's last flush go nowhere instead of complaining."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

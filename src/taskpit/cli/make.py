@@ -1,0 +1,160 @@
+"""Making queues and tasks: `init` and `add`."""
+
+from __future__ import annotations
+
+import os
+
+from taskpit.cli.context import Reply
+from taskpit.cli.options import example, read_text, task_options, vet, words
+from taskpit.errors import Invalid
+from taskpit.task import Said, Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.queue import Queue
+
+__all__ = ["VERBS", "moment", "need_ids", "with_fields"]
+
+
+# -- init ------------------------------------------------------------------------------------------
+
+
+def _init_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Make a folder a queue. What is there already is left alone, so it can be repeated at any time.\n"
+        "Without DIR: the queue in this folder if there is one, else a new folder `pit`."
+    )
+    parser.epilog = example("pit init", "pit init work/queue --layout pit")
+    parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks")
+    parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
+
+
+def _init(args: Namespace, context: Context) -> Reply:
+    from taskpit.store.folder import HIDDEN
+    from taskpit.store.opening import init
+
+    base = context.directory or "."
+    path = args.path or ("" if os.path.isdir(os.path.join(base, HIDDEN)) else "pit")
+    root = os.path.abspath(os.path.join(base, path))
+    made = init(root, args.layout)
+    ignore = _ignore_rule(root)
+    data = {"path": root, "made": made, "gitignore": ignore}
+    if ignore is not None:
+        context.warn(
+            "this folder lies in a git checkout, and `git clean -x` would delete it with all its tasks",
+            hint=f"To keep it out of commits, add the line {ignore} to .gitignore or .git/info/exclude.",
+        )
+    told = f"{root} is a queue now" if made else f"{root} is a queue already; nothing to do"
+    return Reply(data=data, text=f"{told}\nnext: pit add 'a first task'" if made else told)
+
+
+def _ignore_rule(root: str) -> str | None:
+    """The line that keeps the folder out of commits, if it lies in a git checkout."""
+    folder = root
+    while not os.path.exists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    inside = os.path.relpath(root, folder)
+    return "/*" if inside == "." else f"/{inside}/"
+
+
+# -- add -------------------------------------------------------------------------------------------
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Put a task into the queue and print its id. The same id with the same content again is fine;\n"
+        "with other content it is refused."
+    )
+    parser.epilog = example(
+        "pit add 'Fix the login' --check 'make test' --priority 5 --tag web",
+        "pit add 'Write the report' -F notes.md --needs 0001 --needs 0002",
+    )
+    parser.add_argument("title", metavar="TITLE", help="one line")
+    parser.add_argument("--id", metavar="ID", help="an id of your own (default: the next number)")
+    body = parser.add_mutually_exclusive_group()
+    body.add_argument("--body", metavar="TEXT", help="what is to be done, at any length")
+    body.add_argument("-F", "--file", metavar="FILE", help="read the body from a file; - is standard input")
+    task_options(parser)
+    parser.add_argument("--big", action="store_true", help="too large for one sitting: a planner splits it")
+    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
+    parser.add_argument("--by", metavar="W", help="who asks for it (default: TASKPIT_AS, else user@host)")
+
+
+def _add(args: Namespace, context: Context) -> Reply:
+    queue = context.queue
+    args.worker = args.by
+    task = Task(
+        id=_given_id(args.id),
+        title=args.title,
+        body=read_text(args.file, queue.config.largest_task) if args.file else args.body or "",
+        check=args.check or "",
+        priority=args.priority or 0,
+        needs=need_ids(queue, args.needs),
+        tags=words(args.tag),
+        touches=words(args.touches),
+        parent=queue.resolve(args.parent) if args.parent else "",
+        not_before=moment(queue, args.not_before),
+        max_attempts=args.attempts or 0,
+        big=args.big,
+        by=context.worker(args),
+    )
+    task = with_fields(queue, task, args.set)
+    task_id, said = queue.put([task])[0]
+    missing = queue.missing_needs(task)
+    if missing:
+        context.warn(f"{task_id} waits for {', '.join(missing)}, which nobody has added yet")
+    data = {"id": task_id, "created": said is Said.CREATED, "missing_needs": missing}
+    return Reply(data=data, text=task_id)
+
+
+def _given_id(text: str | None) -> str:
+    if text == "":
+        raise Invalid("the id is empty", hint="Leave out --id to get the next number.")
+    return text or ""
+
+
+def with_fields(queue: Queue, task: Task, given: list[str] | None) -> Task:
+    """The task with these further fields (KEY=VALUE, each as the layout understands it), checked as a whole."""
+    from taskpit import layouts
+
+    layout = layouts.get(queue.store.info().layout)
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise Invalid(f"--set {text!r} does not read KEY=VALUE")
+        task = layout.with_field(task, key.strip(), value)
+    vet(queue, task)
+    return task
+
+
+def need_ids(queue: Queue, given: list[str] | None) -> tuple[str, ...]:
+    """Ids of needs; a bare number stands for the id with that number. Ids nobody has yet are as good as any."""
+    return tuple(dict.fromkeys(_need_id(queue, word) for word in words(given)))
+
+
+def _need_id(queue: Queue, word: str) -> str:
+    from taskpit import layouts
+
+    layout = layouts.get(queue.store.info().layout)
+    number = layout.number(word)
+    return layout.new_id(number) if number and queue.store.read([word]) == [None] else word
+
+
+def moment(queue: Queue, text: str | None) -> float:
+    """Unix seconds of a time somebody wrote."""
+    from taskpit.clock import instant
+
+    try:
+        return instant(text, queue.clock.now()) if text else 0.0
+    except (ValueError, OverflowError) as error:
+        raise Invalid(str(error)) from None
+
+
+VERBS: Handlers = {"init": (_init_arguments, _init), "add": (_add_arguments, _add)}

@@ -1,0 +1,177 @@
+"""Arguments that several verbs share, and how their words are read. Knows spellings, decides nothing."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentTypeError
+
+from taskpit import errors
+from taskpit.clock import duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.queue import Queue
+    from taskpit.task import Task
+
+__all__ = [
+    "a_count",
+    "a_duration",
+    "a_priority",
+    "example",
+    "id_argument",
+    "named",
+    "one_input",
+    "read_input",
+    "read_text",
+    "task_options",
+    "vet",
+    "words",
+    "worker_option",
+]
+
+#: What others write as P0 (drop everything) to P4 (some day), in our numbers: higher first.
+PRIORITIES = {"P0": 40, "P1": 30, "P2": 20, "P3": 10, "P4": 0}
+
+
+def example(*lines: str) -> str:
+    """The end of a verb's help: how it is used."""
+    return "Example:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def a_duration(text: str) -> float:
+    """Seconds in `30s`, `15m`, `1h30m`; more than none."""
+    try:
+        seconds = duration(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+    if seconds <= 0:
+        raise ArgumentTypeError(f"{text!r} is no time at all; write 30s, 15m or 1h30m")
+    return seconds
+
+
+def a_priority(text: str) -> int:
+    """An integer, or P0 to P4."""
+    if text.upper() in PRIORITIES:
+        return PRIORITIES[text.upper()]
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a priority; write an integer (higher first) or P0 to P4") from None
+
+
+def a_count(text: str) -> int:
+    """A whole number, not below none."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ArgumentTypeError(f"{text!r} is not a number; write 0, 1, 2, ...")
+    return int(text)
+
+
+def words(given: list[str] | None) -> tuple[str, ...]:
+    """The words of an option that may be repeated or hold several, with commas between."""
+    parts = [part.strip() for text in given or () for part in text.split(",")]
+    return tuple(dict.fromkeys(part for part in parts if part))
+
+
+def worker_option(parser: ArgumentParser) -> None:
+    """`--as W`."""
+    parser.add_argument("--as", dest="worker", metavar="W", help="worker name (default: TASKPIT_AS, else user@host)")
+
+
+def id_argument(parser: ArgumentParser, *, several: bool = False) -> None:
+    """`ID`, or `ID...`."""
+    told = "task id, or an unambiguous beginning of one"
+    if several:
+        parser.add_argument("ids", metavar="ID", nargs="+", help=told + "; several may be given")
+    else:
+        parser.add_argument("id", metavar="ID", help=told)
+
+
+def task_options(parser: ArgumentParser) -> None:
+    """What can be said about a task, for those who make and those who change one."""
+    add = parser.add_argument
+    add("--check", metavar="CMD", help="the command that proves it done, run by `pit done` and by workers")
+    add("--priority", type=a_priority, metavar="N", help="higher first, default 0; P0 to P4 mean 40 to 0")
+    add("--needs", action="append", metavar="ID", help="a task that must be done before; may be repeated")
+    add("--tag", action="append", metavar="T", help="may be repeated")
+    add("--touches", action="append", metavar="GLOB", help="paths it will change; may be repeated")
+    add("--parent", metavar="ID", help="the task it is a part of")
+    add("--not-before", metavar="T", help="2026-01-24T10:00:00Z or +30m")
+    add("--attempts", type=a_count, metavar="N", help="how many attempts it may have")
+
+
+def named(context: Context, ids: list[str]) -> list[str]:
+    """The ids these words mean, each once."""
+    return list(dict.fromkeys(context.queue.resolve(text) for text in ids))
+
+
+def read_input(path: str, limit: int) -> bytes:
+    """The bytes of a file, or of standard input for `-`; never more than the limit."""
+    try:
+        if path == "-":
+            data = _standard_input(limit + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(limit + 1)
+    except FileNotFoundError:
+        raise errors.NotFound(f"there is no file {path}", path=path) from None
+    except OSError as error:
+        raise errors.Invalid(f"{path} cannot be read: {error.strerror}", path=path) from None
+    if len(data) > limit:
+        raise errors.TooLarge(
+            f"{'the input' if path == '-' else path} is larger than {limit} bytes",
+            hint="Put the long part into a file of its own and name it in the task.",
+            path=path,
+        )
+    return data
+
+
+def _standard_input(limit: int) -> bytes:
+    buffer = getattr(sys.stdin, "buffer", None)
+    if buffer is not None:
+        data: bytes = buffer.read(limit)
+        return data
+    return sys.stdin.read(limit).encode("utf-8", "replace")
+
+
+def read_text(path: str, limit: int) -> str:
+    """The text of a file, or of standard input for `-`; Invalid if it is none."""
+    data = read_input(path, limit)
+    if b"\0" in data:
+        raise errors.Invalid(f"{path} is binary, not text", path=path)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise errors.Invalid(f"{path} is not UTF-8 (byte {error.start})", path=path) from None
+
+
+def one_input(args: Namespace, *names: str) -> None:
+    """Only one of these options may read standard input: there is only one."""
+    readers = [name for name in names if getattr(args, name, None) == "-"]
+    if len(readers) > 1:
+        raise errors.Invalid(f"only one of {' and '.join(f'--{name}' for name in readers)} can read standard input")
+
+
+def vet(queue: Queue, task: Task) -> None:
+    """Whether this queue can carry the task as it is; Invalid says what it can't."""
+    from taskpit import layouts
+    from taskpit.task import State
+
+    layout = layouts.get(queue.store.info().layout)
+    for word in filter(None, (task.id, task.parent, *task.needs)):
+        layout.check_id(word)
+    queue.check(task)
+    if not task.extra:
+        return
+    spot = layouts.Spot(state=State.READY, id=task.id or layout.new_id(1), slug=task.slug)
+    named_task = task.replace(id=spot.id)
+    carried = layout.load(spot, layout.dump(named_task), layout.beside(named_task))
+    for key, value in task.extra.items():
+        if carried.extra.get(key) != value:
+            raise errors.Invalid(
+                f"the field {key!r} cannot be carried by this queue",
+                hint="Keys are small letters, digits, dot, dash and underscore, and no word the queue has a use for.",
+                field=key,
+            )

@@ -1,0 +1,151 @@
+"""What reaches a terminal, and how. Knows colours, columns and envelopes; nothing about the queue.
+
+Task files come from anywhere, and a terminal obeys what it is sent. So everything written for people
+passes through `Screen.write`, which takes out control characters and escape sequences; our own colours
+are put in after that. They travel as marks that Unicode reserves for a program's inner use, so that the
+worst a task can do is to be green.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import TextIO
+
+    from taskpit.errors import TaskpitError
+
+__all__ = ["Screen", "clean", "cut", "envelope", "failure", "pad", "paint", "table"]
+
+#: The number in every envelope; grows when what programs rely on changes.
+SCHEMA = 1
+
+_END = "\ufdd0"
+_COLOURS = {
+    "bold": ("\ufdd1", "1"),
+    "dim": ("\ufdd2", "2"),
+    "red": ("\ufdd3", "31"),
+    "green": ("\ufdd4", "32"),
+    "yellow": ("\ufdd5", "33"),
+    "blue": ("\ufdd6", "34"),
+}
+# Patterns are compiled when first used: a program that reads JSON never pays for them.
+_MARK = "[\ufdd0-\ufdd6]"
+_CODES = {mark: f"\x1b[{code}m" for mark, code in _COLOURS.values()} | {_END: "\x1b[0m"}
+#: Escape sequences as a whole; then every control character but tab and newline, and those that turn
+#: the direction of writing around, by which a line can be made to read as another.
+_UNSAFE = (
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+_UNSAFE_IN_JSON = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+
+
+def clean(text: str) -> str:
+    """The text without anything a terminal would obey."""
+    return re.sub(_UNSAFE, "", text.replace("\r\n", "\n"))
+
+
+def paint(colour: str, text: str) -> str:
+    """The text in this colour, where there are colours. Pad first: marks have no width."""
+    return f"{_COLOURS[colour][0]}{text}{_END}" if text else text
+
+
+class Screen:
+    """Where text goes: colour on a terminal unless NO_COLOR asks for none."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._no_colour = bool(env.get("NO_COLOR")) or env.get("TERM") == "dumb"
+
+    def write(self, text: str, stream: TextIO) -> None:
+        """The text is out, on lines of its own."""
+        text = clean(text).rstrip("\n")
+        colour = not self._no_colour and stream.isatty()
+        text = re.sub(_MARK, lambda mark: _CODES[mark[0]] if colour else "", text)
+        _put(text + "\n", stream)
+
+
+def _put(text: str, stream: TextIO) -> None:
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding, "replace"))
+    stream.flush()
+
+
+def envelope(data: object, stream: TextIO | None = None) -> None:
+    """What went right, as the one line a program reads."""
+    _print_json({"schema": SCHEMA, "ok": True, "data": data}, stream or sys.stdout)
+
+
+def failure(error: TaskpitError, stream: TextIO | None = None) -> None:
+    """What went wrong, likewise; `details` are facts a program can use."""
+    told = {"code": error.code, "message": error.message, "hint": error.hint, "details": error.details}
+    _print_json({"schema": SCHEMA, "ok": False, "error": told}, stream or sys.stdout)
+
+
+def _print_json(value: object, stream: TextIO) -> None:
+    readable = (stream.encoding or "").lower() in ("utf-8", "utf8")
+    text = json.dumps(value, ensure_ascii=not readable, default=_plain)
+    if not text.isascii() or "\x7f" in text:  # these stand only inside strings, where their escapes mean the same
+        text = re.sub(_UNSAFE_IN_JSON, lambda letter: f"\\u{ord(letter[0]):04x}", text)
+    _put(text + "\n", stream)
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, set | frozenset) else str(value)
+
+
+def terminal_width() -> int:
+    """How many letters fit a line; no end if nobody is looking."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 1 << 20
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def pad(text: str, width: int) -> str:
+    """The text, filled up with spaces to this width as a terminal counts it."""
+    return text + " " * (width - _width(text))
+
+
+def cut(text: str, width: int) -> str:
+    """The text on one line, shortened to this width."""
+    text = " ".join(clean(text).split())
+    if _width(text) <= width:
+        return text
+    while text and _width(text) >= width:
+        text = text[:-1]
+    return text + "…"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[Sequence[str]] = ()) -> str:
+    """Aligned columns; the last one is cut at the terminal's edge. Columns that are empty all the way are left out."""
+    cells = [[cut(cell, 1 << 20) for cell in row] for row in rows]
+    shown = [column for column in range(len(head)) if any(row[column] for row in cells)]
+    widths = [max(_width(row[column]) for row in (head, *cells)) for column in shown]
+    room = max(terminal_width() - sum(width + 2 for width in widths[:-1]), 20)
+    lines = [paint("dim", "  ".join(map(pad, (head[column] for column in shown), widths)).rstrip())]
+    for index, row in enumerate(cells):
+        parts = []
+        for place, column in enumerate(shown):
+            last = place == len(shown) - 1
+            text = cut(row[column], room) if last else pad(row[column], widths[place])
+            colour = colours[index][column] if colours else ""
+            parts.append(paint(colour, text) if colour else text)
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,186 @@
+"""What has happened: `log` and `stats`, both from the changelog. Changes nothing."""
+
+from __future__ import annotations
+
+from taskpit.cli import output
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.look import cards
+from taskpit.cli.options import a_count, example
+from taskpit.cli.output import paint
+from taskpit.clock import duration, instant, iso, say_duration
+from taskpit.errors import CursorLost
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Iterator, Sequence
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.queue import Queue
+    from taskpit.task import Event
+
+__all__ = ["VERBS"]
+
+#: `pit log` shows this many of the newest lines.
+SCREENFUL = 50
+#: How often a followed log is looked at, in seconds.
+LOOK_AGAIN = 0.5
+HOUR = 3600.0
+
+
+def _events(queue: Queue, cursor: str = "") -> Iterator[tuple[Event, str]]:
+    """Every line after the cursor, each with the cursor after its page."""
+    while True:
+        events, after = queue.store.events(cursor)
+        yield from ((event, after) for event in events)
+        if not events:
+            return
+        cursor = after
+
+
+# -- log -------------------------------------------------------------------------------------------
+
+
+def _log_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "What happened, oldest first. With -f and --json every event is an envelope on a line of its own."
+    )
+    parser.epilog = example("pit log", "pit log -f", "pit log --task 0007 --since 2h")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as more happens, until interrupted")
+    parser.add_argument("--task", metavar="ID", help="only about this task")
+    parser.add_argument("--since", metavar="T", help="2026-01-24T10:00:00Z, or 2h for the last two hours")
+    told = f"only the newest N; 0 is all (default: {SCREENFUL}, with --since all)"
+    parser.add_argument("--limit", type=a_count, metavar="N", help=told)
+
+
+def _log(args: Namespace, context: Context) -> Reply:
+    queue = context.queue
+    task_id = queue.resolve(args.task) if args.task else ""
+    since = _since(args.since, queue.clock.now()) if args.since else ""
+
+    def keep(event: Event) -> bool:
+        return task_id in ("", event.task_id) and event.timestamp >= since
+
+    limit = args.limit if args.limit is not None else 0 if since else SCREENFUL
+    found, cursor = [], ""
+    for event, after in _events(queue):
+        cursor = after
+        if keep(event):
+            found.append(event)
+    shown = found[-limit:] if limit else found
+    if args.follow:
+        _follow(context, shown, cursor, keep)
+    return Reply(data=[event.as_dict() for event in shown], text=lambda: _lines(shown))
+
+
+def _since(text: str, now: float) -> str:
+    """The timestamp from which on lines count."""
+    try:
+        return iso(now - duration(text))
+    except ValueError:
+        pass
+    try:
+        return iso(instant(text, now))
+    except (ValueError, OverflowError):
+        raise Usage(f"--since {text!r} is neither a time nor a duration; write 2026-01-24T10:00:00Z or 2h") from None
+
+
+def _lines(events: Sequence[Event]) -> str:
+    return "\n".join(map(_line, events)) if events else "Nothing has happened yet."
+
+
+def _line(event: Event) -> str:
+    details = f"  {' '.join(event.details.split())}" if event.details else ""
+    what = event.task_id or event.activity_id or "-"
+    return f"{paint('dim', event.timestamp)}  {what:<6} {event.action:<15} {event.worker}{details}"
+
+
+def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callable[[Event], bool]) -> None:
+    """Print what was and what comes, until interrupted."""
+
+    def say(event: Event) -> None:
+        if context.json:
+            output.envelope(event.as_dict())
+        else:
+            context.tell(_line(event))
+
+    for event in shown:
+        say(event)
+    while True:
+        try:
+            for event, after in _events(context.queue, cursor):
+                cursor = after
+                if keep(event):
+                    say(event)
+        except CursorLost:
+            cursor = ""  # somebody began a new changelog: so do we
+        context.queue.clock.sleep(LOOK_AGAIN)
+
+
+# -- stats -----------------------------------------------------------------------------------------
+
+
+def _stats_arguments(parser: ArgumentParser) -> None:
+    parser.description = "How many tasks are where, how fast they go, and what ran more than once."
+    parser.epilog = example("pit stats", "pit stats --json")
+
+
+def _stats(_: Namespace, context: Context) -> Reply:
+    queue, now = context.queue, context.queue.clock.now()
+    counts = queue.store.counts()
+    ready = list(cards(queue, State.READY))
+    free = [card.task.created for card in ready if not card.held and card.task.created]
+    oldest = now - min(free) if free else None
+    data: dict[str, object] = {
+        **{str(state): counts[state] for state in State},
+        "held": sum(1 for card in ready if card.held),
+        "oldest_ready_seconds": oldest,
+        **_past(queue, iso(now - HOUR)),
+    }
+    return Reply(data=data, text=lambda: _told(data))
+
+
+def _past(queue: Queue, recent: str) -> dict[str, object]:
+    """What the changelog tells, in numbers."""
+    tally: dict[str, int] = {}
+    last_hour = {"added_task": 0, "completed_task": 0, "failed_task": 0}
+    given_back: set[str] = set()
+    twice: set[str] = set()
+    for event, _ in _events(queue):
+        tally[event.action] = tally.get(event.action, 0) + 1
+        if event.action in last_hour and event.timestamp >= recent:
+            last_hour[event.action] += 1
+        if event.action == "recovered_task":
+            given_back.add(event.task_id)
+        elif event.action == "claimed_task" and event.task_id in given_back:
+            twice.add(event.task_id)
+    return {
+        "last_hour": {action.removesuffix("_task"): count for action, count in last_hour.items()},
+        "claims": tally.get("claimed_task", 0),
+        "retries": tally.get("retried_task", 0),
+        "given_back": tally.get("recovered_task", 0),
+        "run_twice": len(twice),
+        "late_results": tally.get("late_result", 0),
+    }
+
+
+def _told(data: dict[str, object]) -> str:
+    hour = data["last_hour"]
+    oldest = data["oldest_ready_seconds"]
+    rows = [
+        ("ready", f"{data['ready']}" + (f", {data['held']} of them held" if data["held"] else "")),
+        ("claimed", data["claimed"]),
+        ("done", data["done"]),
+        ("failed", data["failed"]),
+        ("oldest ready", say_duration(oldest) if isinstance(oldest, float) else "-"),
+        ("last hour", ", ".join(f"{count} {word}" for word, count in hour.items()) if isinstance(hour, dict) else ""),
+        ("claims", f"{data['claims']}, {data['retries']} retried, {data['given_back']} given back"),
+        ("run twice", f"{data['run_twice']} (claimed again after their worker was lost)"),
+        ("late results", f"{data['late_results']} (kept aside, never published)"),
+    ]
+    return "\n".join(f"{paint('dim', f'{name:<13}')} {value}" for name, value in rows)
+
+
+VERBS: Handlers = {"log": (_log_arguments, _log), "stats": (_stats_arguments, _stats)}

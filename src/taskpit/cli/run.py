@@ -1,0 +1,145 @@
+"""The verb that runs work: `work`. Turns options into orders and a report into a reply; runs nothing itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import REMAINDER
+
+from taskpit import errors
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import a_count, a_duration, example, words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.task import Claim
+    from taskpit.worker.orders import Report
+    from taskpit.worker.runner import CommandRunner
+
+__all__ = ["VERBS"]
+
+#: How long a command may take unless told otherwise.
+LIMIT = 3600.0
+
+
+def _work_arguments(parser: ArgumentParser) -> None:
+    parser.usage = "pit work [-n N] [options] -- CMD ..."
+    parser.description = """\
+Run a pool of workers: each takes a task, runs CMD on it, has the task's check run, and goes on.
+
+In CMD, {prompt_file} is the task as one would tell it, with what failed before; {task_file} its text;
+{result_file} where CMD may write its result; {run_dir} a directory of its own; {id} its id. CMD also has
+TASKPIT_TASK, TASKPIT_FILE, TASKPIT_ATTEMPT, TASKPIT_RUN_DIR, TASKPIT_DIR, and TASKPIT_AS, by which
+`pit done`, `pit fail` and `pit split` in CMD act for this claim.
+
+Exit 0 and a green check: done. Exit 75: tried again later, no attempt spent. Other exits: failed.
+Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
+    parser.epilog = example(
+        "pit work -n 4 -- claude -p 'Do what {prompt_file} says.'",
+        "pit work --until empty -- sh -c 'make -C work < \"$TASKPIT_FILE\"'",
+    )
+    add = parser.add_argument
+    add("-n", dest="slots", type=a_count, default=1, metavar="N", help="tasks at once (default 1)")
+    add("--tag", action="append", metavar="T", help="only tasks with this tag; may be repeated")
+    add("--until", choices=("empty",), help="end once nothing is left that could become ready by itself")
+    add("--max-tasks", type=a_count, default=0, metavar="N", help="end after this many claims")
+    add("--limit", type=a_duration, default=LIMIT, metavar="D", help="time a task may take (default 1h)")
+    add("--lease", type=a_duration, default=0.0, metavar="D", help="lease of a claim, renewed while it runs")
+    add("--as", dest="name", default="snake", metavar="BASE", help="workers are BASE-1, BASE-2, ... (default snake)")
+    add("--no-checks", dest="checks", action="store_false", help="believe exit 0; don't run the tasks' checks")
+    add("--dry-run", action="store_true", help="show what would be run for the next task, change nothing")
+    add("command", nargs=REMAINDER, metavar="-- CMD ...", help="the command to run for each task")
+
+
+def _work(args: Namespace, context: Context) -> Reply:
+    from taskpit.worker.runner import CommandRunner
+
+    argv = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not argv:
+        raise Usage("say what to run: pit work -- CMD ...", hint="`pit work --help` shows examples.")
+    if not args.slots:
+        raise Usage("-n must be at least 1")
+    runner = CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)
+    runner.check(context.env)
+    return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner)
+
+
+def _run(args: Namespace, context: Context, runner: CommandRunner) -> Reply:
+    from taskpit.worker import progress
+    from taskpit.worker.orders import Orders
+    from taskpit.worker.pool import Pool
+
+    orders = Orders(
+        slots=args.slots,
+        name=args.name,
+        tags=words(args.tag),
+        lease=args.lease,
+        max_tasks=args.max_tasks,
+        until_empty=args.until == "empty",
+        check_in=runner.cwd if args.checks else None,
+    )
+    show = progress.choose(sys.stderr if context.json else sys.stdout, context.env)
+    try:
+        report = Pool(context.queue, runner, orders, show).run()
+    finally:
+        show.close()
+    if report.error is not None:
+        context.tell(progress.summary(report))
+        raise report.error
+    return Reply(
+        data=_facts(report),
+        text=lambda: progress.summary(report),
+        exit_code=128 + report.signal if report.signal else 0,
+    )
+
+
+def _facts(report: Report) -> dict[str, object]:
+    return {"ended": report.tally, "seconds": round(report.seconds, 3), "signal": report.signal}
+
+
+def _dry_run(args: Namespace, context: Context, runner: CommandRunner) -> Reply:
+    """What the next task would be told, and the command as it would be run."""
+    from taskpit.worker.place import place_for
+    from taskpit.worker.prompt import make_prompt
+    from taskpit.worker.runner import Run
+
+    claim = _next(context, words(args.tag), args.name)
+    queue = context.queue
+    run = Run(claim, place_for(queue.store, claim), queue.store.info().where)
+    try:
+        argv = run.fill(runner.argv)
+        prompt = make_prompt(claim, queue.card(claim.task.id).tries, run.place.result)
+    finally:
+        run.bell.close()
+    data = {"id": claim.task.id, "argv": argv, "prompt": prompt, "check": claim.task.check, "limit": args.limit}
+
+    def text() -> str:
+        import shlex
+
+        return f"{prompt}\n---\nwould run for {claim.task.id}: {shlex.join(argv)}"
+
+    return Reply(data=data, text=text)
+
+
+def _next(context: Context, tags: tuple[str, ...], name: str) -> Claim:
+    """The claim a worker would get now."""
+    from taskpit.task import Claim, State
+
+    cursor = ""
+    while True:
+        page = context.queue.store.page(State.READY, cursor)
+        for card in page.cards:
+            task = card.task
+            if not card.held and (not tags or set(tags) & set(task.tags)):
+                worker = f"{name}-1"
+                return Claim(task=task, worker=worker, fence=f"{worker}~dryrun", attempt=task.attempts + 1)
+        cursor = page.cursor
+        if not cursor:
+            raise errors.Nothing(hint="`pit list` shows what is held, and why.")
+
+
+VERBS: Handlers = {"work": (_work_arguments, _work)}

@@ -1,0 +1,80 @@
+"""Giving records a place in this queue: ids its file names can carry, needs that follow them. Puts nothing."""
+
+from __future__ import annotations
+
+from taskpit import layouts
+from taskpit.cli.options import vet
+from taskpit.cli.records import DONE, bad_record
+from taskpit.errors import Invalid, TooLarge
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.cli.records import Record
+    from taskpit.layouts import Layout
+    from taskpit.queue import Queue
+    from taskpit.task import Task
+
+__all__ = ["ORIGINAL", "settle"]
+
+#: Where the id of a record is kept that this queue's names cannot carry.
+ORIGINAL = "original-id"
+
+
+def settle(queue: Queue, records: Sequence[Record]) -> list[Record]:
+    """The records that go in, each with an id of this queue or none yet, checked as they will be put."""
+    layout = layouts.get(queue.store.info().layout)
+    _refuse_twins(records)
+    finished = {record.given for record in records if record.over in DONE}
+    coming = [record for record in records if not record.over]
+    ids = _ids(queue, layout, coming)
+    settled = []
+    for record in coming:
+        task = record.task
+        needs = tuple(ids.get(need, need) for need in task.needs if need not in finished)
+        task = task.replace(
+            id=ids.get(record.given, record.given), needs=needs, parent=ids.get(task.parent, task.parent)
+        )
+        if task.id != record.given:
+            task = task.replace(extra={**task.extra, ORIGINAL: record.given})
+        try:
+            vet(queue, task)
+            _refuse_large(task, layout, queue.config.largest_task)
+        except Invalid as error:
+            raise bad_record(record.where, error) from None
+        settled.append(record.replace(task=task))
+    return settled
+
+
+def _refuse_twins(records: Sequence[Record]) -> None:
+    first: dict[str, str] = {}
+    for record in records:
+        if record.given and first.setdefault(record.given, record.where) != record.where:
+            told = f"{record.where}: the id {record.given!r} is also that of {first[record.given]}"
+            raise Invalid(told, hint="Nothing was put in.", where=record.where)
+
+
+def _refuse_large(task: Task, layout: Layout, most: int) -> None:
+    size = len(layout.dump(task.replace(id=task.id or layout.new_id(1))))
+    if size > most:
+        raise TooLarge(f"the task is {size} bytes; {most} is the most")
+
+
+def _ids(queue: Queue, layout: Layout, records: Sequence[Record]) -> dict[str, str]:
+    """New ids for those that file names can't carry; the same ones if they were brought in before."""
+    foreign = [record.given for record in records if record.given and not _fits(layout, record.given)]
+    if not foreign:
+        return {}
+    from taskpit.cli.look import cards
+
+    known = {str(card.task.extra[ORIGINAL]): card.task.id for card in cards(queue) if ORIGINAL in card.task.extra}
+    new = [given for given in foreign if given not in known]
+    return {**known, **dict(zip(new, queue.store.allot(len(new)), strict=True))}
+
+
+def _fits(layout: Layout, task_id: str) -> bool:
+    try:
+        return bool(layout.check_id(task_id))
+    except Invalid:
+        return False

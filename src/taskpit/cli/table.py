@@ -1,0 +1,117 @@
+"""Every verb in one line: what it is called, what it does, where it is. Imports none of them."""
+
+from __future__ import annotations
+
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
+
+    from taskpit.cli.context import Context, Reply
+
+    #: What a verb's module says of each of its verbs: how to add its arguments, and how to run it.
+    Handlers = dict[str, tuple[Callable[[ArgumentParser], None], Callable[[Namespace, Context], Reply]]]
+
+__all__ = ["GROUPS", "VERBS", "Verb", "find", "handlers", "suggest"]
+
+
+class Verb(Value):
+    """A row of the table."""
+
+    name: str
+    summary: str
+    group: str
+    module: str
+    aliases: tuple[str, ...] = ()
+
+
+#: Groups in the order `pit --help` shows them.
+GROUPS = ("make", "look", "work on a task", "steer", "run agents", "keep", "more")
+
+
+def _group(group: str, *rows: tuple[str, str, str, tuple[str, ...]]) -> tuple[Verb, ...]:
+    return tuple(
+        Verb(name=name, summary=summary, group=group, module=f"taskpit.cli.{module}", aliases=aliases)
+        for name, module, summary, aliases in rows
+    )
+
+
+VERBS: tuple[Verb, ...] = (
+    *_group(
+        "make",
+        ("init", "make", "make a folder a queue", ()),
+        ("add", "make", "put a task into the queue", ("create",)),
+        ("edit", "edit", "change a task that nobody works on", ()),
+        ("export", "move", "write the whole queue as JSON lines", ()),
+        ("convert", "move", "make a queue of another layout with all that is here", ()),
+        ("import", "bring", "bring in tasks from Markdown, JSON or JSON lines", ()),
+    ),
+    *_group(
+        "look",
+        ("list", "look", "tasks and where they are", ("ls",)),
+        ("show", "look", "one task with its result, tries and notes", ()),
+        ("ready", "look", "what may be taken now, best first", ()),
+        ("why", "look", "why a task is where it is", ()),
+        ("stats", "past", "counts, throughput, what ran twice", ()),
+        ("log", "past", "what happened, line by line", ()),
+    ),
+    *_group(
+        "work on a task",
+        ("claim", "hold", "take the next task, or this one", ("next", "pick")),
+        ("renew", "hold", "keep a claim for another lease", ("heartbeat",)),
+        ("done", "finish", "finish: run the check, publish the result", ("complete", "close", "finish")),
+        ("fail", "finish", "it did not work; policy decides what is next", ()),
+        ("release", "finish", "give it back as it was", ()),
+        ("split", "finish", "replace it by several smaller tasks", ()),
+    ),
+    *_group(
+        "steer",
+        ("note", "steer", "leave a note beside a task", ()),
+        ("block", "steer", "keep a task from being taken", ()),
+        ("unblock", "steer", "let it go on, its failures forgiven", ()),
+        ("retry", "steer", "start a failed task anew", ()),
+        ("cancel", "steer", "it will not be done", ()),
+    ),
+    *_group(
+        "run agents",
+        ("work", "run", "run a pool of workers on a command", ()),
+    ),
+    *_group(
+        "keep",
+        ("sweep", "keep", "give back what was abandoned, finish what was left undone", ("reclaim", "gc")),
+        ("doctor", "keep", "look for what is out of order, change nothing", ()),
+    ),
+    *_group(
+        "more",
+        ("demo", "demo", "watch a pit at work", ()),
+        ("pipe", "pipe", "send and receive messages between agents", ()),
+        ("completion", "completion", "print a completion script for bash, zsh or fish", ()),
+    ),
+)
+
+
+def find(word: str) -> Verb | None:
+    """The verb of this name or alias."""
+    for verb in VERBS:
+        if word == verb.name or word in verb.aliases:
+            return verb
+    return None
+
+
+def handlers(verb: Verb) -> tuple[Callable[[ArgumentParser], None], Callable[[Namespace, Context], Reply]]:
+    """How to add the verb's arguments, and how to run it; loads its module."""
+    from importlib import import_module
+
+    table: Handlers = import_module(verb.module).VERBS
+    return table[verb.name]
+
+
+def suggest(word: str) -> str:
+    """The verb that was probably meant, or nothing."""
+    from difflib import get_close_matches
+
+    words = [known for verb in VERBS for known in (verb.name, *verb.aliases)]
+    near = get_close_matches(word.lower(), words, n=1, cutoff=0.5)
+    return near[0] if near else ""

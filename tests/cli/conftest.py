@@ -1,0 +1,80 @@
+"""A folder to work in, and `pit` as a function: no process, no environment of the machine's own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+
+import pytest
+
+from taskpit.cli.main import main
+
+
+class Answer:
+    """What a command said."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
+
+    @property
+    def envelope(self):
+        """The one envelope on stdout: nothing else may be there."""
+        lines = self.out.splitlines()
+        assert len(lines) == 1, self.out
+        return json.loads(lines[0])
+
+    @property
+    def data(self):
+        envelope = self.envelope
+        assert envelope["schema"] == 1
+        assert envelope["ok"] is True, envelope
+        return envelope["data"]
+
+    @property
+    def error(self):
+        envelope = self.envelope
+        assert envelope["schema"] == 1
+        assert envelope["ok"] is False, envelope
+        return envelope["error"]
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty folder that is the working directory, and an environment that names nothing."""
+    for name in ("TASKPIT_DIR", "TASKPIT_DEBUG", "XDG_CONFIG_HOME", "VISUAL", "EDITOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("DROVER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TASKPIT_AS", "me")
+    monkeypatch.setenv("NO_COLOR", "1")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return work
+
+
+@pytest.fixture
+def run(place, capsys, monkeypatch):
+    """`run("add", "title")` is `pit add title`."""
+
+    def run(*words: str, stdin: str | bytes = "") -> Answer:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data)), encoding="utf-8"))
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        said = capsys.readouterr()
+        return Answer(code, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def pit(run):
+    """The same, with a queue in `pit/`."""
+    assert run("init").code == 0
+    return run

@@ -1,0 +1,138 @@
+"""`list`, `ready`, `show`, `why`, and what task text may do to a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+EVIL = "\x1b[2J\x1b]0;owned\x07plain\x9b31m\r\x08\u202etext"
+
+
+def test_an_empty_queue_says_what_to_do(pit):
+    for verb in ("list", "ready"):
+        answer = pit(verb)
+        assert answer.code == 0
+        assert "pit add" in answer.out
+        assert pit(verb, "--json").data == []
+
+
+def test_list_is_a_table_with_a_summary(pit):
+    pit("add", "First thing", "--priority", "3", "--tag", "web")
+    pit("add", "Second", "--needs", "1")
+    pit("add", "Third")
+    pit("claim", "1")
+
+    assert pit("list").out.splitlines() == [
+        "ID    STATE    PRIORITY  WORKER  TAGS  TITLE",
+        "0002  held                             Second (needs 0001, which is claimed)",
+        "0003  ready                            Third",
+        "0001  claimed  3         me      web   First thing",
+        "",
+        "2 ready (1 held), 1 claimed, 0 failed, 0 done",
+    ]
+
+
+def test_list_filters(pit):
+    pit("add", "one", "--tag", "web")
+    pit("add", "two", "--needs", "1")
+    pit("add", "three", "--tag", "gpu")
+    pit("claim", "3")
+    pit("done", "3")
+
+    def ids(*words):
+        return [task["id"] for task in pit(*words, "--json").data]
+
+    assert ids("ls") == ["0001", "0002", "0003"]
+    assert ids("list", "--state", "ready") == ["0001", "0002"]
+    assert ids("list", "--state", "held") == ["0002"]
+    assert ids("list", "--state", "done") == ["0003"]
+    assert ids("list", "--state", "failed") == []
+    assert ids("list", "--tag", "web", "--tag", "gpu") == ["0001", "0003"]
+    assert ids("list", "--limit", "1") == ["0001"]
+    assert ids("ready") == ["0001"]
+    assert pit("list", "--state", "sideways").code == 2
+    assert "No task is like that." in pit("list", "--state", "failed").out
+    assert "--limit 0" in pit("list", "--limit", "1").out
+
+
+def test_list_gives_programs_everything_and_people_a_screenful(pit):
+    pit("import", "-", stdin="".join(f'{{"title": "t{number}"}}\n' for number in range(60)))
+
+    assert len(pit("list", "--json").data) == 60
+    assert len(pit("list").out.splitlines()) == 54
+    assert len(pit("list", "--limit", "0").out.splitlines()) == 63
+
+
+def test_show_reads_well(pit):
+    pit("add", "Fix the login", "--body", "It is broken.", "--check", "true", "--priority", "2", "--set", "type=bug")
+    pit("note", "1", "a hint")
+    pit("claim")
+    claimed = pit("show", "1").out
+    pit("done", "1", "--result", "-", stdin="fixed")
+    done = pit("show", "0001").out
+
+    assert claimed.startswith("0001  Fix the login\n")
+    for part in (
+        "state      claimed",
+        "worker     me (",
+        "check      true",
+        "type       bug",
+        "It is broken.",
+        "a hint",
+    ):
+        assert part in claimed
+    for part in ("state      done", "Result\ndone by me, attempt 1", "Output\nfixed"):
+        assert part in done
+
+
+def test_show_as_json_has_result_tries_notes_and_late(pit):
+    pit("add", "x")
+    pit("add", "y")
+    task = pit("show", "1", "--json").data
+
+    assert task["result"] is None
+    assert (task["tries"], task["notes"], task["late"]) == ([], "", [])
+    assert [one["id"] for one in pit("show", "1", "2", "--json").data] == ["0001", "0002"]
+
+
+def test_ids_may_be_shortened(pit):
+    pit("add", "x", "--id", "alpha")
+    pit("add", "x", "--id", "alpine")
+
+    assert pit("show", "alpi", "--json").data["id"] == "alpine"
+    assert pit("show", "al", "--json").error["code"] == "invalid"
+    assert "alpha, alpine" in pit("show", "al").err
+
+
+@pytest.mark.parametrize("word", ["nosuch", "..", "../config.toml", "a/b", "\udcff", "x" * 300, "a\nb", "*"])
+def test_what_is_not_there_is_not_found(pit, word):
+    for verb in ("show", "why", "renew", "done", "release", "unblock", "retry", "cancel"):
+        answer = pit(verb, word, "--json")
+        assert (answer.code, answer.error["code"]) == (5, "not_found"), verb
+
+
+def test_why(pit):
+    pit("add", "x", "--needs", "y")
+
+    assert pit("why", "1").out == "0001 is held: needs y, which does not exist.\n"
+    assert pit("why", "1", "--json").data == {"id": "0001", "why": ["0001 is held: needs y, which does not exist."]}
+
+
+def test_task_text_cannot_command_the_terminal(pit, place):
+    (place / "pit/food/food-0001-evil.md").write_text(f"# food-0001-evil\n- **task:** {EVIL}\n\n{EVIL}\n")
+    pit("add", EVIL.replace("\r", ""), "--body", EVIL)
+    pit("note", "2", EVIL)
+    pit("block", "2", EVIL)
+
+    for words in (["list"], ["show", "1", "2"], ["why", "1", "2"], ["ready"], ["log"], ["claim", "1"], ["doctor"]):
+        answer = pit(*words)
+        assert not set(answer.out + answer.err) & set("\x1b\x07\x9b\r\x08\u202e"), words
+        assert "owned" not in answer.out
+    assert "plain" in pit("list").out
+    assert "\x1b" not in pit("show", "1", "--json").out
+    assert pit("show", "2", "--json").data["body"].startswith("\x1b[2J")
+
+
+def test_errors_cannot_command_the_terminal_either(pit):
+    answer = pit("show", "\x1b[2Jx")
+
+    assert "\x1b" not in answer.err

@@ -1,0 +1,250 @@
+"""`init` and `add`."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+# -- init ------------------------------------------------------------------------------------------
+
+
+def test_init_makes_a_folder_called_pit(run, place):
+    answer = run("init")
+
+    assert answer.code == 0
+    assert f"{place}/pit is a queue now" in answer.out
+    assert "pit add" in answer.out
+    assert sorted(path.name for path in (place / "pit").iterdir()) == [
+        ".taskpit",
+        "claimed",
+        "done",
+        "food",
+        "scraps",
+        "waste",
+    ]
+
+
+def test_init_twice_changes_nothing_and_says_so(run, place):
+    run("init", "queue", "--layout", "pit")
+    answer = run("init", "queue", "--layout", "pit")
+
+    assert answer.code == 0
+    assert "already" in answer.out
+    assert run("init", "queue", "--json").data == {"path": f"{place}/queue", "made": [], "gitignore": None}
+
+
+def test_init_inside_a_queue_is_about_that_queue(run, place, monkeypatch):
+    run("init", "queue")
+    monkeypatch.chdir(place / "queue")
+
+    assert run("init", "--json").data["path"] == f"{place}/queue"
+    assert not (place / "queue" / "pit").exists()
+
+
+def test_init_mends_a_missing_directory(run, place):
+    run("init")
+    (place / "pit" / "waste").rmdir()
+
+    assert run("init", "pit", "--json").data["made"] == ["waste"]
+
+
+def test_init_below_another_folder(run, place):
+    assert run("-C", place, "init", "there").code == 0
+    assert (place / "there" / "food").is_dir()
+
+
+def test_init_refuses_an_unknown_layout(run, place):
+    answer = run("init", "x", "--layout", "sandwich", "--json")
+
+    assert answer.code == 6
+    assert "pit" in answer.error["hint"]
+    assert not (place / "x").exists()
+
+
+def test_init_refuses_another_layout_before_it_makes_anything(run, place):
+    run("init", "x", "--layout", "pit")
+    answer = run("init", "x", "--layout", "mailbox")
+
+    assert answer.code == 6
+    assert not (place / "x" / "inbox").exists()
+
+
+def test_init_in_a_git_checkout_says_how_to_ignore_it_and_touches_nothing_outside(run, place):
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    (place / ".gitignore").write_text("old\n")
+    answer = run("init", "deep/queue")
+
+    assert answer.code == 0
+    assert "/deep/queue/" in answer.err
+    assert "git clean -x" in answer.err
+    assert (place / ".gitignore").read_text() == "old\n"
+    assert run("init", "deep/queue", "--json").data["gitignore"] == "/deep/queue/"
+
+
+def test_init_where_a_file_is_in_the_way(run, place):
+    (place / "x").write_text("a file")
+
+    assert run("init", "x", "--json").error["code"] == "storage"
+    assert run("init", "x").code == 8
+
+
+# -- add -------------------------------------------------------------------------------------------
+
+
+def test_add_prints_the_id_and_nothing_else(pit, place):
+    answer = pit("add", "Fix the login")
+
+    assert (answer.code, answer.out, answer.err) == (0, "0001\n", "")
+    assert (place / "pit/food/food-0001-fix-the-login.md").read_text().startswith("# food-0001-fix-the-login\n")
+    assert pit("create", "Second", "--json").data == {"id": "0002", "created": True, "missing_needs": []}
+
+
+def test_add_carries_everything_that_was_said(pit):
+    pit("add", "parent")
+    words = ["--priority", "5", "--needs", "1", "--tag", "a", "--tag", "b,c", "--touches", "src/**", "--parent", "1"]
+    words += ["--attempts", "7", "--big", "--by", "boss"]
+    pit("add", "All of it", "--id", "mine", "--body", "line one\nline two", "--check", "make test", *words)
+    task = pit("show", "mine", "--json").data
+
+    assert task["title"] == "All of it"
+    assert task["body"] == "line one\nline two"
+    assert task["check"] == "make test"
+    assert task["priority"] == 5
+    assert task["needs"] == ["0001"]
+    assert task["tags"] == ["a", "b", "c"]
+    assert task["touches"] == ["src/**"]
+    assert task["parent"] == "0001"
+    assert task["max_attempts"] == 7
+    assert task["big"] is True
+    assert task["by"] == "boss"
+    assert task["state"] == "ready"
+    assert "source" not in task
+
+
+def test_add_reads_the_body_from_a_file_or_standard_input(pit, place):
+    (place / "body.md").write_text("from a file\n")
+    pit("add", "one", "-F", "body.md")
+    pit("add", "two", "-F", "-", stdin="from a pipe\n")
+
+    assert pit("show", "1", "--json").data["body"] == "from a file"
+    assert pit("show", "2", "--json").data["body"] == "from a pipe"
+
+
+def test_add_the_same_again_is_fine_and_other_content_is_refused(pit):
+    first = pit("add", "same", "--id", "x", "--json")
+    again = pit("add", "same", "--id", "x", "--json")
+    other = pit("add", "other", "--id", "x", "--json")
+
+    assert first.data["created"] is True
+    assert (again.code, again.data["created"]) == (0, False)
+    assert (other.code, other.error["code"]) == (6, "conflict")
+    assert "pit show x" in other.error["hint"]
+
+
+def test_add_warns_of_needs_that_do_not_exist(pit):
+    answer = pit("add", "later", "--needs", "nobody", "--needs", "7")
+
+    assert (answer.code, answer.out) == (0, "0001\n")
+    assert "warning" in answer.err
+    assert "nobody" in answer.err
+    assert pit("show", "1", "--json").data["needs"] == ["nobody", "0007"]
+
+
+def test_add_refuses_circles(pit):
+    pit("add", "one", "--id", "one", "--needs", "two")
+
+    assert pit("add", "two", "--id", "two", "--needs", "one").code == 6
+
+
+@pytest.mark.parametrize(("given", "meant"), [("P0", 40), ("p3", 10), ("P4", 0), ("-3", -3), ("12", 12)])
+def test_add_takes_numbers_and_p_priorities(pit, given, meant):
+    pit("add", "x", f"--priority={given}")
+
+    assert pit("show", "1", "--json").data["priority"] == meant
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["..", "a/b", "../x", "a\nb", ".hidden", "", "x" * 255, "-x", "a-b", "a b", "ä", "\udcff", "a..b", "a~b", "/etc"],
+)
+def test_add_refuses_ids_that_cannot_be_file_names(pit, place, bad):
+    answer = pit("add", "title", f"--id={bad}", "--json")
+
+    assert (answer.code, answer.error["code"]) == (6, "invalid")
+    assert list((place / "pit/food").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["add", ""],
+        ["add", "   "],
+        ["add", "two\nlines"],
+        ["add", "not text \udcff"],
+        ["add", "x", "--body", "not text \udcff"],
+        ["add", "x", "--check", "a\nb"],
+        ["add", "x", "--tag", "a#b"],
+        ["add", "x", "--id", "x", "--needs", "x"],
+        ["add", "x", "--needs", "../y"],
+        ["add", "x", "--not-before", "soon"],
+        ["add", "x", "--set", "nothing"],
+    ],
+)
+def test_add_refuses_what_cannot_be_a_task(pit, place, words):
+    answer = pit(*words, "--json")
+
+    assert answer.code == 6, answer.out
+    assert answer.error["message"]
+    assert list((place / "pit/food").iterdir()) == []
+
+
+def test_add_refuses_a_binary_body(pit, place):
+    (place / "image").write_bytes(b"\x89PNG\0\0")
+    (place / "latin").write_bytes(b"caf\xe9")
+
+    assert "binary" in pit("add", "x", "-F", "image", "--json").error["message"]
+    assert "UTF-8" in pit("add", "x", "-F", "latin", "--json").error["message"]
+
+
+def test_add_refuses_a_huge_body_without_reading_it_all(pit, place):
+    with open(place / "huge", "wb") as file:
+        file.truncate(100 * 1024 * 1024)
+    answer = pit("add", "x", "-F", "huge", "--json")
+
+    assert (answer.code, answer.error["code"]) == (6, "too_large")
+
+
+def test_add_refuses_a_body_that_is_not_there(pit, place):
+    (place / "folder").mkdir()
+
+    assert pit("add", "x", "-F", "missing").code == 5
+    assert pit("add", "x", "-F", "folder").code == 6
+
+
+def test_add_takes_further_fields(pit):
+    pit("add", "x", "--set", "type=bug", "--set", "done-when=`make test` is green")
+    task = pit("show", "1", "--json").data
+
+    assert task["extra"] == {"type": "bug"}
+    assert task["check"] == "make test"
+
+
+def test_add_gives_a_mailbox_fields_their_types(run):
+    run("init", "box", "--layout", "mailbox")
+    task_id = run("-C", "box", "add", "x", "--set", "sequence_number=3", "--set", "operator=me", "--json").data["id"]
+
+    assert run("-C", "box", "show", task_id, "--json").data["extra"] == {"sequence_number": 3, "operator": "me"}
+
+
+def test_add_may_wait_for_a_time(pit):
+    pit("add", "x", "--not-before", "2999-01-02T03:04:05Z")
+    task = pit("show", "1", "--json").data
+
+    assert task["not_before"] == "2999-01-02T03:04:05Z"
+    assert task["held"].startswith("not before 2999")
+
+
+def test_add_accepts_a_title_that_looks_like_an_option(pit):
+    assert pit("add", "--", "--json").out == "0001\n"
+    assert pit("show", "1", "--json").data["title"] == "--json"

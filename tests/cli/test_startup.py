@@ -1,0 +1,69 @@
+"""What hot verbs load: the time before a command does anything is paid by every claim of every worker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+#: Of the standard library, hot verbs may load these beyond what Python itself loads.
+ALLOWED = """
+    __future__ _bisect _collections _datetime _functools _json _locale _operator _sre _struct argparse binascii bisect
+    collections copyreg datetime encodings.ascii enum errno fcntl functools gettext importlib importlib._bootstrap
+    importlib._bootstrap_external itertools json json.decoder json.encoder json.scanner keyword locale math operator
+    re re._casefix re._compiler re._constants re._parser reprlib select struct types warnings
+"""
+#: Only where the kernel's no-replace rename is used.
+RENAME = "_ctypes ctypes ctypes._endian"
+
+SETUP = "import sys; before = set(sys.modules)\n"
+RUN = """
+from taskpit.cli.main import main
+code = main(sys.argv[1:])
+sys.stdout.flush()
+print(*sorted(set(sys.modules) - before), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def loaded(*words):
+    answer = subprocess.run(
+        [sys.executable, "-c", SETUP + RUN, *words, "--json"], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return {name for name in answer.stderr.split() if name.partition(".")[0] != "taskpit"}, answer.stderr.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "needs_rename"),
+    [
+        (["add", "x", "--needs", "1", "--check", "true"], True),
+        (["claim"], False),
+        (["renew", "1"], False),
+        (["done", "1"], True),
+        (["fail", "1", "--error", "no"], True),
+        (["release", "1"], True),
+        (["list"], False),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_hot_verbs_load_next_to_nothing(pit, words, needs_rename):
+    pit("add", "x", "--priority", "3")
+    if words[0] not in ("add", "claim", "list"):
+        pit("claim", "1")
+    names, _ = loaded(*words)
+
+    allowed = f"{ALLOWED} {RENAME}" if needs_rename else ALLOWED
+    assert names - set(allowed.split()) == set()
+
+
+def test_only_the_module_of_the_verb_is_loaded(pit):
+    pit("add", "x")
+    _, names = loaded("claim")
+    rooms = {name for name in names if name.startswith("taskpit.")}
+
+    assert {name for name in rooms if name.startswith("taskpit.cli.")} == {
+        f"taskpit.cli.{name}" for name in ("context", "facts", "hold", "main", "options", "output", "table")
+    }
+    assert not {name for name in rooms if name.startswith(("taskpit.worker", "taskpit.keeper", "taskpit.testing"))}

@@ -1,0 +1,82 @@
+"""`note`, `block`, `unblock`, `retry`, `cancel`."""
+
+from __future__ import annotations
+
+
+def test_note(pit):
+    pit("add", "x")
+
+    assert pit("note", "1", "look in the vault").out == "noted beside 0001\n"
+    assert pit("note", "1", "--as", "bob", "-", "--json", stdin="more").data == {"id": "0001", "note": "more"}
+    notes = pit("show", "1", "--json").data["notes"]
+    assert "me: look in the vault" in notes
+    assert "bob: more" in notes
+    assert pit("note", "1", " ").code == 6
+    assert pit("note", "nosuch", "x").code == 5
+
+
+def test_block_and_unblock(pit):
+    pit("add", "x")
+    blocked = pit("block", "1", "waits for  the contract")
+
+    assert blocked.out == "0001 is held: waits for the contract\n"
+    assert pit("claim").code == 3
+    assert "pit unblock 0001" in pit("why", "1").out
+    assert pit("unblock", "1").out == "0001 goes on\n"
+    assert pit("claim", "--json").data["task"]["hold"] == ""
+    assert pit("block", "1", "x", "--as", "other").code == 4
+
+
+def test_block_needs_a_reason(pit):
+    pit("add", "x")
+
+    assert pit("block", "1").code == 2
+    assert pit("block", "1", "").code == 6
+    assert pit("block", "1", "-", "--json", stdin="from\na pipe\n").data["held"] == "from a pipe"
+
+
+def test_unblock_says_what_still_holds_it(pit):
+    pit("add", "x", "--needs", "y")
+    pit("block", "1", "why")
+
+    assert pit("unblock", "1").out == "0001 goes on, but needs y, which does not exist\n"
+
+
+def test_retry_reopens_what_failed(pit):
+    pit("add", "x")
+    pit("claim")
+    pit("fail", "1", "--error", "no", "--final")
+    data = pit("retry", "1", "--json").data
+
+    assert (data["state"], data["attempts"], data["held"]) == ("ready", 0, "")
+    assert pit("claim", "--json").data["attempt"] == 1
+
+
+def test_retry_leaves_what_is_done(pit):
+    pit("add", "x")
+    pit("claim")
+    pit("done", "1")
+
+    assert pit("retry", "1", "--json").error["code"] == "conflict"
+
+
+def test_cancel_what_is_ready(pit):
+    pit("add", "x")
+    pit("add", "y")
+
+    assert pit("cancel", "1", "2", "--reason", "superseded").out == "0001 is cancelled\n0002 is cancelled\n"
+    task = pit("show", "1", "--json").data
+    assert (task["state"], task["result"]["verdict"], task["result"]["reason"]) == ("failed", "cancelled", "superseded")
+    assert "cancelled" in pit("list").out
+    assert pit("cancel", "1").code == 6
+
+
+def test_cancel_asks_another_worker_and_ends_your_own_claim(pit):
+    pit("add", "x")
+    pit("claim", "--as", "other")
+    asked = pit("cancel", "1", "--json").data
+    ended = pit("cancel", "1", "--as", "other", "--json").data
+
+    assert asked == {"id": "0001", "cancelled": False, "asked_to_stop": True}
+    assert ended == {"id": "0001", "cancelled": True, "asked_to_stop": False}
+    assert pit("show", "1", "--json").data["result"]["verdict"] == "cancelled"
