@@ -87,6 +87,7 @@ class Queue:
                 given = given.replace(created=task.created or now, by=task.by or "keeper")
             self.check(given)
             ready.append(given)
+        self.store.vet(ready)
         self._refuse_circles(ready)
         return ready
 
@@ -256,6 +257,10 @@ class Queue:
         if not split.children:
             raise errors.Invalid("a split needs at least one child", id=claim.task.id)
         parented = [child.replace(parent=claim.task.id, by=child.by or claim.worker) for child in split.children]
+        named = [child.id for child in parented if child.id]
+        for task_id, card in zip(named, self.store.read(named), strict=True):
+            if card is not None:
+                raise errors.Conflict(f"the child's id {task_id} exists already", id=task_id, state=str(card.state))
         return split.replace(children=tuple(self._prepare(parented)))
 
     # -- what people do ----------------------------------------------------------------------------

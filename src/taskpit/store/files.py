@@ -63,6 +63,16 @@ class FileStore:
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
         return allot(self.folder, count)
 
+    def vet(self, tasks: Sequence[Task]) -> None:
+        """Names and sizes, before anything is written."""
+        for task in tasks:
+            self._bytes(task)
+
+    def _bytes(self, task: Task) -> tuple[Task, bytes]:
+        """The task as it will be called, and its bytes."""
+        task = self.folder.layout.named(task)
+        return task, self.folder.spell(task)
+
     @verb
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
@@ -82,8 +92,7 @@ class FileStore:
 
     def _put(self, task: Task) -> Said:
         folder = self.folder
-        task = folder.layout.named(task)
-        data = folder.spell(task)
+        task, data = self._bytes(task)
         event = folder.event("added_task", task.id, task.by or "keeper", task.title)
         if admit(folder, task, data, event) is Said.CREATED:
             return Said.CREATED

@@ -80,9 +80,7 @@ def _unchanged(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) ->
         lock.drop()
 
 
-def _compare(
-    folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]], *, keep: bool
-) -> list[tuple[Spot, str]]:
+def _compare(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]], *, keep: bool) -> list[tuple[Spot, str]]:
     boots = _load(folder)
     boot, monotonic, offset = folder.clock.boot(), folder.clock.monotonic(), folder.clock.offset()
     mine = boots.pop(boot, {})

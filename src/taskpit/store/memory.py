@@ -5,6 +5,7 @@ from __future__ import annotations
 from taskpit import rules
 from taskpit.clock import Clock, iso
 from taskpit.errors import CursorLost, Lost
+from taskpit.layouts.layout import check_word
 from taskpit.rules import held_in_circle, order
 from taskpit.store.port import Info, Lapse, Mend
 from taskpit.task import Card, Claim, End, Event, Page, Said, State, Task, Try, Want, worker_type
@@ -51,6 +52,11 @@ class MemoryStore:
             if f"{self._number:04d}" not in self._records:
                 ids.append(f"{self._number:04d}")
         return ids
+
+    def vet(self, tasks: Sequence[Task]) -> None:
+        """Any word will do as an id that would do as a file name."""
+        for task in tasks:
+            check_word(task.id, "id")
 
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Into the dictionary, unless the id is known."""

@@ -64,6 +64,9 @@ class Store(Protocol):
     def allot(self, count: int) -> list[str]:
         """Ids nobody has, for tasks about to be put."""
 
+    def vet(self, tasks: Sequence[Task]) -> None:
+        """Invalid or TooLarge if one of these cannot be carried here; nothing is changed."""
+
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Each is in the queue for good: CREATED, EXISTS (same wish) or CONFLICT (other content)."""
 
