@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Task
 
-__all__ = ["find_cycle", "held", "order"]
+__all__ = ["find_cycle", "held", "in_the_way", "order", "overlap"]
 
 Order = tuple[int, float, int, str]
 
@@ -44,6 +44,30 @@ def _unmet(need: str, state: State | None) -> str:
     if state is State.FAILED:
         return f"needs {need}, which failed"
     return f"needs {need}, which is {state}"
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two path globs may mean the same file: one's literal beginning is a path prefix of the other's."""
+    (short, open_end), (long, _) = sorted((_literal(one), _literal(other)), key=lambda pair: len(pair[0]))
+    rest = long[len(short) :]
+    return long.startswith(short) and (open_end or not rest or rest[0] == "/" or short.endswith("/") or not short)
+
+
+def _literal(glob: str) -> tuple[str, bool]:
+    """What stands before the first wildcard, and whether there is one."""
+    glob = glob.removeprefix("./")
+    end = min((glob.find(letter) for letter in "*?[" if letter in glob), default=len(glob))
+    return glob[:end], end < len(glob)
+
+
+def in_the_way(task: Task, running: Iterable[Task]) -> str:
+    """Why this task may not run beside those: it would change the same files. Empty if it may."""
+    for other in running:
+        for mine in task.touches:
+            for theirs in other.touches:
+                if other.id != task.id and overlap(mine, theirs):
+                    return f"touches {mine}, which {other.id} is changing"
+    return ""
 
 
 def find_cycle(start: str, needs_of: Callable[[str], Iterable[str]]) -> list[str]:

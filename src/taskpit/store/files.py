@@ -6,10 +6,11 @@ Knows when something has happened; not what should happen next (queue), nor what
 
 from __future__ import annotations
 
+import json
 from _thread import allocate_lock
 
 from taskpit import fs, owner, rules
-from taskpit.clock import Clock
+from taskpit.clock import Clock, iso
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts import Spot
 from taskpit.store import changelog, claims
@@ -18,10 +19,13 @@ from taskpit.store.folder import (
     CHANGELOG,
     IDS,
     NOTES,
+    PAUSED,
     STOPS,
+    TOUCHES,
     WORKERS,
     Folder,
 )
+from taskpit.store.members import FileMember
 from taskpit.store.numbers import allot
 from taskpit.store.ready import Ready
 from taskpit.store.trouble import verb
@@ -106,6 +110,8 @@ class FileStore:
     def claim(self, want: Want) -> list[Claim]:
         """Row *claim*: whoever renames the ready file has it."""
         self._introduce(want.worker, want.lease)
+        if not want.even_held and self.paused():
+            return []
         if want.ids:
             taken = self._claim_named(want)
         else:
@@ -120,8 +126,9 @@ class FileStore:
         taken: list[Claim] = []
         for file, task in self._ready.best(lambda task: self._fits(task, want)):
             spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
-            claim = self._take(spot, want)
-            self._ready.gone(file, missed=claim is None)
+            claim = self._take(spot, want, touches=bool(task.touches))
+            if claim is not None or not task.touches:  # one that was in somebody's way stays a candidate
+                self._ready.gone(file, missed=claim is None)
             if claim is not None:
                 taken.append(claim)
                 if len(taken) == want.count:
@@ -139,7 +146,7 @@ class FileStore:
         ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
         for task_id in want.ids:
             worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
-            claim = self._take(ready[task_id], want) if worth else None
+            claim = self._take(ready[task_id], want, touches=not want.even_held) if worth else None
             if claim is not None:
                 taken.append(claim)
             if len(taken) == want.count:
@@ -158,16 +165,31 @@ class FileStore:
     def _fits(self, task: Task, want: Want) -> bool:
         if want.tags and not set(want.tags) & set(task.tags):
             return False
-        return want.even_held or not rules.held(task, self.folder.clock.now(), self._done_or_not)
+        if want.even_held:
+            return True
+        if rules.held(task, self.folder.clock.now(), self._done_or_not):
+            return False
+        return not task.touches or not rules.in_the_way(task, self.folder.running())
 
     def _done_or_not(self, task_id: str) -> State:
         """All that a claim needs to know of a need, for the price of one look."""
         done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or task_id in self._foreign_results()
         return State.DONE if done else State.READY
 
-    def _take(self, spot: Spot, want: Want) -> Claim | None:
+    def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
+        """Tasks that declare what they will change are claimed one at a time, none beside one in its way."""
+        with fs.Flock(self.folder.at(TOUCHES)):
+            try:
+                task = self.folder.load(spot, self.folder.at(spot.path))
+            except (FileNotFoundError, Invalid):
+                return None
+            if rules.in_the_way(task, self.folder.running()):
+                return None
+            return claims.take(self.folder, spot, want)
+
+    def _take(self, spot: Spot, want: Want, *, touches: bool) -> Claim | None:
         """Try to claim one ready file; None if it can't be had or should not."""
-        claim = claims.take(self.folder, spot, want)
+        claim = self._take_alone(spot, want) if touches else claims.take(self.folder, spot, want)
         if claim is None:
             return None
         if not self._fits(claim.task, want):  # it was edited after we had read it
@@ -242,6 +264,36 @@ class FileStore:
                 continue
 
     @verb
+    def pause(self, reason: str, seconds: float, worker: str) -> None:
+        """A file that every claim looks for."""
+        until = self.folder.clock.now() + seconds if seconds else 0.0
+        data = json.dumps({"reason": reason, "until": until, "by": worker}).encode()
+        fs.replace(self.folder.at(PAUSED), data, self.folder.tmp("paused", fs.fresh_name(), "new"), sync=False)
+        self.folder.tell("paused", worker=worker, details=reason)
+
+    @verb
+    def resume(self, worker: str) -> bool:
+        """The file is gone."""
+        if not fs.remove(self.folder.at(PAUSED)):
+            return False
+        self.folder.tell("resumed", worker=worker)
+        return True
+
+    def paused(self) -> str:
+        """What the file says; one whose time has passed says nothing."""
+        try:
+            said = json.loads(fs.read(self.folder.at(PAUSED), 65536)[0])
+            until = float(said["until"])
+        except FileNotFoundError:
+            return ""
+        except (OSError, ValueError, KeyError, TypeError):
+            return "paused, and the reason cannot be read"
+        if until and until <= self.folder.clock.now():
+            return ""
+        told = f"paused by {said.get('by')}: {said.get('reason')}"
+        return f"{told}, until {iso(until)}" if until else told
+
+    @verb
     def note(self, task_id: str, text: str, worker: str) -> None:
         """Append to the task's notes."""
         line = f"- {self.folder.event('').timestamp} {worker}: {text.rstrip()}\n"
@@ -263,7 +315,7 @@ class FileStore:
         for spot in self.folder.claims():
             if owner.MARK in spot.worker and owner.base(spot.worker) == worker:
                 self._orphans.add((spot.path, spot.worker))
-        return FileMember(self, worker, member)
+        return FileMember(worker, member, self._members)
 
     @verb
     def lapsed(self) -> list[Lapse]:
@@ -394,17 +446,3 @@ class FileStore:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
-
-
-class FileMember:
-    """A worker that stays."""
-
-    def __init__(self, store: FileStore, worker: str, member: owner.Member) -> None:
-        self.worker = worker
-        self._store = store
-        self._member = member
-
-    def leave(self) -> None:
-        """Let go of the record."""
-        self._member.leave()
-        self._store._members.discard(self.worker)  # noqa: SLF001 - the store's own handle

@@ -41,6 +41,8 @@ QUARANTINE = ".taskpit/quarantine"
 BESIDE = ".taskpit/beside"
 GUARDS = ".taskpit/guard"
 STOPS = ".taskpit/stops"
+PAUSED = ".taskpit/paused"
+TOUCHES = ".taskpit/touches.lock"
 NOTES = ".taskpit/notes"
 CHANGELOG = ".taskpit/changelog.log"
 #: Directories of our own that `init` makes.
@@ -108,6 +110,14 @@ class Folder:
                 yield spot.replace(worker=self.layout.holder(data))
             else:
                 yield spot
+
+    def running(self) -> Iterator[Task]:
+        """The tasks that are being worked on."""
+        for spot in self.claims():
+            try:
+                yield self.load(spot, self.at(spot.path))
+            except (FileNotFoundError, Invalid):
+                continue
 
     def claims_of(self, task_id: str) -> list[Spot]:
         """Claimed files of this task."""

@@ -11,7 +11,7 @@ import json
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
-from taskpit.rules import held, held_in_circle, order
+from taskpit.rules import held, held_in_circle, in_the_way, order
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
 from taskpit.store.judge import alive, lease_end
 from taskpit.task import Card, Evidence, Page, Result, State, Task, Try, Verdict
@@ -44,9 +44,15 @@ def card(store: FileStore, task_id: str) -> Card | None:
         return None
     return found.replace(
         tries=tries(folder, task_id),
-        late=tuple(sorted(f"{LATE}/{name}" for name in fs.names(folder.at(LATE)) if name.startswith(f"{task_id}~"))),
+        late=_late(folder, task_id),
         notes=_text(folder.at(f"{NOTES}/{task_id}.md")),
     )
+
+
+def _late(folder: Folder, task_id: str) -> tuple[str, ...]:
+    """Results kept aside, without the task's own file that some layouts keep with one."""
+    names = (name for name in fs.names(folder.at(LATE)) if name.startswith(f"{task_id}~"))
+    return tuple(sorted(f"{LATE}/{name}" for name in names if not name.endswith(".task")))
 
 
 def _find(store: FileStore, task_id: str) -> Card | None:
@@ -76,6 +82,8 @@ def _ready_card(store: FileStore, spot: Spot) -> Card | None:
     reason = held(task, folder.clock.now(), store.state_of)
     if reason and task.needs:
         reason = held_in_circle(task, store.ready_tasks()) or reason
+    if not reason and task.touches:
+        reason = in_the_way(task, folder.running())
     return Card(task=task, state=State.READY, held=reason)
 
 

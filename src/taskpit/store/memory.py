@@ -43,6 +43,7 @@ class MemoryStore:
         self._claims = 0
         self._members: set[str] = set()
         self._joined: set[str] = set()
+        self._pause = ("", 0.0)
 
     def allot(self, count: int) -> list[str]:
         """The next numbers."""
@@ -72,19 +73,28 @@ class MemoryStore:
 
     def claim(self, want: Want) -> list[Claim]:
         """The best that fit."""
+        if not want.even_held and self.paused():
+            return []
         ready = [record for record in self._records.values() if record.card.state is State.READY]
         if want.ids:
             by_id = {record.card.task.id: record for record in ready}
             chosen = [by_id[task_id] for task_id in want.ids if task_id in by_id]
         else:
             chosen = sorted(ready, key=lambda record: order(record.card.task))
-        fits = [record for record in chosen if self._fits(record.card.task, want)]
-        return [self._take(record, want) for record in fits[: want.count]]
+        taken: list[Claim] = []
+        for record in chosen:  # one after another: what is taken now may be in the way of the next
+            if len(taken) < want.count and self._fits(record.card.task, want):
+                taken.append(self._take(record, want))
+        return taken
 
     def _fits(self, task: Task, want: Want) -> bool:
         if want.tags and not set(want.tags) & set(task.tags):
             return False
-        return want.even_held or not rules.held(task, self.clock.now(), self.state_of)
+        return want.even_held or not self._held(task)
+
+    def _held(self, task: Task) -> str:
+        running = (record.card.task for record in self._records.values() if record.card.state is State.CLAIMED)
+        return rules.held(task, self.clock.now(), self.state_of) or rules.in_the_way(task, running)
 
     def state_of(self, task_id: str) -> State | None:
         """Where a task is."""
@@ -113,13 +123,13 @@ class MemoryStore:
         return [self._renew(claim, lease) for claim in held]
 
     def _renew(self, claim: Claim, lease: float) -> Said:
-        record = self._held(claim)
+        record = self._claimed(claim)
         if record is None:
             return Said.LOST
         record.until = self.clock.now() + lease
         return Said.CANCEL if record.stop else Said.OK
 
-    def _held(self, claim: Claim) -> _Record | None:
+    def _claimed(self, claim: Claim) -> _Record | None:
         record = self._records.get(claim.task.id)
         alive = record is not None and record.card.state is State.CLAIMED and record.fence == claim.fence
         return record if alive else None
@@ -129,7 +139,7 @@ class MemoryStore:
         return [self._finish(end) for end in ends]
 
     def _finish(self, end: End) -> Said:
-        record, claim = self._held(end.claim), end.claim
+        record, claim = self._claimed(end.claim), end.claim
         if record is None:
             return self._too_late(end)
         record.fence, record.stop = "", False
@@ -179,6 +189,25 @@ class MemoryStore:
             if task_id in self._records:
                 self._records[task_id].stop = True
 
+    def pause(self, reason: str, seconds: float, worker: str) -> None:
+        """Until then."""
+        self._pause = (f"paused by {worker}: {reason}", self.clock.now() + seconds if seconds else 0.0)
+        self._tell("paused", "", worker, reason)
+
+    def resume(self, worker: str) -> bool:
+        """No longer."""
+        was, self._pause = self.paused(), ("", 0.0)
+        if was:
+            self._tell("resumed", "", worker)
+        return bool(was)
+
+    def paused(self) -> str:
+        """What was said, unless its time has passed."""
+        said, until = self._pause
+        if until and until <= self.clock.now():
+            return ""
+        return f"{said}, until {iso(until)}" if until else said
+
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> MemoryMember:  # noqa: ARG002 - nobody waits
         """Nobody else has this name."""
         if worker in self._members:
@@ -224,9 +253,9 @@ class MemoryStore:
     def _card(self, record: _Record) -> Card:
         reason = ""
         if record.card.state is State.READY:
-            reason = rules.held(record.card.task, self.clock.now(), self.state_of)
+            reason = self._held(record.card.task)
             if reason and record.card.task.needs:
-                ready = {key: other.card.task for key, other in self._records.items()}
+                ready = {key: r.card.task for key, r in self._records.items() if r.card.state is State.READY}
                 reason = held_in_circle(record.card.task, ready) or reason
         return record.card.replace(
             held=reason, until=record.until, tries=tuple(record.tries), late=tuple(record.late), notes=record.notes

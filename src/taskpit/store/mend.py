@@ -135,10 +135,11 @@ class _Mender:
     def claimed(self) -> Iterator[Mend]:
         """Claimed files of tasks that are finished: nobody needs to run them."""
         for spot in list(self.folder.spots(self.folder.layout.claimed, State.CLAIMED)):
+            here = fs.status(self.folder.at(spot.path))  # before the outcome: it may be reopened and claimed anew
             verdict = self.folder.outcome(spot.id)
-            if verdict is None and not self.folder.is_finished(spot):
+            if here is None or (verdict is None and not self.folder.is_finished(spot)):
                 continue
-            yield self._aside(spot.path, f"{spot.id} is finished ({verdict or 'done'})")
+            yield self._aside(spot.path, f"{spot.id} is finished ({verdict or 'done'})", here.st_ino)
 
     def published(self) -> Iterator[Mend]:
         """Results that others wrote become known as outcomes; ours that others replaced are put back."""

@@ -85,6 +85,15 @@ class Store(Protocol):
     def stop(self, ids: Sequence[str]) -> None:
         """Ask the holders of these to stop; they learn it when they renew."""
 
+    def pause(self, reason: str, seconds: float, worker: str) -> None:
+        """Nobody is given anything for so long, or until `resume` if 0; who works goes on."""
+
+    def resume(self, worker: str) -> bool:
+        """Tasks are given out again; False if they were all the time."""
+
+    def paused(self) -> str:
+        """Who paused the queue, why and until when; empty if nobody did."""
+
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> Member:
         """A worker that stays begins; claims of its name's last owner lapse. Lost if the name is in use.
 
