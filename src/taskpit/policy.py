@@ -68,11 +68,26 @@ def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config,
             return End(claim=claim, task=task, action=action, details=reason)
         case Split():
             return _split(claim, outcome, now)
-        case Ask(question=question):
-            held = claim.task.replace(hold=f"waits for an answer: {question}")
-            return End(claim=claim, task=held, note=("ask", question + "\n"), action="asked", details=question)
+        case Ask():
+            return _ask(claim, outcome)
         case _:
             raise TypeError(f"{outcome!r} is not an outcome")
+
+
+#: How a hold begins that an answer ends, and the field that carries the question's key.
+WAITS = "waits for an answer: "
+KEY = "ask-key"
+
+
+def _ask(claim: Claim, outcome: Ask) -> End:
+    question = " ".join(outcome.question.split())
+    extra = {**claim.task.extra, KEY: outcome.key} if outcome.key else claim.task.extra
+    held = claim.task.replace(hold=f"{WAITS}{question}", extra=extra)
+    lines = [f"# {claim.task.title}", "", f"{claim.task.id} asks: {question}"]
+    lines += [f"What would answer it: {outcome.wanted}"] if outcome.wanted else []
+    lines += [f"Key: {outcome.key}"] if outcome.key else []
+    lines += ["", f"Answer: `pit answer {claim.task.id} TEXT`.", ""]
+    return End(claim=claim, task=held, note=("ask", "\n".join(lines)), action="asked", details=question)
 
 
 def _done(claim: Claim, outcome: Done, now: float) -> End:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from taskpit import errors
 from taskpit.clock import Clock, say_duration
 from taskpit.config import Config
-from taskpit.policy import settle
+from taskpit.policy import KEY, WAITS, settle
 from taskpit.rules import find_cycle
 from taskpit.task import (
     Claim,
@@ -25,7 +25,7 @@ from taskpit.task import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from taskpit.store.port import Store
     from taskpit.task import Card
@@ -322,6 +322,31 @@ class Queue:
         self.store.finish([End(claim=claim, task=freed, attempt=forgiven, action="unblocked")])
         return freed
 
+    def answer(self, word: str, text: str, worker: str) -> list[str]:
+        """Every task that waits for this answer goes on with it: the task of that id, or all with that key."""
+        if not text.strip():
+            raise errors.Invalid("the answer is empty")
+        asked = [card.task for card in self._all(State.READY) if card.task.hold.startswith(WAITS)]
+        ids = [task.id for task in asked if task.extra.get(KEY) == word]
+        if not ids:
+            task = self.card(self.resolve(word)).task
+            if not task.hold.startswith(WAITS):
+                raise errors.Conflict(f"{task.id} asks nothing", hint=f"See `pit why {task.id}`.", id=task.id)
+            key = task.extra.get(KEY)
+            ids = [other.id for other in asked if key and other.extra.get(KEY) == key] or [task.id]
+        for task_id in ids:
+            self.edit(task_id, worker, lambda task: _answered(task, text, worker), "answered", " ".join(text.split()))
+        return ids
+
+    def _all(self, state: State) -> Iterator[Card]:
+        cursor = ""
+        while True:
+            page = self.store.page(state, cursor)
+            yield from page.cards
+            cursor = page.cursor
+            if not cursor:
+                return
+
     def retry(self, task_id: str, worker: str) -> Task:
         """It starts anew with all its attempts: a failed task is reopened, a ready one freed of its waiting."""
         card = self.card(task_id)
@@ -378,6 +403,14 @@ class Queue:
         ]
         told += [f"A late result is kept in {late}." for late in card.late]
         return told
+
+
+def _answered(task: Task, text: str, worker: str) -> Task:
+    """The task with question and answer in its body, so that whoever takes it reads both."""
+    question = task.hold.removeprefix(WAITS)
+    extra = {key: value for key, value in task.extra.items() if key != KEY}
+    body = f"{task.body.rstrip()}\n\n**Question:** {question}\n\n**Answer** ({worker}): {text.strip()}\n"
+    return task.replace(hold="", extra=extra, body=body.lstrip())
 
 
 def _by(card: Card) -> str:

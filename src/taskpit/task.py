@@ -332,3 +332,7 @@ class Ask(Outcome):
     """A person must answer first; the task waits, the worker doesn't."""
 
     question: str
+    #: Equal keys are the same question: one answer frees every task that waits with it.
+    key: str = ""
+    #: What would answer it, in words.
+    wanted: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskpit import fs, owner
-from taskpit.errors import Conflict, Invalid
+from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.store.ending import carried_before, give_up, roll, seal
 from taskpit.store.folder import LARGEST_RESULT, STOPS, Folder, stub
@@ -20,8 +20,11 @@ def take(folder: Folder, ready: Spot, want: Want) -> Claim | None:
         folder.set_aside(ready.path, error.message, int(str(error.details["inode"])))
         return None
     fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
-    with folder.guard(ready.id):
-        return _take(folder, ready, fence, want)
+    try:
+        with folder.guard(ready.id):
+            return _take(folder, ready, fence, want)
+    except Unavailable:
+        return None  # somebody was stopped while deciding about it; there are others
 
 
 def _take(folder: Folder, ready: Spot, fence: str, want: Want) -> Claim | None:
@@ -84,8 +87,7 @@ def end(folder: Folder, how: End) -> Said:
     event = folder.event(how.action or "released_task", claim.task.id, claim.fence, how.details)
     path = folder.layout.claimed_path(claim.task, claim.fence)
     spot = Spot(state=State.CLAIMED, id=claim.task.id, slug=claim.task.slug, worker=claim.fence, path=path)
-    with folder.guard(claim.task.id):
-        sealed, committed = seal(folder, spot, how, still_ours=lambda: _holds(folder, claim, path))
+    sealed, committed = seal(folder, spot, how, still_ours=lambda: _holds(folder, claim, path))
     if committed:
         fs.remove(folder.at(f"{STOPS}/{claim.task.id}"))
         if how.action == "recovered_task" and folder.layout.reclaims:

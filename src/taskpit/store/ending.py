@@ -14,7 +14,7 @@ import json
 
 from taskpit import fs
 from taskpit.clock import iso
-from taskpit.errors import Invalid
+from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.store import changelog
 from taskpit.store.folder import BESIDE, CHANGELOG, IDS, LATE, SEALED, SLACK, TRIES, Folder, stub
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Sealed", "admit", "carried_before", "enter", "give_up", "reopen", "roll", "seal"]
+__all__ = ["Sealed", "admit", "carried_before", "enter", "give_up", "learn", "reopen", "roll", "seal"]
 
 #: What an end may have written beforehand, by the letter that stands for it in a sealed name.
 PARTS = {
@@ -126,7 +126,13 @@ def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]
         fs.create(sealed.part(letter), data, sync=folder.durable)
     if content:
         folder.sync(folder.layout.tmp)
-    return sealed, still_ours() and fs.move(folder.at(claimed.path), sealed.path)
+    try:
+        with folder.guard(claimed.id):
+            return sealed, still_ours() and fs.move(folder.at(claimed.path), sealed.path)
+    except Unavailable:
+        for letter in content:
+            fs.remove(sealed.part(letter))
+        raise
 
 
 def _tag(kind: str, fence: str, content: dict[str, bytes]) -> str:
@@ -166,9 +172,8 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
         if end.delay:
             after = after.replace(not_before=now + end.delay)
         content["n"] = folder.spell(after, SLACK)
-        beside = folder.layout.beside(after)
-        if beside:
-            content["b"] = beside
+        if folder.layout.rewritten:  # also if nothing must be kept: what was kept before must not come back
+            content["b"] = folder.layout.beside(after)
     if end.attempt is not None:
         evidence = end.attempt.evidence
         content["t"] = _json({**end.attempt.as_dict(), "evidence": evidence and evidence.as_dict()})
@@ -202,14 +207,44 @@ def reopen(folder: Folder, task: Task) -> Said:
 
     Its outcome is its token: whoever renames it away reopens the task. The result is kept with the late ones.
     """
-    sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), fs.fresh_name(), "ready.no")
+    parts = "nbo" if folder.layout.rewritten else "no"
+    sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), fs.fresh_name(), f"ready.{parts}")
     fs.create(sealed.part("n"), folder.spell(task, SLACK), sync=folder.durable)
+    if "b" in parts:
+        fs.create(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
     folder.sync(folder.layout.tmp)
+    _learn_failure(folder, task.id)
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
         if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
             return roll(sealed, event=folder.event("reopened_task", task.id, task.by or "keeper"))
-    fs.remove(sealed.part("n"))
+    for letter in parts.removesuffix("o"):
+        fs.remove(sealed.part(letter))
     return Said.LOST
+
+
+def _learn_failure(folder: Folder, task_id: str) -> None:
+    """A failure that somebody else wrote, and no keeper has seen yet, becomes the task's outcome."""
+    if folder.outcome(task_id) is None and folder.unfinished_result(task_id) is None:
+        published = folder.published(task_id)
+        if published is not None and published.state is State.FAILED:
+            learn(folder, published)
+
+
+def learn(folder: Folder, spot: Spot) -> None:
+    """Somebody else finished it: know the id for ever, and the outcome; that last, since it says all is known."""
+    verdict, result = spot.verdict or Verdict.DONE, folder.at(folder.layout.result_of(spot))
+    there = fs.exists(result)
+    try:
+        fs.link(result if there else folder.at(spot.path), folder.at(f"{IDS}/{spot.id}"))
+        action = "completed_task" if verdict is Verdict.DONE else "failed_task"
+        if not changelog.mentions(folder.at(CHANGELOG), action, spot.id):
+            folder.tell(action, spot.id, details=f"somebody else wrote {spot.path}")
+        if there:
+            fs.link(result, folder.outcome_path(spot.id, verdict))
+        else:  # a task may be called done without a result; one that comes later is still welcome
+            fs.create(folder.outcome_path(spot.id, verdict), b"", sync=folder.durable)
+    except (FileNotFoundError, FileExistsError):
+        return  # it is gone again, or another has learnt of it
 
 
 def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) -> Said:

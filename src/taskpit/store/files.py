@@ -6,30 +6,26 @@ Knows when something has happened; not what should happen next (queue), nor what
 
 from __future__ import annotations
 
-import json
 from _thread import allocate_lock
 
-from taskpit import fs, owner, rules
-from taskpit.clock import Clock, iso
+from taskpit import fs, owner
+from taskpit.clock import Clock
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts import Spot
-from taskpit.store import changelog, claims
+from taskpit.store import changelog, claims, pausing
+from taskpit.store.choosing import Chooser
 from taskpit.store.ending import admit, reopen
 from taskpit.store.folder import (
     CHANGELOG,
-    IDS,
     NOTES,
-    PAUSED,
     STOPS,
-    TOUCHES,
     WORKERS,
     Folder,
 )
 from taskpit.store.members import FileMember
 from taskpit.store.numbers import allot
-from taskpit.store.ready import Ready
 from taskpit.store.trouble import verb
-from taskpit.task import Claim, End, Event, Said, State, Task, Verdict, Want
+from taskpit.task import Claim, End, Event, Said, State, Task, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,14 +47,13 @@ class FileStore:
         self, root: str, layout: Layout, config: Config, clock: Clock | None = None, *, grace: float = 2.0
     ) -> None:
         self.folder = Folder(root, layout, config, clock or Clock(), grace)
-        self._ready = Ready(self.folder)
+        self._chooser = Chooser(self.folder)
         #: Whoever looks at what is ready takes turns: looking also learns.
         self._turn = allocate_lock()
         self._introduced: set[tuple[str, float]] = set()
         self._members: set[str] = set()
         self._orphans: set[tuple[str, str]] = set()
         self._watch: Watch | None = None
-        self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
 
     # -- put ---------------------------------------------------------------------------------------
 
@@ -113,91 +108,13 @@ class FileStore:
         if not want.even_held and self.paused():
             return []
         if want.ids:
-            taken = self._claim_named(want)
+            taken = self._chooser.take_named(want)
         else:
             with self._turn:
-                taken = self._claim_best(want)
+                taken = self._chooser.take_best(want)
         if taken:
             self._changed()
         return taken
-
-    def _claim_best(self, want: Want) -> list[Claim]:
-        self._ready.refresh()
-        taken: list[Claim] = []
-        for file, task in self._ready.best(lambda task: self._fits(task, want)):
-            spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
-            claim = self._take(spot, want, touches=bool(task.touches))
-            if claim is not None or not task.touches:  # one that was in somebody's way stays a candidate
-                self._ready.gone(file, missed=claim is None)
-            if claim is not None:
-                taken.append(claim)
-                if len(taken) == want.count:
-                    break
-        return taken
-
-    def ready_tasks(self) -> dict[str, Task]:
-        """The ready tasks by id, as they are now."""
-        with self._turn:
-            self._ready.refresh()
-            return self._ready.tasks()
-
-    def _claim_named(self, want: Want) -> list[Claim]:
-        taken: list[Claim] = []
-        ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
-        for task_id in want.ids:
-            worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
-            claim = self._take(ready[task_id], want, touches=not want.even_held) if worth else None
-            if claim is not None:
-                taken.append(claim)
-            if len(taken) == want.count:
-                break
-        return taken
-
-    def _is_worth_taking(self, ready: Spot, want: Want) -> bool:
-        """Whether a look tells nothing against it: what is held is not moved just to be moved back."""
-        try:
-            return self._fits(self.folder.load(ready, self.folder.at(ready.path)), want)
-        except FileNotFoundError:
-            return False
-        except Invalid:
-            return True  # whoever takes it sets it aside
-
-    def _fits(self, task: Task, want: Want) -> bool:
-        if want.tags and not set(want.tags) & set(task.tags):
-            return False
-        if want.even_held:
-            return True
-        if rules.held(task, self.folder.clock.now(), self._done_or_not):
-            return False
-        return not task.touches or not rules.in_the_way(task, self.folder.running())
-
-    def _done_or_not(self, task_id: str) -> State:
-        """All that a claim needs to know of a need, for the price of one look."""
-        done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or task_id in self._foreign_results()
-        return State.DONE if done else State.READY
-
-    def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
-        """Tasks that declare what they will change are claimed one at a time, none beside one in its way."""
-        with fs.Flock(self.folder.at(TOUCHES)):
-            try:
-                task = self.folder.load(spot, self.folder.at(spot.path))
-            except (FileNotFoundError, Invalid):
-                return None
-            if rules.in_the_way(task, self.folder.running()):
-                return None
-            return claims.take(self.folder, spot, want)
-
-    def _take(self, spot: Spot, want: Want, *, touches: bool) -> Claim | None:
-        """Try to claim one ready file; None if it can't be had or should not."""
-        claim = self._take_alone(spot, want) if touches else claims.take(self.folder, spot, want)
-        if claim is None:
-            return None
-        if not self._fits(claim.task, want):  # it was edited after we had read it
-            claims.end(self.folder, End(claim=claim, details="it was changed while it waited"))
-            return None
-        if not want.even_held:  # a person's change is told when it is made
-            self.folder.tell("claimed_task", claim.task.id, claim.fence)
-        return claim
 
     def _introduce(self, worker: str, lease: float) -> None:
         """Leave a record before the first claim: by it our claims are told from foreign ones."""
@@ -209,27 +126,13 @@ class FileStore:
             self._introduced.add(key)
 
     def state_of(self, task_id: str) -> State | None:
-        """Where a task is, as cheaply as can be told: finished ones by their outcome, others by their id."""
-        verdict = self.folder.outcome(task_id)
-        if verdict is not None:
-            return verdict.state
-        if task_id in self._foreign_results():
-            return State.DONE
-        if self.folder.claims_of(task_id):
-            return State.CLAIMED
-        if fs.exists(self.folder.at(f"{IDS}/{task_id}")):
-            return State.READY
-        return State.READY if self.folder.find(self.folder.layout.ready, State.READY, task_id) else None
+        """Where a task is."""
+        return self._chooser.state_of(task_id)
 
-    def _foreign_results(self) -> frozenset[str]:
-        """Ids with a published result; listed again only when a results directory has changed."""
-        folder = self.folder
-        stats = [fs.status(folder.at(name)) for name in folder.layout.results]
-        seen = tuple(status.st_mtime_ns if status else 0 for status in stats)
-        if seen != self._foreign[0]:
-            done = (spot.id for spot in folder.finished() if spot.verdict is Verdict.DONE)
-            self._foreign = (seen, frozenset(done))
-        return self._foreign[1]
+    def ready_tasks(self) -> dict[str, Task]:
+        """The ready tasks by id, as they are now."""
+        with self._turn:
+            return self._chooser.ready_tasks()
 
     # -- renew and finish --------------------------------------------------------------------------
 
@@ -266,32 +169,16 @@ class FileStore:
     @verb
     def pause(self, reason: str, seconds: float, worker: str) -> None:
         """A file that every claim looks for."""
-        until = self.folder.clock.now() + seconds if seconds else 0.0
-        data = json.dumps({"reason": reason, "until": until, "by": worker}).encode()
-        fs.replace(self.folder.at(PAUSED), data, self.folder.tmp("paused", fs.fresh_name(), "new"), sync=False)
-        self.folder.tell("paused", worker=worker, details=reason)
+        pausing.pause(self.folder, reason, seconds, worker)
 
     @verb
     def resume(self, worker: str) -> bool:
         """The file is gone."""
-        if not fs.remove(self.folder.at(PAUSED)):
-            return False
-        self.folder.tell("resumed", worker=worker)
-        return True
+        return pausing.resume(self.folder, worker)
 
     def paused(self) -> str:
-        """What the file says; one whose time has passed says nothing."""
-        try:
-            said = json.loads(fs.read(self.folder.at(PAUSED), 65536)[0])
-            until = float(said["until"])
-        except FileNotFoundError:
-            return ""
-        except (OSError, ValueError, KeyError, TypeError):
-            return "paused, and the reason cannot be read"
-        if until and until <= self.folder.clock.now():
-            return ""
-        told = f"paused by {said.get('by')}: {said.get('reason')}"
-        return f"{told}, until {iso(until)}" if until else told
+        """What the file says."""
+        return pausing.paused(self.folder)
 
     @verb
     def note(self, task_id: str, text: str, worker: str) -> None:
@@ -442,7 +329,7 @@ class FileStore:
 
     def close(self) -> None:
         """Stop watching."""
-        self._ready.close()
+        self._chooser.close()
         if self._watch is not None:
             self._watch.close()
             self._watch = None

@@ -142,13 +142,25 @@ def _result_card(folder: Folder, spot: Spot, path: str) -> Card:
         if data:
             result, task = folder.layout.load_result(spot, data)
         else:
-            result = result.replace(reason="the result was pruned")
+            result = _result_in_place(folder, spot, verdict)
     except FileNotFoundError:
         result = result.replace(reason="it was called finished without a result")
     except (OSError, Invalid) as error:
         result = result.replace(reason=f"it cannot be read: {error}")
     task = task or _ended_task(folder, spot, verdict) or folder.original(spot.id) or stub(spot)
     return Card(task=task, state=verdict.state, result=result)
+
+
+def _result_in_place(folder: Folder, spot: Spot, verdict: Verdict) -> Result:
+    """The result of a task whose outcome is known without one: it may have come later, or been pruned."""
+    place = folder.layout.result_of(spot)
+    ended = folder.layout.ended_path(stub(spot), verdict)
+    if not ended or not fs.exists(folder.at(ended)):
+        return Result(id=spot.id, verdict=verdict, reason="the result was pruned")
+    try:
+        return folder.layout.load_result(spot, fs.read(folder.at(place), LARGEST_RESULT)[0])[0]
+    except OSError:
+        return Result(id=spot.id, verdict=verdict, reason="it was called finished without a result")
 
 
 def _ended_task(folder: Folder, spot: Spot, verdict: Verdict) -> Task | None:

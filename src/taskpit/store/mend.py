@@ -12,10 +12,10 @@ from taskpit import fs
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog
-from taskpit.store.ending import Sealed, enter, roll
+from taskpit.store.ending import Sealed, enter, learn, roll
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, stub
 from taskpit.store.port import Mend
-from taskpit.task import State, Verdict
+from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -158,10 +158,16 @@ class _Mender:
             if any(words[0] == spot.id and words[2] == "result" for _, words, _ in self._tmp() if len(words) == 3):
                 return  # ours, with its last step to come
             if self.act:
-                self._adopt(spot, result)
+                learn(folder, spot)
             yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was written by somebody else")
             return
         ours = fs.status(folder.outcome_path(spot.id, known))
+        if ours is not None and not ours.st_size and result != spot.path and fs.exists(folder.at(result)):
+            if self.act:  # it was called finished first, and its result came later
+                scratch = folder.tmp(spot.id, fs.fresh_name(), "known")
+                fs.link(folder.at(result), scratch)
+                fs.move(scratch, folder.outcome_path(spot.id, known))
+            yield Mend(kind="registered", what=spot.id, details=f"{result} was written by somebody else")
         if ours is not None and ours.st_size and ours.st_ino != here.st_ino and fs.exists(folder.at(result)):
             if self.act:
                 kept = f"{LATE}/{spot.id}~{fs.fresh_name()}"
@@ -169,17 +175,6 @@ class _Mender:
                 fs.link(folder.outcome_path(spot.id, known), folder.at(folder.layout.result_path(stub(spot), known)))
                 folder.tell("late_result", spot.id, details=f"somebody replaced {result}; theirs is kept in {kept}")
             yield Mend(kind="put back", what=spot.id, details=f"somebody else had replaced {result}")
-
-    def _adopt(self, spot: Spot, result: str) -> None:
-        """Somebody else finished it: know the id for ever, and the outcome; that last, since it says all is known."""
-        folder, verdict = self.folder, spot.verdict or Verdict.DONE
-        for source in (result, spot.path):  # a task may be called done without a result
-            if fs.exists(folder.at(source)):
-                fs.link(folder.at(source), folder.at(f"{IDS}/{spot.id}"))
-                action = "completed_task" if verdict is Verdict.DONE else "failed_task"
-                self._tell_once(action, spot.id, f"somebody else wrote {spot.path}")
-                fs.link(folder.at(source), folder.outcome_path(spot.id, verdict))
-                return
 
     def leftovers(self) -> Iterator[Mend]:
         """Temporary files of verbs that never came to their commit."""

@@ -192,7 +192,7 @@ def _drover_settings(env: Mapping[str, str]) -> dict[str, float]:
         text = env.get(variable)
         if not text:
             continue
-        if not text.isdecimal() or not int(text):
+        if not (text.isascii() and text.isdecimal()) or not int(text):
             raise Invalid(f"{variable} is {text!r}, not a whole number of at least 1", variable=variable)
         settings[setting] = int(text) * unit
     return settings

@@ -1,0 +1,135 @@
+"""Which ready files to try for, and whether a task may be taken: the choosing half of a claim.
+
+Knows what is ready, what is finished and what is being changed; whether a file was had is `claims`'.
+"""
+
+from __future__ import annotations
+
+from taskpit import fs, rules
+from taskpit.errors import Invalid
+from taskpit.layouts import Spot
+from taskpit.store import claims
+from taskpit.store.folder import IDS, TOUCHES, Folder
+from taskpit.store.ready import Ready
+from taskpit.task import End, State, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.task import Claim, Task, Want
+
+__all__ = ["Chooser"]
+
+
+class Chooser:
+    """Finds candidates and tries for them."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._ready = Ready(folder)
+        self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._ready.close()
+
+    def take_best(self, want: Want) -> list[Claim]:
+        """The best that fit, by priority and age."""
+        self._ready.refresh()
+        taken: list[Claim] = []
+        for file, task in self._ready.best(lambda task: self._fits(task, want)):
+            spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
+            claim = self._take(spot, want, touches=bool(task.touches))
+            if claim is not None or not task.touches:  # one that was in somebody's way stays a candidate
+                self._ready.gone(file, missed=claim is None)
+            if claim is not None:
+                taken.append(claim)
+                if len(taken) == want.count:
+                    break
+        return taken
+
+    def ready_tasks(self) -> dict[str, Task]:
+        """The ready tasks by id, as they are now."""
+        self._ready.refresh()
+        return self._ready.tasks()
+
+    def take_named(self, want: Want) -> list[Claim]:
+        """These, in this order, as far as they can be had."""
+        taken: list[Claim] = []
+        ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
+        for task_id in want.ids:
+            worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
+            claim = self._take(ready[task_id], want, touches=not want.even_held) if worth else None
+            if claim is not None:
+                taken.append(claim)
+            if len(taken) == want.count:
+                break
+        return taken
+
+    def _is_worth_taking(self, ready: Spot, want: Want) -> bool:
+        """Whether a look tells nothing against it: what is held is not moved just to be moved back."""
+        try:
+            return self._fits(self.folder.load(ready, self.folder.at(ready.path)), want)
+        except FileNotFoundError:
+            return False
+        except Invalid:
+            return True  # whoever takes it sets it aside
+
+    def _fits(self, task: Task, want: Want) -> bool:
+        if want.tags and not set(want.tags) & set(task.tags):
+            return False
+        if want.even_held:
+            return True
+        if rules.held(task, self.folder.clock.now(), self._done_or_not):
+            return False
+        return not task.touches or not rules.in_the_way(task, self.folder.running())
+
+    def _done_or_not(self, task_id: str) -> State:
+        """All that a claim needs to know of a need, for the price of one look."""
+        done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or task_id in self._foreign_results()
+        return State.DONE if done else State.READY
+
+    def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
+        """Tasks that declare what they will change are claimed one at a time, none beside one in its way."""
+        with fs.Flock(self.folder.at(TOUCHES)):
+            try:
+                task = self.folder.load(spot, self.folder.at(spot.path))
+            except (FileNotFoundError, Invalid):
+                return None
+            if rules.in_the_way(task, self.folder.running()):
+                return None
+            return claims.take(self.folder, spot, want)
+
+    def _take(self, spot: Spot, want: Want, *, touches: bool) -> Claim | None:
+        """Try to claim one ready file; None if it can't be had or should not."""
+        claim = self._take_alone(spot, want) if touches else claims.take(self.folder, spot, want)
+        if claim is None:
+            return None
+        if not self._fits(claim.task, want):  # it was edited after we had read it
+            claims.end(self.folder, End(claim=claim, details="it was changed while it waited"))
+            return None
+        if not want.even_held:  # a person's change is told when it is made
+            self.folder.tell("claimed_task", claim.task.id, claim.fence)
+        return claim
+
+    def state_of(self, task_id: str) -> State | None:
+        """Where a task is, as cheaply as can be told: finished ones by their outcome, others by their id."""
+        verdict = self.folder.outcome(task_id)
+        if verdict is not None:
+            return verdict.state
+        if task_id in self._foreign_results():
+            return State.DONE
+        if self.folder.claims_of(task_id):
+            return State.CLAIMED
+        if fs.exists(self.folder.at(f"{IDS}/{task_id}")):
+            return State.READY
+        return State.READY if self.folder.find(self.folder.layout.ready, State.READY, task_id) else None
+
+    def _foreign_results(self) -> frozenset[str]:
+        """Ids with a published result; listed again only when a results directory has changed."""
+        folder = self.folder
+        stats = [fs.status(folder.at(name)) for name in folder.layout.results]
+        seen = tuple(status.st_mtime_ns if status else 0 for status in stats)
+        if seen != self._foreign[0]:
+            done = (spot.id for spot in folder.finished() if spot.verdict is Verdict.DONE)
+            self._foreign = (seen, frozenset(done))
+        return self._foreign[1]

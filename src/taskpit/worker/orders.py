@@ -1,0 +1,67 @@
+"""What a pool is told, what it reports, and who may watch it. Values and one protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from taskpit.values import Value
+
+if TYPE_CHECKING:
+    from taskpit.errors import TaskpitError
+    from taskpit.store.port import Mend
+    from taskpit.task import Claim
+    from taskpit.worker.runner import Run
+    from taskpit.worker.slot import Over
+    from taskpit.worker.survey import Survey
+
+__all__ = ["Orders", "Report", "Show"]
+
+
+class Orders(Value):
+    """What a pool is told to do."""
+
+    slots: int = 1
+    #: Workers are called this, a dash, and a number nobody has.
+    name: str = "snake"
+    tags: tuple[str, ...] = ()
+    #: Seconds a claim lasts unless renewed, 0: as the queue has it.
+    lease: float = 0.0
+    #: Claims made before it ends, 0: no limit.
+    max_tasks: int = 0
+    #: End once nothing is left that could come by itself.
+    until_empty: bool = False
+    #: Where the tasks' checks are run, None: not at all.
+    check_in: str | None = None
+
+
+class Report(Value):
+    """What a pool has done."""
+
+    #: How often each word of `Over` was heard.
+    tally: dict[str, int]
+    seconds: float
+    #: The signal that ended it, 0: none.
+    signal: int = 0
+    error: TaskpitError | None = None
+
+
+class Show(Protocol):
+    """Whoever watches a pool; called in the dispatcher's thread only."""
+
+    #: Seconds between looks, 0: only when something has happened.
+    period: float
+
+    def claimed(self, claim: Claim) -> None:
+        """A task begins."""
+
+    def over(self, over: Over) -> None:
+        """A task's claim has ended."""
+
+    def mended(self, mend: Mend) -> None:
+        """The keeper has done something."""
+
+    def say(self, text: str) -> None:
+        """Something a person should know."""
+
+    def look(self, runs: dict[str, Run], survey: Survey | None) -> None:
+        """How things stand, by worker."""

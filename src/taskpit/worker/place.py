@@ -1,0 +1,118 @@
+"""Where one attempt keeps its papers: one directory per claim. The only module that knows where.
+
+.taskpit/runs/<id>~<attempt>~<nonce>/
+    task.md     the task's text
+    prompt.md   the same as one would tell it, with what failed before
+    log         what the command printed
+    result.md   what the command wants to be published, if it writes it
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from taskpit import fs, owner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from taskpit.store.port import Store
+    from taskpit.task import Claim
+
+__all__ = ["Place", "place_for", "prune"]
+
+#: Larger results are cut in the queue and stay whole where they are.
+LARGEST_RESULT = 1024 * 1024
+
+
+class Place:
+    """The directory of one attempt, and what lies in it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.task = f"{path}/task.md"
+        self.prompt = f"{path}/prompt.md"
+        self.log = f"{path}/log"
+        self.result = f"{path}/result.md"
+
+    def make(self) -> None:
+        """It is there."""
+        fs.make_dir(self.path)
+
+    def read_log(self) -> bytes:
+        """What was printed so far."""
+        try:
+            with open(self.log, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def last_words(self, size: int = 1024) -> bytes:
+        """The end of what was printed so far."""
+        try:
+            return fs.tail(self.log, size)
+        except OSError:
+            return b""
+
+    def read_result(self) -> str | None:
+        """What the command wrote for us, or None if it wrote nothing."""
+        try:
+            with open(self.result, "rb") as file:
+                data = file.read(LARGEST_RESULT + 1)
+        except OSError:
+            return None
+        text = data[:LARGEST_RESULT].decode("utf-8", "replace").strip()
+        if len(data) > LARGEST_RESULT:
+            text += f"\n\n[cut here; the whole is in {self.result}]"
+        return text or None
+
+    def clear(self) -> None:
+        """Our own papers are gone: their content is in the queue. What the command left here stays."""
+        papers = [self.task, self.prompt, self.log]
+        status = fs.status(self.result)
+        if status is not None and status.st_size <= LARGEST_RESULT:
+            papers.append(self.result)
+        try:
+            for path in papers:
+                fs.remove(path)
+            os.rmdir(self.path)
+        except OSError:
+            return  # not empty, or not ours to remove
+
+
+def _runs(store: Store) -> str | None:
+    """The directory of all of them; None if the store is no folder."""
+    info = store.info()
+    return f"{info.where}/.taskpit/runs" if info.kind == "files" else None
+
+
+def place_for(store: Store, claim: Claim) -> Place:
+    """The directory for this claim; `make` makes it."""
+    runs = _runs(store)
+    if runs is None:
+        import tempfile
+
+        return Place(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"))
+    nonce = claim.fence.partition(owner.MARK)[2] or fs.fresh_name()
+    return Place(f"{runs}/{claim.task.id}~{claim.attempt}~{nonce}")
+
+
+def prune(store: Store, age: float) -> None:
+    """Papers that a killed pool left behind are cleared once they are that old and nobody holds their claim."""
+    runs = _runs(store)
+    for name, words in _left(runs):
+        status = fs.status(f"{runs}/{name}")
+        if status is None or time.time() - status.st_mtime < age:
+            continue
+        card = store.read([words[0]])[0]
+        if card is None or owner.MARK not in card.worker or not card.worker.endswith(owner.MARK + words[2]):
+            Place(f"{runs}/{name}").clear()
+
+
+def _left(runs: str | None) -> Iterator[tuple[str, list[str]]]:
+    for name in fs.names(runs) if runs else ():
+        words = name.split(owner.MARK)
+        if len(words) == 3:
+            yield name, words

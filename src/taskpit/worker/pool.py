@@ -1,0 +1,265 @@
+"""Many workers in one process: who claims, who runs, who renews, and when to stop. Shows nothing itself.
+
+One thread, the caller's, decides everything: it claims for idle slots and hears in one inbox what the
+others have to say, signals included. Each running task has a thread of its own. `Tender` has two more:
+one renews, one watches the folder and sweeps.
+"""
+
+from __future__ import annotations
+
+import queue as queues
+import signal
+import threading
+import time
+
+from taskpit import keeper
+from taskpit.errors import Lost, Storage, TaskpitError
+from taskpit.store.port import Mend
+from taskpit.task import Release
+from taskpit.worker.guard import Guard
+from taskpit.worker.orders import Report
+from taskpit.worker.place import place_for
+from taskpit.worker.process import make_room
+from taskpit.worker.runner import Run
+from taskpit.worker.slot import Over, work
+from taskpit.worker.survey import Survey, survey
+from taskpit.worker.tender import Tender
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any
+
+    from taskpit.queue import Queue
+    from taskpit.store.port import Member
+    from taskpit.task import Claim
+    from taskpit.worker.orders import Orders, Show
+    from taskpit.worker.runner import Runner
+
+__all__ = ["Pool"]
+
+#: An idle slot looks for work after this many seconds, whatever the folder tells.
+LOOK_AGAIN = 1.0
+#: After this many seconds of nothing but refusals from the disk the pool gives up.
+PATIENCE = 30.0
+#: Signals that end a pool: the first lets running tasks finish, the second does not.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Pool:
+    """Runs tasks until it is told to stop, or nothing is left."""
+
+    def __init__(self, queue: Queue, runner: Runner, orders: Orders, show: Show) -> None:
+        self.queue = queue
+        self.runner = runner
+        self.orders = orders
+        self.show = show
+        self.lease = orders.lease or queue.config.lease
+        self.inbox: queues.SimpleQueue[object] = queues.SimpleQueue()
+        self.tally: dict[str, int] = {}
+        self.signals: list[int] = []
+        self.error: TaskpitError | None = None
+        self._idle: list[str] = []
+        self._threads: dict[str, threading.Thread] = {}
+        self._started = 0
+        self._hungry = True
+        self._refused = 0.0
+        self._looked = 0.0
+        self._woke = time.monotonic()
+        self._survey: Survey | None = None
+        self._guard: Guard | None = None
+        self._tender = Tender(queue, self.lease, self.inbox, tags=orders.tags if show.period else None)
+
+    def run(self) -> Report:
+        """Work; what came of it."""
+        began = time.monotonic()
+        members: list[Member] = []
+        before = self._listen()
+        try:
+            make_room(self.orders.slots)
+            self._guard = Guard()
+            members.extend(self._join())
+            self._idle = [member.worker for member in members]
+            for mend in keeper.sweep(self.queue):  # by the store that has joined: it knows its names' orphans
+                self.show.mended(mend)
+            self._tender.start()
+            self._fill()
+            while not self._finished():
+                self._hear()
+                self._fill()
+        finally:
+            self._close(members, before)
+        number = self.signals[0] if self.signals else 0
+        return Report(tally=self.tally, seconds=time.monotonic() - began, signal=number, error=self.error)
+
+    def _close(self, members: list[Member], before: dict[int, Any]) -> None:
+        self._tender.stop_all("stop")
+        for thread in list(self._threads.values()):
+            thread.join()
+        self._tender.close()
+        if self._guard is not None:
+            self._guard.close()
+        for member in members:
+            member.leave()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def _listen(self) -> dict[int, Any]:
+        """Signals come to the inbox from now on; what they did before. Ignored ones stay ignored."""
+        if threading.current_thread() is not threading.main_thread():
+            return {}
+
+        def heard(number: int, _: FrameType | None) -> None:
+            self.inbox.put(signal.Signals(number))  # a SimpleQueue may be put into at any point
+
+        before: dict[int, Any] = {}
+        for number in SIGNALS:
+            handler = signal.getsignal(number)
+            if handler is not signal.SIG_IGN and handler is not None:
+                before[number] = signal.signal(number, heard)
+        return before
+
+    def _join(self) -> Iterator[Member]:
+        """As many workers as there are slots, under numbers that no living process has."""
+        number = joined = 0
+        while joined < self.orders.slots:
+            number += 1
+            try:
+                yield self.queue.store.join(f"{self.orders.name}-{number}", self.lease, patience=0.0)
+                joined += 1
+            except Lost:
+                continue
+
+    # -- claiming ----------------------------------------------------------------------------------
+
+    def _closing(self) -> bool:
+        """Whether no further task is to be claimed."""
+        spent = self.orders.max_tasks and self._started >= self.orders.max_tasks
+        return bool(self.signals or self.error or spent)
+
+    def _finished(self) -> bool:
+        if self._threads:
+            return False
+        if self._closing():
+            return True
+        return self.orders.until_empty and not self._hungry and self._is_empty()
+
+    def _is_empty(self) -> bool:
+        """Whether nothing is left that could come by itself. Looks seldom where looking takes long."""
+        began = time.monotonic()
+        if began < self._looked:
+            return False
+        try:
+            found = survey(self.queue, self.orders.tags)
+        except Storage:
+            return False
+        self._looked = time.monotonic() + 10 * (time.monotonic() - began)
+        return not found.coming and not found.claimed
+
+    def _fill(self) -> None:
+        """Idle slots have tasks, as far as there are any."""
+        if not self._hungry:
+            return
+        while self._idle and not self._closing():
+            try:
+                claims = self.queue.claim(self._idle[0], tags=self.orders.tags, lease=self.lease)
+            except Storage as error:
+                self._was_refused(error)
+                return
+            self._refused = 0.0
+            if not claims:
+                break
+            self._begin(self._idle.pop(0), claims[0])
+        self._hungry = False
+
+    def _was_refused(self, error: Storage) -> None:
+        """The disk said no: try again for a while, then say so and end."""
+        now = time.monotonic()
+        if not self._refused:
+            self._refused = now
+            self.show.say(f"{error.message}; trying again")
+        elif now - self._refused > PATIENCE:
+            self.error = error
+        self._hungry = False
+
+    def _begin(self, worker: str, claim: Claim) -> None:
+        self._started += 1
+        try:
+            run = Run(claim, place_for(self.queue.store, claim), self.queue.store.info().where, self._guard)
+        except OSError as error:
+            self.queue.finish(claim, Release(reason=str(error)))
+            self.error = Storage(f"there is no room to run {claim.task.id}: {error}")
+            return
+        self._tender.add(worker, run)
+        self.show.claimed(claim)
+        thread = threading.Thread(target=self._work, args=(worker, run), name=f"{worker} {claim.task.id}", daemon=True)
+        self._threads[worker] = thread
+        thread.start()
+
+    def _work(self, worker: str, run: Run) -> None:
+        """One task in its thread; the dispatcher hears of its end, whatever happens."""
+        over = Over(claim=run.claim, word="unsaved", details="its thread broke")
+        try:
+            over = work(self.queue, run, self.runner, self.orders.check_in, lambda: self._tender.drop(worker))
+        except Exception as error:
+            over = over.replace(details=f"{type(error).__name__}: {error}")
+        finally:
+            self._tender.drop(worker)
+            run.bell.close()
+            if over.word != "unsaved":
+                run.place.clear()
+            self.inbox.put((worker, over))
+
+    # -- hearing -----------------------------------------------------------------------------------
+
+    def _hear(self) -> None:
+        """Wait for news, then take in all there are."""
+        self._tender.listen(hungry=bool(self._idle) and not self._closing())
+        try:
+            self._take(self.inbox.get(timeout=self.show.period or LOOK_AGAIN))
+            while True:
+                self._take(self.inbox.get_nowait())
+        except queues.Empty:
+            pass
+        if time.monotonic() - self._woke > LOOK_AGAIN:
+            self._wake()
+        self.show.look(self._tender.runs(), self._survey)
+
+    def _wake(self) -> None:
+        self._hungry, self._woke = True, time.monotonic()
+
+    def _take(self, news: object) -> None:
+        match news:
+            case signal.Signals():
+                self._signalled(news)
+            case (str(worker), Over() as over):
+                self._ended(worker, over)
+            case Survey():
+                self._survey = news
+            case "changed":
+                self._wake()
+            case Mend():
+                self.show.mended(news)
+            case _:
+                self.show.say(str(news))
+
+    def _ended(self, worker: str, over: Over) -> None:
+        self._threads.pop(worker).join()
+        self._idle.append(worker)
+        self._wake()
+        self.tally[over.word] = self.tally.get(over.word, 0) + 1
+        self.show.over(over)
+        if over.fatal is not None and self.error is None:
+            self.error = over.fatal
+            self.show.say(f"{over.fatal.message}; no further task is claimed")
+
+    def _signalled(self, number: signal.Signals) -> None:
+        self.signals.append(number)
+        running = len(self._threads)
+        if len(self.signals) == 1 and running:
+            again = "Ctrl-C" if number is signal.SIGINT else number.name
+            self.show.say(f"stopping: {running} running will be finished; {again} again gives them back unfinished")
+        elif len(self.signals) == 2 and running:
+            self.show.say(f"stopping now: {running} running are ended and given back")
+            self._tender.stop_all("stop")

@@ -1,0 +1,259 @@
+"""One command as a process group: started, watched, ended with all it started. Nothing about tasks.
+
+The command has a session of its own, so that a key pressed at the terminal reaches only us; no input; and
+a file for what it prints, which outlives us and never stalls it. Whatever ends the command (itself, its
+limit, somebody who rings the bell), its whole group is gone when `run` returns.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+
+from taskpit.errors import Storage, TaskpitError
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Bell", "CannotRun", "Ended", "Order", "make_room", "run", "tell_group"]
+
+#: A log longer than this loses its beginning; what is kept of it then.
+LONGEST_LOG = 10 * 1024 * 1024
+KEPT_LOG = 1024 * 1024
+#: How often the length of a log is looked at.
+TICK = 0.5
+#: How often processes are looked at where the kernel does not tell.
+LOOK = 0.02
+
+
+#: Open files that a running command costs us, with what starting one takes for a moment.
+FILES_EACH = 8
+#: The machine has no room for another process just now.
+EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM))
+
+
+class CannotRun(TaskpitError):
+    """The command cannot be run at all."""
+
+    code = "cannot_run"
+
+
+class Order(Value):
+    """What to run and for how long."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    #: Where its output goes, appended.
+    log: str
+    #: Seconds it may take; 0 is any time.
+    limit: float = 0.0
+    #: Seconds between asking it to stop and killing it.
+    grace: float = 5.0
+
+
+class Ended(Value):
+    """How it ended."""
+
+    #: As Python has it: negative is the signal that killed it.
+    code: int
+    seconds: float
+    #: `limit` or `bell` if we ended it, else empty.
+    why: str = ""
+
+
+class Bell:
+    """Wakes whoever waits for a command. Once rung it stays rung."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        self._turn = threading.Lock()
+        self.rung = False
+
+    def ring(self) -> None:
+        """Whoever waits wakes up."""
+        with self._turn:
+            self.rung = True
+            if self._write >= 0:
+                os.write(self._write, b"!")
+
+    def wait(self, seconds: float, watch: int = -1) -> None:
+        """Sleep until it rings, the other descriptor can be read, or that many seconds."""
+        _sleep(seconds, self._read, watch)
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        with self._turn:
+            for fd in (self._read, self._write):
+                if fd >= 0:
+                    os.close(fd)
+            self._read = self._write = -1
+
+
+def _sleep(seconds: float, *wakers: int) -> None:
+    """Until one of these descriptors can be read, or that many seconds."""
+    poll = select.poll()
+    for fd in wakers:
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+    poll.poll(max(seconds, 0) * 1000)
+
+
+def run(order: Order, bell: Bell, started: Callable[[int], None] | None = None) -> Ended:
+    """The command has run and its group is gone. CannotRun: there is no such command, or it is none.
+
+    OSError: the machine has no room for it just now.
+    """
+    began = time.monotonic()
+    log = os.open(order.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        process = _start(order, log)
+        if started is not None:
+            started(process.pid)
+        watch = _watch(process.pid)
+        try:
+            why = _attend(process, order, bell, watch, log)
+        finally:
+            if watch >= 0:
+                os.close(watch)
+            code = _end_group(process, 0.0 if bell.rung else min(order.grace, 1.0))
+        trim(log)
+    finally:
+        os.close(log)
+    return Ended(code=code, seconds=time.monotonic() - began, why=why)
+
+
+def _start(order: Order, log: int) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            order.argv,
+            cwd=order.cwd,
+            env=dict(order.env),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", 0) in EXHAUSTED:
+            raise  # the machine's trouble, not the command's
+        told = getattr(error, "strerror", None) or str(error)
+        raise CannotRun(
+            f"{order.argv[0]!r} cannot be run: {told}",
+            hint="Check the command after `--`: its name, its path and that it may be executed.",
+            command=order.argv[0],
+        ) from error
+
+
+def _watch(pid: int) -> int:
+    """A descriptor that can be read once the process has ended; -1 where there are none."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
+
+
+def _attend(process: subprocess.Popen[bytes], order: Order, bell: Bell, watch: int, log: int) -> str:
+    """Wait until it has ended, or ask it to; why we did."""
+    deadline = time.monotonic() + order.limit if order.limit else float("inf")
+    pause = TICK if watch >= 0 else LOOK
+    while not _ended(process):
+        left = deadline - time.monotonic()
+        if bell.rung or left <= 0:
+            tell_group(process.pid, signal.SIGTERM)
+            _await(process, time.monotonic() + order.grace, watch)
+            return "bell" if bell.rung else "limit"
+        bell.wait(min(left, pause), watch)
+        trim(log)
+    return ""
+
+
+def _await(process: subprocess.Popen[bytes], deadline: float, watch: int) -> None:
+    """Wait for the command alone, until the deadline."""
+    while not _ended(process) and (left := deadline - time.monotonic()) > 0:
+        _sleep(min(left, TICK if watch >= 0 else LOOK), watch)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended. Where possible it is left unreaped: until then nobody else gets its number."""
+    if hasattr(os, "waitid"):
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+    return process.poll() is not None
+
+
+def tell_group(group: int, number: int) -> bool:
+    """Everybody in the group has been told; False if there is nobody."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # macOS says of the dead that it is not permitted
+        return False
+    return True
+
+
+def _anybody(group: int) -> bool:
+    """Whether somebody of the group lives. Those that nobody has reaped are dead, whatever `kill` says."""
+    if not tell_group(group, 0):
+        return False
+    try:
+        numbers = [name for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return True  # no such place to look, as on macOS
+    return any(_lives(number, group) for number in numbers) if numbers else True
+
+
+def _lives(number: str, group: int) -> bool:
+    try:
+        with open(f"/proc/{number}/stat", "rb") as file:
+            state, _, its_group = file.read().rpartition(b")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False
+    return int(its_group) == group and state not in (b"Z", b"X")
+
+
+def _end_group(process: subprocess.Popen[bytes], grace: float) -> int:
+    """Nobody of the command's group is left; its exit code. What it left running gets a moment to go by itself."""
+    group = process.pid
+    if not _ended(process):
+        tell_group(group, signal.SIGKILL)
+    elif grace:
+        tell_group(group, signal.SIGTERM)
+    code = process.wait()
+    deadline = time.monotonic() + grace
+    while _anybody(group) and time.monotonic() < deadline:
+        time.sleep(LOOK)
+    deadline += 2.0  # who is still there then hangs in the kernel, and nobody can help it
+    while tell_group(group, signal.SIGKILL) and _anybody(group) and time.monotonic() < deadline:
+        time.sleep(LOOK / 4)
+    return code
+
+
+def trim(log: int) -> None:
+    """A log that has grown too long keeps its end. Its writers append, so they go on behind that."""
+    size = os.fstat(log).st_size
+    if size <= LONGEST_LOG:
+        return
+    tail = os.pread(log, KEPT_LOG, size - KEPT_LOG)
+    os.ftruncate(log, 0)
+    os.write(log, b"[... %d bytes were cut here ...]\n" % (size - len(tail)) + tail[tail.find(b"\n") + 1 :])
+
+
+def make_room(commands: int) -> None:
+    """This process may open as many files as so many commands at once need."""
+    import resource
+
+    need = FILES_EACH * commands + 64
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < need:
+        raise Storage(
+            f"{commands} tasks at once need {need} open files; the limit here is {hard}",
+            hint="Use a smaller -n, several pools, or a higher `ulimit -n`.",
+        )
+    if soft != resource.RLIM_INFINITY and soft < need:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))

@@ -1,0 +1,206 @@
+"""How one claimed task is run by a command. Knows argv, environment and exit codes; not leases, not policy.
+
+A runner is anything that is called with a claim and its run and returns an outcome:
+
+    exit 0        Done, with the result file's text or the end of the log (the pool runs the check)
+    exit 75       Retry: try again later, nobody's fault (EX_TEMPFAIL)
+    other exits   Failed, kind crash
+    over limit    Failed, kind timeout
+    told to stop  Release
+    no room       Retry: the machine is out of processes, memory or open files
+    no command    CannotRun is raised: no task is to blame
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+
+from taskpit.clock import say_duration
+from taskpit.task import Done, Failed, Release, Retry
+from taskpit.worker import process
+from taskpit.worker.process import Bell, CannotRun
+from taskpit.worker.prompt import make_prompt, task_text
+from taskpit.worker.text import last_lines, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from taskpit.task import Claim, Outcome, Try
+    from taskpit.worker.guard import Guard
+    from taskpit.worker.place import Place
+
+    #: How one task is run.
+    Runner = Callable[["Claim", "Run"], "Outcome"]
+
+__all__ = ["CannotRun", "CommandRunner", "Run"]
+
+#: "Something is not available now": EX_TEMPFAIL of sysexits.h.
+TEMPFAIL = 75
+#: How much of a log stands for a result that was not written.
+OUTPUT_TAIL = 4096
+#: Lines of the log that an error carries.
+ERROR_LINES = 8
+
+_PLACEHOLDER = re.compile(r"\{(task_file|prompt_file|result_file|run_dir|id)\}")
+
+
+class Run:
+    """One attempt as its runner sees it: its papers, its environment, and whether to stop."""
+
+    def __init__(self, claim: Claim, place: Place, where: str, guard: Guard | None = None) -> None:
+        self.claim = claim
+        self.place = place
+        #: The queue's folder, or its address.
+        self.where = where
+        self.bell = Bell()
+        self._guard = guard
+        self._group = 0
+        #: Why it should stop: `stop`, `cancel`, `lost`; empty while it should not.
+        self.stopping = ""
+
+    def prepare(self, tries: Sequence[Try]) -> None:
+        """Its papers are written."""
+        claim, place = self.claim, self.place
+        place.make()
+        with open(place.task, "wb") as file:
+            file.write(task_text(claim))
+        with open(place.prompt, "w", encoding="utf-8", errors="replace") as file:
+            file.write(make_prompt(claim, tries, place.result))
+
+    def stop(self, why: str) -> None:
+        """Ask whatever runs to stop; the first reason stands."""
+        self.stopping = self.stopping or why
+        self.bell.ring()
+        if self._group:
+            process.tell_group(self._group, signal.SIGKILL)
+
+    def say(self, text: str) -> None:
+        """A line in the log, for runners that are no commands."""
+        with open(self.place.log, "a", encoding="utf-8", errors="replace") as file:
+            file.write(text.rstrip("\n") + "\n")
+
+    def env(self) -> dict[str, str]:
+        """The environment of whatever works on this task."""
+        return {
+            **os.environ,
+            "TASKPIT_TASK": self.claim.task.id,
+            "TASKPIT_FILE": self.place.task,
+            "TASKPIT_ATTEMPT": str(self.claim.attempt),
+            "TASKPIT_AS": self.claim.fence,
+            "TASKPIT_RUN_DIR": self.place.path,
+            "TASKPIT_DIR": self.where,
+        }
+
+    def fill(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """The command with its placeholders filled in; other braces are left alone."""
+        known = {
+            "task_file": self.place.task,
+            "prompt_file": self.place.prompt,
+            "result_file": self.place.result,
+            "run_dir": self.place.path,
+            "id": self.claim.task.id,
+        }
+        return tuple(_PLACEHOLDER.sub(lambda found: known[found[1]], word) for word in argv)
+
+    def started(self, group: int) -> None:
+        """A group of ours runs; should we be killed, the guard ends it."""
+        if self._guard is not None:
+            self._guard.started(group)
+
+    def ended(self, group: int) -> None:
+        """It is gone."""
+        if self._guard is not None:
+            self._guard.ended(group)
+
+    def check_started(self, group: int) -> None:
+        """The task's check runs: it is not asked to stop but killed, since it has nothing to put away."""
+        self.started(group)
+        self._group = group
+        if self.stopping:
+            process.tell_group(group, signal.SIGKILL)
+
+    def check_ended(self) -> None:
+        """The check is over."""
+        group, self._group = self._group, 0
+        if group:
+            self.ended(group)
+
+
+class CommandRunner:
+    """Runs one command for every task."""
+
+    def __init__(self, argv: Sequence[str], *, cwd: str, limit: float = 0.0, grace: float = 5.0) -> None:
+        self.argv = tuple(argv)
+        self.cwd = cwd
+        self.limit = limit
+        self.grace = grace
+
+    def check(self, env: Mapping[str, str]) -> None:
+        """CannotRun if there is no such command, before any task is taken for it."""
+        name = self.argv[0]
+        if shutil.which(os.path.join(self.cwd, name) if "/" in name else name, path=env.get("PATH")) is None:
+            raise CannotRun(
+                f"there is no command {name!r}, or it may not be executed",
+                hint="Check the command after `--`: its name, its path and that it may be executed.",
+                command=name,
+            )
+
+    def __call__(self, claim: Claim, run: Run) -> Outcome:  # noqa: ARG002 - the run knows its claim
+        """The command has run on this task."""
+        order = process.Order(
+            argv=run.fill(self.argv),
+            cwd=self.cwd,
+            env=run.env(),
+            log=run.place.log,
+            limit=self.limit,
+            grace=self.grace,
+        )
+        groups: list[int] = []
+
+        def started(group: int) -> None:
+            groups.append(group)
+            run.started(group)
+
+        try:
+            ended = process.run(order, run.bell, started)
+        except OSError as error:
+            return Retry(reason=f"the machine has no room for it: {error}")
+        finally:
+            for group in groups:
+                run.ended(group)
+        return self._judge(run, ended)
+
+    def _judge(self, run: Run, ended: process.Ended) -> Outcome:
+        log = run.place.last_words(8 * OUTPUT_TAIL)
+        if ended.why == "bell":
+            return Release(reason="its worker was told to stop")
+        if ended.why == "limit":
+            told = f"it took longer than {say_duration(self.limit)}"
+            return Failed(error=_with_log(told, log), kind="timeout", seconds=ended.seconds)
+        if ended.code == TEMPFAIL:
+            return Retry(reason=_with_log("the command asks to be tried again later", log))
+        if ended.code != 0:
+            return Failed(error=_with_log(_exit(ended.code), log), kind="crash", seconds=ended.seconds)
+        output = run.place.read_result()
+        if output is None:
+            output = plain(log[-OUTPUT_TAIL:].decode("utf-8", "replace")).strip("\ufffd\n")
+        return Done(output=output, seconds=ended.seconds)
+
+
+def _exit(code: int) -> str:
+    if code > 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def _with_log(told: str, log: bytes) -> str:
+    """What happened and the last words, which say why."""
+    words = last_lines(log, ERROR_LINES)
+    return f"{told}\n{words}" if words else told

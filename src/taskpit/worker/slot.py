@@ -1,0 +1,195 @@
+"""One claim from its run to its end: run, look whether it is still ours, check, finish. Runs in a thread.
+
+Decides nothing about the task's future, that is policy; only what the run has shown. Always returns.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+
+from taskpit.errors import Storage, TaskpitError
+from taskpit.policy import pause
+from taskpit.task import Done, Failed, Outcome, Release, Retry, Said, State
+from taskpit.values import Value
+from taskpit.worker.check import run_check
+from taskpit.worker.process import CannotRun
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Claim, End
+    from taskpit.worker.runner import Run, Runner
+
+__all__ = ["Over", "fate", "work"]
+
+#: How often the end of a claim is tried when the disk refuses, and how long the first pause is.
+TRIES, FIRST_PAUSE = 6, 0.1
+
+#: What people call the end of a claim, by the changelog's word for it.
+WORDS = {
+    "completed_task": "done",
+    "failed_task": "failed",
+    "cancelled_task": "cancelled",
+    "retried_task": "retry",
+    "choked_task": "choked",
+    "released_task": "released",
+    "split_task": "split",
+    "asked": "asked",
+}
+
+
+class Over(Value):
+    """How a claim of ours ended."""
+
+    claim: Claim
+    #: done, failed, cancelled, retry, choked, released, split, asked; itself: the command has ended the
+    #: claim; lost: it was somebody else's by then; unsaved: the store could not be written.
+    word: str
+    details: str = ""
+    seconds: float = 0.0
+    #: Why no further task should be tried, if so.
+    fatal: CannotRun | None = None
+
+
+def fate(claim: Claim, card: Card | None) -> str:
+    """What became of a claim that is gone: `itself` if whoever knew its fence ended it, `ours` or `lost`.
+
+    A keeper that takes a claim away leaves a try of kind lost under its fence; what the command does with
+    `pit done`, `fail`, `split` or `release` leaves a result, another try, or a task that is back.
+    """
+    if card is None:
+        return "lost"
+    mine = [one for one in card.tries if one.worker == claim.fence]
+    if mine:
+        return "lost" if mine[-1].kind == "lost" else "itself"
+    if card.result is not None:
+        return "itself" if card.result.worker == claim.fence else "lost"
+    if card.state is State.CLAIMED and card.worker == claim.fence:
+        return "ours"
+    return "lost" if card.state is State.CLAIMED and "(" not in card.worker else "itself"
+
+
+def work(queue: Queue, run: Run, runner: Runner, check_in: str | None, lay_down: Callable[[], None]) -> Over:
+    """Run it and end its claim. The check runs in `check_in` (None: not at all).
+
+    `lay_down` is called once the claim needs no more renewing, before it ends.
+    """
+    claim, began = run.claim, time.monotonic()
+    fatal, told = None, ""
+    try:
+        outcome = _attempt(queue, run, runner)
+        gone, told = _gone(queue, run)
+        if not gone:
+            outcome = _checked(queue, run, outcome, check_in)
+    except CannotRun as error:
+        fatal, gone, outcome = error, "", Failed(error=error.message, kind="infra")
+    seconds = time.monotonic() - began
+    log = _keep_log(queue, run)
+    lay_down()
+    gone = "lost" if run.stopping == "lost" else gone
+    if gone:
+        word, details = gone, told
+    else:
+        if run.stopping == "cancel":
+            outcome = Failed(error="cancelled", cancelled=True)
+        if isinstance(outcome, Done | Failed):
+            outcome = outcome.replace(log=outcome.log or log, seconds=outcome.seconds or seconds)
+        word, details = _end(queue, run, outcome)
+    return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
+
+
+def _attempt(queue: Queue, run: Run, runner: Runner) -> Outcome:
+    """What the runner says; what it throws is a crash of this attempt and of nothing else."""
+    try:
+        card = queue.store.read([run.claim.task.id])[0] if run.claim.attempt > 1 else None
+        run.prepare(card.tries if card else ())
+    except (Storage, OSError) as error:
+        return Retry(reason=f"its papers could not be written: {error}", after=pause(queue.config, 1))
+    try:
+        outcome = runner(run.claim, run)
+    except CannotRun:
+        raise
+    except BaseException as error:  # a callable may throw anything, and the slot goes on
+        told = "".join(traceback.format_exception(error)).strip()
+        return Failed(error=f"{type(error).__name__}: {error}\n{told[-1500:]}", kind="crash")
+    if not isinstance(outcome, Outcome):
+        return Failed(error=f"the runner returned {outcome!r}, which is no outcome", kind="crash")
+    if isinstance(outcome, Retry) and not outcome.after:
+        return outcome.replace(after=pause(queue.config, 1))
+    return outcome
+
+
+def _gone(queue: Queue, run: Run) -> tuple[str, str]:
+    """Empty while the claim is ours; else what became of it, and the details."""
+    if run.stopping == "lost":
+        return "lost", ""
+    try:
+        said = queue.renew(run.claim)
+        if said is Said.CANCEL:
+            run.stop("cancel")
+        if said is not Said.LOST:
+            return "", ""
+        card = queue.store.read([run.claim.task.id])[0]
+    except Storage:
+        return "", ""  # finishing will tell
+    found = fate(run.claim, card)
+    if found == "itself" and card is not None:
+        return found, (card.result.reason or card.result.verdict) if card.result else card.held or "back in the queue"
+    return ("", "") if found == "ours" else (found, "")
+
+
+def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> Outcome:
+    """Done counts only once the task's own check is green."""
+    command = run.claim.task.check
+    if not isinstance(outcome, Done) or not command or check_in is None or run.stopping:
+        return outcome
+    try:
+        evidence = run_check(command, check_in, queue.config.check_limit, run.env(), run.check_started)
+    except TaskpitError as error:
+        return Failed(error=error.message, kind="infra")
+    finally:
+        run.check_ended()
+    if run.stopping:
+        return Release(reason="its worker was told to stop")
+    if evidence.green:
+        return outcome.replace(evidence=evidence)
+    told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or command}"
+    return Failed(error=told, kind="check", output=outcome.output, evidence=evidence)
+
+
+def _keep_log(queue: Queue, run: Run) -> str:
+    """What was printed is kept where the queue keeps logs; where."""
+    try:
+        data = run.place.read_log()
+        return queue.store.keep_log(run.claim.worker, data) if data else ""
+    except (Storage, OSError):
+        return ""
+
+
+def _end(queue: Queue, run: Run, outcome: Outcome) -> tuple[str, str]:
+    """The claim has ended this way; the word for it and its details."""
+    wait = FIRST_PAUSE
+    for left in reversed(range(TRIES)):
+        try:
+            said, end = queue.finish(run.claim, outcome)
+        except Storage as error:
+            if not left:
+                return "unsaved", error.message
+            time.sleep(wait)  # repeating a finish is safe, whatever became of the first
+            wait *= 2
+        except TaskpitError as error:  # a runner's split with impossible children
+            outcome = Failed(error=error.message)
+        else:
+            break
+    else:
+        return "unsaved", "its end could not be told"
+    if said is Said.LOST:
+        return "lost", "its result came too late and is kept aside"
+    return _word(end), end.details
+
+
+def _word(end: End) -> str:
+    return WORDS.get(end.action, end.action)

@@ -1,0 +1,84 @@
+"""How things stand: what is left to do, and what could still come by itself. Reads, changes nothing."""
+
+from __future__ import annotations
+
+from taskpit.task import State
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from taskpit.queue import Queue
+    from taskpit.store.port import Store
+    from taskpit.task import Card, Task
+
+__all__ = ["Survey", "survey"]
+
+#: States from which a needed task can still be done, or is.
+GOING = (State.DONE, State.CLAIMED)
+
+
+class Survey(Value):
+    """A look at the whole queue."""
+
+    done: int
+    failed: int
+    claimed: int
+    #: May be taken now.
+    ready: int
+    #: May not be taken yet.
+    held: int
+    #: Ready or held, ours to take, and nothing but time and other tasks stands in the way.
+    coming: int
+
+
+def survey(queue: Queue, tags: Sequence[str] = ()) -> Survey:
+    """Count; with `tags`, only tasks with one of them are ours to take."""
+    store = queue.store
+    counts = store.counts()
+    ready = {card.task.id: card for card in _ready(store)}
+    soon = queue.clock.now() + queue.config.backoff_longest
+    ours = [card.task for card in ready.values() if not _stuck(card, soon) and _fits(card.task, tags)]
+    outside = sorted({need for task in ours for need in task.needs if need not in ready})
+    going = {need for need, card in zip(outside, store.read(outside), strict=True) if card and card.state in GOING}
+    held = sum(1 for card in ready.values() if card.held)
+    return Survey(
+        done=counts[State.DONE],
+        failed=counts[State.FAILED],
+        claimed=counts[State.CLAIMED],
+        ready=len(ready) - held,
+        held=held,
+        coming=len(_coming(ours, going)),
+    )
+
+
+def _ready(store: Store) -> Iterator[Card]:
+    cursor = ""
+    while True:
+        page = store.page(State.READY, cursor)
+        yield from page.cards
+        cursor = page.cursor
+        if not cursor:
+            return
+
+
+def _coming(tasks: Sequence[Task], going: set[str]) -> set[str]:
+    """Ids of tasks whose needs are met, or will be by others of these; those in a circle never are."""
+    found: set[str] = set()
+    while True:
+        more = {task.id for task in tasks if task.id not in found and found | going >= set(task.needs)}
+        if not more:
+            return found
+        found |= more
+
+
+def _fits(task: Task, tags: Sequence[str]) -> bool:
+    return not tags or bool(set(tags) & set(task.tags))
+
+
+def _stuck(card: Card, soon: float) -> bool:
+    """Held by a person, unreadable, or put off for longer than any pause between attempts."""
+    task = card.task
+    unreadable = bool(card.held) and not task.needs and not task.not_before
+    return bool(task.hold) or unreadable or task.not_before > soon

@@ -1,0 +1,58 @@
+"""Text that came from somewhere, made fit to be shown and stored. Pure."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["fit", "last_lines", "one_line", "plain"]
+
+#: Escape sequences as a whole; then every control character but tab and newline, and those that turn
+#: the direction of writing around, by which a line can be made to read as another.
+_UNSAFE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?"
+    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def plain(text: str) -> str:
+    """The text without anything a terminal would obey."""
+    return _UNSAFE.sub("", text.replace("\r\n", "\n"))
+
+
+def one_line(text: str) -> str:
+    """The text on one line, without what a terminal would obey."""
+    return " ".join(plain(text).split())
+
+
+def _width(letter: str) -> int:
+    from unicodedata import combining, east_asian_width
+
+    return 0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1
+
+
+def fit(text: str, width: int) -> str:
+    """The text on one line of at most this width, as a terminal counts it; what is cut off ends in a mark."""
+    text = one_line(text)
+    room = max(width, 0)
+    if len(text) <= room and text.isascii():
+        return text
+    used = 0
+    for place, letter in enumerate(text):
+        used += _width(letter)
+        if used > room:
+            return _shorten(text[:place], room) if room else ""
+    return text
+
+
+def _shorten(text: str, room: int) -> str:
+    """This text fits: make room for the mark at its end."""
+    while sum(map(_width, text)) > room - 1:
+        text = text[:-1]
+    return text + "…"
+
+
+def last_lines(data: bytes, count: int, longest: int = 2000) -> str:
+    """The last few lines that say something, as plain text."""
+    text = plain(data[-8 * longest :].decode("utf-8", "replace"))
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return "\n".join(lines[-count:])[-longest:]

@@ -1,0 +1,109 @@
+"""Queues of any layout to try things on, and `pit` as a function."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from unittest import mock
+
+from taskpit import layouts
+from taskpit.cli.main import main
+from taskpit.config import Config
+from taskpit.queue import Queue
+from taskpit.store.files import FileStore
+from taskpit.store.opening import init
+
+LEASE = 900.0
+FAST = Config(durability="process", lease=LEASE)
+LAYOUTS = ("pit", "mailbox", "workspace")
+#: What any command may take before we call it a hang, in seconds.
+PATIENCE = 60
+
+
+def make(root, layout, clock=None, config=FAST) -> Queue:
+    """An empty queue of this layout."""
+    init(str(root), layout, clock)
+    return reopened(root, layout, clock, config)
+
+
+def reopened(root, layout, clock=None, config=FAST) -> Queue:
+    """The queue as another process sees it, one that leaves nobody time to finish."""
+    kind = layouts.get(layout)
+    store = FileStore(str(root), kind, config.replace(**kind.defaults), clock, grace=0.0)
+    return Queue(store, store.folder.config, store.folder.clock)
+
+
+def make_fast(root, layout) -> str:
+    """A queue for processes, without fsync."""
+    init(str(root), layout)
+    write(f"{root}/.taskpit/config.toml", 'durability = "process"\n')
+    return str(root)
+
+
+def read(path) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def write(path, text) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def load(path):
+    return json.loads(read(path))
+
+
+class Answer:
+    """What a command said."""
+
+    def __init__(self, code, out, err) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
+
+    @property
+    def data(self):
+        envelope = json.loads(self.out)
+        assert envelope["ok"] is True, envelope
+        return envelope["data"]
+
+    @property
+    def error(self):
+        envelope = json.loads(self.out)
+        assert envelope["ok"] is False, envelope
+        return envelope["error"]
+
+
+def clean_environment(**more) -> dict[str, str]:
+    """The environment without anything that names a queue or a worker."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("TASKPIT_", "DROVER_"))}
+    return {**kept, "TASKPIT_AS": "me", "NO_COLOR": "1", **more}
+
+
+def pit(*words, env=None) -> Answer:
+    """`pit("add", "title")` is `pit add title`."""
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    environment = mock.patch.dict(os.environ, clean_environment(**(env or {})), clear=True)
+    with environment, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(word) for word in words])
+    out.flush()
+    return Answer(code, out.buffer.getvalue().decode(), err.getvalue())
+
+
+def python(script, *words, **options) -> subprocess.Popen:
+    """A Python process that runs this text, for everything that must be killed."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", script, *map(str, words)]
+    return subprocess.Popen(command, **{**pipes, "env": clean_environment(), **options})
+
+
+def ended(process) -> str:
+    """What the process printed, once it has ended well."""
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, err) == (0, ""), err
+    return out

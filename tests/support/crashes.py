@@ -1,0 +1,136 @@
+"""Kill, sweep, judge: whatever a crash leaves is the state before or the state after, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+
+from pits import CONFIG, actions, drain, files, misplaced, picture, reopened, root_of, wrong
+from scenes import ID
+
+from taskpit.keeper import sweep
+from taskpit.store.folder import SEALED
+from taskpit.task import State
+from taskpit.testing import FakeClock
+from taskpit.testing.faults import CHANGES, record
+
+#: Long enough for every lease, pause and left-over of the scenes.
+AGES = 1_000_000.0
+
+
+class Stages:
+    """Fresh folders for one scene, and what it looks like undisturbed: before, after, and its calls."""
+
+    def __init__(self, scene, where, config=CONFIG, layout="pit"):
+        self.scene = scene
+        self.layout = layout
+        self.config = config
+        self._where = str(where)
+        self._numbers = itertools.count()
+        self._judged = {}
+        self.before, self.told_before = self._undisturbed(act=False)
+        self.after, self.told_after = self._undisturbed(act=True)
+        self.findings = self._findings()
+
+    def stage(self):
+        """A new folder, everything in place: the queue, and what the verb needs."""
+        root = f"{self._where}/{next(self._numbers)}"
+        return self.scene.stage(root, FakeClock(), self.config, self.layout)
+
+    def _undisturbed(self, *, act):
+        queue, given = self.stage()
+        if act:
+            with record() as self.calls:
+                self.scene.act(queue, given)
+        self.scene.settle(queue)
+        seen = self.scene.picture(queue), self._told(queue)
+        self.strike(queue)
+        return seen
+
+    def _findings(self):
+        """What the doctor rightly finds after the undisturbed verb."""
+        queue, given = self.stage()
+        self.scene.act(queue, given)
+        found = {finding.partition(":")[0] for finding in wrong(queue)}
+        self.strike(queue)
+        return found
+
+    def _told(self, queue):
+        return sum(1 for action in actions(queue, ID) if action in self.scene.words)
+
+    def strike(self, queue):
+        """Take the folder down."""
+        queue.close()
+        shutil.rmtree(root_of(queue))
+
+    def numbers(self, *, changes=False):
+        """Every call to die before; with `changes` only those where something new can be left."""
+        last = len(self.calls)
+        return [n for n in range(1, last + 1) if not changes or self.calls[n - 1][0] in CHANGES]
+
+    def judge(self, queue, where):
+        """What comes of what was left; the same leavings are judged once."""
+        left = self._leavings(queue)
+        if left not in self._judged:
+            self._judged[left] = self._judge(queue, where)
+        else:
+            self.strike(queue)
+        return self._judged[left]
+
+    def _leavings(self, queue):
+        """Every file by its name without nonces, its size and links, and whether it is stamped for a lease."""
+        root, found = root_of(queue), []
+        for folder, _, names in os.walk(root):
+            for name in names:
+                path = os.path.join(folder, name)
+                status = os.lstat(path)
+                stamped = status.st_mtime > queue.clock.now() + 1
+                place = re.sub(r"~[0-9a-z]{14}|~[0-9a-z]{6}(?=[~.])", "~", os.path.relpath(path, root))
+                found.append((place, status.st_size, status.st_nlink, stamped))
+        return tuple(sorted(found))
+
+    def _judge(self, queue, where):
+        """Sweep as another process, twice, and look."""
+        queue.close()
+        queue = reopened(root_of(queue), queue.clock, self.config)
+        sweep(queue)
+        self.scene.settle(queue)
+        assert sweep(queue) == [], f"{where}: the second sweep still found something"
+        seen = self.scene.picture(queue)
+        assert seen in (self.before, self.after), f"{where}: {difference(seen, self.before, self.after)}"
+        assert misplaced(queue) == {}, f"{where}: not in exactly one place"
+        unexpected = [finding for finding in wrong(queue) if finding.partition(":")[0] not in self.findings]
+        assert unexpected == [], where
+        if seen == self.after != self.before:
+            assert self._told(queue) > self.told_before or not self.scene.words, f"{where}: the changelog misses it"
+        self._goes_on(queue, where)
+        self.strike(queue)
+        return seen
+
+    def _goes_on(self, queue, where):
+        """Whatever was left, the work can be done, and nothing is left over."""
+        queue.clock.advance(AGES)
+        sweep(queue)
+        drain(queue)
+        assert queue.store.counts()[State.CLAIMED] == 0, where
+        assert misplaced(queue) == {}, f"{where}, drained: not in exactly one place"
+        for card in queue.store.page(State.READY).cards:
+            assert card.held, f"{where}: {card.task.id} is free and was not done"
+        queue.clock.advance(AGES)
+        sweep(queue)
+        left = files(root_of(queue), queue.store.folder.layout.tmp, SEALED)
+        assert left == [], f"{where}: left over"
+
+
+def difference(seen, before, after):
+    """Where a picture differs from both it should be."""
+    lines = []
+    for name, wanted in (("before", before), ("after", after)):
+        differing = [key for key in sorted(seen.keys() | wanted.keys()) if seen.get(key) != wanted.get(key)]
+        lines += [f"\n  not {name}: {key}: {seen.get(key)}\n     instead of {wanted.get(key)}" for key in differing]
+    return "".join(lines)
+
+
+__all__ = ["AGES", "Stages", "picture"]

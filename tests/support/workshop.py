@@ -1,0 +1,104 @@
+"""A pit for tests of workers, and waiting for things to happen."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from taskpit.queue import Queue
+from taskpit.store.opening import init
+from taskpit.task import Task
+from taskpit.worker.place import place_for
+from taskpit.worker.runner import Run
+from taskpit.worker.slot import work
+
+CONFIG = 'durability = "process"\nlease = "2s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
+
+
+def until(met, seconds=20.0):
+    """Poll until it holds; what it returned."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = met()
+        if found:
+            return found
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def alive(pid):
+    """Whether a process of this number lives; a zombie does not."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def read_pid(path):
+    """The number in a file somebody is about to write."""
+
+    def read():
+        try:
+            with open(path, encoding="ascii") as file:
+                text = file.read()
+        except FileNotFoundError:
+            return 0
+        return int(text) if text.endswith("\n") else 0
+
+    return until(read)
+
+
+class Pit:
+    """A pit for one test."""
+
+    def __init__(self, root):
+        self.root = str(root)
+        init(self.root, "pit")
+        self.configure(CONFIG)
+        self.queue = Queue.open(self.root)
+        self.processes = []
+
+    def configure(self, text):
+        with open(f"{self.root}/.taskpit/config.toml", "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def put(self, *titles, **fields):
+        return [said[0] for said in self.queue.put([Task(id="", title=title, **fields) for title in titles])]
+
+    def card(self, task_id):
+        return self.queue.card(task_id)
+
+    def events(self, action):
+        return [event for event in self.queue.store.events(limit=100000)[0] if event.action == action]
+
+    def work_once(self, runner, checks=True, lay_down=lambda: None):
+        """Claim one task and run it in this thread, as a slot would."""
+        claim = self.queue.claim("snake-1", wait=5.0)[0]
+        run = Run(claim, place_for(self.queue.store, claim), self.root)
+        try:
+            return work(self.queue, run, runner, self.root if checks else None, lay_down)
+        finally:
+            run.bell.close()
+            run.place.clear()
+
+    def start(self, *words):
+        """`pit work` as a process of its own."""
+        argv = [sys.executable, "-m", "taskpit", "-C", self.root, "work", *words]
+        with open(f"{self.root}/../pool-{len(self.processes)}.out", "wb") as log:
+            process = subprocess.Popen(argv, cwd=self.root, stdout=log, stderr=log, env={**os.environ})
+        self.processes.append(process)
+        return process
+
+    def said(self, number=0):
+        with open(f"{self.root}/../pool-{number}.out", encoding="utf-8") as file:
+            return file.read()
+
+    def close(self):
+        self.queue.close()
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()

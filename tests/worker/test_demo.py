@@ -1,0 +1,38 @@
+"""The demo runs, in a pipe, and everything it promises comes true."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from taskpit.worker.demo import tasks
+
+
+def test_the_demo(tmp_path):
+    folder = tmp_path / "showing"
+    argv = [sys.executable, "-m", "taskpit", "demo", "--dir", str(folder), "--seed", "3"]
+    env = {key: value for key, value in os.environ.items() if not key.startswith("TASKPIT_")}
+    shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert shown.stdout.count("  yes  ") == 5
+    assert "\x1b" not in shown.stdout
+    assert "kill -9" in shown.stdout
+    assert "recovered" in shown.stdout
+    assert (folder / "out" / "story.txt").read_text().count("\n") >= 7
+
+
+def test_a_folder_with_something_in_it_is_refused(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    argv = [sys.executable, "-m", "taskpit", "demo", "--dir", str(tmp_path)]
+    shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert shown.returncode == 6
+    assert os.listdir(tmp_path) == ["precious"]
+
+
+def test_seeds_make_other_tasks_of_one_shape():
+    one, two = tasks(1), tasks(2)
+    assert [task.id for task in one] == [task.id for task in two]
+    assert one != two
+    assert tasks(1) == one
+    assert len(one) >= 24

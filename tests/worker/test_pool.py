@@ -1,0 +1,307 @@
+"""Many workers: nothing lost, nothing twice, and every way to stop them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from workshop import alive, read_pid, until
+
+from taskpit.errors import Storage
+from taskpit.queue import Queue
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Done, Retry, State, Task
+from taskpit.worker import progress
+from taskpit.worker.orders import Orders
+from taskpit.worker.place import Place, prune
+from taskpit.worker.pool import Pool
+from taskpit.worker.runner import CannotRun
+
+
+class Heard(progress.Silent):
+    """A show that remembers."""
+
+    def __init__(self):
+        self.words = []
+        self.said = []
+
+    def over(self, over):
+        self.words.append((over.claim.task.id, over.word))
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def run_pool(pit, runner, **orders):
+    show = Heard()
+    pool = Pool(pit.queue, runner, Orders(**{"until_empty": True, **orders}), show)
+    return pool.run(), show
+
+
+def test_all_done_exactly_once(pit):
+    ids = pit.put(*(f"task {n}" for n in range(40)))
+    ran = []
+    report, _ = run_pool(pit, lambda claim, _run: ran.append(claim.task.id) or Done(), slots=8)
+    assert sorted(ran) == ids
+    assert report.tally == {"done": 40}
+    assert sorted(event.task_id for event in pit.events("completed_task")) == ids
+
+
+def test_needs_and_priorities_are_kept(pit):
+    first = pit.put("base")[0]
+    last = pit.put("roof", needs=(first,), priority=9)[0]
+    ran = []
+    run_pool(pit, lambda claim, _run: ran.append(claim.task.id) or Done(), slots=2)
+    assert ran == [first, last]
+
+
+def test_a_raising_runner_does_not_cost_the_slot(pit):
+    pit.put("throws", max_attempts=1)
+    (good,) = pit.put("works")
+
+    def runner(claim, _run):
+        if claim.task.title == "throws":
+            raise RuntimeError("boom")
+        return Done()
+
+    report, _ = run_pool(pit, runner)
+    assert report.tally == {"failed": 1, "done": 1}
+    assert pit.card(good).state is State.DONE
+
+
+def test_until_empty_waits_for_a_back_off_but_not_for_a_person(pit):
+    pit.configure('lease = "2s"\nbackoff = "1s"\n')
+    pit.queue.close()
+    pit.queue = Queue.open(pit.root)
+    (flaky,) = pit.put("flaky")
+    (held,) = pit.put("held", hold="ask me")
+    (stuck,) = pit.put("needs the held one", needs=(held,))
+    seen = []
+
+    def runner(claim, _run):
+        seen.append(time.monotonic())
+        return Retry(reason="not yet", after=1.5) if len(seen) == 1 else Done()
+
+    run_pool(pit, runner)
+    assert pit.card(flaky).state is State.DONE
+    assert seen[1] - seen[0] > 0.4  # not-before is kept in whole seconds
+    assert pit.card(held).state is pit.card(stuck).state is State.READY
+
+
+def test_max_tasks(pit):
+    pit.put("one", "two", "three")
+    report, _ = run_pool(pit, lambda _claim, _run: Done(), slots=2, max_tasks=2, until_empty=False)
+    assert report.tally == {"done": 2}
+    assert pit.queue.store.counts()[State.READY] == 1
+
+
+def test_only_tasks_with_the_tag(pit):
+    (mine,) = pit.put("mine", tags=("py",))
+    (other,) = pit.put("other", tags=("rust",))
+    run_pool(pit, lambda _claim, _run: Done(), tags=("py",))
+    assert (pit.card(mine).state, pit.card(other).state) == (State.DONE, State.READY)
+
+
+def test_renewing_keeps_a_long_task_from_being_taken_away(pit):
+    (task,) = pit.put("long")
+
+    def runner(_claim, _run):
+        time.sleep(1.5)  # five leases
+        return Done()
+
+    report, _ = run_pool(pit, runner, lease=0.3, slots=3)
+    assert report.tally == {"done": 1}
+    assert not pit.card(task).tries
+
+
+def test_a_disk_that_refuses_for_a_moment_is_no_loss(pit, monkeypatch):
+    pit.put("long")
+    renew, refusals = pit.queue.store.renew, []
+
+    def refusing(claims, lease):
+        if len(refusals) < 3:
+            refusals.append(1)
+            raise Storage("no space")
+        return renew(claims, lease)
+
+    monkeypatch.setattr(pit.queue.store, "renew", refusing)
+    report, _ = run_pool(pit, lambda _claim, _run: until(lambda: len(refusals) == 3) and Done(), lease=0.3)
+    assert report.tally == {"done": 1}
+
+
+def test_cancel_stops_a_run(pit):
+    (task,) = pit.put("endless")
+    process = pit.start("--lease", "0.6s", "--until", "empty", "--", "sh", "-c", "echo $$ > pid; sleep 60")
+    pid = read_pid(f"{pit.root}/pid")
+    assert pit.queue.cancel(task, "me@here") is False
+    assert process.wait(15) == 0
+    assert str(pit.card(task).result.verdict) == "cancelled"
+    assert not alive(pid)
+
+
+def test_a_lost_claim_stops_the_run_and_publishes_nothing(pit):
+    (task,) = pit.put("stolen")
+    os.mkdir(f"{pit.root}/elsewhere")
+    process = pit.start("--lease", "0.6s", "--max-tasks", "1", "--", "sh", "-c", "echo $$ > pid; sleep 60; echo no")
+    pid = read_pid(f"{pit.root}/pid")
+    (claimed,) = os.listdir(f"{pit.root}/claimed")
+    os.rename(f"{pit.root}/claimed/{claimed}", f"{pit.root}/claimed/thief.{claimed.partition('.')[2]}")
+    assert process.wait(15) == 0
+    assert not alive(pid)
+    assert pit.card(task).worker == "thief"
+    assert "lost" in pit.said()
+
+
+def test_a_command_that_vanishes_stops_the_pool_not_the_queue(pit):
+    ids = pit.put(*(f"task {n}" for n in range(5)))
+
+    def runner(_claim, _run):
+        raise CannotRun("the agent is gone")
+
+    report, show = run_pool(pit, runner, slots=2)
+    assert isinstance(report.error, CannotRun)
+    assert len(show.words) <= 2
+    assert all(pit.card(task).task.attempts == 0 for task in ids)
+
+
+def test_workers_take_numbers_nobody_has(pit):
+    pit.put("a", "b")
+    member = pit.queue.store.join("snake-1", 5.0)
+    workers = []
+    run_pool(pit, lambda claim, _run: workers.append(claim.worker) or Done())
+    member.leave()
+    assert set(workers) == {"snake-2"}
+
+
+def test_a_pool_in_memory():
+    queue = Queue(MemoryStore())
+    queue.put([Task(id="", title=f"task {n}") for n in range(5)])
+    report = Pool(queue, lambda _c, _r: Done(), Orders(slots=2, until_empty=True), progress.Silent()).run()
+    assert report.tally == {"done": 5}
+
+
+def test_a_pool_in_a_thread_leaves_signals_alone(pit):
+    pit.put("one")
+    reports = []
+    before = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=lambda: reports.append(run_pool(pit, lambda _c, _r: Done())[0]))
+    thread.start()
+    thread.join(20)
+    assert reports[0].tally == {"done": 1}
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_first_signal_lets_running_tasks_finish(pit, number, code):
+    first, second = pit.put("running", "waiting")
+    process = pit.start("--", "sh", "-c", "echo $$ > pid; until test -e go; do sleep 0.05; done")
+    read_pid(f"{pit.root}/pid")
+    process.send_signal(number)
+    until(lambda: "will be finished" in pit.said())
+    with open(f"{pit.root}/go", "w", encoding="ascii"):
+        pass
+    assert process.wait(15) == code
+    assert (pit.card(first).state, pit.card(second).state) == (State.DONE, State.READY)
+
+
+def test_the_second_signal_gives_them_back(pit):
+    (task,) = pit.put("running")
+    process = pit.start("--", "sh", "-c", "sleep 60 & echo $! > child; echo $$ > pid; wait")
+    pid, child = read_pid(f"{pit.root}/pid"), read_pid(f"{pit.root}/child")
+    process.send_signal(signal.SIGINT)
+    until(lambda: "will be finished" in pit.said())
+    process.send_signal(signal.SIGINT)
+    assert process.wait(15) == 130
+    card = pit.card(task)
+    assert (card.state, card.task.attempts, card.tries) == (State.READY, 0, ())
+    assert not alive(pid)
+    assert not alive(child)
+
+
+def test_an_idle_pool_ends_at_once(pit):
+    process = pit.start("--", "true")
+    until(lambda: os.path.exists(f"{pit.root}/.taskpit/workers/snake-1"))  # it listens before it joins
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 143
+    assert time.monotonic() - began < 5
+
+
+def test_a_killed_pool_leaves_no_command_and_another_finishes_all(pit):
+    ids = pit.put(*(f"task {n}" for n in range(12)))
+    script = "echo $$ > pid-$TASKPIT_TASK; sleep 60"
+    doomed = pit.start("-n", "3", "--", "sh", "-c", script)
+    pids = [read_pid(f"{pit.root}/pid-{task}") for task in ids[:3]]
+    doomed.kill()
+    doomed.wait()
+    other = pit.start("-n", "6", "--until", "empty", "--", "sh", "-c", "true")
+    assert other.wait(30) == 0
+    until(lambda: not any(map(alive, pids)))
+    assert all(pit.card(task).state is State.DONE for task in ids)
+    assert sorted(event.task_id for event in pit.events("completed_task")) == ids
+    assert all([one.kind for one in pit.card(task).tries] == ["lost"] for task in ids[:3])
+    assert not [mend for mend in pit.queue.store.check() if "task" in mend.kind]
+
+
+def test_two_pools_share_the_work(pit):
+    ids = pit.put(*(f"task {n}" for n in range(30)))
+    command = ("-n", "2", "--until", "empty", "--", "sh", "-c", "echo $TASKPIT_AS; sleep 0.02")
+    pools = [pit.start(*command) for _ in range(2)]
+    assert [pool.wait(40) for pool in pools] == [0, 0]
+    assert all(pit.card(task).state is State.DONE for task in ids)
+    assert len(pit.events("completed_task")) == 30
+    workers = {pit.card(task).result.worker.partition("~")[0] for task in ids}
+    assert len(workers) > 2
+
+
+def test_a_self_ended_claim_is_not_cut_short_by_the_renewer(pit):
+    (task,) = pit.put("early")
+    script = '"$0" -m taskpit done $TASKPIT_TASK && sleep 1 && touch after'
+    process = pit.start("--lease", "0.6s", "--max-tasks", "1", "--", "sh", "-c", script, sys.executable)
+    assert process.wait(20) == 0
+    assert os.path.exists(f"{pit.root}/after")
+    assert pit.card(task).state is State.DONE
+    assert not pit.events("late_result")
+
+
+def test_papers_of_a_killed_pool_are_cleared_once_they_are_old(pit):
+    (task,) = pit.put("left behind")
+    claim = pit.queue.claim("snake-1")[0]
+    runs = f"{pit.root}/.taskpit/runs"
+    held, dead, with_more = (f"{runs}/{task}~1~{word}" for word in (claim.fence.partition("~")[2], "dead01", "dead02"))
+    for path in (held, dead, with_more):
+        Place(path).make()
+        with open(f"{path}/log", "w", encoding="ascii") as file:
+            file.write("x")
+    with open(f"{with_more}/precious", "w", encoding="ascii"):
+        pass
+    prune(pit.queue.store, 600.0)
+    assert len(os.listdir(runs)) == 3
+    for path in (held, dead, with_more):
+        os.utime(path, (1, 1))
+    prune(pit.queue.store, 600.0)
+    assert sorted(os.listdir(runs)) == sorted(os.path.basename(path) for path in (held, with_more))
+    assert os.listdir(with_more) == ["precious"]
+
+
+def test_dry_run_shows_and_changes_nothing(pit):
+    pit.put("low")
+    (task,) = pit.put("high", priority=5, body="Do it well.", check="make test")
+    process = pit.start("--dry-run", "--", "agent-that-is", "{prompt_file}")
+    assert process.wait(10) == 1  # there is no such agent, and that is said
+    process = pit.start("--dry-run", "--", "cat", "{prompt_file}", "{id}")
+    assert process.wait(10) == 0
+    assert "Do it well." in pit.said(1)
+    assert f"would run for {task}: cat" in pit.said(1)
+    assert pit.queue.store.counts()[State.READY] == 2
+    assert not pit.events("claimed_task")
+    assert not os.path.exists(f"{pit.root}/.taskpit/runs")
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "0", "--", "true"), ("--until", "noon", "--", "true")])
+def test_orders_that_make_no_sense(pit, words):
+    assert pit.start(*words).wait(10) == 2

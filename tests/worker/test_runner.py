@@ -1,0 +1,311 @@
+"""How one task is run by a command: every way it can end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import pytest
+from workshop import alive, read_pid
+
+from taskpit.queue import Queue
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
+from taskpit.worker import process
+from taskpit.worker.place import place_for
+from taskpit.worker.runner import CannotRun, CommandRunner, Run
+from taskpit.worker.slot import fate, work
+
+
+def shell(script, **options):
+    return CommandRunner(["/bin/sh", "-c", script], cwd=options.pop("cwd", os.getcwd()), **options)
+
+
+def test_exit_0_is_done_with_the_end_of_the_log(pit):
+    (task,) = pit.put("say hello")
+    over = pit.work_once(shell("echo hello; echo world >&2"))
+    card = pit.card(task)
+    assert (over.word, card.state, card.result.output) == ("done", State.DONE, "hello\nworld")
+    with open(f"{pit.root}/{card.result.log}", encoding="utf-8") as file:
+        assert file.read() == "hello\nworld\n"
+    assert card.result.log.startswith("waste/snake-1-")
+    assert card.result.seconds > 0
+
+
+def test_the_result_file_is_the_output(pit):
+    (task,) = pit.put("write it")
+    pit.work_once(shell("echo noise; echo '# found' > {result_file}"))
+    assert pit.card(task).result.output == "# found"
+
+
+def test_papers_and_environment(pit):
+    (task,) = pit.put("look around", body="Mind the step.", check="true")
+    script = (
+        'cat "{prompt_file}"; grep "Mind the step" {task_file}; '
+        'echo "$TASKPIT_TASK {id} $TASKPIT_ATTEMPT $TASKPIT_DIR"; '
+        'test "$TASKPIT_RUN_DIR" = {run_dir} && test "$TASKPIT_FILE" = {task_file}; echo $?; '
+        'ls claimed; echo $TASKPIT_AS; cat; echo "{other} ${HOME:+braces}"'
+    )
+    pit.work_once(shell(script, cwd=pit.root))
+    output = pit.card(task).result.output
+    assert "# look around\n\nMind the step." in output
+    assert "    true" in output
+    assert f"{task} {task} 1 {pit.root}\n0\n" in output
+    fence = pit.card(task).result.worker
+    assert f"{fence}.food-{task}-look-around.md\n{fence}\n" in output
+    assert output.endswith("{other} braces")
+    assert not os.listdir(f"{pit.root}/.taskpit/runs")
+
+
+def test_what_the_command_leaves_in_its_directory_stays(pit):
+    pit.put("leave something")
+    pit.work_once(shell("echo x > {run_dir}/plan.txt"))
+    (run,) = os.listdir(f"{pit.root}/.taskpit/runs")
+    assert os.listdir(f"{pit.root}/.taskpit/runs/{run}") == ["plan.txt"]
+
+
+def test_a_crash_spends_an_attempt_and_says_why(pit):
+    (task,) = pit.put("break")
+    over = pit.work_once(shell("echo it broke; exit 3"))
+    card = pit.card(task)
+    assert (over.word, card.state, card.task.attempts) == ("retry", State.READY, 1)
+    assert (card.tries[0].kind, card.tries[0].error) == ("crash", "exit code 3\nit broke")
+    assert card.tries[0].log
+
+
+def test_killed_by_a_signal_is_a_crash(pit):
+    (task,) = pit.put("die")
+    pit.work_once(shell("kill -SEGV $$"))
+    assert pit.card(task).tries[0].error == "killed by SIGSEGV"
+
+
+def test_a_red_check_is_fed_to_the_next_attempt(pit):
+    proof = f"test -f {pit.root}/proof || {{ echo 'where is the proof?'; exit 4; }}"
+    (task,) = pit.put("prove it", check=proof)
+    script = f"if grep '    where is the proof' {{prompt_file}}; then touch {pit.root}/proof; fi"
+    first = pit.work_once(shell(script))
+    card = pit.card(task)
+    assert (first.word, card.tries[0].kind, card.tries[0].evidence.exit_code) == ("retry", "check", 4)
+    assert card.tries[0].evidence.tail == "where is the proof?"
+    second = pit.work_once(shell(script))
+    card = pit.card(task)
+    assert (second.word, card.state, card.result.attempt) == ("done", State.DONE, 2)
+    assert card.result.evidence.green
+
+
+def test_checks_can_be_left_out(pit):
+    (task,) = pit.put("trust me", check="false")
+    assert pit.work_once(shell("true"), checks=False).word == "done"
+    assert pit.card(task).result.evidence is None
+
+
+def test_over_its_limit(pit):
+    (task,) = pit.put("dawdle")
+    over = pit.work_once(shell("echo slow; exec sleep 60", limit=0.2))
+    assert over.seconds < 10
+    assert pit.card(task).tries[0].kind == "timeout"
+    assert pit.card(task).tries[0].error == "it took longer than 0.2s\nslow"
+
+
+def test_tempfail_is_tried_again_and_spends_nothing(pit):
+    (task,) = pit.put("not now")
+    over = pit.work_once(shell("echo quota; exit 75"))
+    card = pit.card(task)
+    assert (over.word, card.state, card.task.attempts) == ("retry", State.READY, 0)
+    assert (card.tries[0].kind, card.tries[0].counted) == ("infra", False)
+    assert card.task.not_before > 0
+
+
+@pytest.mark.parametrize("name", ["no-such-command-here", "/etc/passwd"])
+def test_no_command_blames_no_task(pit, name):
+    (task,) = pit.put("innocent")
+    runner = CommandRunner([name], cwd=pit.root)
+    with pytest.raises(CannotRun):
+        runner.check(os.environ)
+    over = pit.work_once(runner)
+    card = pit.card(task)
+    assert isinstance(over.fatal, CannotRun)
+    assert (card.state, card.task.attempts, card.tries[0].kind) == (State.READY, 0, "infra")
+
+
+def test_a_grandchild_dies_with_its_group(pit):
+    pit.put("fork")
+    pit.work_once(shell("sleep 60 & echo $! > grandchild", cwd=pit.root))
+    assert not alive(read_pid(f"{pit.root}/grandchild"))
+
+
+def test_whoever_ignores_sigterm_is_killed(tmp_path):
+    bell = process.Bell()
+    deaf = "sh -c 'trap \"\" TERM; sleep 60'"
+    script = f"trap '' TERM; {deaf} & echo $! > child; echo $$ > leader; while :; do sleep 0.1; done"
+    order = process.Order(
+        argv=("/bin/sh", "-c", script), cwd=str(tmp_path), env=os.environ, log=str(tmp_path / "log"), grace=0.3
+    )
+    ended = []
+    thread = threading.Thread(target=lambda: ended.append(process.run(order, bell)))
+    thread.start()
+    leader, child = read_pid(tmp_path / "leader"), read_pid(tmp_path / "child")
+    bell.ring()
+    thread.join(10)
+    bell.close()
+    assert ended[0].why == "bell"
+    assert ended[0].code == -9
+    assert not alive(leader)
+    assert not alive(child)
+
+
+def test_whoever_listens_to_sigterm_is_not_killed(tmp_path):
+    bell = process.Bell()
+    order = process.Order(
+        argv=("/bin/sh", "-c", "trap 'echo bye; exit 5' TERM; echo $$ > pid; while :; do sleep 0.05; done"),
+        cwd=str(tmp_path),
+        env=os.environ,
+        log=str(tmp_path / "log"),
+        limit=0.0,
+    )
+    thread = threading.Thread(target=lambda: (read_pid(tmp_path / "pid"), bell.ring()))
+    thread.start()
+    ended = process.run(order, bell)
+    thread.join()
+    bell.close()
+    assert (ended.code, ended.why) == (5, "bell")
+    assert (tmp_path / "log").read_text().endswith("bye\n")
+
+
+def test_a_log_without_end_keeps_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "LONGEST_LOG", 20000)
+    monkeypatch.setattr(process, "KEPT_LOG", 5000)
+    bell = process.Bell()
+    script = "import sys\nfor n in range(100000): print('line', n)"
+    order = process.Order(
+        argv=(sys.executable, "-c", script), cwd=str(tmp_path), env=os.environ, log=str(tmp_path / "log")
+    )
+    assert process.run(order, bell).code == 0
+    bell.close()
+    text = (tmp_path / "log").read_text()
+    assert len(text) < 20100
+    assert text.startswith("[... ")
+    assert text.endswith("line 99999\n")
+
+
+@pytest.mark.parametrize(
+    ("verb", "state"),
+    [
+        ("done $TASKPIT_TASK", State.DONE),
+        ("fail $TASKPIT_TASK --error broken", State.READY),
+        ("release $TASKPIT_TASK", State.READY),
+    ],
+)
+def test_the_command_may_end_its_claim_itself(pit, verb, state):
+    (task,) = pit.put("on my own")
+    over = pit.work_once(shell(f"{sys.executable} -m taskpit {verb} --as $TASKPIT_AS && exit 9"))
+    card = pit.card(task)
+    assert (over.word, card.state) == ("itself", state)
+    assert not card.late
+    assert not pit.events("late_result")
+    assert all(one.kind != "crash" for one in card.tries)
+
+
+def test_a_claim_that_was_taken_away_is_lost(pit):
+    (task,) = pit.put("stolen")
+
+    def thief(claim, run):
+        pit.queue.finish(claim, Failed(error="worker is gone", kind="lost"))
+        pit.queue.claim("other")
+        return Done(output="too late")
+
+    assert pit.work_once(thief).word == "lost"
+    assert pit.card(task).worker.startswith("other")
+
+
+def test_a_callable_may_return_any_outcome(pit):
+    (task,) = pit.put("too much")
+    over = pit.work_once(lambda _claim, _run: Split(children=(Task(id="", title="half"), Task(id="", title="rest"))))
+    assert over.word == "split"
+    assert len(pit.card(task).result.children) == 2
+
+
+@pytest.mark.parametrize("thrown", [RuntimeError("boom"), SystemExit(3)])
+def test_what_a_callable_throws_is_a_crash(pit, thrown):
+    (task,) = pit.put("throw")
+
+    def runner(_claim, _run):
+        raise thrown
+
+    assert pit.work_once(runner).word == "retry"
+    assert pit.card(task).tries[0].kind == "crash"
+    assert type(thrown).__name__ in pit.card(task).tries[0].error
+
+
+def test_no_outcome_is_a_crash(pit):
+    (task,) = pit.put("nothing")
+    pit.work_once(lambda _claim, _run: None)
+    assert "no outcome" in pit.card(task).tries[0].error
+
+
+def test_a_check_is_killed_when_its_run_is_stopped(pit):
+    (task,) = pit.put("slow proof", check=f"echo $$ > {pit.root}/checker; sleep 60")
+    claim = pit.queue.claim("snake-1")[0]
+    run = Run(claim, place_for(pit.queue.store, claim), pit.root)
+    thread = threading.Thread(target=lambda: (read_pid(f"{pit.root}/checker"), run.stop("stop")))
+    thread.start()
+    began = time.monotonic()
+    over = work(pit.queue, run, lambda _c, _r: Done(), pit.root, lambda: None)
+    thread.join()
+    run.bell.close()
+    assert time.monotonic() - began < 10
+    assert (over.word, pit.card(task).state) == ("released", State.READY)
+    assert not alive(read_pid(f"{pit.root}/checker"))
+
+
+def test_a_queue_that_is_no_folder():
+    queue = Queue(MemoryStore())
+    queue.put([Task(id="", title="in memory")])
+    claim = queue.claim("snake-1")[0]
+    run = Run(claim, place_for(queue.store, claim), "memory")
+    over = work(queue, run, shell("cat {prompt_file}"), os.getcwd(), lambda: None)
+    run.bell.close()
+    run.place.clear()
+    assert over.word == "done"
+    assert queue.card(claim.task.id).result.output.startswith("# in memory")
+    assert not os.path.exists(run.place.path)
+
+
+def test_control_characters_do_not_reach_the_queue(pit):
+    (task,) = pit.put("paint")
+    pit.work_once(shell(r"printf '\033[31mred\033[0m \007bell\033]0;title\007'"))
+    assert pit.card(task).result.output == "red bell"
+
+
+def test_what_is_left_running_is_asked_before_it_is_killed(pit):
+    pit.put("leave a server")
+    server = "sh -c 'trap \"echo bye > bye; exit\" TERM; echo x > up; while :; do sleep 0.02; done'"
+    pit.work_once(shell(f"{server} & until test -s up; do sleep 0.02; done", cwd=pit.root))
+    assert os.path.exists(f"{pit.root}/bye")
+
+
+CLAIM = Claim(task=Task(id="0001", title="x"), worker="snake-1", fence="snake-1~abc")
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({"state": State.CLAIMED, "worker": "snake-1~abc"}, "ours"),
+        ({"state": State.CLAIMED, "worker": "snake-2~xyz"}, "lost"),
+        ({"state": State.CLAIMED, "worker": "(ending)"}, "itself"),
+        ({"state": State.READY}, "itself"),
+        ({"state": State.READY, "tries": (Try(at=1.0, worker="snake-1~abc", kind="lost"),)}, "lost"),
+        ({"state": State.READY, "tries": (Try(at=1.0, worker="snake-9~old", kind="lost"),)}, "itself"),
+        (
+            {"state": State.CLAIMED, "worker": "b~1", "tries": (Try(at=1.0, worker="snake-1~abc", kind="task"),)},
+            "itself",
+        ),
+        ({"state": State.DONE, "result": Result(id="0001", verdict=Verdict.DONE, worker="snake-1~abc")}, "itself"),
+        ({"state": State.DONE, "result": Result(id="0001", verdict=Verdict.DONE, worker="snake-2~xyz")}, "lost"),
+    ],
+)
+def test_what_became_of_a_claim(fields, found):
+    assert fate(CLAIM, Card(task=CLAIM.task, **fields)) == found
+    assert fate(CLAIM, None) == "lost"
