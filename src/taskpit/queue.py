@@ -9,7 +9,7 @@ from taskpit import errors
 from taskpit.clock import Clock, say_duration
 from taskpit.config import Config
 from taskpit.policy import KEY, WAITS, settle
-from taskpit.rules import find_cycle
+from taskpit.rules import check_task, find_cycle
 from taskpit.task import (
     Claim,
     End,
@@ -93,24 +93,7 @@ class Queue:
 
     def check(self, task: Task) -> None:
         """Whether this can be a task; Invalid says why not."""
-        if not task.title.strip():
-            raise errors.Invalid("a task needs a title", id=task.id)
-        for name in ("title", "check", "by", "hold", "parent", "slug"):
-            text = getattr(task, name)
-            if "\n" in text or "\r" in text or "\0" in text:
-                hint = "Put it into a script and name that." if name == "check" else "Use the body for long text."
-                raise errors.Invalid(f"the {name} must be one line", hint=hint, id=task.id)
-        if "\0" in task.body:
-            raise errors.Invalid("the body is binary, not text", id=task.id)
-        try:
-            "".join((task.title, task.body, task.check, task.by, *task.tags, *task.touches)).encode()
-        except UnicodeEncodeError:
-            raise errors.Invalid("the task is not UTF-8 text", id=task.id) from None
-        for word in (*task.tags, *task.touches, *task.needs):
-            if not word or word != " ".join(word.split()) or "," in word or "#" in word:
-                raise errors.Invalid(f"{word!r} cannot be a tag, need or path: no commas, # or line breaks", id=task.id)
-        if task.id in task.needs:
-            raise errors.Invalid(f"{task.id} needs itself", id=task.id)
+        check_task(task)
 
     def _refuse_circles(self, tasks: Sequence[Task]) -> None:
         new = {task.id: task for task in tasks}
@@ -316,10 +299,13 @@ class Queue:
 
     def unblock(self, task_id: str, worker: str) -> Task:
         """It may be taken again; its failures so far are forgiven."""
+        return self._free(task_id, worker, lambda task: task.replace(hold="", not_before=0.0))
+
+    def _free(self, task_id: str, worker: str, change: Callable[[Task], Task], why: str = "") -> Task:
         claim = self._take_ready(task_id, worker)
-        freed = claim.task.replace(hold="", not_before=0.0)
+        freed = change(claim.task)
         forgiven = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
-        self.store.finish([End(claim=claim, task=freed, attempt=forgiven, action="unblocked")])
+        self.store.finish([End(claim=claim, task=freed, attempt=forgiven, action="unblocked", details=why)])
         return freed
 
     def answer(self, word: str, text: str, worker: str) -> list[str]:
@@ -354,17 +340,9 @@ class Queue:
             raise errors.Conflict(
                 f"{task_id} is done", hint="Add a new task instead; a result stands for ever.", id=task_id
             )
-        fresh = card.task.replace(hold="", not_before=0.0, attempts=0)
-        if card.state is State.FAILED:
-            if self.store.reopen([fresh])[0] is not Said.OK:
-                raise errors.Conflict(f"{task_id} is no longer failed", hint=f"See `pit show {task_id}`.", id=task_id)
-            claim = self._take_ready(task_id, worker)
-        else:
-            claim = self._take_ready(task_id, worker)
-        freed = claim.task.replace(hold="", not_before=0.0, attempts=0)
-        forgiven = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
-        self.store.finish([End(claim=claim, task=freed, attempt=forgiven, action="unblocked", details="retry")])
-        return freed
+        if card.state is State.FAILED and self.store.reopen([_fresh(card.task)])[0] is not Said.OK:
+            raise errors.Conflict(f"{task_id} is no longer failed", hint=f"See `pit show {task_id}`.", id=task_id)
+        return self._free(task_id, worker, _fresh, "retry")
 
     def cancel(self, task_id: str, worker: str, reason: str = "") -> bool:
         """It will not be done. True: it is cancelled; False: its worker was asked to stop and will see it."""
@@ -393,16 +371,24 @@ class Queue:
             State.FAILED: [f"{task_id} {card.result.verdict if card.result else 'failed'}{_by(card)}."],
         }[card.state]
         if card.held:
-            told = [f"{task_id} is held: {card.held}."]
+            told = [f"{task_id} is held: {card.held.rstrip(chr(46))}."]
         if card.state is State.FAILED and card.result:
             told += [f"Reason: {card.result.reason}", f"`pit retry {task_id}` starts it anew."]
-        if card.task.hold:
+        if card.task.hold.startswith(WAITS):
+            told.append(f"`pit answer {task_id} TEXT` answers it.")
+        elif card.task.hold:
             told.append(f"`pit unblock {task_id}` lets it go on.")
+        elif card.state is State.READY and self.store.paused():
+            told.append(f"The queue is {self.store.paused()}. `pit resume` gives out tasks again.")
         told += [
             f"{one.kind} at {_when(one)} by {one.worker}: {' '.join(one.error.split())[:300]}" for one in card.tries
         ]
         told += [f"A late result is kept in {late}." for late in card.late]
         return told
+
+
+def _fresh(task: Task) -> Task:
+    return task.replace(hold="", not_before=0.0, attempts=0)
 
 
 def _answered(task: Task, text: str, worker: str) -> Task:

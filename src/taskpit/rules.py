@@ -1,4 +1,4 @@
-"""Which ready task comes next, and which may not be taken yet. Pure: values in, values out.
+"""What can be a task, which comes next, and which may not be taken yet. Pure: values in, values out.
 
 Every store answers to these rules; the conformance suite holds it to them.
 """
@@ -6,6 +6,7 @@ Every store answers to these rules; the conformance suite holds it to them.
 from __future__ import annotations
 
 from taskpit.clock import iso, say_duration
+from taskpit.errors import Invalid
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Task
 
-__all__ = ["find_cycle", "held", "in_the_way", "order", "overlap"]
+__all__ = ["check_task", "find_cycle", "held", "in_the_way", "order", "overlap"]
 
 Order = tuple[int, float, int, str]
 
@@ -93,3 +94,25 @@ def held_in_circle(task: Task, tasks: Mapping[str, Task]) -> str:
     """The reason of a task that waits for itself, or nothing."""
     circle = find_cycle(task.id, lambda key: tasks[key].needs if key in tasks else ())
     return f"its needs go round in a circle: {' -> '.join(circle)}" if circle else ""
+
+
+def check_task(task: Task) -> None:
+    """Whether this can be a task; Invalid says why not."""
+    if not task.title.strip():
+        raise Invalid("a task needs a title", id=task.id)
+    for name in ("title", "check", "by", "hold", "parent", "slug"):
+        text = getattr(task, name)
+        if "\n" in text or "\r" in text or "\0" in text:
+            hint = "Put it into a script and name that." if name == "check" else "Use the body for long text."
+            raise Invalid(f"the {name} must be one line", hint=hint, id=task.id)
+    if "\0" in task.body:
+        raise Invalid("the body is binary, not text", id=task.id)
+    try:
+        "".join((task.title, task.body, task.check, task.by, *task.tags, *task.touches)).encode()
+    except UnicodeEncodeError:
+        raise Invalid("the task is not UTF-8 text", id=task.id) from None
+    for word in (*task.tags, *task.touches, *task.needs):
+        if not word or word != " ".join(word.split()) or "," in word or "#" in word:
+            raise Invalid(f"{word!r} cannot be a tag, need or path: no commas, # or line breaks", id=task.id)
+    if task.id in task.needs:
+        raise Invalid(f"{task.id} needs itself", id=task.id)

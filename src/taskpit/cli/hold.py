@@ -75,6 +75,9 @@ def _patience(text: str) -> float:
 
 
 def _nothing(queue: Queue, ids: list[str], tags: tuple[str, ...]) -> errors.TaskpitError:
+    paused = queue.store.paused()
+    if paused:
+        return errors.Nothing(f"the queue is {paused}", hint="`pit resume` gives out tasks again.", paused=paused)
     if ids:
         return errors.Lost(f"{ids[0]} could not be had: somebody was faster", hint=f"See `pit why {ids[0]}`.")
     counts = queue.store.counts()

@@ -65,6 +65,7 @@ VERBS: tuple[Verb, ...] = (
         ("fail", "finish", "it did not work; policy decides what is next", ()),
         ("release", "finish", "give it back as it was", ()),
         ("split", "finish", "replace it by several smaller tasks", ()),
+        ("ask", "people", "put it back until a person has answered", ()),
     ),
     *_group(
         "steer",
@@ -73,6 +74,9 @@ VERBS: tuple[Verb, ...] = (
         ("unblock", "steer", "let it go on, its failures forgiven", ()),
         ("retry", "steer", "start a failed task anew", ()),
         ("cancel", "steer", "it will not be done", ()),
+        ("answer", "people", "answer a task that asks", ()),
+        ("pause", "people", "give out no task for a while", ()),
+        ("resume", "people", "give out tasks again", ()),
     ),
     *_group(
         "run agents",

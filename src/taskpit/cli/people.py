@@ -1,0 +1,93 @@
+"""Between people and agents: `ask`, `answer`, `pause`, `resume`."""
+
+from __future__ import annotations
+
+from taskpit.cli.context import Reply
+from taskpit.cli.options import a_duration, example, id_argument, read_text, worker_option
+from taskpit.clock import say_duration
+from taskpit.errors import Invalid, Lost
+from taskpit.task import Ask, Said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+
+__all__ = ["VERBS"]
+
+
+def _ask_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Put your task back until a person has answered a question. You are free to take another one; the\n"
+        "answer will stand in the task. Tasks that ask with the same key are answered together."
+    )
+    parser.epilog = example("pit ask 0007 'Which database?' --key database --wanted 'a name and a version'")
+    id_argument(parser)
+    parser.add_argument("question", metavar="QUESTION", help="what a person must say; - is standard input")
+    parser.add_argument("--key", default="", metavar="KEY", help="equal keys are the same question")
+    parser.add_argument("--wanted", default="", metavar="TEXT", help="what would answer it")
+    worker_option(parser)
+
+
+def _ask(args: Namespace, context: Context) -> Reply:
+    queue = context.queue
+    question = _text(args.question, context)
+    if not question.strip():
+        raise Invalid("the question is empty")
+    claim = queue.holding(queue.resolve(args.id), context.worker(args))
+    said, end = queue.finish(claim, Ask(question=question, key=args.key, wanted=args.wanted))
+    if said is Said.LOST:
+        raise Lost(f"the claim on {claim.task.id} is over", id=claim.task.id)
+    return Reply(data={"id": claim.task.id, "question": end.details}, text=f"{claim.task.id} waits for an answer")
+
+
+def _answer_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Answer a task that asks; it goes on with question and answer in its text."
+    parser.epilog = example("pit answer 0007 'PostgreSQL 18'", "pit answer database 'PostgreSQL 18'")
+    parser.add_argument("id", metavar="ID|KEY", help="the task that asks, or the key of the question")
+    parser.add_argument("text", metavar="TEXT", help="the answer; - is standard input")
+    worker_option(parser)
+
+
+def _answer(args: Namespace, context: Context) -> Reply:
+    ids = context.queue.answer(args.id, _text(args.text, context), context.worker(args))
+    return Reply(data={"ids": ids}, text=f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on")
+
+
+def _text(word: str, context: Context) -> str:
+    return read_text("-", context.queue.config.largest_task) if word == "-" else word
+
+
+def _pause_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Give out no task until `pit resume`, or for so long. Whoever works goes on."
+    parser.epilog = example("pit pause 'deploying' --for 20m")
+    parser.add_argument("reason", metavar="REASON", nargs="?", default="no reason given", help="why")
+    parser.add_argument("--for", dest="seconds", type=a_duration, default=0.0, metavar="T", help="how long")
+    worker_option(parser)
+
+
+def _pause(args: Namespace, context: Context) -> Reply:
+    context.queue.store.pause(" ".join(args.reason.split()), args.seconds, context.worker(args))
+    until = f" for {say_duration(args.seconds)}" if args.seconds else ", until `pit resume`"
+    return Reply(data={"paused": context.queue.store.paused()}, text=f"no task is given out{until}")
+
+
+def _resume_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Give out tasks again after `pit pause`."
+    parser.epilog = example("pit resume")
+    worker_option(parser)
+
+
+def _resume(args: Namespace, context: Context) -> Reply:
+    was = context.queue.store.resume(context.worker(args))
+    return Reply(data={"resumed": was}, text="tasks are given out again" if was else "it was not paused")
+
+
+VERBS: Handlers = {
+    "ask": (_ask_arguments, _ask),
+    "answer": (_answer_arguments, _answer),
+    "pause": (_pause_arguments, _pause),
+    "resume": (_resume_arguments, _resume),
+}
