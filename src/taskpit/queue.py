@@ -5,8 +5,8 @@ The same verbs serve the command line, the worker pool, the boards and programs 
 
 from __future__ import annotations
 
-from taskpit import errors
-from taskpit.clock import Clock, say_duration
+from taskpit import errors, explain
+from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.policy import KEY, WAITS, settle
 from taskpit.rules import check_task, find_cycle
@@ -170,7 +170,7 @@ class Queue:
             if card.state is State.CLAIMED and card.worker == want.worker and want.verbatim:
                 mine.append(self._claim_of(card, want.lease))
             elif card.state is State.CLAIMED:
-                raise self._held_by(card)
+                raise explain.held_by(card, self.clock.now())
             elif card.state is not State.READY:
                 raise errors.Conflict(
                     f"{task_id} is {card.state} already", hint=f"See it with `pit show {task_id}`.", id=task_id
@@ -191,22 +191,6 @@ class Queue:
             since=card.since,
         )
 
-    def _held_by(self, card: Card) -> errors.Lost:
-        age = say_duration(self.clock.now() - card.since)
-        left = card.until - self.clock.now()
-        life = {"yes": "is alive", "no": "is dead", "unknown": "may or may not be alive"}[card.alive]
-        hint = "Wait for it, or choose another task with `pit claim`."
-        if card.alive == "no" or left <= 0:
-            hint = "`pit sweep` gives abandoned tasks back; then claim again."
-        until = f"its lease ends in {say_duration(left)}" if left > 0 else f"its lease ended {say_duration(-left)} ago"
-        return errors.Lost(
-            f"{card.task.id} is held by {card.worker}, which {life}; last sign {age} ago, {until}",
-            hint=hint,
-            id=card.task.id,
-            holder=card.worker,
-            alive=card.alive,
-        )
-
     def holding(self, task_id: str, worker: str) -> Claim:
         """The claim this worker has on this task; Lost says who has it instead, or that nobody does."""
         card = self.card(task_id)
@@ -215,7 +199,7 @@ class Queue:
             hint = f"`pit claim {task_id}` takes it." if card.state is State.READY else f"See `pit show {task_id}`."
             raise errors.Lost(finished, hint=hint, id=task_id, state=str(card.state))
         if card.worker != worker:
-            raise self._held_by(card)
+            raise explain.held_by(card, self.clock.now())
         return self._claim_of(card)
 
     def renew(self, claim: Claim, lease: float = 0.0) -> Said:
@@ -288,7 +272,7 @@ class Queue:
             return claims[0]
         card = self.card(task_id)
         if card.state is State.CLAIMED:
-            raise self._held_by(card)
+            raise explain.held_by(card, self.clock.now())
         raise errors.Conflict(f"{task_id} is {card.state} already", hint=f"See `pit show {task_id}`.", id=task_id)
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
@@ -363,28 +347,7 @@ class Queue:
 
     def why(self, task_id: str) -> list[str]:
         """Why this task is where it is, in sentences: what holds it, what happened to it, what to do."""
-        card = self.card(task_id)
-        told = {
-            State.READY: [f"{task_id} is ready: any worker may take it."],
-            State.CLAIMED: [str(self._held_by(card)).replace("is held by", "is being worked on by")],
-            State.DONE: [f"{task_id} is done{_by(card)}."],
-            State.FAILED: [f"{task_id} {card.result.verdict if card.result else 'failed'}{_by(card)}."],
-        }[card.state]
-        if card.held:
-            told = [f"{task_id} is held: {card.held.rstrip(chr(46))}."]
-        if card.state is State.FAILED and card.result:
-            told += [f"Reason: {card.result.reason}", f"`pit retry {task_id}` starts it anew."]
-        if card.task.hold.startswith(WAITS):
-            told.append(f"`pit answer {task_id} TEXT` answers it.")
-        elif card.task.hold:
-            told.append(f"`pit unblock {task_id}` lets it go on.")
-        elif card.state is State.READY and self.store.paused():
-            told.append(f"The queue is {self.store.paused()}. `pit resume` gives out tasks again.")
-        told += [
-            f"{one.kind} at {_when(one)} by {one.worker}: {' '.join(one.error.split())[:300]}" for one in card.tries
-        ]
-        told += [f"A late result is kept in {late}." for late in card.late]
-        return told
+        return explain.why(self.card(task_id), self.clock.now(), self.store.paused())
 
 
 def _fresh(task: Task) -> Task:
@@ -397,13 +360,3 @@ def _answered(task: Task, text: str, worker: str) -> Task:
     extra = {key: value for key, value in task.extra.items() if key != KEY}
     body = f"{task.body.rstrip()}\n\n**Question:** {question}\n\n**Answer** ({worker}): {text.strip()}\n"
     return task.replace(hold="", extra=extra, body=body.lstrip())
-
-
-def _by(card: Card) -> str:
-    return f" (by {card.result.worker})" if card.result and card.result.worker else ""
-
-
-def _when(one: Try) -> str:
-    from taskpit.clock import iso
-
-    return iso(one.at)
