@@ -148,7 +148,7 @@ SCENES = [
     Scene("put", nothing, lambda queue, _: queue.store.put([task(1)]), ("added_task",)),
     Scene("put two", nothing, lambda queue, _: queue.store.put([task(1), task(1)]), ("added_task",)),
     Scene("claim", ready, lambda queue, _: queue.claim("snake", tags=()), ()),
-    Scene("claim by id", ready, lambda queue, _: take(queue, ID), ()),
+    Scene("claim by id", ready, lambda queue, _: queue.claim("snake", ids=(ID,)), ()),
     Scene("renew", claimed, lambda queue, claim: queue.store.renew([claim], LEASE)),
     Scene("done", claimed, ending(Done(output="yes", evidence=GREEN)), ("completed_task",)),
     Scene("failed for good", last_time, ending(Failed(error="no")), ("failed_task",)),

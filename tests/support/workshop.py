@@ -10,6 +10,7 @@ import time
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
+from taskpit.worker.orders import Orders
 from taskpit.worker.place import place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import work
@@ -79,7 +80,7 @@ class Pit:
         claim = self.queue.claim("snake-1", wait=5.0)[0]
         run = Run(claim, place_for(self.queue.store, claim), self.root)
         try:
-            return work(self.queue, run, runner, self.root if checks else None, lay_down)
+            return work(self.queue, run, runner, Orders(check_in=self.root if checks else None), lay_down)
         finally:
             run.bell.close()
             run.place.clear()

@@ -14,6 +14,7 @@ from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
 from taskpit.worker import process
+from taskpit.worker.orders import Orders
 from taskpit.worker.place import place_for
 from taskpit.worker.runner import CannotRun, CommandRunner, Run
 from taskpit.worker.slot import fate, work
@@ -252,7 +253,7 @@ def test_a_check_is_killed_when_its_run_is_stopped(pit):
     thread = threading.Thread(target=lambda: (read_pid(f"{pit.root}/checker"), run.stop("stop")))
     thread.start()
     began = time.monotonic()
-    over = work(pit.queue, run, lambda _c, _r: Done(), pit.root, lambda: None)
+    over = work(pit.queue, run, lambda _c, _r: Done(), Orders(check_in=pit.root), lambda: None)
     thread.join()
     run.bell.close()
     assert time.monotonic() - began < 10
@@ -265,7 +266,7 @@ def test_a_queue_that_is_no_folder():
     queue.put([Task(id="", title="in memory")])
     claim = queue.claim("snake-1")[0]
     run = Run(claim, place_for(queue.store, claim), "memory")
-    over = work(queue, run, shell("cat {prompt_file}"), os.getcwd(), lambda: None)
+    over = work(queue, run, shell("cat {prompt_file}"), Orders(check_in=os.getcwd()), lambda: None)
     run.bell.close()
     run.place.clear()
     assert over.word == "done"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from taskpit.task import Claim
     from taskpit.worker.orders import Report
     from taskpit.worker.runner import CommandRunner
+    from taskpit.worker.worktree import Worktrees
 
 __all__ = ["VERBS"]
 
@@ -51,6 +52,8 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("--lease", type=a_duration, default=0.0, metavar="D", help="lease of a claim, renewed while it runs")
     add("--as", dest="name", default="snake", metavar="BASE", help="workers are BASE-1, BASE-2, ... (default snake)")
     add("--no-checks", dest="checks", action="store_false", help="believe exit 0; don't run the tasks' checks")
+    add("--worktree", action="store_true", help="give each task a git worktree and branch of its own")
+    add("--merge", choices=("none", "ff"), default="none", help="ff: merge a green task's branch, checked again")
     add("--dry-run", action="store_true", help="show what would be run for the next task, change nothing")
     add("command", nargs=REMAINDER, metavar="-- CMD ...", help="the command to run for each task")
 
@@ -81,6 +84,7 @@ def _run(args: Namespace, context: Context, runner: CommandRunner) -> Reply:
         max_tasks=args.max_tasks,
         until_empty=args.until == "empty",
         check_in=runner.cwd if args.checks else None,
+        worktrees=_worktrees(args, context, runner.cwd),
     )
     show = progress.choose(sys.stderr if context.json else sys.stdout, context.env)
     try:
@@ -95,6 +99,14 @@ def _run(args: Namespace, context: Context, runner: CommandRunner) -> Reply:
         text=lambda: progress.summary(report),
         exit_code=128 + report.signal if report.signal else 0,
     )
+
+
+def _worktrees(args: Namespace, context: Context, cwd: str) -> Worktrees | None:
+    if not args.worktree:
+        return None
+    from taskpit.worker.worktree import Worktrees
+
+    return Worktrees(cwd, context.queue.store.info().where, merge=args.merge)
 
 
 def _facts(report: Report) -> dict[str, object]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taskpit.worker.runner import Run
     from taskpit.worker.slot import Over
     from taskpit.worker.survey import Survey
+    from taskpit.worker.worktree import Worktrees
 
 __all__ = ["Orders", "Report", "Show"]
 
@@ -32,6 +33,8 @@ class Orders(Value):
     until_empty: bool = False
     #: Where the tasks' checks are run, None: not at all.
     check_in: str | None = None
+    #: Gives each task a worktree and branch of its own, None: all work in one place.
+    worktrees: Worktrees | None = None
 
 
 class Report(Value):

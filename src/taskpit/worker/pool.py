@@ -201,7 +201,7 @@ class Pool:
         """One task in its thread; the dispatcher hears of its end, whatever happens."""
         over = Over(claim=run.claim, word="unsaved", details="its thread broke")
         try:
-            over = work(self.queue, run, self.runner, self.orders.check_in, lambda: self._tender.drop(worker))
+            over = work(self.queue, run, self.runner, self.orders, lambda: self._tender.drop(worker))
         except Exception as error:
             over = over.replace(details=f"{type(error).__name__}: {error}")
         finally:

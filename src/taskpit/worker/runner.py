@@ -45,7 +45,7 @@ OUTPUT_TAIL = 4096
 #: Lines of the log that an error carries.
 ERROR_LINES = 8
 
-_PLACEHOLDER = re.compile(r"\{(task_file|prompt_file|result_file|run_dir|id)\}")
+_PLACEHOLDER = re.compile(r"\{(task_file|prompt_file|result_file|run_dir|worktree|id)\}")
 
 
 class Run:
@@ -59,6 +59,8 @@ class Run:
         self.bell = Bell()
         self._guard = guard
         self._group = 0
+        #: Where the work is done, if this task has a place of its own.
+        self.cwd = ""
         #: Why it should stop: `stop`, `cancel`, `lost`; empty while it should not.
         self.stopping = ""
 
@@ -102,6 +104,7 @@ class Run:
             "prompt_file": self.place.prompt,
             "result_file": self.place.result,
             "run_dir": self.place.path,
+            "worktree": self.cwd or ".",
             "id": self.claim.task.id,
         }
         return tuple(_PLACEHOLDER.sub(lambda found: known[found[1]], word) for word in argv)
@@ -153,7 +156,7 @@ class CommandRunner:
         """The command has run on this task."""
         order = process.Order(
             argv=run.fill(self.argv),
-            cwd=self.cwd,
+            cwd=run.cwd or self.cwd,
             env=run.env(),
             log=run.place.log,
             limit=self.limit,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from taskpit.queue import Queue
-    from taskpit.task import Card, Claim, End
+    from taskpit.task import Card, Claim, End, Evidence
+    from taskpit.worker.orders import Orders
     from taskpit.worker.runner import Run, Runner
 
 __all__ = ["Over", "fate", "work"]
@@ -72,18 +73,15 @@ def fate(claim: Claim, card: Card | None) -> str:
     return "lost" if card.state is State.CLAIMED and "(" not in card.worker else "itself"
 
 
-def work(queue: Queue, run: Run, runner: Runner, check_in: str | None, lay_down: Callable[[], None]) -> Over:
-    """Run it and end its claim. The check runs in `check_in` (None: not at all).
-
-    `lay_down` is called once the claim needs no more renewing, before it ends.
-    """
+def work(queue: Queue, run: Run, runner: Runner, orders: Orders, lay_down: Callable[[], None]) -> Over:
+    """Run it and end its claim. `lay_down` is called once the claim needs no more renewing, before it ends."""
     claim, began = run.claim, time.monotonic()
     fatal, told = None, ""
     try:
-        outcome = _attempt(queue, run, runner)
+        outcome = _enter(run, orders) or _attempt(queue, run, runner)
         gone, told = _gone(queue, run)
         if not gone:
-            outcome = _checked(queue, run, outcome, check_in)
+            outcome = _leave(queue, run, _checked(queue, run, outcome, orders.check_in), orders)
     except CannotRun as error:
         fatal, gone, outcome = error, "", Failed(error=error.message, kind="infra")
     seconds = time.monotonic() - began
@@ -99,6 +97,34 @@ def work(queue: Queue, run: Run, runner: Runner, check_in: str | None, lay_down:
             outcome = outcome.replace(log=outcome.log or log, seconds=outcome.seconds or seconds)
         word, details = _end(queue, run, outcome)
     return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
+
+
+def _enter(run: Run, orders: Orders) -> Outcome | None:
+    """The task has a place of its own, if it should; else the outcome of not getting one."""
+    if orders.worktrees is None:
+        return None
+    try:
+        run.cwd = orders.worktrees.enter(run.claim.task.id)
+    except (TaskpitError, OSError) as error:
+        return Failed(error=f"there is no worktree for it: {error}", kind="infra")
+    return None
+
+
+def _leave(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcome:
+    """What was committed is told, and merged if it is green and that was asked for."""
+    if orders.worktrees is None or not run.cwd or not isinstance(outcome, Done):
+        return outcome
+
+    def check(path: str) -> Evidence | None:
+        command = run.claim.task.check
+        if not command or orders.check_in is None:
+            return None
+        return run_check(command, path, queue.config.check_limit, run.env())
+
+    try:
+        return orders.worktrees.leave(run.claim.task.id, outcome, run.place.path, check)
+    except (TaskpitError, OSError) as error:
+        return Failed(error=f"its work could not be brought home: {error}", kind="infra", output=outcome.output)
 
 
 def _attempt(queue: Queue, run: Run, runner: Runner) -> Outcome:
@@ -147,7 +173,7 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> 
     if not isinstance(outcome, Done) or not command or check_in is None or run.stopping:
         return outcome
     try:
-        evidence = run_check(command, check_in, queue.config.check_limit, run.env(), run.check_started)
+        evidence = run_check(command, run.cwd or check_in, queue.config.check_limit, run.env(), run.check_started)
     except TaskpitError as error:
         return Failed(error=error.message, kind="infra")
     finally:
