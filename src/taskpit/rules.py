@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Task
 
-__all__ = ["check_task", "find_cycle", "held", "in_the_way", "order", "overlap"]
+__all__ = ["check_mode", "check_task", "find_cycle", "held", "in_the_way", "order", "overlap"]
 
 Order = tuple[int, float, int, str]
 
@@ -45,6 +45,14 @@ def _unmet(need: str, state: State | None) -> str:
     if state is State.FAILED:
         return f"needs {need}, which failed"
     return f"needs {need}, which is {state}"
+
+
+def check_mode(task: Task) -> str:
+    """How much a check counts: `strict`, `lenient` (red is told, not held against it) or `disabled`."""
+    if not task.check or task.extra.get("test_scope") == "skip":
+        return "disabled"
+    mode = task.extra.get("test_mode", "strict")
+    return str(mode) if mode in ("lenient", "disabled") else "strict"
 
 
 def overlap(one: str, other: str) -> bool:

@@ -10,6 +10,7 @@ import traceback
 
 from taskpit.errors import Storage, TaskpitError
 from taskpit.policy import pause
+from taskpit.rules import check_mode
 from taskpit.task import Done, Failed, Outcome, Release, Retry, Said, State
 from taskpit.values import Value
 from taskpit.worker.check import run_check
@@ -169,8 +170,8 @@ def _gone(queue: Queue, run: Run) -> tuple[str, str]:
 
 def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> Outcome:
     """Done counts only once the task's own check is green."""
-    command = run.claim.task.check
-    if not isinstance(outcome, Done) or not command or check_in is None or run.stopping:
+    command, mode = run.claim.task.check, check_mode(run.claim.task)
+    if not isinstance(outcome, Done) or mode == "disabled" or check_in is None or run.stopping:
         return outcome
     try:
         evidence = run_check(command, run.cwd or check_in, queue.config.check_limit, run.env(), run.check_started)
@@ -182,6 +183,8 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> 
         return Release(reason="its worker was told to stop")
     if evidence.green:
         return outcome.replace(evidence=evidence)
+    if mode == "lenient":
+        return outcome.replace(evidence=evidence, reason="the check is red, which does not count (lenient)")
     told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or command}"
     return Failed(error=told, kind="check", output=outcome.output, evidence=evidence)
 
