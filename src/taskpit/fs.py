@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import stat as stat_module
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -283,13 +284,31 @@ def append(path: str, data: bytes) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         _step("flock", path)
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        _take_turn(fd)
         end = os.lseek(fd, 0, os.SEEK_END)
         if end and os.pread(fd, 1, end - 1) != b"\n":
             data = b"\n" + data
         _write_all(fd, data, path)
     finally:
         os.close(fd)
+
+
+#: How long an append waits for its turn, in seconds.
+TURN = 0.5
+
+
+def _take_turn(fd: int) -> None:
+    """Wait for the lock, but not for ever for a writer that was stopped with it: one write is whole without, too."""
+    deadline, pause = time.monotonic() + TURN, 0.0002
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return
+        time.sleep(pause)
+        pause = min(pause * 2, 0.01)
 
 
 class Flock:

@@ -5,6 +5,7 @@ Anybody may run it at any time, ten at once if need be: each step is decided by 
 
 from __future__ import annotations
 
+from taskpit.errors import Unavailable
 from taskpit.policy import settle
 from taskpit.store.port import Mend
 from taskpit.task import Failed, Said
@@ -26,7 +27,11 @@ def sweep(queue: Queue, *, dry_run: bool = False) -> list[Mend]:
             card = store.read([claim.task.id])[0]
             outcome = Failed(error=lapse.reason, kind="lost")
             end = settle(claim, outcome, card.tries if card else (), queue.config, queue.clock.now())
-            if store.finish([end])[0] is not Said.OK:
+            try:
+                said = store.finish([end])[0]
+            except Unavailable:
+                continue  # somebody stands still in the middle of it: the next sweep looks again
+            if said is not Said.OK:
                 continue  # its worker came back to life and finished it, or another keeper was faster
         done.append(Mend(kind="reclaimed", what=claim.task.id, details=lapse.reason))
     return done + store.compost(dry_run=dry_run)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 from taskpit import fs
 from taskpit.values import Value
@@ -22,6 +23,8 @@ __all__ = ["Member", "Record", "base", "default_worker", "host", "introduce", "l
 
 #: Between a worker's name and what makes one claim of it unique.
 MARK = "~"
+#: How often a worker that does not stay tries to leave its record.
+TRIES = 5
 #: A record is a few hundred bytes; more is not one of ours.
 LIMIT = 64 * 1024
 
@@ -84,11 +87,20 @@ def _bytes(record: Record) -> bytes:
 
 
 def introduce(path: str, record: Record) -> None:
-    """Leave the record of a worker that does not stay; one that stays under this name keeps its own."""
+    """Leave the record of a worker that does not stay; one that stays under this name keeps its own.
+
+    A judge looking whether the name's last holder lives has the lock for an instant: try again, or our
+    claims would be judged by the record of a dead worker.
+    """
     lock = fs.Flock(path)
-    if lock.take(wait=False):
-        fs.overwrite(lock.fd, _bytes(record), path)
-        lock.drop()
+    for _ in range(TRIES):
+        if lock.take(wait=False):
+            try:
+                fs.overwrite(lock.fd, _bytes(record), path)
+            finally:
+                lock.drop()
+            return
+        time.sleep(0.002)
 
 
 def load(path: str) -> Record | None:
@@ -133,6 +145,11 @@ class Member:
     def update(self, record: Record) -> None:
         """Say something new of ourselves: another lease, or that the clock was set."""
         fs.overwrite(self._lock.fd, _bytes(record), self._lock.path)
+
+    @property
+    def fd(self) -> int:
+        """The open file whose lock is the name."""
+        return self._lock.fd
 
     def leave(self) -> None:
         """Let go of the name."""

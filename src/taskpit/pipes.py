@@ -1,18 +1,21 @@
 """Messages between two peers through a FIFO: the message is a file first, the pipe is its bell.
 
 Belongs to the fs room; knows nothing about tasks. A peer may be ours, or a program that only writes into
-the FIFO and closes it, or opens it and reads to the end. Between two of ours the pipe carries a single
-byte and the message goes as a file, so none is lost, mixed or cut short, however a peer dies. A foreign
-reader gets the text itself, and a foreign writer's text becomes a file as soon as we have read it.
+the FIFO and closes it, or opens it and reads to the end. Between two of ours the pipe carries nothing:
+that somebody opened and closed it is the bell, and the message goes as a file, so none is lost, mixed or
+cut short, however a peer dies. A foreign reader gets the text itself, and a foreign writer's text becomes
+a file as soon as we have read it.
 """
 
 from __future__ import annotations
 
-import contextlib
+import array
 import errno
+import fcntl
 import os
 import select
 import stat
+import termios
 import time
 
 from taskpit import fs
@@ -22,11 +25,15 @@ __all__ = ["Message", "Pipe"]
 
 #: How often a peer that is not there is looked for.
 LOOK = 0.02
-#: How long a foreign reader may take to close before the next message is sent.
-SETTLE = 2.0
+#: How long a foreign reader may take to close before the next message is sent, and how long that takes
+#: at most where the kernel does not tell.
+SETTLE, PAUSE = 2.0, 0.1
+#: How long a foreign writer may be silent in the middle of a message once our time is over.
+SILENCE = 5.0
 #: The largest message.
 LARGEST = 256 * 1024 * 1024
-BELL = b"\n"
+#: inotify's word for a reader that closes.
+CLOSE_NOWRITE = 0x10
 
 
 class Message(Value):
@@ -72,15 +79,17 @@ class Pipe:
         """
         name = self.post(data)
         deadline = time.monotonic() + timeout
-        with fs.Flock(f"{self.spool}/.send"):  # one sender at a time: a plain reader reads to the end
-            while not self._deliver(name, deadline):
+        turn = fs.Flock(f"{self.spool}/.send")  # one sender at a time: a plain reader reads to the end
+        try:
+            while not turn.take(wait=False) or not self._deliver(name, deadline):
+                turn.drop()
                 if not fs.exists(f"{self.spool}/{name}"):
                     return True  # a reader of ours found it by itself
                 if time.monotonic() >= deadline:
                     return False
                 time.sleep(LOOK)
-            if fs.exists(f"{self.spool}/sent/{name}"):
-                self._let_reader_leave()
+        finally:
+            turn.drop()
         return True
 
     def _open_for_writing(self) -> int | None:
@@ -91,27 +100,21 @@ class Pipe:
                 return None  # nobody has it open for reading
             raise
 
-    def _let_reader_leave(self) -> None:
-        """A plain reader reads to the end: the next sender must not begin before it has seen one."""
-        deadline = time.monotonic() + SETTLE
-        while time.monotonic() < deadline and not self._reader_is_ours():
-            fd = self._open_for_writing()
-            if fd is None:
-                return
-            os.close(fd)
-            time.sleep(LOOK)
-
     def _deliver(self, name: str, deadline: float) -> bool:
         fd = self._open_for_writing()
         if fd is None:
             return False
+        if self._reader_is_ours():
+            os.close(fd)  # the bell
+            return True
+        leaving = _Leaving(self.fifo)
         try:
-            if self._reader_is_ours():
-                _try_write(fd, BELL)
-                return True
-            return self._hand_over(fd, name, deadline)
+            handed = self._hand_over(fd, name, deadline)
         finally:
             os.close(fd)
+            # A plain reader reads to the end: the next sender must not begin before it has seen one.
+            leaving.wait()
+        return handed
 
     def _reader_is_ours(self) -> bool:
         lock = fs.Flock(f"{self.spool}/.reader")
@@ -128,6 +131,7 @@ class Pipe:
         data, _ = fs.read(handed, LARGEST)
         try:
             _write_until(fd, data, deadline)
+            _wait_until_read(fd, deadline)
         except (BrokenPipeError, TimeoutError):
             fs.move(handed, f"{self.spool}/{name}")
             return False
@@ -172,7 +176,7 @@ class Pipe:
             text = _read_until_closed(fd, deadline)
         finally:
             os.close(fd)
-        if text.strip(BELL):
+        if text:
             self.post(text)
 
     def acknowledge(self, message: Message) -> None:
@@ -180,17 +184,44 @@ class Pipe:
         fs.move(f"{self.spool}/{message.file}", f"{self.spool}/sent/{message.file}")
 
 
-def _try_write(fd: int, data: bytes) -> None:
-    # A full pipe rings by itself; a reader that is gone finds the file when it comes back.
-    with contextlib.suppress(BlockingIOError, BrokenPipeError):
-        os.write(fd, data)
+class _Leaving:
+    """Notices that a reader closes the FIFO. To look by opening it would be a bell that rings for nothing."""
+
+    def __init__(self, fifo: str) -> None:
+        self._fd = -1
+        try:
+            import ctypes
+
+            library = ctypes.CDLL(None, use_errno=True)
+            self._fd = library.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+            if self._fd >= 0 and library.inotify_add_watch(self._fd, os.fsencode(fifo), CLOSE_NOWRITE) < 0:
+                self._close()
+        except (OSError, AttributeError):
+            self._close()
+
+    def wait(self) -> None:
+        """A reader has closed it, or has had its time to."""
+        if self._fd < 0:
+            time.sleep(PAUSE)
+            return
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        poll.poll(SETTLE * 1000)
+        self._close()
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def _write_until(fd: int, data: bytes, deadline: float) -> None:
     view = memoryview(data)
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
     while view:
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([], [fd], [], left)[1]:
+        if left <= 0 or not poll.poll(left * 1000):
             raise TimeoutError
         try:
             view = view[os.write(fd, view[:65536]) :]
@@ -198,17 +229,32 @@ def _write_until(fd: int, data: bytes, deadline: float) -> None:
             continue
 
 
+def _wait_until_read(fd: int, deadline: float) -> None:
+    """All that was written has been read. BrokenPipeError if the reader is gone, TimeoutError if it is too slow."""
+    unread = array.array("i", [0])
+    poll = select.poll()
+    poll.register(fd, 0)  # a reader that is gone is told unasked
+    while True:
+        fcntl.ioctl(fd, termios.FIONREAD, unread)
+        if not unread[0]:
+            return
+        if poll.poll(LOOK * 100):
+            raise BrokenPipeError
+        if time.monotonic() >= deadline:
+            raise TimeoutError
+
+
 def _read_until_closed(fd: int, deadline: float) -> bytes:
-    """What is written until the last writer closes; a bell alone ends it at once."""
+    """What is written until the last writer closes; nothing if that was only the bell, or nobody came in time."""
     chunks: list[bytes] = []
     poll = select.poll()
     poll.register(fd, select.POLLIN)
+    until = deadline
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0 and not chunks:
-            return b""
-        # A foreign writer that has begun is heard to its end: half a message helps nobody.
-        if not poll.poll(max(min(left, 1.0), 0.05) * 1000):
+        left = until - time.monotonic()
+        if left <= 0:
+            return b"".join(chunks)
+        if not poll.poll(left * 1000):
             continue
         try:
             chunk = os.read(fd, 65536)
@@ -217,5 +263,5 @@ def _read_until_closed(fd: int, deadline: float) -> bytes:
         if not chunk:
             return b"".join(chunks)
         chunks.append(chunk)
-        if chunks == [BELL]:
-            return b""
+        # Who has begun is heard to the end, unless it falls silent: half a message helps nobody.
+        until = max(deadline, time.monotonic() + SILENCE)

@@ -131,6 +131,7 @@ class Queue:
         *,
         ids: Sequence[str] = (),
         tags: Sequence[str] = (),
+        big: bool | None = None,
         lease: float = 0.0,
         count: int = 1,
         wait: float = 0.0,
@@ -145,6 +146,7 @@ class Queue:
             lease=lease or self.config.lease,
             ids=tuple(ids),
             tags=tuple(tags),
+            big=big,
             count=count,
             verbatim=verbatim,
         )

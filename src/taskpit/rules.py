@@ -13,9 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from taskpit.task import Task
+    from taskpit.task import Task, Want
 
-__all__ = ["check_mode", "check_task", "find_cycle", "held", "in_the_way", "order", "overlap"]
+__all__ = ["check_mode", "check_task", "find_cycle", "held", "in_the_way", "order", "overlap", "suits"]
 
 Order = tuple[int, float, int, str]
 
@@ -24,6 +24,12 @@ def order(task: Task) -> Order:
     """Sorts by priority, then age: when it was asked for, then its number."""
     number = int(task.id) if task.id.isascii() and task.id.isdecimal() else 0
     return (-task.priority, task.created, number, task.id)
+
+
+def suits(task: Task, want: Want) -> bool:
+    """Whether it is of the sort this worker asks for."""
+    tagged = not want.tags or bool(set(want.tags) & set(task.tags))
+    return tagged and want.big in (None, task.big)
 
 
 def held(task: Task, now: float, state_of: Callable[[str], State | None]) -> str:

@@ -203,6 +203,8 @@ class Want(Value):
     ids: tuple[str, ...] = ()
     #: Only tasks with one of these tags; empty is any.
     tags: tuple[str, ...] = ()
+    #: True: only big tasks; False: only small ones; None is any.
+    big: bool | None = None
     #: Take it although it is held: for a person's changes, never for work.
     even_held: bool = False
     #: Use the worker's name as the fence as it is, instead of adding something unique per claim.

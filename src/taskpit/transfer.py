@@ -7,8 +7,10 @@ repeated, so a transfer that was interrupted is resumed by running it again.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import time
 
 from taskpit import errors
 from taskpit.clock import instant, iso
@@ -42,6 +44,8 @@ SCHEMA = 1
 #: Who the steps of a transfer are done by.
 WORKER = "transfer"
 LEASE = 600.0
+#: How long what was interrupted a moment ago may take to be carried out, in seconds.
+PATIENCE = 5.0
 
 
 class Moved(Value):
@@ -227,14 +231,18 @@ def map_ids(ids: Sequence[str], check_id: Callable[[str], str]) -> dict[str, str
             continue
     taken = set(mapped.values())
     for old in sorted(set(ids) - mapped.keys()):
-        stem = re.sub(r"[^A-Za-z0-9.]+", "_", old).strip("._") or "task"
-        for suffix in ("", *(f".{number}" for number in range(2, len(ids) + 3))):
-            new = f"{stem[: 60 - len(suffix)]}{suffix}"
-            if new not in taken and _fits(new, check_id):
-                mapped[old] = new
-                taken.add(new)
-                break
+        mapped[old] = next(new for new in _nearest(old) if new not in taken and _fits(new, check_id))
+        taken.add(mapped[old])
     return mapped
+
+
+def _nearest(old: str) -> Iterator[str]:
+    """Ids like this one, first those that look most like it; the last kind fits everywhere, some day."""
+    stem = re.sub(r"[^A-Za-z0-9.]+", "_", old).strip("._") or "task"
+    for like in (stem, re.sub(r"[._]+", ".", stem)):
+        yield like[:60]
+        yield from (f"{like[:56]}.{number}" for number in range(2, 10))
+    yield from (f"task.{re.sub(r'[^A-Za-z0-9]+', '.', stem)[:48]}.{number}" for number in itertools.count(1))
 
 
 def _fits(text: str, check_id: Callable[[str], str]) -> bool:
@@ -264,7 +272,7 @@ def _place(card: Card, into: Store) -> bool:
     """Bring one task to where it was; True if it was there already."""
     task = card.task
     said = into.put([task])[0]
-    there = into.read([task.id])[0]
+    there = _settled(task.id, into)
     if there is None or (said is Said.CONFLICT and there.task.wish() != task.wish()):
         raise errors.Conflict(f"{task.id} exists in the new place with other content", id=task.id)
     finished = card.state in (State.DONE, State.FAILED)
@@ -280,11 +288,28 @@ def _place(card: Card, into: Store) -> bool:
     return said is not Said.CREATED
 
 
+def _settled(task_id: str, into: Store) -> Card | None:
+    """The task in the new place, once what an interrupted transfer left half done is carried out."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        card = into.read([task_id])[0]
+        if card is not None and card.worker != "(ending)":
+            return card
+        if time.monotonic() >= deadline:
+            return card
+        into.mend()
+        into.wait(0.1)
+
+
 def _take(task: Task, into: Store) -> Claim:
-    claims = into.claim(Want(worker=WORKER, lease=LEASE, ids=(task.id,), even_held=True))
-    if not claims:
+    """Under one name for all transfers: what an interrupted one had taken is ours again."""
+    claims = into.claim(Want(worker=WORKER, lease=LEASE, ids=(task.id,), even_held=True, verbatim=True))
+    if claims:
+        return claims[0]
+    card = _settled(task.id, into)
+    if card is None or card.state is not State.CLAIMED or card.worker not in (WORKER, ""):
         raise errors.Lost(f"somebody works on {task.id} in the new place", id=task.id)
-    return claims[0]
+    return Claim(task=card.task, worker=WORKER, fence=card.worker, lease=LEASE, attempt=card.task.attempts + 1)
 
 
 def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) -> None:

@@ -28,28 +28,37 @@ def _init_arguments(parser: ArgumentParser) -> None:
         "Make a folder a queue. What is there already is left alone, so it can be repeated at any time.\n"
         "Without DIR: the queue in this folder if there is one, else a new folder `pit`."
     )
-    parser.epilog = example("pit init", "pit init work/queue --layout pit")
+    parser.epilog = example("pit init", "pit init work/queue --layout pit", "pit init zoo --template snakepit")
     parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks")
     parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
+    parser.add_argument("--template", metavar="NAME", help="with a crew to begin with: snakepit or builder-reviewer")
 
 
 def _init(args: Namespace, context: Context) -> Reply:
     from taskpit.store.folder import HIDDEN
     from taskpit.store.opening import init
+    from taskpit.worker.template import Template
 
+    template = Template(args.template) if args.template else None
     base = context.directory or "."
     path = args.path or ("" if os.path.isdir(os.path.join(base, HIDDEN)) else "pit")
     root = os.path.abspath(os.path.join(base, path))
     made = init(root, args.layout)
+    written, kept = template.write(root) if template else ([], [])
     ignore = _ignore_rule(root)
-    data = {"path": root, "made": made, "gitignore": ignore}
+    data = {"path": root, "made": made, "gitignore": ignore, "written": written, "kept": kept}
     if ignore is not None:
         context.warn(
             "this folder lies in a git checkout, and `git clean -x` would delete it with all its tasks",
             hint=f"To keep it out of commits, add the line {ignore} to .gitignore or .git/info/exclude.",
         )
     told = f"{root} is a queue now" if made else f"{root} is a queue already; nothing to do"
-    return Reply(data=data, text=f"{told}\nnext: pit add 'a first task'" if made else told)
+    lines = [told, f"wrote {', '.join(written)}" if written else "", f"left alone: {', '.join(kept)}" if kept else ""]
+    if template:
+        lines.append(f"next: pit -C {args.path or path or '.'} up")
+    elif made:
+        lines.append("next: pit add 'a first task'")
+    return Reply(data=data, text="\n".join(filter(None, lines)))
 
 
 def _ignore_rule(root: str) -> str | None:

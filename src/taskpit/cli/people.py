@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["VERBS"]
 
+#: What `pit answer` calls the question whether a day may cost more.
+BUDGET = "budget"
+
 
 def _ask_arguments(parser: ArgumentParser) -> None:
     parser.description = (
@@ -45,15 +48,40 @@ def _ask(args: Namespace, context: Context) -> Reply:
 
 def _answer_arguments(parser: ArgumentParser) -> None:
     parser.description = "Answer a task that asks; it goes on with question and answer in its text."
-    parser.epilog = example("pit answer 0007 'PostgreSQL 18'", "pit answer database 'PostgreSQL 18'")
+    parser.epilog = example(
+        "pit answer 0007 'PostgreSQL 18'", "pit answer database 'PostgreSQL 18'", "pit answer budget yes"
+    )
     parser.add_argument("id", metavar="ID|KEY", help="the task that asks, or the key of the question")
     parser.add_argument("text", metavar="TEXT", help="the answer; - is standard input")
     worker_option(parser)
 
 
 def _answer(args: Namespace, context: Context) -> Reply:
+    if args.id == BUDGET:
+        return _go_on(args, context)
     ids = context.queue.answer(args.id, _text(args.text, context), context.worker(args))
+    _forgive(ids, context)
     return Reply(data={"ids": ids}, text=f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on")
+
+
+def _go_on(args: Namespace, context: Context) -> Reply:
+    """The day may cost as much again; the queue goes on."""
+    from taskpit.worker.budget import Ledger
+
+    queue = context.queue
+    Ledger(queue.store.info().where).allow("day", queue.clock.now())
+    resumed = queue.store.resume(context.worker(args))
+    return Reply(data={"resumed": resumed}, text="the queue goes on; today may cost as much again")
+
+
+def _forgive(ids: list[str], context: Context) -> None:
+    """A task somebody said go on to may cost as much again."""
+    from taskpit.worker.budget import Ledger
+
+    queue = context.queue
+    if queue.store.info().kind == "files":
+        for task_id in ids:
+            Ledger(queue.store.info().where).allow("task", queue.clock.now(), task_id)
 
 
 def _text(word: str, context: Context) -> str:

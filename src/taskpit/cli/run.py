@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
     from taskpit.task import Claim
+    from taskpit.worker.agent import AgentRunner
+    from taskpit.worker.budget import Limit
     from taskpit.worker.orders import Report
     from taskpit.worker.runner import CommandRunner
     from taskpit.worker.worktree import Worktrees
@@ -28,7 +30,7 @@ LIMIT = 3600.0
 
 
 def _work_arguments(parser: ArgumentParser) -> None:
-    parser.usage = "pit work [-n N] [options] -- CMD ..."
+    parser.usage = "pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...])"
     parser.description = """\
 Run a pool of workers: each takes a task, runs CMD on it, has the task's check run, and goes on.
 
@@ -38,13 +40,19 @@ TASKPIT_TASK, TASKPIT_FILE, TASKPIT_ATTEMPT, TASKPIT_RUN_DIR, TASKPIT_DIR, and T
 `pit done`, `pit fail` and `pit split` in CMD act for this claim.
 
 Exit 0 and a green check: done. Exit 75: tried again later, no attempt spent. Other exits: failed.
+With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, or one of
+your own in .taskpit/presets), what follows `--` is added to it, and the agent's own events are believed
+beside its exit code. An agent that has reached a limit rests until that ends.
 Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     parser.epilog = example(
-        "pit work -n 4 -- claude -p 'Do what {prompt_file} says.'",
+        "pit work -n 4 --agent claude --model sonnet",
+        "pit work -n 4 -- my-agent --do {prompt_file}",
         "pit work --until empty -- sh -c 'make -C work < \"$TASKPIT_FILE\"'",
     )
     add = parser.add_argument
     add("-n", dest="slots", type=a_count, default=1, metavar="N", help="tasks at once (default 1)")
+    add("--agent", metavar="PRESET", help="run this agent CLI, as its preset says")
+    add("--model", default="", metavar="M", help="the model the agent uses, as it calls it")
     add("--tag", action="append", metavar="T", help="only tasks with this tag; may be repeated")
     add("--until", choices=("empty",), help="end once nothing is left that could become ready by itself")
     add("--max-tasks", type=a_count, default=0, metavar="N", help="end after this many claims")
@@ -52,6 +60,7 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("--lease", type=a_duration, default=0.0, metavar="D", help="lease of a claim, renewed while it runs")
     add("--as", dest="name", default="snake", metavar="BASE", help="workers are BASE-1, BASE-2, ... (default snake)")
     add("--no-checks", dest="checks", action="store_false", help="believe exit 0; don't run the tasks' checks")
+    add("--budget", action="append", type=_budget, metavar="B", help="$5/day, $1/task, 200k tokens/task, 2h/day, ...")
     add("--worktree", action="store_true", help="give each task a git worktree and branch of its own")
     add("--merge", choices=("none", "ff"), default="none", help="ff: merge a green task's branch, checked again")
     add("--dry-run", action="store_true", help="show what would be run for the next task, change nothing")
@@ -59,19 +68,34 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
 
 
 def _work(args: Namespace, context: Context) -> Reply:
-    from taskpit.worker.runner import CommandRunner
-
-    argv = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not argv:
-        raise Usage("say what to run: pit work -- CMD ...", hint="`pit work --help` shows examples.")
     if not args.slots:
         raise Usage("-n must be at least 1")
-    runner = CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)
+    runner = _runner(args, context)
     runner.check(context.env)
     return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner)
 
 
-def _run(args: Namespace, context: Context, runner: CommandRunner) -> Reply:
+def _runner(args: Namespace, context: Context) -> CommandRunner | AgentRunner:
+    """The agent that was named, or the command that was given."""
+    argv = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if args.agent:
+        from taskpit.worker.agent import AgentRunner
+        from taskpit.worker.preset import find, places
+
+        preset = find(args.agent, places(context.queue.store.info().where, context.env))
+        clock = context.queue.clock
+        return AgentRunner(preset, cwd=os.getcwd(), model=args.model, limit=args.limit, extra=argv, clock=clock)
+    if not argv:
+        hint = "`pit work --help` shows examples."
+        raise Usage("say what to run: pit work -- CMD ..., or pit work --agent PRESET", hint=hint)
+    if args.model:
+        raise Usage("--model goes with --agent; put the model into CMD instead")
+    from taskpit.worker.runner import CommandRunner
+
+    return CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)
+
+
+def _run(args: Namespace, context: Context, runner: CommandRunner | AgentRunner) -> Reply:
     from taskpit.worker import progress
     from taskpit.worker.orders import Orders
     from taskpit.worker.pool import Pool
@@ -84,6 +108,7 @@ def _run(args: Namespace, context: Context, runner: CommandRunner) -> Reply:
         max_tasks=args.max_tasks,
         until_empty=args.until == "empty",
         check_in=runner.cwd if args.checks else None,
+        budget=tuple(args.budget or ()),
         worktrees=_worktrees(args, context, runner.cwd),
     )
     show = progress.choose(sys.stderr if context.json else sys.stdout, context.env)
@@ -101,6 +126,17 @@ def _run(args: Namespace, context: Context, runner: CommandRunner) -> Reply:
     )
 
 
+def _budget(text: str) -> Limit:
+    from argparse import ArgumentTypeError
+
+    from taskpit.worker.budget import parse
+
+    try:
+        return parse(text)
+    except errors.Invalid as error:
+        raise ArgumentTypeError(f"{error.message}. {error.hint}") from None
+
+
 def _worktrees(args: Namespace, context: Context, cwd: str) -> Worktrees | None:
     if not args.worktree:
         return None
@@ -113,7 +149,7 @@ def _facts(report: Report) -> dict[str, object]:
     return {"ended": report.tally, "seconds": round(report.seconds, 3), "signal": report.signal}
 
 
-def _dry_run(args: Namespace, context: Context, runner: CommandRunner) -> Reply:
+def _dry_run(args: Namespace, context: Context, runner: CommandRunner | AgentRunner) -> Reply:
     """What the next task would be told, and the command as it would be run."""
     from taskpit.worker.place import place_for
     from taskpit.worker.prompt import make_prompt
@@ -123,7 +159,7 @@ def _dry_run(args: Namespace, context: Context, runner: CommandRunner) -> Reply:
     queue = context.queue
     run = Run(claim, place_for(queue.store, claim), queue.store.info().where)
     try:
-        argv = run.fill(runner.argv)
+        argv = runner.command(run, "(the prompt)")
         prompt = make_prompt(claim, queue.card(claim.task.id).tries, run.place.result)
     finally:
         run.bell.close()

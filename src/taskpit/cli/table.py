@@ -81,6 +81,11 @@ VERBS: tuple[Verb, ...] = (
     *_group(
         "run agents",
         ("work", "run", "run a pool of workers on a command", ()),
+        ("up", "crew", "start the crew of agents.toml, and keep it up", ()),
+        ("down", "crew", "end it, once running tasks are finished", ()),
+        ("restart", "crew", "start some of it anew", ()),
+        ("status", "status", "one screen: counts, crew, what is stuck and why", ()),
+        ("logs", "crew", "what one of the crew has printed", ()),
     ),
     *_group(
         "keep",

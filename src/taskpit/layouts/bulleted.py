@@ -1,7 +1,8 @@
 """Tasks as Markdown with a head of bullets: which bullet is which field. No file names, no disk.
 
 Only known bullets are judged; all else is kept as it is, and what nobody changed is written back byte
-for byte. A layout's title is either a bullet of its own (`- **task:**`) or the heading.
+for byte. A layout's title is either a bullet of its own (`- **task:**`) or the heading. What bullets have
+no words for (a tag with a comma, a title of two lines) stands in one bullet more, as JSON.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ __all__ = ["dump_task", "load_task", "read_sheet", "with_bullet"]
 
 #: Before a value that a bullet carries for another layout.
 JSON = "json "
+#: The bullet for what the others can't say: `extra`, and `task`: for each field what they say and what is meant.
+CARRIED = "carried"
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*\Z")
 _COUNT = re.compile(r"(?:(\d+) of )?(\d+)\Z")
 
 
@@ -54,20 +58,25 @@ def _time(text: str) -> float:
 
 
 def _list(words: tuple[str, ...]) -> str:
-    return ", ".join(words)
+    return one_line(", ".join(words))
+
+
+def _flat(text: str) -> str:
+    """The text on one line, otherwise as it is."""
+    return text.replace("\n", " ")
 
 
 #: Field, bullet, how its text is read, how it is written. In the order we write them.
 FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...] = (
     ("title", "task", one_line, one_line),
-    ("check", "done-when", command_in, lambda command: f"{quote_command(one_line(command))} is green."),
+    ("check", "done-when", command_in, lambda command: f"{quote_command(_flat(command))} is green."),
     ("by", "tossed-by", str, one_line),
     ("created", "created", _time, iso),
     ("priority", "priority", _int, str),
     ("needs", "needs", _ids, _list),
     ("tags", "tags", _words, _list),
     ("touches", "touches", _words, _list),
-    ("parent", "parent", lambda text: "".join(_ids(text)), str),
+    ("parent", "parent", lambda text: "".join(_ids(text)), one_line),
     ("not_before", "not-before", _time, iso),
     ("big", "big", _bool, lambda _: "true"),
     ("hold", "hold", one_line, one_line),
@@ -94,24 +103,82 @@ def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Tas
         extra["done-when"] = done_when  # a sentence for people
     if title_in_heading or not fields.get("title"):
         fields["title"] = _title(sheet, spot, fields.get("title") or "", title_in_heading=title_in_heading)
-    return Task(**{"id": spot.id, "slug": spot.slug, "body": sheet.body, "extra": extra, "source": data, **fields})
+    task = Task(**{"id": spot.id, "slug": spot.slug, "body": sheet.body, "extra": extra, "source": data, **fields})
+    return _unpacked(task) if CARRIED in extra else task
 
 
 def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> bytes:
     """The task's bytes: the old ones with the bullets that changed, or new ones under this heading."""
     if task.source:
         was = load_task(_spot_of(task), task.source, title_in_heading=title_in_heading)
+        if was == task:
+            return task.source
         sheet = read_sheet(task.source)
     else:
         was = Task(id=task.id, title=task.title if title_in_heading else "")
-        sheet = Sheet(f"# {heading}\n", KNOWN, PROSE)
+        sheet = Sheet(f"# {_flat(heading)}\n", KNOWN, PROSE)
     _set_bullets(sheet, task, was, title_in_heading=title_in_heading)
-    for key, value in task.extra.items():
-        if was.extra.get(key) != value:
-            sheet.set(key, _carry(value))
+    _set_extra(sheet, task, was)
     if task.body.strip("\r\n") != was.body.strip("\r\n"):
         sheet.body = task.body
-    return sheet.text().encode("utf-8", "surrogateescape")
+    data = _encode(sheet)
+    carried = _unsaid(task, load_task(_spot_of(task), data, title_in_heading=title_in_heading))
+    if carried:
+        sheet.set(CARRIED, _json(carried))
+        data = _encode(sheet)
+    return data
+
+
+def _encode(sheet: Sheet) -> bytes:
+    return sheet.text().replace("\0", "\ufffd").encode("utf-8", "replace")
+
+
+def _set_extra(sheet: Sheet, task: Task, was: Task) -> None:
+    sheet.drop(CARRIED)
+    for key in was.extra:
+        if key not in task.extra and key not in KNOWN:
+            sheet.drop(key)
+    for key, value in task.extra.items():
+        sayable = key.lower() not in KNOWN and key != CARRIED and _KEY.match(key) is not None
+        changed = key not in was.extra or was.extra[key] != value
+        if changed and (sayable or (key == "done-when" and not task.check)):
+            sheet.set(key, _carry(value))
+
+
+def _unsaid(task: Task, read: Task) -> dict[str, object]:
+    """What is not read again as it was meant."""
+    extra = {key: value for key, value in task.extra.items() if key not in read.extra or read.extra[key] != value}
+    fields = {
+        field: [getattr(read, field), getattr(task, field)]
+        for field in (*(field for field, _, _, _ in FIELDS), "body")
+        if not _same(field, getattr(read, field), getattr(task, field))
+    }
+    return {name: part for name, part in (("extra", extra), ("task", fields)) if part}
+
+
+def _same(field: str, one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return int(one) == int(other)  # bullets tell seconds
+    if field == "body":
+        return str(one).strip("\r\n") == str(other).strip("\r\n")
+    return one == other
+
+
+def _unpacked(task: Task) -> Task:
+    """The task with what its other bullets could not say, where they have not been changed since."""
+    carried = task.extra[CARRIED]
+    if not isinstance(carried, dict) or not carried or not carried.keys() <= {"extra", "task"}:
+        return task  # somebody else's bullet
+    extra, fields = carried.get("extra", {}), carried.get("task", {})
+    if not isinstance(extra, dict) or not isinstance(fields, dict):
+        return task
+    meant: dict[str, Any] = {"extra": {key: task.extra[key] for key in task.extra if key != CARRIED} | extra}
+    for field, pair in fields.items():
+        if field in Task._fields and isinstance(pair, list) and len(pair) == 2:
+            said, value = (tuple(one) if isinstance(one, list) else one for one in pair)
+            if _same(field, getattr(task, field), said) and type(value) is type(said):
+                meant[field] = value
+    return task.replace(**meant)
 
 
 def with_bullet(task: Task, key: str, text: str) -> Task:
@@ -128,10 +195,15 @@ def with_bullet(task: Task, key: str, text: str) -> Task:
 
 def _carry(value: object) -> str:
     """Any value as the text of a bullet: plain text as it is, everything else as JSON that says so."""
-    plain = isinstance(value, str) and value == one_line(value) and " #" not in value
+    plain = isinstance(value, str) and value == one_line(value) and value.isprintable() and " #" not in value
     if isinstance(value, str) and value and plain and not value.startswith(JSON):
         return value
-    return JSON + json.dumps(value, ensure_ascii=False)
+    return _json(value)
+
+
+def _json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return JSON + (text if text.isprintable() else json.dumps(value))
 
 
 def _plain_or_json(text: str) -> object:
@@ -149,7 +221,7 @@ def _set_bullets(sheet: Sheet, task: Task, was: Task, *, title_in_heading: bool)
         if value == getattr(was, field):
             continue
         if field == "title" and title_in_heading:
-            sheet.heading = one_line(value)
+            sheet.heading = _flat(value)
         elif value:
             sheet.set(bullet, write(value))
         else:

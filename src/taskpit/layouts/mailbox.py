@@ -146,7 +146,9 @@ class Mailbox(Layout):
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
         """`outbox/task_1234567890_result.json` or `failed/task_1234567890_error.json`."""
         again = f".{again}" if again else ""  # after the suffix: it must not read as another task's result
-        return f"outbox/{task.id}_result{again}.json" if verdict is Verdict.DONE else f"failed/{task.id}_error{again}.json"
+        if verdict is Verdict.DONE:
+            return f"outbox/{task.id}_result{again}.json"
+        return f"failed/{task.id}_error{again}.json"
 
     def finished_paths(self, task: Task) -> tuple[str, ...]:
         """Files whose presence says that the task has ended."""
@@ -388,9 +390,11 @@ def _moment(value: object) -> float:
 def _evidence(value: object) -> Evidence | None:
     """What running a check showed, if another tool's words for it are ours."""
     fields = _mapping(value)
-    known = {"command": str, "exit_code": int, "seconds": (int, float), "tail": str}
-    right = all(key in known and isinstance(field, known[key]) for key, field in fields.items())
-    return Evidence(**fields) if right and {"command", "exit_code"} <= fields.keys() else None
+    command, code, seconds, tail = (fields.get(key) for key in ("command", "exit_code", "seconds", "tail"))
+    if not isinstance(command, str) or not isinstance(code, int):
+        return None
+    took = float(seconds) if isinstance(seconds, int | float) and abs(seconds) <= LAST else 0.0
+    return Evidence(command=command, exit_code=code, seconds=took, tail=str(tail or ""))
 
 
 def _beside(kept: Mapping[str, Any]) -> dict[str, Any]:

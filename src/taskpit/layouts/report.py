@@ -19,22 +19,38 @@ _PART = re.compile(r"^<!-- taskpit:(\w+) -->$", re.MULTILINE)
 _LOOKS_LIKE_PART = re.compile(r"^( *)(<!-- taskpit:)", re.MULTILINE)
 _CHECK_TAIL = re.compile(r" exited (-?\d+) after (\S+)\Z")
 KEYS = frozenset(("verdict", "reason", "worker", "attempt", "finished", "seconds", "check", "children", "cost", "log"))
+KEYS |= {"carried"}
 
 
 def dump_report(stem: str, result: Result, task: bytes) -> bytes:
-    """The page."""
+    """The page. What one line can't say stands in one bullet more, as JSON."""
+    page = _page(stem, result, {}, task)
+    read, _, _ = load_report(result.id, result.verdict, page)
+    carried = {key: value for key, value in _lines(result).items() if _lines(read)[key] != value}
+    return _page(stem, result, carried, task) if carried else page
+
+
+def _lines(result: Result) -> dict[str, object]:
+    """What is written on one line each, as it is meant."""
+    command = result.evidence.command if result.evidence else ""
+    children = list(result.children)
+    return {"reason": result.reason, "worker": result.worker, "log": result.log, "children": children, "check": command}
+
+
+def _page(stem: str, result: Result, carried: dict[str, object], task: bytes) -> bytes:
     head = [f"# {stem}: {result.verdict}", f"- **verdict:** {result.verdict}"]
     evidence = result.evidence
     for key, value in (
         ("reason", one_line(result.reason)),
-        ("worker", result.worker),
+        ("worker", one_line(result.worker)),
         ("attempt", str(result.attempt)),
         ("finished", iso(result.finished) if result.finished else ""),
         ("seconds", f"{result.seconds:.3f}" if result.seconds else ""),
         ("check", evidence and _say(evidence)),
-        ("children", ", ".join(result.children)),
+        ("children", one_line(", ".join(result.children))),
         ("cost", json.dumps(dict(result.cost)) if result.cost else ""),
-        ("log", result.log),
+        ("log", one_line(result.log)),
+        ("carried", json.dumps(carried) if carried else ""),
     ):
         if value:
             head.append(f"- **{key}:** {value}")
@@ -51,7 +67,7 @@ def dump_report(stem: str, result: Result, task: bytes) -> bytes:
 
 
 def _say(evidence: Evidence) -> str:
-    command = quote_command(one_line(evidence.command))
+    command = quote_command(evidence.command.replace("\n", " "))
     return f"{command} exited {evidence.exit_code} after {evidence.seconds:.3f}s"
 
 
@@ -79,7 +95,19 @@ def load_report(task_id: str, verdict: Verdict, data: bytes) -> tuple[Result, st
         log=sheet.get("log") or "",
     )
     _, _, task = data.partition(b"\n<!-- taskpit:task -->\n")
+    result = _with_lines(result, _mapping(sheet.get("carried")))
     return result, sheet.heading.rpartition(":")[0], task
+
+
+def _with_lines(result: Result, carried: dict[str, object]) -> Result:
+    for key, value in carried.items():
+        if key == "check" and result.evidence:
+            result = result.replace(evidence=result.evidence.replace(command=str(value)))
+        elif key == "children" and isinstance(value, list):
+            result = result.replace(children=tuple(map(str, value)))
+        elif key in ("reason", "worker", "log"):
+            result = result.replace(**{key: str(value)})
+    return result
 
 
 def _parts(head: str) -> dict[str, str]:

@@ -124,14 +124,22 @@ class Workspace(Layout):
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - all is inside
         """The task in these bytes; its heading is the title. A slug of another layout is only carried."""
         task = load_task(spot, data, title_in_heading=True)
-        if "slug" not in task.extra:
-            return task
+        slug = task.extra.get("slug")
         extra = {key: value for key, value in task.extra.items() if key != "slug"}
-        return task.replace(slug=str(task.extra["slug"]), extra=extra)
+        match slug:
+            case str():
+                return task.replace(slug=slug, extra=extra)
+            case [str(ours), theirs]:  # there is another field of that name
+                return task.replace(slug=ours, extra={**extra, "slug": theirs})
+        return task
 
     def dump(self, task: Task) -> bytes:
         """The task's bytes: a heading, what the queue must know, the text."""
-        if task.slug:
+        if task.source and self.load(Spot(state=State.READY, id=task.id), task.source) == task:
+            return task.source
+        if "slug" in task.extra:
+            task = task.replace(extra={**task.extra, "slug": [task.slug, task.extra["slug"]]})
+        elif task.slug:
             task = task.replace(extra={**task.extra, "slug": task.slug})
         return dump_task(task, task.title, title_in_heading=True)
 

@@ -11,6 +11,7 @@ from taskpit.layouts import Spot
 from taskpit.store import claims
 from taskpit.store.folder import IDS, TOUCHES, Folder
 from taskpit.store.ready import Ready
+from taskpit.store.turns import Turn
 from taskpit.task import End, State, Verdict
 
 TYPE_CHECKING = False
@@ -75,7 +76,7 @@ class Chooser:
             return True  # whoever takes it sets it aside
 
     def _fits(self, task: Task, want: Want) -> bool:
-        if want.tags and not set(want.tags) & set(task.tags):
+        if not rules.suits(task, want):
             return False
         if want.even_held:
             return True
@@ -90,11 +91,13 @@ class Chooser:
 
     def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
         """Tasks that declare what they will change are claimed one at a time, none beside one in its way."""
-        with fs.Flock(self.folder.at(TOUCHES)):
+        with Turn(self.folder.at(TOUCHES)):
             try:
                 task = self.folder.load(spot, self.folder.at(spot.path))
-            except (FileNotFoundError, Invalid):
+            except FileNotFoundError:
                 return None
+            except Invalid:
+                return claims.take(self.folder, spot, want)  # which sets it aside
             if rules.in_the_way(task, self.folder.running()):
                 return None
             return claims.take(self.folder, spot, want)

@@ -89,7 +89,8 @@ def end(folder: Folder, how: End) -> Said:
     spot = Spot(state=State.CLAIMED, id=claim.task.id, slug=claim.task.slug, worker=claim.fence, path=path)
     sealed, committed = seal(folder, spot, how, still_ours=lambda: _holds(folder, claim, path))
     if committed:
-        fs.remove(folder.at(f"{STOPS}/{claim.task.id}"))
+        if how.result is not None:  # a wish to stop outlives a claim that merely ends
+            fs.remove(folder.at(f"{STOPS}/{claim.task.id}"))
         if how.action == "recovered_task" and folder.layout.reclaims:
             line = f"- {event.timestamp} {path.rpartition('/')[2]}: {how.details}\n"
             fs.append(folder.at(folder.layout.reclaims), line.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""How a task enters and how a claim ends on the disk: rows of the commit table, and rolling them forward.
+"""How a claim ends on the disk: that row of the commit table, and rolling it forward.
 
 Everything that follows from an end is first written to temporary files under a nonce of their own.
 Then one rename takes the claimed file to `sealed/<name>~<nonce>~<end>`: that is the commit, and whoever
@@ -17,6 +17,7 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.store import changelog
+from taskpit.store.entering import admit, enter
 from taskpit.store.folder import BESIDE, CHANGELOG, IDS, LATE, SEALED, SLACK, TRIES, Folder, stub
 from taskpit.task import End, Event, Said, State, Task, Verdict
 
@@ -24,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Sealed", "admit", "carried_before", "enter", "give_up", "learn", "reopen", "roll", "seal"]
+__all__ = ["Sealed", "carried_before", "give_up", "learn", "reopen", "roll", "seal"]
 
 #: What an end may have written beforehand, by the letter that stands for it in a sealed name.
 PARTS = {
@@ -46,44 +47,6 @@ ACTIONS = {"done": "completed_task", "failed": "failed_task", "cancelled": "canc
 TAG = 8
 #: Parts are ours and small, but nobody may make us read without end.
 LARGEST_PART = 1 << 28
-
-
-def admit(folder: Folder, task: Task, data: bytes, event: Event) -> Said:
-    """The row *put* of the commit table, for one task. CREATED, or EXISTS: the id is known."""
-    ready = folder.layout.ready_path(task)
-    # The name it will have stands in the temporary one, so that anybody can carry on after the commit.
-    nonce = fs.fresh_name()
-    tmp = folder.tmp(task.id, nonce, f"put~{ready.rpartition('/')[2]}")
-    fs.create(tmp, data, sync=folder.durable)
-    original = tmp
-    if folder.layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
-        original = folder.tmp(task.id, nonce, "id")
-        fs.create(original, data, sync=folder.durable)
-    said = Said.EXISTS
-    if fs.link(original, folder.at(f"{IDS}/{task.id}")):
-        said = Said.CREATED
-        folder.sync(IDS)
-        changelog.append(folder.at(CHANGELOG), [event])
-        enter(folder, tmp, ready)
-        folder.sync(folder.layout.ready)
-    else:
-        fs.remove(tmp)
-    if original != tmp:
-        fs.remove(original)
-    return said
-
-
-def enter(folder: Folder, source: str, ready: str) -> bool:
-    """The file is ready under this name; what stood there without right is set aside. False if it was gone.
-
-    A rename of a name only this verb knows, never a second link: a stalled putter whose task somebody
-    rolled forward and finished must not bring it back to life.
-    """
-    while True:
-        try:
-            return fs.move_new(source, folder.at(ready))
-        except FileExistsError:
-            folder.set_aside(ready, "the task of this id was put back at this place")
 
 
 class Sealed:
@@ -397,9 +360,25 @@ def _link_result(sealed: Sealed, task: Task) -> Said | None:
         ours, theirs = fs.status(source), fs.status(target)
         if ours is None or (theirs is not None and ours.st_ino == theirs.st_ino):
             return Said.OK  # another roller has linked it
+        if _is_leftover(folder, task, verdict):
+            # Its writer died or lost the task before it said that this is the result: keep it aside, publish ours.
+            aside = folder.at(f"{LATE}/{task.id}~{fs.fresh_name()}")
+            fs.move(target, aside)
+            moved = fs.status(aside)
+            if moved is not None and moved.st_ino == ours.st_ino:  # another roller was faster: this is ours
+                fs.link(aside, target)
+                fs.remove(aside)
+            return _link_result(sealed, task)
         if verdict is Verdict.DONE:
             break  # a foreign worker has published: its result stands, ours is kept aside
     return Said.LOST
+
+
+def _is_leftover(folder: Folder, task: Task, verdict: Verdict) -> bool:
+    """Whether a result that stands there says nothing: the name of the task's own file does, and it does not."""
+    if not folder.layout.ended_path(task, verdict) or folder.outcome(task.id) is not None:
+        return False
+    return not any(fs.exists(folder.at(path)) for path in folder.layout.finished_paths(task))
 
 
 def _finish_up(sealed: Sealed, event: Event | None) -> None:

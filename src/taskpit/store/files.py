@@ -14,7 +14,8 @@ from taskpit.errors import Invalid, Lost
 from taskpit.layouts import Spot
 from taskpit.store import changelog, claims, pausing
 from taskpit.store.choosing import Chooser
-from taskpit.store.ending import admit, reopen
+from taskpit.store.ending import reopen
+from taskpit.store.entering import admit
 from taskpit.store.folder import (
     CHANGELOG,
     NOTES,
@@ -217,8 +218,10 @@ class FileStore:
             except FileNotFoundError:
                 continue
             except Invalid as error:
-                self.folder.set_aside(spot.path, error.message)
-                continue
+                original = self.folder.spoilt(spot, error.message)
+                if original is None:
+                    continue
+                task = original
             claim = Claim(task=task, worker=owner.base(spot.worker), fence=spot.worker, attempt=task.attempts + 1)
             if not changelog.mentions(self.folder.at(CHANGELOG), "claimed_task", task.id, worker=spot.worker):
                 self.folder.tell("claimed_task", task.id, spot.worker, "seen by the keeper")

@@ -22,11 +22,12 @@ from taskpit.errors import Conflict, Invalid, TooLarge
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER
 from taskpit.store import changelog
+from taskpit.store.turns import Open, Turn
 from taskpit.task import Event, State, Task, Verdict, worker_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["HIDDEN", "Folder"]
 
@@ -180,11 +181,11 @@ class Folder:
         """Whether something in the layout's own places says that it has ended, without searching."""
         return any(fs.exists(self.at(path)) for path in self.layout.finished_paths(stub(spot)))
 
-    def guard(self, task_id: str) -> fs.Flock | _Open:
+    def guard(self, task_id: str) -> Turn | Open:
         """Where claimed files have a fixed name, one at a time may decide about a task."""
         if not self.layout.guarded:
-            return _Open()
-        return fs.Flock(self.at(f"{GUARDS}/{sum(task_id.encode()) % 64:02d}"))
+            return Open()
+        return Turn(self.at(f"{GUARDS}/{sum(task_id.encode()) % 64:02d}"))
 
     def load(self, spot: Spot, path: str) -> Task:
         """The task in a file; Invalid if it can't be one, FileNotFoundError if it is gone."""
@@ -240,7 +241,9 @@ class Folder:
         """Whether somebody may still be writing this file: what can't be read yet is left alone for a moment."""
         return 0 <= self.clock.now() - status.st_mtime < self.grace
 
-    def set_aside(self, relative: str, reason: str, inode: int = 0) -> str | None:
+    def set_aside(
+        self, relative: str, reason: str, inode: int = 0, step: Callable[[str, str], bool] = fs.move
+    ) -> str | None:
         """Move something out of the queue's way, with the reason beside it; where, or None if it was gone.
 
         With `inode`, only that very file: another one may have come to its place since it was judged.
@@ -253,11 +256,24 @@ class Folder:
         if len(os.fsencode(name)) > LONGEST_ASIDE:
             name = name.encode("ascii", "replace").decode()[:LONGEST_ASIDE]
         aside = f"{QUARANTINE}/{name.replace(chr(10), '?')}~{fs.fresh_name()}"
-        if not fs.move(self.at(relative), self.at(aside)):
+        if not step(self.at(relative), self.at(aside)):
             return None
         fs.create(self.at(f"{aside}.reason"), f"{relative!r}: {reason}\n".encode("utf-8", "replace"), sync=False)
         self.tell("quarantined", details=f"{relative!r}: {reason}")
         return aside
+
+    def spoilt(self, spot: Spot, reason: str) -> Task | None:
+        """A claimed file that can't be read is set aside; the task as it was put, if it may go on as that.
+
+        Where others write into claimed files, one of them may have died half way, and only its copy is spoilt.
+        """
+        status = fs.status(self.at(spot.path))
+        original = self.original(spot.id) if self.layout.rewritten else None
+        if original is None or status is None or not stat.S_ISREG(status.st_mode):
+            self.set_aside(spot.path, reason)
+            return None
+        self.set_aside(spot.path, reason, step=fs.link)  # what is there now stays the task's token
+        return original
 
     def register(self, spot: Spot) -> None:
         """Its id is known from now on. Conflict if the id belongs to a task that is not this ready file."""
@@ -350,16 +366,6 @@ class Folder:
             task_id=task_id,
             details=details,
         )
-
-
-class _Open:
-    """No lock: the names themselves decide."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def stub(spot: Spot) -> Task:

@@ -44,8 +44,9 @@ def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tu
         elif record and owner.lives(_path(folder, spot.worker), record) is False:
             found.append((spot, f"{owner.base(spot.worker)} is dead (process {record.pid})"))
         elif record and _clock_unchanged(folder, record):
-            # Between the claiming rename and its stamp only the ctime is fresh: nobody is judged just then.
-            if folder.clock.now() > max(status.st_mtime, status.st_ctime + min(folder.grace, record.lease)):
+            # Not stamped since its last rename: only the ctime is fresh, just now or because `mv` claimed it.
+            grace = record.lease if status.st_mtime < status.st_ctime else min(folder.grace, record.lease)
+            if folder.clock.now() > max(status.st_mtime, status.st_ctime + grace):
                 found.append((spot, f"{spot.worker} did not renew within {say_duration(record.lease)}"))
         else:
             lease = record.lease if record else folder.config.abandoned

@@ -25,6 +25,8 @@ __all__ = ["refresh"]
 
 MARK = f"{HIDDEN}/manifest.dirty"
 LOCK = f"{HIDDEN}/manifest.lock"
+#: What the seed tells of each task.
+KEYS = {"id", "status", "owner", "created_at", "completed_at", "output"}
 #: The seed's words for our states.
 STATUS = {State.READY: "pending", State.CLAIMED: "inprogress", State.DONE: "done", State.FAILED: "failed"}
 
@@ -58,14 +60,25 @@ def _rebuild(folder: Folder) -> None:
         for entry in (entries if isinstance(entries, list) else [])
         if isinstance(entry, dict)
     }
-    spots: dict[str, Spot] = {}
-    for _, spot in folder.entries(folder.layout.ready):
-        if isinstance(spot, Spot) and _later(spot, spots.get(spot.id)):
-            spots[spot.id] = spot
-    ordered = sorted(spots.values(), key=lambda spot: (folder.layout.number(spot.id), spot.id))
-    tasks = [_entry(folder, spot, known.get(spot.id, {})) for spot in ordered]
+    spots, ending = _look(folder, known)
+    ordered = sorted({*spots, *ending}, key=lambda task_id: (folder.layout.number(task_id), task_id))
+    tasks = [_entry(folder, spots[i], known.get(i, {})) if i in spots else known[i] for i in ordered]
     data = json.dumps({**before, "tasks": tasks}, indent=2, ensure_ascii=False).encode("utf-8", "replace")
     fs.replace(path, data + b"\n", folder.tmp("manifest", fs.fresh_name(), "new"), sync=False)
+
+
+def _look(folder: Folder, known: dict[str, dict[str, Any]]) -> tuple[dict[str, Spot], set[str]]:
+    """The tasks by name, and those known ones whose claim is just ending: they are between two names."""
+    spots: dict[str, Spot] = {}
+    ending: set[str] = set()
+    for _ in range(2):
+        for _, spot in folder.entries(folder.layout.ready):
+            if isinstance(spot, Spot) and _later(spot, spots.get(spot.id)):
+                spots[spot.id] = spot
+        if known.keys() <= spots.keys():
+            return spots, set()
+        ending |= {spot.id for spot, _, _ in folder.sealed()}
+    return spots, ending & (known.keys() - spots.keys())
 
 
 def _later(spot: Spot, other: Spot | None) -> bool:
@@ -85,7 +98,8 @@ def _load(path: str) -> dict[str, Any]:
 def _entry(folder: Folder, spot: Spot, before: dict[str, Any]) -> dict[str, Any]:
     status = STATUS[spot.state]
     owner_now = owner.base(spot.worker) if spot.worker else None
-    if before.get("status") == status and (owner_now is None or before.get("owner") == owner_now):
+    told = before.get("status") == status and (owner_now is None or before.get("owner") == owner_now)
+    if told and before.keys() >= KEYS and (spot.verdict is None or before["output"]):
         return before
     entry = {
         **before,
@@ -119,7 +133,9 @@ def _finished(folder: Folder, spot: Spot, before: dict[str, Any]) -> dict[str, A
     try:
         data, status = fs.read(folder.at(output), LARGEST_RESULT)
     except OSError:
-        return {"owner": before.get("owner"), "completed_at": before.get("completed_at"), "output": None}
+        ended = fs.status(folder.at(spot.path))
+        when = before.get("completed_at") or (ended and iso(ended.st_ctime))
+        return {"owner": before.get("owner"), "completed_at": when, "output": None}
     result, _ = folder.layout.load_result(spot, data)
     return {
         "owner": owner.base(result.worker) or before.get("owner"),

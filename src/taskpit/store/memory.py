@@ -88,7 +88,7 @@ class MemoryStore:
         return taken
 
     def _fits(self, task: Task, want: Want) -> bool:
-        if want.tags and not set(want.tags) & set(task.tags):
+        if not rules.suits(task, want):
             return False
         return want.even_held or not self._held(task)
 
@@ -142,7 +142,7 @@ class MemoryStore:
         record, claim = self._claimed(end.claim), end.claim
         if record is None:
             return self._too_late(end)
-        record.fence, record.stop = "", False
+        record.fence, record.stop = "", record.stop and end.result is None
         if end.attempt is not None:
             record.tries.append(end.attempt)
         self.put(end.children)

@@ -12,7 +12,8 @@ from taskpit import fs
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog
-from taskpit.store.ending import Sealed, enter, learn, roll
+from taskpit.store.ending import Sealed, learn, roll
+from taskpit.store.entering import enter
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, stub
 from taskpit.store.port import Mend
 from taskpit.task import State

@@ -7,6 +7,7 @@ import os
 from taskpit import fs
 from taskpit.layouts import Spot
 from taskpit.store.folder import HIDDEN, IDS, Folder
+from taskpit.store.turns import Turn
 
 __all__ = ["allot"]
 
@@ -15,7 +16,7 @@ def allot(folder: Folder, count: int) -> list[str]:
     """Ids nobody has; numbers are never given twice, even if their tasks are never put."""
     if not count:
         return []
-    with fs.Flock(folder.at(f"{HIDDEN}/next")) as lock:
+    with Turn(folder.at(f"{HIDDEN}/next")) as lock:
         text = os.pread(lock.fd, 32, 0).strip()
         number = int(text) if text.isdigit() else _highest(folder) + 1
         number = max(number, folder.layout.first_number(folder.clock.now()))

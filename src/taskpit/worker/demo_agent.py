@@ -25,7 +25,7 @@ def main() -> int:
     prompt_file, result_file = sys.argv[1:3]
     with open(prompt_file, encoding="utf-8") as file:
         prompt = file.read()
-    title = prompt.splitlines()[0].removeprefix("# ")
+    title = _title(prompt)
     dice = random.Random(f"{os.environ.get('DEMO_SEED')} {title}")  # noqa: S311 - the demo is meant to repeat itself
     print("let me see", flush=True)
     for words, act in ACTS.items():
@@ -40,14 +40,24 @@ def main() -> int:
         return 1
     with open(result_file, "w", encoding="utf-8") as file:
         file.write(answer + "\n")
-    print("there you are", flush=True)
+    if act is not _keep:
+        print("there you are", flush=True)
     return 0
+
+
+def _title(prompt: str) -> str:
+    """What is asked: the first heading that is a thing we can do; before it stands what we are told to be."""
+    headings = [line.removeprefix("# ") for line in prompt.splitlines() if line.startswith("# ")]
+    return next((one for one in headings if one.startswith(tuple(ACTS))), headings[0] if headings else "nothing")
 
 
 def _write(prompt: str, text: str) -> str:
     """Into the file the task names."""
-    found = re.search(r"to `(out/[\w.-]+)`", prompt)
-    path = found[1] if found else "out/lost-property.txt"
+    found = re.search(r"to `((?:out|scraps)/[\w.-]+)`", prompt)
+    if not found:
+        return text
+    path = found[1]
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text + "\n")
     return f"Wrote {len(text.splitlines())} line(s) to {path}:\n\n{text}"
@@ -126,6 +136,23 @@ def _join(title: str, prompt: str) -> str:  # noqa: ARG001
     return _write(prompt, "\n".join(texts))
 
 
+def _keep(title: str, prompt: str) -> str:  # noqa: ARG001
+    """A keeper's round: look around, and say when to look again."""
+    pit = os.environ["TASKPIT_DIR"]
+    food, done = (
+        len([name for name in os.listdir(f"{pit}/{part}") if name.endswith(".md")]) for part in ("food", "done")
+    )
+    choked = sorted(
+        name.removesuffix("-choked.md") for name in os.listdir(f"{pit}/scraps") if name.endswith("-choked.md")
+    )
+    print(f"{food} in the bowl, {done} eaten", flush=True)
+    for name in choked:
+        print(f"{name} is stuck in somebody's throat; a person should look", flush=True)
+    said = f"WAITING-UNTIL: +{os.environ.get('DEMO_PACE', '30s')}"
+    print(said, flush=True)
+    return said
+
+
 ACTS = {
     "Reverse the word": _reverse,
     "Count the letters": _count,
@@ -140,6 +167,8 @@ ACTS = {
     "Lay the table": _say,
     "Light the candles": _say,
     "Ring the bell": _say,
+    "Review": _say,
+    "keeper: a round": _keep,
 }
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ GRACE = 2.0
 
 
 class Guard:
-    """The pool's end of the line."""
+    """The pool's end of the line. What is in `keep` stays open until all is cleared up: a lock, say."""
 
-    def __init__(self) -> None:
+    def __init__(self, *keep: int) -> None:
         import subprocess
         import threading
 
@@ -33,6 +33,7 @@ class Guard:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
+            pass_fds=keep,
             start_new_session=True,
         )
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from taskpit.errors import TaskpitError
     from taskpit.store.port import Mend
     from taskpit.task import Claim
+    from taskpit.worker.budget import Limit
     from taskpit.worker.runner import Run
     from taskpit.worker.slot import Over
     from taskpit.worker.survey import Survey
@@ -24,7 +25,11 @@ class Orders(Value):
     slots: int = 1
     #: Workers are called this, a dash, and a number nobody has.
     name: str = "snake"
+    #: The one worker is called just this; Lost if somebody living is.
+    exact: bool = False
     tags: tuple[str, ...] = ()
+    #: Big tasks are for planners, who want nothing else; None takes both.
+    big: bool | None = False
     #: Seconds a claim lasts unless renewed, 0: as the queue has it.
     lease: float = 0.0
     #: Claims made before it ends, 0: no limit.
@@ -33,6 +38,8 @@ class Orders(Value):
     until_empty: bool = False
     #: Where the tasks' checks are run, None: not at all.
     check_in: str | None = None
+    #: What work may cost.
+    budget: tuple[Limit, ...] = ()
     #: Gives each task a worktree and branch of its own, None: all work in one place.
     worktrees: Worktrees | None = None
 

@@ -4,6 +4,8 @@
     task.md     the task's text
     prompt.md   the same as one would tell it, with what failed before
     log         what the command printed
+    events      what an agent printed to stdout, until it is added to the log
+    errors      what it printed to stderr, likewise
     result.md   what the command wants to be published, if it writes it
 """
 
@@ -35,6 +37,8 @@ class Place:
         self.task = f"{path}/task.md"
         self.prompt = f"{path}/prompt.md"
         self.log = f"{path}/log"
+        self.events = f"{path}/events"
+        self.errors = f"{path}/errors"
         self.result = f"{path}/result.md"
 
     def make(self) -> None:
@@ -70,7 +74,7 @@ class Place:
 
     def clear(self) -> None:
         """Our own papers are gone: their content is in the queue. What the command left here stays."""
-        papers = [self.task, self.prompt, self.log]
+        papers = [self.task, self.prompt, self.log, self.events, self.errors]
         status = fs.status(self.result)
         if status is not None and status.st_size <= LARGEST_RESULT:
             papers.append(self.result)

@@ -16,6 +16,8 @@ from taskpit import keeper
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.store.port import Mend
 from taskpit.task import Release
+from taskpit.worker.backends import gate_for
+from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.guard import Guard
 from taskpit.worker.orders import Report
 from taskpit.worker.place import place_for
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.store.port import Member
     from taskpit.task import Claim
+    from taskpit.worker.backends import Pass
     from taskpit.worker.orders import Orders, Show
     from taskpit.worker.runner import Runner
 
@@ -69,6 +72,8 @@ class Pool:
         self._woke = time.monotonic()
         self._survey: Survey | None = None
         self._guard: Guard | None = None
+        self._gate = gate_for(queue, runner)
+        self._rests = ""
         self._tender = Tender(queue, self.lease, self.inbox, tags=orders.tags if show.period else None)
 
     def run(self) -> Report:
@@ -122,6 +127,9 @@ class Pool:
 
     def _join(self) -> Iterator[Member]:
         """As many workers as there are slots, under numbers that no living process has."""
+        if self.orders.exact:
+            yield self.queue.store.join(self.orders.name, self.lease)
+            return
         number = joined = 0
         while joined < self.orders.slots:
             number += 1
@@ -151,7 +159,7 @@ class Pool:
         if began < self._looked:
             return False
         try:
-            found = survey(self.queue, self.orders.tags)
+            found = survey(self.queue, self.orders.tags, self.orders.big)
         except Storage:
             return False
         self._looked = time.monotonic() + 10 * (time.monotonic() - began)
@@ -159,19 +167,49 @@ class Pool:
 
     def _fill(self) -> None:
         """Idle slots have tasks, as far as there are any."""
-        if not self._hungry:
+        if not self._hungry or self._day_is_spent():
             return
-        while self._idle and not self._closing():
+        while self._idle and not self._closing() and (way := self._enter()):
             try:
-                claims = self.queue.claim(self._idle[0], tags=self.orders.tags, lease=self.lease)
+                claims = self.queue.claim(self._idle[0], tags=self.orders.tags, big=self.orders.big, lease=self.lease)
             except Storage as error:
+                way.leave()
                 self._was_refused(error)
                 return
             self._refused = 0.0
             if not claims:
+                way.leave()
                 break
-            self._begin(self._idle.pop(0), claims[0])
+            self._begin(self._idle.pop(0), claims[0], way)
         self._hungry = False
+
+    def _enter(self) -> Pass | None:
+        """The backend takes one more; None if it is full or rests, and whoever watches knows why."""
+        way = self._gate.enter()
+        rests = "" if way else self._gate.rests()
+        if way is None and rests != self._rests and rests:
+            self.show.say(f"{rests}; nothing is claimed for it until then")
+        elif way and self._rests:
+            self.show.say(f"{self._rests.split()[0]} goes on")
+        if way or rests:
+            self._rests = rests
+        return way
+
+    def _day_is_spent(self) -> bool:
+        """Whether today may cost no more: then the queue is paused until tomorrow, or until somebody says go on."""
+        limits = [limit for limit in self.orders.budget if limit.scope == "day"]
+        info = self.queue.store.info()
+        if not limits or info.kind != "files" or self.queue.store.paused():
+            return False
+        now = self.queue.clock.now()
+        spent = Ledger(info.where).of_day(now)
+        reached = next((limit for limit in limits if limit.reached(spent)), None)
+        if reached is None:
+            return False
+        reason = f"the budget is spent: {reached.told(spent)}; `pit answer budget yes` goes on"
+        self.queue.store.pause(reason, DAY - now % DAY, self.orders.name)
+        self.show.say(reason)
+        return True
 
     def _was_refused(self, error: Storage) -> None:
         """The disk said no: try again for a while, then say so and end."""
@@ -183,21 +221,25 @@ class Pool:
             self.error = error
         self._hungry = False
 
-    def _begin(self, worker: str, claim: Claim) -> None:
+    def _begin(self, worker: str, claim: Claim, way: Pass) -> None:
         self._started += 1
+        way.started(self.queue.clock.now())
         try:
             run = Run(claim, place_for(self.queue.store, claim), self.queue.store.info().where, self._guard)
         except OSError as error:
+            way.leave()
             self.queue.finish(claim, Release(reason=str(error)))
             self.error = Storage(f"there is no room to run {claim.task.id}: {error}")
             return
+        run.gate = self._gate
         self._tender.add(worker, run)
         self.show.claimed(claim)
-        thread = threading.Thread(target=self._work, args=(worker, run), name=f"{worker} {claim.task.id}", daemon=True)
+        name = f"{worker} {claim.task.id}"
+        thread = threading.Thread(target=self._work, args=(worker, run, way), name=name, daemon=True)
         self._threads[worker] = thread
         thread.start()
 
-    def _work(self, worker: str, run: Run) -> None:
+    def _work(self, worker: str, run: Run, way: Pass) -> None:
         """One task in its thread; the dispatcher hears of its end, whatever happens."""
         over = Over(claim=run.claim, word="unsaved", details="its thread broke")
         try:
@@ -206,6 +248,7 @@ class Pool:
             over = over.replace(details=f"{type(error).__name__}: {error}")
         finally:
             self._tender.drop(worker)
+            way.leave()
             run.bell.close()
             if over.word != "unsaved":
                 run.place.clear()

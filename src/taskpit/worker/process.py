@@ -1,8 +1,9 @@
 """One command as a process group: started, watched, ended with all it started. Nothing about tasks.
 
-The command has a session of its own, so that a key pressed at the terminal reaches only us; no input; and
-a file for what it prints, which outlives us and never stalls it. Whatever ends the command (itself, its
-limit, somebody who rings the bell), its whole group is gone when `run` returns.
+The command has a session of its own, so that a key pressed at the terminal reaches only us; no input, or
+a file that ends; and a file for what it prints, which outlives us and never stalls it. Whatever ends the
+command (itself, its limit, whoever watches it, somebody who rings the bell), its whole group is gone when
+`run` returns.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import ExitStack
 
 from taskpit.errors import Storage, TaskpitError
 from taskpit.values import Value
@@ -21,6 +23,7 @@ from taskpit.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import IO
 
 __all__ = ["Bell", "CannotRun", "Ended", "Order", "make_room", "run", "tell_group"]
 
@@ -53,6 +56,10 @@ class Order(Value):
     env: Mapping[str, str]
     #: Where its output goes, appended.
     log: str
+    #: Where what it prints to stdout goes instead, appended; empty: to the log. Kept short by who reads it.
+    out: str = ""
+    #: The file it reads as its input; empty: none.
+    stdin: str = ""
     #: Seconds it may take; 0 is any time.
     limit: float = 0.0
     #: Seconds between asking it to stop and killing it.
@@ -65,7 +72,7 @@ class Ended(Value):
     #: As Python has it: negative is the signal that killed it.
     code: int
     seconds: float
-    #: `limit` or `bell` if we ended it, else empty.
+    #: `limit`, `bell` or what its watcher said if we ended it, else empty.
     why: str = ""
 
 
@@ -106,10 +113,16 @@ def _sleep(seconds: float, *wakers: int) -> None:
     poll.poll(max(seconds, 0) * 1000)
 
 
-def run(order: Order, bell: Bell, started: Callable[[int], None] | None = None) -> Ended:
+def run(
+    order: Order,
+    bell: Bell,
+    started: Callable[[int], None] | None = None,
+    watch: Callable[[], str] | None = None,
+) -> Ended:
     """The command has run and its group is gone. CannotRun: there is no such command, or it is none.
 
-    OSError: the machine has no room for it just now.
+    OSError: the machine has no room for it just now. `watch` is called now and then while it runs; once it
+    gives a reason, the command is ended for it.
     """
     began = time.monotonic()
     log = os.open(order.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
@@ -117,12 +130,12 @@ def run(order: Order, bell: Bell, started: Callable[[int], None] | None = None) 
         process = _start(order, log)
         if started is not None:
             started(process.pid)
-        watch = _watch(process.pid)
+        waker = _waker(process.pid)
         try:
-            why = _attend(process, order, bell, watch, log)
+            why = _attend(process, order, bell, waker, log, watch)
         finally:
-            if watch >= 0:
-                os.close(watch)
+            if waker >= 0:
+                os.close(waker)
             code = _end_group(process, 0.0 if bell.rung else min(order.grace, 1.0))
         trim(log)
     finally:
@@ -131,13 +144,20 @@ def run(order: Order, bell: Bell, started: Callable[[int], None] | None = None) 
 
 
 def _start(order: Order, log: int) -> subprocess.Popen[bytes]:
+    with ExitStack() as files:
+        source = files.enter_context(open(order.stdin, "rb")) if order.stdin else subprocess.DEVNULL
+        out = files.enter_context(open(order.out, "ab")) if order.out else log
+        return _spawn(order, source, out, log)
+
+
+def _spawn(order: Order, source: IO[bytes] | int, out: IO[bytes] | int, log: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             order.argv,
             cwd=order.cwd,
             env=dict(order.env),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdin=source,
+            stdout=out,
             stderr=log,
             start_new_session=True,
         )
@@ -152,7 +172,7 @@ def _start(order: Order, log: int) -> subprocess.Popen[bytes]:
         ) from error
 
 
-def _watch(pid: int) -> int:
+def _waker(pid: int) -> int:
     """A descriptor that can be read once the process has ended; -1 where there are none."""
     try:
         return os.pidfd_open(pid)
@@ -160,25 +180,34 @@ def _watch(pid: int) -> int:
         return -1
 
 
-def _attend(process: subprocess.Popen[bytes], order: Order, bell: Bell, watch: int, log: int) -> str:
+def _attend(
+    process: subprocess.Popen[bytes],
+    order: Order,
+    bell: Bell,
+    waker: int,
+    log: int,
+    watch: Callable[[], str] | None,
+) -> str:
     """Wait until it has ended, or ask it to; why we did."""
     deadline = time.monotonic() + order.limit if order.limit else float("inf")
-    pause = TICK if watch >= 0 else LOOK
+    pause = TICK if waker >= 0 else LOOK
+    why = ""
     while not _ended(process):
         left = deadline - time.monotonic()
-        if bell.rung or left <= 0:
+        if bell.rung or left <= 0 or why:
             tell_group(process.pid, signal.SIGTERM)
-            _await(process, time.monotonic() + order.grace, watch)
-            return "bell" if bell.rung else "limit"
-        bell.wait(min(left, pause), watch)
+            _await(process, time.monotonic() + order.grace, waker)
+            return "bell" if bell.rung else why or "limit"
+        bell.wait(min(left, pause), waker)
         trim(log)
+        why = watch() if watch is not None else ""
     return ""
 
 
-def _await(process: subprocess.Popen[bytes], deadline: float, watch: int) -> None:
+def _await(process: subprocess.Popen[bytes], deadline: float, waker: int) -> None:
     """Wait for the command alone, until the deadline."""
     while not _ended(process) and (left := deadline - time.monotonic()) > 0:
-        _sleep(min(left, TICK if watch >= 0 else LOOK), watch)
+        _sleep(min(left, TICK if waker >= 0 else LOOK), waker)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> bool:
@@ -234,14 +263,15 @@ def _end_group(process: subprocess.Popen[bytes], grace: float) -> int:
     return code
 
 
-def trim(log: int) -> None:
-    """A log that has grown too long keeps its end. Its writers append, so they go on behind that."""
+def trim(log: int) -> int:
+    """A log that has grown too long keeps its end; how much shorter it is. Its writers append, so they go on behind."""
     size = os.fstat(log).st_size
     if size <= LONGEST_LOG:
-        return
+        return 0
     tail = os.pread(log, KEPT_LOG, size - KEPT_LOG)
     os.ftruncate(log, 0)
-    os.write(log, b"[... %d bytes were cut here ...]\n" % (size - len(tail)) + tail[tail.find(b"\n") + 1 :])
+    kept = b"[... %d bytes were cut here ...]\n" % (size - len(tail)) + tail[tail.find(b"\n") + 1 :]
+    return size - os.write(log, kept)
 
 
 def make_room(commands: int) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskpit.worker.slot import Over
     from taskpit.worker.survey import Survey
 
-__all__ = ["Board", "Lines", "Silent", "choose", "summary"]
+__all__ = ["Board", "Lines", "Silent", "choose", "screen_size", "summary"]
 
 #: The colours of the words of an end, in the order a summary has them.
 COLOURS = {
@@ -133,14 +133,14 @@ class Board(Lines):
         super().over(over)
 
     def _line(self, word: str, worker: str, task_id: str, details: str) -> None:
-        width = _size(self._stream)[0]
+        width = screen_size(self._stream)[0]
         head = f"{self._paint(COLOURS.get(word, '2'), f'{word:<9}')} {task_id:<6} "
         room = width - 17 - len(worker) - 2
         self._draw(self._last, above=f"{head}{fit(details, room)} {self._paint('2', worker)}\n")
 
     def look(self, runs: dict[str, Run], survey: Survey | None) -> None:
         """Draw the board anew."""
-        width, height = _size(self._stream)
+        width, height = screen_size(self._stream)
         shown = self._workers[: max(height - 3, 1)]
         lines = [self._worker_line(worker, runs.get(worker), width) for worker in shown]
         if len(shown) < len(self._workers):
@@ -188,7 +188,8 @@ class Board(Lines):
         self._write("\x1b[?25h")
 
 
-def _size(stream: TextIO | None) -> tuple[int, int]:
+def screen_size(stream: TextIO | None) -> tuple[int, int]:
+    """Letters in a line and lines on the screen that may be used."""
     try:
         size = os.get_terminal_size(stream.fileno() if stream else 1)
     except (OSError, ValueError):

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from taskpit.task import Claim, Outcome, Try
+    from taskpit.worker.backends import Gate
     from taskpit.worker.guard import Guard
     from taskpit.worker.place import Place
 
     #: How one task is run.
     Runner = Callable[["Claim", "Run"], "Outcome"]
 
-__all__ = ["CannotRun", "CommandRunner", "Run"]
+__all__ = ["CannotRun", "CommandRunner", "Run", "say_exit"]
 
 #: "Something is not available now": EX_TEMPFAIL of sysexits.h.
 TEMPFAIL = 75
@@ -59,8 +60,12 @@ class Run:
         self.bell = Bell()
         self._guard = guard
         self._group = 0
+        #: What it has cost so far, as the agent tells.
+        self.cost: dict[str, object] = {}
         #: Where the work is done, if this task has a place of its own.
         self.cwd = ""
+        #: What the runner's backend shares with others, if it has one.
+        self.gate: Gate | None = None
         #: Why it should stop: `stop`, `cancel`, `lost`; empty while it should not.
         self.stopping = ""
 
@@ -97,9 +102,9 @@ class Run:
             "TASKPIT_DIR": self.where,
         }
 
-    def fill(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """The command with its placeholders filled in; other braces are left alone."""
-        known = {
+    def papers(self) -> dict[str, str]:
+        """What the placeholders of a command stand for."""
+        return {
             "task_file": self.place.task,
             "prompt_file": self.place.prompt,
             "result_file": self.place.result,
@@ -107,6 +112,10 @@ class Run:
             "worktree": self.cwd or ".",
             "id": self.claim.task.id,
         }
+
+    def fill(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """The command with its placeholders filled in; other braces are left alone."""
+        known = self.papers()
         return tuple(_PLACEHOLDER.sub(lambda found: known[found[1]], word) for word in argv)
 
     def started(self, group: int) -> None:
@@ -118,6 +127,20 @@ class Run:
         """It is gone."""
         if self._guard is not None:
             self._guard.ended(group)
+
+    def execute(self, order: process.Order, watch: Callable[[], str] | None = None) -> process.Ended:
+        """The command has run, stopped by this run's bell if need be, and the guard has known of it."""
+        groups: list[int] = []
+
+        def started(group: int) -> None:
+            groups.append(group)
+            self.started(group)
+
+        try:
+            return process.run(order, self.bell, started, watch)
+        finally:
+            for group in groups:
+                self.ended(group)
 
     def check_started(self, group: int) -> None:
         """The task's check runs: it is not asked to stop but killed, since it has nothing to put away."""
@@ -152,29 +175,24 @@ class CommandRunner:
                 command=name,
             )
 
+    def command(self, run: Run, prompt: str = "") -> tuple[str, ...]:  # noqa: ARG002 - as other runners have it
+        """The command for this run."""
+        return run.fill(self.argv)
+
     def __call__(self, claim: Claim, run: Run) -> Outcome:  # noqa: ARG002 - the run knows its claim
         """The command has run on this task."""
         order = process.Order(
-            argv=run.fill(self.argv),
+            argv=self.command(run),
             cwd=run.cwd or self.cwd,
             env=run.env(),
             log=run.place.log,
             limit=self.limit,
             grace=self.grace,
         )
-        groups: list[int] = []
-
-        def started(group: int) -> None:
-            groups.append(group)
-            run.started(group)
-
         try:
-            ended = process.run(order, run.bell, started)
+            ended = run.execute(order)
         except OSError as error:
             return Retry(reason=f"the machine has no room for it: {error}")
-        finally:
-            for group in groups:
-                run.ended(group)
         return self._judge(run, ended)
 
     def _judge(self, run: Run, ended: process.Ended) -> Outcome:
@@ -187,14 +205,15 @@ class CommandRunner:
         if ended.code == TEMPFAIL:
             return Retry(reason=_with_log("the command asks to be tried again later", log))
         if ended.code != 0:
-            return Failed(error=_with_log(_exit(ended.code), log), kind="crash", seconds=ended.seconds)
+            return Failed(error=_with_log(say_exit(ended.code), log), kind="crash", seconds=ended.seconds)
         output = run.place.read_result()
         if output is None:
             output = plain(log[-OUTPUT_TAIL:].decode("utf-8", "replace")).strip("\ufffd\n")
         return Done(output=output, seconds=ended.seconds)
 
 
-def _exit(code: int) -> str:
+def say_exit(code: int) -> str:
+    """An exit code in words."""
     if code > 0:
         return f"exit code {code}"
     try:

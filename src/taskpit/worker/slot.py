@@ -11,8 +11,9 @@ import traceback
 from taskpit.errors import Storage, TaskpitError
 from taskpit.policy import pause
 from taskpit.rules import check_mode
-from taskpit.task import Done, Failed, Outcome, Release, Retry, Said, State
+from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
 from taskpit.values import Value
+from taskpit.worker.budget import Ledger
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
 
@@ -94,6 +95,7 @@ def work(queue: Queue, run: Run, runner: Runner, orders: Orders, lay_down: Calla
     else:
         if run.stopping == "cancel":
             outcome = Failed(error="cancelled", cancelled=True)
+        outcome = _paid(queue, run, outcome, orders, seconds)
         if isinstance(outcome, Done | Failed):
             outcome = outcome.replace(log=outcome.log or log, seconds=outcome.seconds or seconds)
         word, details = _end(queue, run, outcome)
@@ -144,9 +146,18 @@ def _attempt(queue: Queue, run: Run, runner: Runner) -> Outcome:
         return Failed(error=f"{type(error).__name__}: {error}\n{told[-1500:]}", kind="crash")
     if not isinstance(outcome, Outcome):
         return Failed(error=f"the runner returned {outcome!r}, which is no outcome", kind="crash")
-    if isinstance(outcome, Retry) and not outcome.after:
-        return outcome.replace(after=pause(queue.config, 1))
-    return outcome
+    return _told_backend(queue, run, outcome)
+
+
+def _told_backend(queue: Queue, run: Run, outcome: Outcome) -> Outcome:
+    """What shares the backend knows how it went; a limit is the backend's to wait for, not the task's."""
+    if isinstance(outcome, Done) and run.gate is not None:
+        run.gate.worked()
+    if not isinstance(outcome, Retry):
+        return outcome
+    if run.gate is not None:
+        outcome = run.gate.put_off(outcome)
+    return outcome if outcome.after else outcome.replace(after=pause(queue.config, 1))
 
 
 def _gone(queue: Queue, run: Run) -> tuple[str, str]:
@@ -187,6 +198,27 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> 
         return outcome.replace(evidence=evidence, reason="the check is red, which does not count (lenient)")
     told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or command}"
     return Failed(error=told, kind="check", output=outcome.output, evidence=evidence)
+
+
+def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: float) -> Outcome:
+    """What it cost is in the ledger. A task that has cost too much asks before it is tried again."""
+    cost = outcome.cost if isinstance(outcome, Done) and outcome.cost else run.cost
+    info, claim = queue.store.info(), run.claim
+    if info.kind != "files" or not (cost or orders.budget):
+        return outcome
+    ledger = Ledger(info.where)
+    try:
+        ledger.enter(claim.task.id, claim.worker, cost, seconds, queue.clock.now())
+        spent = ledger.of_task(claim.task.id)
+    except OSError:
+        return outcome  # a full disk must not change the verdict
+    reached = next((limit for limit in orders.budget if limit.scope == "task" and limit.reached(spent)), None)
+    if reached is None or not isinstance(outcome, Failed) or outcome.final or outcome.cancelled:
+        return outcome
+    told = " ".join(outcome.error.split())[:200]
+    return Ask(
+        question=f"it has cost {reached.told(spent)} and failed ({told}); go on?", wanted="yes, or what to change"
+    )
 
 
 def _keep_log(queue: Queue, run: Run) -> str:

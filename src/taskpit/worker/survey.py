@@ -33,13 +33,13 @@ class Survey(Value):
     coming: int
 
 
-def survey(queue: Queue, tags: Sequence[str] = ()) -> Survey:
-    """Count; with `tags`, only tasks with one of them are ours to take."""
+def survey(queue: Queue, tags: Sequence[str] = (), big: bool | None = None) -> Survey:
+    """Count; with `tags`, only tasks with one of them are ours to take, with `big` only such."""
     store = queue.store
     counts = store.counts()
     ready = {card.task.id: card for card in _ready(store)}
     soon = queue.clock.now() + queue.config.backoff_longest
-    ours = [card.task for card in ready.values() if not _stuck(card, soon) and _fits(card.task, tags)]
+    ours = [card.task for card in ready.values() if not _stuck(card, soon) and _fits(card.task, tags, big)]
     outside = sorted({need for task in ours for need in task.needs if need not in ready})
     going = {need for need, card in zip(outside, store.read(outside), strict=True) if card and card.state in GOING}
     held = sum(1 for card in ready.values() if card.held)
@@ -73,8 +73,8 @@ def _coming(tasks: Sequence[Task], going: set[str]) -> set[str]:
         found |= more
 
 
-def _fits(task: Task, tags: Sequence[str]) -> bool:
-    return not tags or bool(set(tags) & set(task.tags))
+def _fits(task: Task, tags: Sequence[str], big: bool | None) -> bool:
+    return (not tags or bool(set(tags) & set(task.tags))) and big in (None, task.big)
 
 
 def _stuck(card: Card, soon: float) -> bool:

@@ -1,0 +1,200 @@
+"""The crew of `agents.toml`: `up`, `down`, `restart`, `status`, `logs`. Says what is wished and shows how it stands."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from taskpit import errors
+from taskpit.cli import output
+from taskpit.cli.context import Reply
+from taskpit.cli.options import a_count, example
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.worker.crew import Papers
+    from taskpit.worker.post import Crew
+
+__all__ = ["VERBS"]
+
+#: `pit logs` shows this many of the newest lines.
+SCREENFUL = 50
+#: How often a followed log is looked at, and how much of it is read at once.
+LOOK_AGAIN, PIECE = 0.2, 1 << 20
+
+
+def papers(context: Context) -> Papers:
+    """The crew's papers of this queue; Invalid if it is no folder."""
+    from taskpit.worker.crew import Papers
+
+    info = context.queue.store.info()
+    if info.kind != "files":
+        raise errors.Invalid("a crew needs a queue that is a folder", where=info.where)
+    return Papers(os.path.abspath(info.where))
+
+
+def load_crew(args: Namespace, context: Context) -> Crew:
+    """The crew's file, checked."""
+    from taskpit.worker import crewfile
+
+    root = papers(context).root
+    return crewfile.load(args.config or crewfile.find(root), root, context.env)
+
+
+def config_option(parser: ArgumentParser) -> None:
+    """`--config FILE`."""
+    parser.add_argument(
+        "--config", metavar="FILE", help="the crew (default: agents.toml in the queue's folder or beside it)"
+    )
+
+
+def _names(parser: ArgumentParser) -> None:
+    told = "only these (default: all); `snake` means snake-1, snake-2, ..."
+    parser.add_argument("names", metavar="NAME", nargs="*", help=told)
+
+
+# -- up, restart, down -----------------------------------------------------------------------------
+
+
+def _up_arguments(parser: ArgumentParser) -> None:
+    parser.description = """\
+Start the crew of agents.toml: a supervisor in the background, and a process for each agent and service.
+Who runs already is left alone, so it can be repeated at any time. Who dies is started again."""
+    parser.epilog = example("pit up", "pit up snake keeper", "pit up --config crews/night.toml")
+    _names(parser)
+    config_option(parser)
+
+
+def _up(args: Namespace, context: Context) -> Reply:
+    from taskpit.worker.muster import Orderly
+
+    crew = load_crew(args, context)
+    orderly = Orderly(papers(context), context.env)
+    before = {post.name: _is_well(orderly.papers, post.name) for post in crew.posts}
+    wishes, older = orderly.up(crew, args.names)
+    troubles = orderly.await_up(wishes)
+    for name in older:
+        context.warn(
+            f"{name} runs with older settings", hint=f"`pit restart {name}` starts it with what the file says now."
+        )
+    started = [name for name in wishes if not before[name] and name not in troubles]
+    running = [name for name in wishes if before[name]]
+    told = f"started {', '.join(started)}" if started else "" if troubles else "all are up already"
+    return _came_up(troubles, told, {"started": started, "running": running})
+
+
+def _is_well(desk: Papers, name: str) -> bool:
+    """Whether it needs no start: it lives, or waits as it said it would."""
+    wish = desk.plan().get(name)
+    waits = wish is not None and wish.wanted and desk.seen(name).state == "waiting"
+    return bool(desk.living(name)) or waits
+
+
+def _came_up(troubles: dict[str, str], told: str, data: dict[str, object]) -> Reply:
+    lines = [told] if told else []
+    lines += [f"{name} did not come up: {why}; see `pit logs {name}`" for name, why in troubles.items()]
+    lines.append("next: `pit status` shows them, `pit logs -f NAME` follows one, `pit down` ends them")
+    return Reply(data={**data, "failed": troubles}, text="\n".join(lines), exit_code=1 if troubles else 0)
+
+
+def _restart_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Start some of the crew, or all, anew with what agents.toml says now. They finish their tasks first."
+    )
+    parser.epilog = example("pit restart snake-2", "pit restart --now")
+    _names(parser)
+    config_option(parser)
+    parser.add_argument("--now", action="store_true", help="give running tasks back instead of finishing them")
+
+
+def _restart(args: Namespace, context: Context) -> Reply:
+    from taskpit.worker.muster import Orderly
+
+    crew = load_crew(args, context)
+    orderly = Orderly(papers(context), context.env)
+    wishes = orderly.restart(crew, args.names, now=args.now)
+    troubles = orderly.await_up(wishes, context.tell)
+    well = [name for name in wishes if name not in troubles]
+    return _came_up(troubles, f"restarted {', '.join(well)}" if well else "", {"started": well})
+
+
+def _down_arguments(parser: ArgumentParser) -> None:
+    parser.description = """\
+End the crew, or some of it: running tasks are finished first. With --now they are given back unfinished.
+Interrupting this command leaves them to it; they end nevertheless."""
+    parser.epilog = example("pit down", "pit down snake-3", "pit down --now")
+    _names(parser)
+    parser.add_argument("--now", action="store_true", help="give running tasks back instead of finishing them")
+
+
+def _down(args: Namespace, context: Context) -> Reply:
+    from taskpit.worker.muster import Orderly
+
+    orderly = Orderly(papers(context), context.env)
+    living = orderly.down(args.names, now=args.now)
+    orderly.await_down(living, context.tell)
+    return Reply(data={"stopped": living}, text=f"stopped {', '.join(living)}" if living else "nobody is up")
+
+
+# -- logs ------------------------------------------------------------------------------------------
+
+
+def _logs_arguments(parser: ArgumentParser) -> None:
+    parser.description = "What one of the crew has printed, or the supervisor. What its commands print goes to waste/."
+    parser.epilog = example("pit logs snake-1", "pit logs chronicle -f", "pit logs supervisor --limit 0")
+    parser.add_argument("name", metavar="NAME", help="one of the crew, or `supervisor`")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as more is printed, until interrupted")
+    parser.add_argument("--limit", type=a_count, default=SCREENFUL, metavar="N", help="the newest N lines; 0 is all")
+
+
+def _logs(args: Namespace, context: Context) -> Reply:
+    from taskpit.worker.crew import SUPERVISOR
+    from taskpit.worker.muster import choose
+
+    desk = papers(context)
+    known = [SUPERVISOR, *desk.plan()]
+    path = desk.log(args.name if args.name in known else choose(known, [args.name])[0])
+    lines, end = _read(path, 0)
+    shown = lines[-args.limit :] if args.limit else lines
+    if args.follow:
+        _follow(context, path, shown, end)
+    return Reply(data={"name": args.name, "lines": shown}, text="\n".join(shown) or "Nothing was printed yet.")
+
+
+def _read(path: str, start: int) -> tuple[list[str], int]:
+    """Whole lines from this place on, and the place after them. A log that was cut is followed from its end."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < start:
+                return [], size
+            file.seek(start)
+            data = file.read()
+    except FileNotFoundError:
+        return [], 0
+    whole = data[: data.rfind(b"\n") + 1]
+    return whole.decode("utf-8", "replace").splitlines(), start + len(whole)
+
+
+def _follow(context: Context, path: str, shown: list[str], end: int) -> None:
+    """Print what was and what comes, until interrupted."""
+    while True:
+        for line in shown:
+            if context.json:
+                output.envelope(line)
+            else:
+                context.tell(line)
+        time.sleep(LOOK_AGAIN)
+        shown, end = _read(path, end)
+
+
+VERBS: Handlers = {
+    "up": (_up_arguments, _up),
+    "down": (_down_arguments, _down),
+    "restart": (_restart_arguments, _restart),
+    "logs": (_logs_arguments, _logs),
+}

@@ -1,0 +1,164 @@
+"""One screen: how many tasks are where, who of the crew does what, what is stuck and why. Changes nothing."""
+
+from __future__ import annotations
+
+from taskpit import errors
+from taskpit.cli.context import Reply
+from taskpit.cli.crew import config_option, papers
+from taskpit.cli.look import cards
+from taskpit.cli.options import example
+from taskpit.cli.output import paint, table
+from taskpit.clock import say_duration
+from taskpit.task import State
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.queue import Queue
+    from taskpit.task import Card
+    from taskpit.worker.post import Post
+    from taskpit.worker.standing import Row
+
+__all__ = ["VERBS", "Standing", "look", "screen"]
+
+#: How many stuck tasks people see; programs see all.
+SCREENFUL = 10
+COLOURS = {"up": "green", "waiting": "blue", "paused": "yellow", "stalled": "red", "down": "dim"}
+
+
+def _status_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "One screen: how many tasks are where, who of the crew does what, what is stuck and why.\n"
+        "A crew is up, down, waiting (until a time it said), paused (with the queue) or stalled."
+    )
+    parser.epilog = example("pit status", "pit status --json")
+    config_option(parser)
+
+
+def _status(args: Namespace, context: Context) -> Reply:
+    posts, trouble = _posts(args, context)
+    standing = look(context, posts)
+    if trouble is not None:
+        context.warn(trouble.message, hint=trouble.hint)
+    return Reply(data=standing.facts(), text=lambda: screen(standing))
+
+
+def _posts(args: Namespace, context: Context) -> tuple[dict[str, Post], errors.TaskpitError | None]:
+    """Who is in the file; a file that cannot be read is a warning, since what runs can be shown without it."""
+    from taskpit.worker import crewfile
+
+    root = papers(context).root
+    try:
+        path = args.config or crewfile.find(root)
+    except errors.NotFound:
+        return {}, None
+    try:
+        return {post.name: post for post in crewfile.load(path, root, context.env).posts}, None
+    except errors.TaskpitError as error:
+        return {}, error
+
+
+class Standing(Value):
+    """How the queue and its crew stand."""
+
+    where: str
+    #: Tasks by state, and how many of the ready ones are held.
+    counts: dict[str, int]
+    paused: str
+    #: The supervisor's process, 0 if there is none.
+    supervisor: int
+    crew: list[Row]
+    #: Tasks that don't go on, each with id, title and why.
+    stuck: list[dict[str, str]]
+
+    def facts(self) -> dict[str, object]:
+        """For programs."""
+        agents = [row.as_dict() for row in self.crew if row.kind != "service"]
+        services = [row.as_dict() for row in self.crew if row.kind == "service"]
+        return {**self.as_dict(), "agents": agents, "services": services, "crew": len(self.crew)}
+
+
+def look(context: Context, posts: dict[str, Post]) -> Standing:
+    """How it stands now."""
+    from taskpit.worker.crew import SUPERVISOR
+    from taskpit.worker.standing import rows
+
+    queue, desk = context.queue, papers(context)
+    paused = queue.store.paused()
+    crew = rows(desk, posts, paused)
+    ready = list(cards(queue, State.READY))
+    counts = {str(state): count for state, count in queue.store.counts().items()}
+    return Standing(
+        where=desk.root,
+        counts={**counts, "held": sum(1 for card in ready if card.held)},
+        paused=paused,
+        supervisor=desk.living(SUPERVISOR),
+        crew=crew,
+        stuck=_stuck(queue, ready, crew),
+    )
+
+
+def _stuck(queue: Queue, ready: list[Card], crew: list[Row]) -> list[dict[str, str]]:
+    """What does not go on by itself first, then what waits for other tasks or a time."""
+    held = sorted((card for card in ready if card.held), key=lambda card: not card.task.hold)
+    found = [_entry(card, card.held) for card in held]
+    found += [
+        _entry(card, f"failed: {card.result.reason if card.result else 'see its result'}")
+        for card in cards(queue, State.FAILED)
+    ]
+    if crew and not any(row.role == "planner" for row in crew):
+        found += [_entry(card, "big, and the crew has no planner") for card in ready if card.task.big and not card.held]
+    return found
+
+
+def _entry(card: Card, why: str) -> dict[str, str]:
+    return {"id": card.task.id, "title": card.task.title or card.task.slug, "why": " ".join(why.split())}
+
+
+# -- for people ------------------------------------------------------------------------------------
+
+
+def screen(standing: Standing) -> str:
+    """All of it as text."""
+    lines = [f"{paint('bold', standing.where)}: {_totals(standing.counts)}"]
+    if standing.paused:
+        lines.append(paint("yellow", f"paused: {standing.paused}"))
+    lines += ["", *_crew_lines(standing)]
+    stuck = standing.stuck
+    if stuck:
+        lines += ["", paint("bold", "stuck")]
+        lines += [f"  {one['id']}  {one['title']}  {paint('yellow', one['why'])}" for one in stuck[:SCREENFUL]]
+        lines += [f"  … and {len(stuck) - SCREENFUL} more: `pit list --state held`"] if len(stuck) > SCREENFUL else []
+    return "\n".join(lines)
+
+
+def _totals(counts: dict[str, int]) -> str:
+    held = f" ({counts['held']} held)" if counts["held"] else ""
+    return (
+        f"{counts['ready']} ready{held}, {counts['claimed']} claimed, {counts['done']} done, {counts['failed']} failed"
+    )
+
+
+def _crew_lines(standing: Standing) -> list[str]:
+    from taskpit.worker.standing import told
+
+    crew = standing.crew
+    if not crew:
+        return ["There is no crew: agents.toml would name one, `pit init DIR --template snakepit` makes an example."]
+    body = []
+    for row in crew:
+        there = bool(row.pid) or row.wanted
+        age, last = (say_duration(int(row.age)), row.last) if there else ("", "")
+        body.append((row.name, row.role, row.state, age, str(row.restarts or ""), told(row), last))
+    colours = [("bold", "", COLOURS[row.state], "", "", "", "dim") for row in crew]
+    lines = table(("NAME", "ROLE", "STATE", "AGE", "RESTARTS", "TASK", "LAST OUTPUT"), body, colours).splitlines()
+    if any(row.wanted for row in crew) and not standing.supervisor:
+        lines.append(paint("red", "the supervisor is gone: nobody is healed; `pit up` starts it again"))
+    return lines
+
+
+VERBS: Handlers = {"status": (_status_arguments, _status)}

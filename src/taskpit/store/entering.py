@@ -1,0 +1,48 @@
+"""How a task enters on the disk: the row *put* of the commit table, and its last step by itself."""
+
+from __future__ import annotations
+
+from taskpit import fs
+from taskpit.store import changelog
+from taskpit.store.folder import CHANGELOG, IDS, Folder
+from taskpit.task import Event, Said, Task
+
+__all__ = ["admit", "enter"]
+
+
+def admit(folder: Folder, task: Task, data: bytes, event: Event) -> Said:
+    """The row *put* of the commit table, for one task. CREATED, or EXISTS: the id is known."""
+    ready = folder.layout.ready_path(task)
+    # The name it will have stands in the temporary one, so that anybody can carry on after the commit.
+    nonce = fs.fresh_name()
+    tmp = folder.tmp(task.id, nonce, f"put~{ready.rpartition('/')[2]}")
+    fs.create(tmp, data, sync=folder.durable)
+    original = tmp
+    if folder.layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
+        original = folder.tmp(task.id, nonce, "id")
+        fs.create(original, data, sync=folder.durable)
+    said = Said.EXISTS
+    if fs.link(original, folder.at(f"{IDS}/{task.id}")):
+        said = Said.CREATED
+        folder.sync(IDS)
+        changelog.append(folder.at(CHANGELOG), [event])
+        enter(folder, tmp, ready)
+        folder.sync(folder.layout.ready)
+    else:
+        fs.remove(tmp)
+    if original != tmp:
+        fs.remove(original)
+    return said
+
+
+def enter(folder: Folder, source: str, ready: str) -> bool:
+    """The file is ready under this name; what stood there without right is set aside. False if it was gone.
+
+    A rename of a name only this verb knows, never a second link: a stalled putter whose task somebody
+    rolled forward and finished must not bring it back to life.
+    """
+    while True:
+        try:
+            return fs.move_new(source, folder.at(ready))
+        except FileExistsError:
+            folder.set_aside(ready, "the task of this id was put back at this place")

@@ -1,0 +1,40 @@
+"""Taking turns: locks that are waited for, but not for ever."""
+
+from __future__ import annotations
+
+import time
+
+from taskpit import fs
+from taskpit.errors import Unavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Open", "Turn"]
+
+#: How long a verb waits for another one on the same task, in seconds.
+TURN = 5.0
+
+
+class Turn(fs.Flock):
+    """A lock that is waited for, but not for ever: whoever was stopped with it must not stop everybody."""
+
+    def __enter__(self) -> Self:
+        deadline, pause = time.monotonic() + TURN, 0.0002
+        while not self.take(wait=False):
+            if time.monotonic() >= deadline:
+                raise Unavailable("somebody stands still in the middle of this; nothing happened", path=self.path)
+            time.sleep(pause)
+            pause = min(pause * 2, 0.01)
+        return self
+
+
+class Open:
+    """No lock: the names themselves decide."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass

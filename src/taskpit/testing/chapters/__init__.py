@@ -1,0 +1,1 @@
+"""The chapters of the contract, each about one side of a store."""

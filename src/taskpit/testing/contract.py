@@ -1,0 +1,23 @@
+"""What a Store must do, as tests: a store is what passes them. Knows the port, no store in particular.
+
+    class TestMine(StoreContract):
+        def make_store(self, clock):
+            return MyStore(clock)
+
+Run it with pytest; every test begins with an empty store and a clock that stands still. What differs from
+store to store can be overridden: see `taskpit.testing.chapters.steps`.
+"""
+
+from __future__ import annotations
+
+from taskpit.testing.chapters.claiming import Claiming
+from taskpit.testing.chapters.finishing import Finishing
+from taskpit.testing.chapters.holding import Holding
+from taskpit.testing.chapters.looking import Looking
+from taskpit.testing.chapters.putting import Putting
+
+__all__ = ["StoreContract"]
+
+
+class StoreContract(Putting, Claiming, Holding, Finishing, Looking):
+    """Everything a store must do. Subclass it, override `make_store`, and run pytest."""

@@ -1,0 +1,265 @@
+"""How one claimed task is run by an agent CLI, as its preset says. Knows presets and sessions; no CLI by name.
+
+    good                     Done, with the result file's text or what it said last, and what it cost
+    a limit was hit          Retry, kind quota, after the seconds until it ends (0: nobody said)
+    network, overload        Retry, kind infra
+    it failed, or says so    Failed, kind task; without a last event: crash
+    over limit, hung         Failed, kind timeout
+    told to stop             Release
+    not logged in, misused   CannotRun is raised, as for a missing program: no task is to blame
+
+The session of an attempt that did not finish the task is gone on with by the next one, where the CLI can.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from fnmatch import fnmatchcase
+
+from taskpit import fs
+from taskpit.clock import Clock, say_duration
+from taskpit.task import Done, Failed, Release, Retry
+from taskpit.worker import process
+from taskpit.worker.backends import Backend
+from taskpit.worker.listener import Listener
+from taskpit.worker.preset import fill
+from taskpit.worker.process import CannotRun
+from taskpit.worker.runner import ERROR_LINES, OUTPUT_TAIL, say_exit
+from taskpit.worker.sessions import Session, Sessions
+from taskpit.worker.text import fit, last_lines, plain
+from taskpit.worker.verdict import Finding, judge
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from taskpit.task import Claim, Outcome
+    from taskpit.worker.preset import Preset
+    from taskpit.worker.runner import Run
+    from taskpit.worker.transcript import Transcript
+
+__all__ = ["AgentRunner"]
+
+#: A longer prompt does not fit into an argument; the agent is told where to read it instead.
+LONGEST_ARGUMENT = 100_000
+#: What an agent is told that goes on in its session.
+AGAIN = "\nYou have worked on this before, in this very session. Go on from there.\n"
+#: What a failure of the task's own is called.
+FAILED = {"failed": "it says that it failed", "silent": "it ended without a word"}
+#: Facts that are no costs.
+NO_COST = frozenset(("text", "error"))
+
+
+class AgentRunner:
+    """Runs one agent CLI for every task.
+
+    `cwd` is where it works unless the run has a place of its own; `limit` the seconds one run may take (0:
+    any time); `extra` are further words for its command line; `grace` the seconds between asking it to stop
+    and killing it. `backend` is what a pool must know before it claims for it.
+    """
+
+    def __init__(
+        self,
+        preset: Preset,
+        *,
+        cwd: str,
+        model: str = "",
+        limit: float = 0.0,
+        extra: Sequence[str] = (),
+        grace: float = 5.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.preset = preset
+        self.cwd = cwd
+        self.model = model
+        self.limit = limit
+        self.extra = tuple(extra)
+        self.grace = grace
+        self.clock = clock or Clock()
+        self._pruned = False
+        self.backend = Backend(name=preset.name, limit=preset.limit, stagger=preset.stagger, pause=preset.pause)
+
+    def check(self, env: Mapping[str, str]) -> None:
+        """CannotRun if its program is not there, before any task is taken for it."""
+        name = self.preset.bin
+        if shutil.which(os.path.join(self.cwd, name) if "/" in name else name, path=env.get("PATH")) is None:
+            raise CannotRun(
+                f"there is no program {name!r} for the preset {self.preset.name}, or it may not be executed",
+                hint=f'Install it, or say where it is: bin = "/path/to/{os.path.basename(name)}" in '
+                f"~/.config/taskpit/presets/{self.preset.name}.toml or .taskpit/presets/{self.preset.name}.toml.",
+                command=name,
+            )
+
+    def command(self, run: Run, prompt: str, session: str = "", *, resumed: bool = False) -> tuple[str, ...]:
+        """The command for this run, in a session that begins or one that goes on."""
+        known = {
+            **run.papers(),
+            "worktree": run.cwd or self.cwd,
+            "bin": self.preset.bin,
+            "prompt": prompt,
+            "session": session or self._new_session(),
+            "model": self.model,
+            "title": fit(run.claim.task.title, 60),
+        }
+        return fill(self.preset.resume if resumed else self.preset.argv, known, self.extra)
+
+    def env(self, run: Run) -> dict[str, str]:
+        """The environment without what an agent around us has left in it."""
+        kept = [word[1:] for word in self.preset.drop_env if word.startswith("!")]
+        dropped = [word for word in self.preset.drop_env if not word.startswith("!")]
+
+        def stays(name: str) -> bool:
+            return any(fnmatchcase(name, one) for one in kept) or not any(fnmatchcase(name, one) for one in dropped)
+
+        return {**{name: value for name, value in run.env().items() if stays(name)}, **self.preset.set_env}
+
+    def __call__(self, claim: Claim, run: Run) -> Outcome:
+        """The agent has run on this task."""
+        sessions, cwd = Sessions(run.where), run.cwd or self.cwd
+        if not self._pruned:
+            self._pruned = True
+            sessions.prune()
+        with open(run.place.prompt, encoding="utf-8", errors="replace") as file:
+            prompt = file.read()
+        known = sessions.find(claim, self.preset.name, cwd) if self.preset.resume else None
+        if known is not None:
+            run.say(f"{self.preset.name} goes on in session {known.session}")
+            outcome = self._go(run, sessions, prompt + AGAIN, known, resumed=True)
+            if outcome is not None:
+                return outcome
+            run.say(f"{self.preset.name} does not know session {known.session} any more; it begins anew")
+            sessions.forget(claim)
+        fresh = Session(preset=self.preset.name, session=self._new_session(), cwd=cwd, attempt=claim.attempt)
+        if fresh.session:
+            sessions.keep(claim, fresh)
+        outcome = self._go(run, sessions, prompt, fresh, resumed=False)
+        return outcome or Failed(error=f"{self.preset.name} does not know its own session", kind="crash")
+
+    def _new_session(self) -> str:
+        from uuid import uuid4
+
+        return str(uuid4()) if self.preset.session == "ours" else ""
+
+    def _go(self, run: Run, sessions: Sessions, prompt: str, session: Session, *, resumed: bool) -> Outcome | None:
+        """One run of the program; None if it does not know the session it was to go on with."""
+        with open(run.place.prompt, "w", encoding="utf-8", errors="replace") as file:
+            file.write(prompt)
+        if len(prompt.encode("utf-8", "replace")) > LONGEST_ARGUMENT:
+            prompt = f"Read {run.place.prompt} and do what it says."
+        order = process.Order(
+            argv=self.command(run, prompt.replace("\0", ""), session.session, resumed=resumed),
+            cwd=run.cwd or self.cwd,
+            env=self.env(run),
+            log=run.place.errors,
+            out=run.place.events,
+            stdin=run.place.prompt if self.preset.prompt == "stdin" else "",
+            limit=self.limit,
+            grace=self.grace,
+        )
+        listener = Listener(self.preset, run.place, _News(run, sessions, session))
+        try:
+            ended = run.execute(order, listener)
+            words = listener.finish()
+            return self._conclude(run, ended, listener.transcript, words, resumed=resumed)
+        except OSError as error:
+            return Retry(reason=f"the machine has no room for it: {error}")
+        finally:
+            listener.close()
+            _add_to_log(run)
+
+    def _conclude(
+        self, run: Run, ended: process.Ended, transcript: Transcript, words: str, *, resumed: bool
+    ) -> Outcome | None:
+        if ended.why == "bell":
+            return Release(reason="its worker was told to stop")
+        result = run.place.read_result()
+        finding = judge(
+            self.preset,
+            transcript,
+            ended.code,
+            ours=bool(ended.why),
+            words=words,
+            result=result is not None,
+            now=self.clock.now(),
+        )
+        cost = run.cost = self._cost(transcript)
+        run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
+        if finding.means == "done":
+            output = result or transcript.text("text") or words[-OUTPUT_TAIL:]
+            return Done(output=plain(output).strip(), seconds=ended.seconds, cost=cost)
+        if finding.means == "no-session" and resumed:
+            return None
+        return self._refuse(ended, finding, words)
+
+    def _refuse(self, ended: process.Ended, finding: Finding, words: str) -> Outcome:
+        """What a run that was not good leads to."""
+        name = self.preset.name
+        told = last_lines((finding.told or words).encode(), ERROR_LINES)
+        if finding.means == "quota":
+            after = max(finding.resets - self.clock.now(), 0.0) if finding.resets else 0.0
+            return Retry(reason=f"{name} has reached a limit: {told}", after=after, kind="quota")
+        if finding.means == "infra":
+            return Retry(reason=f"{name} has trouble: {told}")
+        if finding.means == "auth":
+            hint = f"Run {self.preset.bin} once by hand and log in, then start again."
+            raise CannotRun(f"{name} is not logged in: {told}", hint=hint, command=self.preset.bin)
+        if finding.means == "usage":
+            hint = f"Its preset can be changed in .taskpit/presets/{name}.toml; `pit work --dry-run` shows the command."
+            raise CannotRun(f"{name} does not take this command: {told}", hint=hint, command=self.preset.bin)
+        return self._failed(ended, finding, told)
+
+    def _failed(self, ended: process.Ended, finding: Finding, told: str) -> Failed:
+        """The task's own failure, as the most telling of what is known about it."""
+        if ended.why == "limit":
+            head, kind = f"it took longer than {say_duration(self.limit)}", "timeout"
+        elif ended.why == "stall":
+            head, kind = f"it printed nothing for {say_duration(self.preset.stall)}", "timeout"
+        elif finding.means == "crashed":
+            head, kind = say_exit(ended.code), "crash"
+        elif finding.means == "unfinished":
+            head, kind = "it ended without saying that it was done", "crash"
+        else:
+            head, kind = FAILED.get(finding.means, FAILED["failed"]), "task"
+        return Failed(error=f"{head}\n{told}" if told else head, kind=kind, seconds=ended.seconds)
+
+    def _cost(self, transcript: Transcript) -> dict[str, object]:
+        """What it has cost, as it says itself."""
+        model = {"model": self.model} if self.model else {}
+        facts = {key: value for key, value in transcript.facts.items() if key not in NO_COST}
+        counted = [facts[key] for key in ("input_tokens", "output_tokens") if isinstance(facts.get(key), int | float)]
+        tokens = {"tokens": sum(counted)} if counted else {}
+        return {"agent": self.preset.name, **model, **facts, **tokens}
+
+
+class _News:
+    """What is done with news while the agent runs: its session is kept, its words are shown."""
+
+    def __init__(self, run: Run, sessions: Sessions, session: Session) -> None:
+        self._run = run
+        self._sessions = sessions
+        self._session = session
+        self._shown = ""
+
+    def __call__(self, transcript: Transcript) -> None:
+        told = transcript.text("session")
+        if told and told != self._session.session:
+            self._session = self._session.replace(session=told)
+            self._sessions.keep(self._run.claim, self._session)
+        latest = last_lines(transcript.text("text")[-2000:].encode("utf-8", "replace"), 1)
+        if latest != self._shown:
+            self._shown = latest
+            self._run.say(latest)
+
+
+def _add_to_log(run: Run) -> None:
+    """What it printed is in the log, as it was printed: first stderr, then its events."""
+    for path in (run.place.errors, run.place.events):
+        try:
+            data = fs.tail(path, process.LONGEST_LOG)
+            if data:
+                with open(run.place.log, "ab") as log:
+                    log.write(data if data.endswith(b"\n") else data + b"\n")
+            fs.remove(path)
+        except OSError:
+            continue  # the log is for people; the verdict does not hang on it

@@ -1,0 +1,149 @@
+"""What work may cost, and what it has cost: a ledger beside the queue, and limits per task and per day.
+
+A limit that is reached fails nothing. A task that has cost too much asks whether to go on; a day that has
+cost too much pauses the queue until tomorrow, or until somebody says go on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from taskpit import fs
+from taskpit.clock import duration, say_duration
+from taskpit.errors import Invalid
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["Ledger", "Limit", "Spent", "parse"]
+
+DAY = 86400.0
+_MONEY = re.compile(r"\$?(\d+(?:\.\d+)?)(?:usd)?\Z", re.IGNORECASE)
+_TOKENS = re.compile(r"(\d+(?:\.\d+)?)([km]?) ?tok(?:ens?)?\Z", re.IGNORECASE)
+
+
+class Limit(Value):
+    """One limit: this much of this for each task, or for each day."""
+
+    amount: float
+    #: usd, tokens or seconds.
+    unit: str
+    #: task or day.
+    scope: str
+
+    def reached(self, spent: Spent) -> bool:
+        """Whether no more may be spent."""
+        return float(getattr(spent, self.unit)) >= self.amount
+
+    def told(self, spent: Spent) -> str:
+        """How it stands, in words."""
+        return f"{say(self.unit, getattr(spent, self.unit))} of {say(self.unit, self.amount)} for this {self.scope}"
+
+
+class Spent(Value):
+    """What was spent."""
+
+    usd: float = 0.0
+    tokens: float = 0.0
+    seconds: float = 0.0
+
+
+def say(unit: str, amount: float) -> str:
+    """An amount as people write it."""
+    if unit == "usd":
+        return f"${amount:.2f}"
+    return say_duration(amount) if unit == "seconds" else f"{int(amount)} tokens"
+
+
+def parse(text: str) -> Limit:
+    """`$5/day`, `0.50/task`, `200k tokens/task`, `2h/day`; Invalid says what it should look like."""
+    amount, slash, scope = text.strip().partition("/")
+    if not slash or scope not in ("task", "day"):
+        raise Invalid(f"budget {text!r} does not read AMOUNT/task or AMOUNT/day", hint="Write $5/day or 30m/task.")
+    money, tokens = _MONEY.match(amount.strip()), _TOKENS.match(amount.strip())
+    if money:
+        return Limit(amount=float(money[1]), unit="usd", scope=scope)
+    if tokens:
+        many = {"": 1.0, "k": 1e3, "m": 1e6}[tokens[2].lower()]
+        return Limit(amount=float(tokens[1]) * many, unit="tokens", scope=scope)
+    try:
+        return Limit(amount=duration(amount), unit="seconds", scope=scope)
+    except ValueError:
+        raise Invalid(f"budget {text!r}: {amount!r} is no amount", hint="Write $5, 200k tokens or 30m.") from None
+
+
+class Ledger:
+    """What was spent in one queue: lines that are only ever added to."""
+
+    def __init__(self, queue: str) -> None:
+        self._path = f"{queue}/.taskpit/spend.log"
+
+    def enter(self, task_id: str, worker: str, cost: Mapping[str, object], seconds: float, now: float) -> None:
+        """One attempt was paid for."""
+        line = {
+            "at": round(now, 3),
+            "task": task_id,
+            "worker": worker,
+            "usd": _number(cost, "usd", "total_cost_usd", "cost"),
+            "tokens": _number(cost, "tokens", "total_tokens"),
+            "seconds": round(seconds, 3),
+        }
+        fs.append(self._path, json.dumps(line).encode() + b"\n")
+
+    def allow(self, scope: str, now: float, task_id: str = "") -> None:
+        """Somebody said go on: what was spent so far no longer counts."""
+        fs.append(self._path, json.dumps({"at": round(now, 3), "allow": scope, "task": task_id}).encode() + b"\n")
+
+    def of_task(self, task_id: str) -> Spent:
+        """What this task has cost since somebody last said go on."""
+        lines = [line for line in self._lines() if line.get("task") == task_id]
+        return _sum(_since_allowed(lines, "task"))
+
+    def of_day(self, now: float) -> Spent:
+        """What was spent today (UTC) since somebody last said go on."""
+        midnight = now - now % DAY
+        return _sum(_since_allowed([line for line in self._lines() if _at(line) >= midnight], "day"))
+
+    def total(self) -> Spent:
+        """What was spent ever."""
+        return _sum(self._lines())
+
+    def _lines(self) -> list[dict[str, object]]:
+        found = []
+        for _, line in fs.lines(self._path):
+            try:
+                fields = json.loads(line)
+            except ValueError:
+                continue  # torn by a crash; the others count
+            if isinstance(fields, dict):
+                found.append(fields)
+        return found
+
+
+def _at(line: Mapping[str, object]) -> float:
+    return _number(line, "at")
+
+
+def _since_allowed(lines: Sequence[dict[str, object]], scope: str) -> Sequence[dict[str, object]]:
+    last = max((index for index, line in enumerate(lines) if line.get("allow") == scope), default=-1)
+    return lines[last + 1 :]
+
+
+def _sum(lines: Iterable[Mapping[str, object]]) -> Spent:
+    usd = tokens = seconds = 0.0
+    for line in lines:
+        usd += _number(line, "usd")
+        tokens += _number(line, "tokens")
+        seconds += _number(line, "seconds")
+    return Spent(usd=usd, tokens=tokens, seconds=seconds)
+
+
+def _number(fields: Mapping[str, object], *keys: str) -> float:
+    for key in keys:
+        value = fields.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    return 0.0

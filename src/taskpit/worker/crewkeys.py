@@ -1,0 +1,122 @@
+"""What may stand in `agents.toml`: every key of every table, and what its value must be. Pure."""
+
+from __future__ import annotations
+
+from taskpit.clock import duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+__all__ = ["KEYS", "nearest"]
+
+WATCHES = ("none", "heal", "heal+stall")
+DELIVERIES = ("file", "stdin", "argument")
+MERGES = ("none", "ff")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ValueError("a text")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise ValueError('a list of texts such as ["a", "b"]')
+    return tuple(value)
+
+
+def _command(value: object) -> tuple[str, ...]:
+    words = _texts(value)
+    if not words or not words[0]:
+        raise ValueError("a command with at least one word")
+    return words
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError("a number, at least 1")
+    return value
+
+
+def _seconds(value: object) -> float:
+    try:
+        seconds = duration(value) if isinstance(value, str) else 0.0
+    except ValueError as error:
+        raise ValueError(f'a duration such as "15m": {error}') from None
+    if seconds <= 0:
+        raise ValueError('a duration such as "15m"')
+    return seconds
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")  # noqa: TRY004 - told as one sentence with the others
+    return value
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return str(value)
+
+    return read
+
+
+def _budget(value: object) -> dict[str, float]:
+    kinds = ("money", "tokens", "minutes")
+    if isinstance(value, dict) and value and value.keys() <= set(kinds):
+        numbers = {key: one for key, one in value.items() if type(one) in (int, float) and one > 0}
+        if len(numbers) == len(value):
+            return {key: float(one) for key, one in numbers.items()}
+    raise ValueError(f"a table such as {{ money = 5.0 }} with {', '.join(kinds)}")
+
+
+_SHARED: dict[str, Callable[[object], Any]] = {
+    "role": _text,
+    "backend": _text,
+    "model": _text,
+    "prompt": _text,
+    "tags": _texts,
+    "lease": _seconds,
+    "limit": _seconds,
+    "stall": _seconds,
+    "every": _seconds,
+    "budget": _budget,
+    "worktree": _flag,
+    "merge": _one_of(MERGES),
+    "watch": _one_of(WATCHES),
+    "cwd": _text,
+}
+KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
+    "defaults": _SHARED,
+    "agent": {"name": _text, "count": _number, **_SHARED},
+    "service": {
+        "name": _text,
+        "command": _command,
+        "watch": _one_of(WATCHES),
+        "stall": _seconds,
+        "cwd": _text,
+    },
+    "backend": {
+        "preset": _text,
+        "command": _command,
+        "bin": _text,
+        "flags": _texts,
+        "model": _text,
+        "prompt": _one_of(DELIVERIES),
+        "limit": _number,
+        "stagger": _seconds,
+    },
+}
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """What was probably meant, or nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return near[0] if near else ""

@@ -1,0 +1,200 @@
+"""One of the crew as a process: `python -m taskpit.worker.member ROOT NAME`. Finds its post in the plan and fills it.
+
+    tasks     a pool of one, under the agent's own name
+    rounds    sweeps now and then: gives back what was abandoned, composts, tells what waits for a person
+    session   runs its prompt once; when the next session is due, its own last words or its post say
+    service   runs a plain command
+
+It holds the lock of its name for as long as it lives, so there is never a second one. SIGTERM asks it to end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+from taskpit import keeper
+from taskpit.clock import iso
+from taskpit.errors import TaskpitError
+from taskpit.queue import Queue
+from taskpit.task import Claim, Done, Release, Retry, State, Task
+from taskpit.worker import process, progress
+from taskpit.worker.backing import make_runner
+from taskpit.worker.charge import TAKEN
+from taskpit.worker.crew import WAITING, Now, Papers, waiting_until
+from taskpit.worker.guard import Guard
+from taskpit.worker.orders import Orders
+from taskpit.worker.place import Place
+from taskpit.worker.pool import Pool
+from taskpit.worker.runner import TEMPFAIL, Run
+from taskpit.worker.worktree import Worktrees
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.owner import Member
+    from taskpit.worker.post import Post
+    from taskpit.worker.survey import Survey
+
+__all__ = ["main"]
+
+#: How often a sign of life is left.
+PULSE = 1.0
+
+
+class Pulse(progress.Lines):
+    """A pool's events as lines, and its state in the crew's papers."""
+
+    def __init__(self, papers: Papers, name: str) -> None:
+        super().__init__(sys.stdout)
+        self._papers = papers
+        self._name = name
+        self._now = Now()
+        self._next = 0.0
+        papers.say_now(name, self._now)
+
+    def look(self, runs: dict[str, Run], survey: Survey | None) -> None:  # noqa: ARG002 - a Show is called so
+        """Say what runs; at least that we live."""
+        run = next(iter(runs.values()), None)
+        now = Now()
+        if run is not None:
+            claim = run.claim
+            now = Now(task=claim.task.id, title=claim.task.title, since=claim.since, log=run.place.log)
+        if now != self._now:
+            self._now = now
+            self._papers.say_now(self._name, now)
+        elif time.monotonic() > self._next:
+            self._next = time.monotonic() + PULSE
+            self._papers.touch(self._name)
+
+    def say(self, text: str) -> None:
+        """Under our own name."""
+        self._line("note", self._name, "", text)
+
+    def claimed(self, claim: Claim) -> None:
+        """It begins."""
+        super().claimed(claim)
+        self._now = Now(task=claim.task.id, title=claim.task.title, since=claim.since)
+        self._papers.say_now(self._name, self._now)
+
+
+def tasks(queue: Queue, papers: Papers, post: Post) -> int:
+    """Takes tasks until told to stop."""
+    orders = Orders(
+        name=post.name,
+        exact=True,
+        big=post.role == "planner",
+        tags=post.tags,
+        lease=post.lease,
+        check_in=post.cwd,
+        worktrees=Worktrees(post.cwd, papers.root, merge=post.merge) if post.worktree else None,
+    )
+    show = Pulse(papers, post.name)
+    show.say("is there")
+    report = Pool(queue, make_runner(post, papers.folder), orders, show).run()
+    print(progress.summary(report), flush=True)
+    if report.error is not None:
+        raise report.error
+    return 0
+
+
+def rounds(queue: Queue, papers: Papers, post: Post) -> int:
+    """Sweeps until told to stop."""
+    quit_ = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: quit_.set())
+    show = Pulse(papers, post.name)
+    show.say(f"sweeps every {post.every:g} seconds")
+    known: set[str] = set()
+    due = 0.0
+    while not quit_.wait(PULSE if due else 0.0):
+        show.look({}, None)
+        if time.monotonic() < due:
+            continue
+        due = time.monotonic() + post.every
+        try:
+            for mend in keeper.sweep(queue):
+                show.mended(mend)
+            if post.role == "keeper":
+                known = _tell_waiting(queue, show, known)
+        except TaskpitError as error:  # the next round may find the disk in a better mood
+            show.say(error.message)
+    return 0
+
+
+def _tell_waiting(queue: Queue, show: Pulse, known: set[str]) -> set[str]:
+    """Tasks that wait for a person are told once; all that wait now."""
+    held = {card.task.id: card for card in queue.store.page(State.READY).cards if card.task.hold}
+    for task_id in held.keys() - known:
+        show.say(f"{task_id} waits for a person: {held[task_id].held}")
+    return set(held)
+
+
+def session(queue: Queue, papers: Papers, post: Post) -> int:
+    """Its prompt has been run once; the last line says when it wants to be run again, if it does."""
+    for mend in keeper.sweep(queue):
+        print(*progress.mend_words(mend), flush=True)
+    asked = f"Look after the queue in {queue.store.info().where}, as you were told. `pit status` shows how it stands."
+    claim = Claim(task=Task(id=post.name, title=f"{post.role}: a round", body=asked), worker=post.name, fence=post.name)
+    place = Place(papers.at(f"{post.name}.run"))
+    place.log = papers.log(post.name)  # what it says is what we say
+    guard = Guard()
+    run = Run(claim, place, queue.store.info().where, guard)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: run.stop("stop"))
+    try:
+        run.prepare(())
+        outcome = make_runner(post, papers.folder)(claim, run)
+    finally:
+        guard.close()
+    output = outcome.output if isinstance(outcome, Done) else ""
+    until = waiting_until(output.splitlines(), time.time())
+    if until:
+        print(f"{WAITING} {iso(until)}", flush=True)
+    if isinstance(outcome, Done | Release):
+        return 0
+    return TEMPFAIL if isinstance(outcome, Retry) else 1
+
+
+def service(papers: Papers, post: Post, me: Member) -> int:
+    """Runs its command until that ends, or we are told to stop; its exit code, or 128 and its signal."""
+    bell = process.Bell()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: bell.ring())
+    guard = Guard(me.fd)  # should we be killed, our name is free once the command is gone too
+    order = process.Order(argv=post.command, cwd=post.cwd, env=dict(os.environ), log=papers.log(post.name), grace=5.0)
+    try:
+        ended = process.run(order, bell, guard.started)
+    finally:
+        guard.close()
+    return ended.code if ended.code >= 0 else 128 - ended.code
+
+
+def main() -> int:
+    """Fill the post."""
+    root, name = sys.argv[1:3]
+    papers = Papers(root)
+    wish = papers.plan().get(name)
+    me = papers.enter(name)
+    if me is None:
+        return TAKEN
+    if wish is None:
+        print(f"{name} is not in the plan", flush=True)
+        return 1
+    post = wish.post
+    if post.kind == "service":
+        return service(papers, post, me)
+    queue = Queue.open(root, os.environ)
+    try:
+        return {"tasks": tasks, "rounds": rounds, "session": session}[post.kind](queue, papers, post)
+    except TaskpitError as error:
+        print(f"{name}: {error.message}", flush=True)
+        return error.exit_code
+    finally:
+        queue.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""One place in a crew: an agent or a service, as a value that can be written down and read again."""
+
+from __future__ import annotations
+
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+__all__ = ["Backend", "Crew", "Post"]
+
+
+class Backend(Value):
+    """How agents of one sort are run."""
+
+    name: str
+    preset: str = ""
+    command: tuple[str, ...] = ()
+    #: The program to use instead of the preset's own.
+    bin: str = ""
+    flags: tuple[str, ...] = ()
+    model: str = ""
+    #: How the prompt goes in: by `{prompt_file}`, on standard input, or as the last argument; empty: the usual way.
+    prompt: str = ""
+    #: How many may run at once, 0: any number.
+    limit: int = 0
+    #: Seconds between two starts.
+    stagger: float = 0.0
+
+
+class Post(Value):
+    """One process of the crew, with all that it needs to know."""
+
+    name: str
+    #: tasks: takes tasks; rounds: sweeps; session: runs its prompt at its own pace; service: a plain command.
+    kind: str
+    role: str = ""
+    #: Where its commands and its tasks' checks run.
+    cwd: str = ""
+    backend: Backend | None = None
+    #: A service's command.
+    command: tuple[str, ...] = ()
+    model: str = ""
+    #: The file that says what it is told to be.
+    prompt: str = ""
+    tags: tuple[str, ...] = ()
+    #: Seconds a claim lasts, 0: as the queue has it; seconds a run may take.
+    lease: float = 0.0
+    limit: float = 3600.0
+    #: Seconds of silence after which it counts as stalled.
+    stall: float = 900.0
+    budget: Mapping[str, float] = {}
+    worktree: bool = False
+    merge: str = "none"
+    watch: str = "heal"
+    #: Seconds between rounds, or between sessions that don't say when the next one should be.
+    every: float = 60.0
+
+    def facts(self) -> dict[str, object]:
+        """As JSON has it."""
+        return {**self.as_dict(), "backend": self.backend and self.backend.as_dict()}
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Post:
+        """Read again what `facts` said."""
+        backend = facts.get("backend")
+        return cls(**{**_tuples(facts), "backend": Backend(**_tuples(backend)) if backend else None})
+
+
+def _tuples(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+
+
+class Crew(Value):
+    """All posts of one file, in its order."""
+
+    path: str
+    posts: tuple[Post, ...]

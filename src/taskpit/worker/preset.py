@@ -1,0 +1,213 @@
+"""Agent presets: how an agent CLI is called, heard and understood. Files in, one checked value out.
+
+A preset is a TOML file. Three places are looked at, and what a later one says goes before what an earlier
+one said: the package, `~/.config/taskpit/presets`, the queue's `.taskpit/presets`. A file that `extends`
+another preset begins with all of that one. Lists of `event` and `message` grow in front, everything else
+is replaced. Runs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from taskpit.errors import Invalid, NotFound
+from taskpit.values import Value
+from taskpit.worker import preset_keys as keys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+__all__ = ["Message", "Preset", "Rule", "Source", "fill", "find", "names", "places"]
+
+#: A name that can be a file's.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_WORD = re.compile(r"\{([a-z_]+)\}")
+
+Path = tuple[str, ...]
+
+
+class Rule(Value):
+    """What an event means."""
+
+    when: tuple[tuple[Path, tuple[object, ...]], ...]
+    means: str
+    #: Whether nothing of importance follows.
+    ends: bool = False
+    #: Where in it the time stands at which a limit ends.
+    resets: Path = ()
+
+
+class Source(Value):
+    """Where in which events a fact stands."""
+
+    when: tuple[tuple[Path, tuple[object, ...]], ...] = ()
+    path: Path = ()
+    #: last, first, sum, join (what follows each other is one text) or count.
+    how: str = "last"
+
+
+class Message(Value):
+    """What some words mean."""
+
+    pattern: re.Pattern[str]
+    means: str
+    #: Finds when a limit ends: a group `at`, `in` or `unix`.
+    resets: re.Pattern[str] | None = None
+
+
+class Preset(Value):
+    """One agent CLI."""
+
+    name: str
+    argv: tuple[str | tuple[str, ...], ...]
+    about: str = ""
+    bin: str = ""
+    #: The same for going on with an earlier session; empty if it cannot.
+    resume: tuple[str | tuple[str, ...], ...] = ()
+    #: How the prompt goes in: stdin, argument or file.
+    prompt: str = "stdin"
+    #: Who names the session: ours, theirs, or none.
+    session: str = "none"
+    #: Variables it must not see, as patterns; those with a `!` it may see nevertheless.
+    drop_env: tuple[str, ...] = ()
+    set_env: Mapping[str, str] = {}
+    #: Where it prints its events: stdout, stderr, both, none.
+    events: str = "none"
+    event: tuple[Rule, ...] = ()
+    take: Mapping[str, tuple[Source, ...]] = {}
+    #: What exit codes mean; 0 is done and all others are failed unless this says otherwise.
+    exit: Mapping[int, str] = {}
+    message: tuple[Message, ...] = ()
+    #: What a run without any words is: failed or done.
+    empty: str = "failed"
+    #: Seconds it may take to leave after its last event, and be silent before that; 0 is any time.
+    grace: float = 30.0
+    stall: float = 1200.0
+    #: How many may run at once on this host, 0: any number; and how far apart they begin.
+    limit: int = 0
+    stagger: float = 0.0
+    #: How long it rests after a limit that does not say when it ends; doubles while that goes on.
+    pause: float = 300.0
+
+    @property
+    def must_end(self) -> bool:
+        """Whether a good run has an event that says so."""
+        return any(rule.ends and rule.means == "done" for rule in self.event)
+
+
+# -- finding ---------------------------------------------------------------------------------------
+
+
+def places(where: str = "", env: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The folders presets are looked for in; the last one has the last word."""
+    env = os.environ if env is None else env
+    home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
+    package = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "presets")
+    mine = (f"{where}/.taskpit/presets",) if where and os.path.isdir(where) else ()
+    return (package, f"{home}/taskpit/presets", *mine)
+
+
+def names(folders: Sequence[str]) -> list[str]:
+    """All presets there are."""
+    found = {name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)}
+    return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
+
+
+def find(name: str, folders: Sequence[str]) -> Preset:
+    """The preset of this name; NotFound, or Invalid with the file, the line and what was probably meant."""
+    fields, files = _gather(name, folders, ())
+    where = files[-1]
+    made = keys.convert(where, fields)
+    made["event"] = tuple(Rule(**one) for one in made.get("event", ()))
+    made["message"] = tuple(Message(**one) for one in made.get("message", ()))
+    taken = made.get("take", {})
+    made["take"] = {fact: tuple(Source(**one) for one in sources) for fact, sources in taken.items()}
+    preset = Preset(**{"argv": (), **made, "name": name})
+    _check(preset, where)
+    return preset.replace(bin=preset.bin or name)
+
+
+def _gather(name: str, folders: Sequence[str], seen: tuple[str, ...]) -> tuple[dict[str, Any], list[str]]:
+    """All that is said about it, and the files that say it."""
+    if name in seen:
+        raise Invalid(f"these presets extend each other: {' -> '.join((*seen, name))}")
+    fields: dict[str, Any] = {}
+    files: list[str] = []
+    for folder in folders if _NAME.fullmatch(name) else ():
+        path = f"{folder}/{name}.toml"
+        if not os.path.isfile(path):
+            continue
+        mine = keys.read(path)
+        base = mine.pop("extends", "")
+        if base:
+            fields, _ = _gather(str(base), folders, (*seen, name))
+        fields = _merged(fields, mine)
+        files.append(path)
+    if not files:
+        raise NotFound(f"there is no preset {name!r}", hint=_offer(name, folders), name=name)
+    return fields, files
+
+
+def _offer(name: str, folders: Sequence[str]) -> str:
+    known = names(folders)
+    near = keys.nearest(name, known)
+    return (f"Did you mean {near!r}? " if near else "") + f"Presets are: {', '.join(known)}; yours go to {folders[-1]}."
+
+
+def _merged(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(old)
+    for key, value in new.items():
+        if key in ("event", "message"):
+            made[key] = [*value, *old.get(key, [])]
+        elif isinstance(value, dict) and isinstance(old.get(key), dict):
+            made[key] = {**old[key], **value}
+        else:
+            made[key] = value
+    return made
+
+
+def _check(preset: Preset, path: str) -> None:
+    """What keys need of each other."""
+    if not preset.argv:
+        raise Invalid(f"{path}: a preset needs `argv`, the command to run", key="argv")
+    for key in ("argv", "resume"):
+        words = _words(getattr(preset, key))
+        if words and preset.prompt == "argument" and "prompt" not in words:
+            raise Invalid(f'{path}: prompt = "argument" needs {{prompt}} in {key}', key=key)
+        if words and preset.prompt == "file" and "prompt_file" not in words:
+            raise Invalid(f'{path}: prompt = "file" needs {{prompt_file}} in {key}', key=key)
+    if preset.resume and "session" not in _words(preset.resume):
+        raise Invalid(f"{path}: `resume` must say {{session}}", key="resume")
+    if preset.session == "theirs" and "session" not in preset.take:
+        raise Invalid(f'{path}: session = "theirs" needs `take.session`', key="session")
+
+
+def _words(argv: Sequence[str | tuple[str, ...]]) -> set[str]:
+    """The placeholders in a command; one without any is still a command."""
+    flat = [word for part in argv for word in ((part,) if isinstance(part, str) else part)]
+    return {name for word in flat for name in _WORD.findall(word)} | ({""} if flat else set())
+
+
+# -- filling ---------------------------------------------------------------------------------------
+
+
+def fill(
+    argv: Sequence[str | tuple[str, ...]], values: Mapping[str, str], extra: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The command with its placeholders filled in; what hangs on an empty one is left out as a whole."""
+
+    def put(word: str) -> str:
+        return _WORD.sub(lambda found: values.get(found[1], found[0]), word)
+
+    made: list[str] = []
+    for part in argv:
+        if part == "{extra}":
+            made.extend(extra)
+        elif isinstance(part, str):
+            made.append(put(part))
+        elif all(values.get(name, name) for word in part for name in _WORD.findall(word)):
+            made.extend(map(put, part))
+    return tuple(made)

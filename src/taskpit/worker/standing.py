@@ -1,0 +1,107 @@
+"""How the crew stands, as rows for people and programs. Reads the crew's papers, changes nothing."""
+
+from __future__ import annotations
+
+import time
+
+from taskpit.clock import say_duration
+from taskpit.errors import Conflict
+from taskpit.values import Value
+from taskpit.worker.crew import SUPERVISOR, Now, Papers, Wish
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from taskpit.worker.post import Post
+
+__all__ = ["Row", "rows"]
+
+
+class Row(Value):
+    """One of the crew as it stands."""
+
+    name: str
+    role: str
+    kind: str
+    #: up, down, waiting, paused or stalled.
+    state: str
+    pid: int = 0
+    wanted: bool = False
+    task: str = ""
+    title: str = ""
+    #: Seconds it has been at its task, or in this state.
+    age: float = 0.0
+    restarts: int = 0
+    #: Unix seconds until which it waits; 0 if it does not.
+    until: float = 0.0
+    why: str = ""
+    #: The last line that it, or the command it runs, has printed.
+    last: str = ""
+
+
+def rows(papers: Papers, posts: Mapping[str, Post], paused: str = "") -> list[Row]:
+    """Everybody in the file, and who still runs or is wanted without being in it."""
+    plan = papers.plan()
+    known = dict(posts) | {
+        name: wish.post for name, wish in plan.items() if name not in posts and (wish.wanted or _pid(papers, name))
+    }
+    watched = bool(_pid(papers, SUPERVISOR))
+    return [_row(papers, post, plan.get(name), paused, watched=watched) for name, post in known.items()]
+
+
+def _pid(papers: Papers, name: str) -> int:
+    try:
+        return papers.living(name)
+    except Conflict:
+        return 0  # on another machine; that one can tell
+
+
+def _row(papers: Papers, post: Post, wish: Wish | None, paused: str, *, watched: bool) -> Row:
+    pid, seen = _pid(papers, post.name), papers.seen(post.name)
+    wanted = wish is not None and wish.wanted
+    doing = papers.now(post.name) if pid and post.kind == "tasks" else Now()
+    why = seen.why
+    if pid:
+        state = _living_state(papers, post, seen.since, paused)
+    else:
+        waits = wanted and seen.state in ("waiting", "stalled")
+        state = seen.state if waits else "down"
+        if wanted and not watched:
+            why = "nobody watches it: the supervisor is gone"
+        elif not wanted:
+            why = ""
+    now = time.time()
+    since = doing.since or seen.since
+    return Row(
+        name=post.name,
+        role=post.role,
+        kind=post.kind,
+        state=state,
+        pid=pid,
+        wanted=wanted,
+        task=doing.task,
+        title=doing.title,
+        age=now - since if since else 0.0,
+        restarts=seen.restarts,
+        until=seen.until if wanted and not pid and seen.until > now and seen.until < 2**39 else 0.0,
+        why=why,
+        last=papers.last_words(post.name, doing),
+    )
+
+
+def _living_state(papers: Papers, post: Post, since: float, paused: str) -> str:
+    watched_for_it = post.kind in ("tasks", "rounds") or post.watch == "heal+stall"
+    if watched_for_it and papers.silent(post, since) > post.stall:
+        return "stalled"
+    return "paused" if paused and post.kind == "tasks" else "up"
+
+
+def told(row: Row) -> str:
+    """What is behind its state, in a few words."""
+    if row.task:
+        return row.task
+    left = row.until - time.time()
+    if row.until:
+        return f"{row.why}, for {say_duration(max(left, 0))}" if row.why else f"for {say_duration(max(left, 0))}"
+    return row.why

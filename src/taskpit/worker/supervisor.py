@@ -1,0 +1,118 @@
+"""The crew's supervisor: one process per queue that keeps the plan. `python -m taskpit.worker.supervisor ROOT`.
+
+It belongs to no terminal, writes to `.taskpit/crew/supervisor.log`, and ends once nobody is wanted and nobody
+runs. When it is killed the crew works on; the next one finds them by their records.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from taskpit.errors import TaskpitError
+from taskpit.worker import process
+from taskpit.worker.charge import TAKEN, Charge
+from taskpit.worker.crew import SUPERVISOR, Papers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from taskpit.owner import Member
+    from taskpit.worker.crew import Wish
+
+__all__ = ["Supervisor"]
+
+#: How often it looks.
+TICK = 0.2
+#: How many looks there are between two at the length of logs.
+TRIM_EVERY = 50
+
+
+class Supervisor:
+    """Keeps the plan."""
+
+    def __init__(self, papers: Papers) -> None:
+        self.papers = papers
+        self.charges: dict[str, Charge] = {}
+        self.signals: list[int] = []
+        self._looks = 0
+
+    def heard(self, number: int, _: FrameType | None) -> None:
+        """Told to stop: so is the crew. Told again: at once."""
+        self.signals.append(number)
+
+    def run(self, me: Member) -> None:
+        """Until nobody is wanted and nobody runs."""
+        while self.look() or not self._leave(me):
+            time.sleep(TICK)
+
+    def look(self) -> bool:
+        """One look at everybody; whether there is anybody to look at."""
+        plan = self.papers.plan()
+        busy = False
+        for name, wish in plan.items():
+            charge = self.charges.setdefault(name, Charge(name, self.papers))
+            try:
+                busy = charge.look(self._heeded(wish)) or busy
+            except (TaskpitError, OSError) as error:  # the disk refuses for a moment; the others go on
+                print(f"{name}: {error}", flush=True)
+                busy = True
+        self._looks += 1
+        if self._looks % TRIM_EVERY == 0:
+            self._trim(plan)
+        return busy
+
+    def _heeded(self, wish: Wish) -> Wish:
+        """The wish, as far as we are not told to stop."""
+        return wish.replace(wanted=False, now=wish.now or len(self.signals) > 1) if self.signals else wish
+
+    def _leave(self, me: Member) -> bool:
+        """Gone, unless the plan has changed meanwhile: whoever changes it sees either us or nobody."""
+        lock = self.papers.plan_lock()
+        if not lock.take(wait=False):
+            return False
+        try:
+            if not self.signals and any(wish.wanted for wish in self.papers.plan().values()):
+                return False
+            me.leave()
+            return True
+        finally:
+            lock.drop()
+
+    def _trim(self, plan: dict[str, Wish]) -> None:
+        for name in (*plan, SUPERVISOR):
+            try:
+                fd = os.open(self.papers.log(name), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            except OSError:
+                continue
+            try:
+                process.trim(fd)
+            finally:
+                os.close(fd)
+
+
+def main() -> int:
+    """Leave the terminal and whoever started us, then keep the plan."""
+    root = sys.argv[1]
+    if os.fork():
+        os._exit(0)  # the starter learns that we are on our way; we lead no session and get no terminal
+    os.chdir("/")
+    papers = Papers(root)
+    me = papers.enter(SUPERVISOR)
+    if me is None:
+        return TAKEN
+    supervisor = Supervisor(papers)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, supervisor.heard)
+    print(f"{time.strftime('%H:%M:%S')} supervisor: {os.getpid()} for {root}", flush=True)
+    supervisor.run(me)
+    print(f"{time.strftime('%H:%M:%S')} supervisor: nobody is wanted, so it ends", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""Every store we ship keeps the contract. A further layout is one more line in `FOLDERS`."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskpit import layouts
+from taskpit.config import Config
+from taskpit.store.files import FileStore
+from taskpit.store.memory import MemoryStore
+from taskpit.store.opening import init
+from taskpit.testing import StoreContract
+
+#: Layout and durability of each kind of folder.
+FOLDERS = [
+    ("pit", "process"),
+    ("pit", "power"),
+    ("mailbox", "process"),
+    ("workspace", "process"),
+]
+
+
+class TestMemoryStore(StoreContract):
+    def make_store(self, clock):
+        return MemoryStore(clock)
+
+
+class TestFileStore(StoreContract):
+    @pytest.fixture(autouse=True, params=FOLDERS, ids="-".join)
+    def kind(self, request, tmp_path):
+        """The kind of folder, known before the store is made."""
+        self.layout, self.durability = request.param
+        self.numbers_are_ids = self.layout == "pit"
+        self.places = (str(tmp_path / f"pit-{number}") for number in range(10))
+        super().setup_method()
+
+    def setup_method(self):
+        """The fixture does it, once it knows the kind."""
+
+    def kept(self, task):
+        """A mailbox always says how many attempts there may be."""
+        return task.replace(max_attempts=task.max_attempts or 3) if self.layout == "mailbox" else task
+
+    def make_store(self, clock):
+        root = next(self.places)
+        init(root, self.layout, clock)
+        return FileStore(root, layouts.get(self.layout), Config(durability=self.durability), clock)

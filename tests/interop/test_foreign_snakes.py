@@ -1,0 +1,158 @@
+"""Snakes written in sh, with mv, cat and rm, in one pit with ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from taskpit.keeper import sweep
+from taskpit.queue import Queue
+from taskpit.store.opening import init
+from taskpit.task import Done, Said, State, Task
+from taskpit.testing.faults import Stopped
+
+HERE = os.path.dirname(__file__)
+WORKER = f"{HERE}/../races/actors/worker.py"
+HOUR = 3600
+
+
+@pytest.fixture
+def queue(tmp_path):
+    root = str(tmp_path / "pit")
+    init(root, "pit")
+    with open(f"{root}/.taskpit/config.toml", "w", encoding="utf-8") as file:
+        file.write('durability = "process"\n')
+    queue = Queue.open(root)
+    queue.store.grace = queue.store.folder.grace = 0.0
+    yield queue
+    queue.close()
+
+
+def root_of(queue):
+    return queue.store.folder.root
+
+
+def put(queue, count):
+    tasks = [Task(id=f"{n:04d}", title=f"task {n}", slug=f"task-{n}") for n in range(1, count + 1)]
+    assert set(queue.store.put(tasks)) == {Said.CREATED}
+
+
+def clean_up(queue):
+    """What the foreign cleanup moved back."""
+    done = subprocess.run(
+        ["sh", f"{HERE}/cleanup.sh", root_of(queue)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def age(path, seconds):
+    """The file has not been written for so long."""
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+
+
+def test_a_snake_in_sh_races_four_of_ours(queue):
+    """Five hundred tasks: each runs at least once, each has one result, none is lost, nobody falls over."""
+    put(queue, 500)
+    start = f"{root_of(queue)}/.start"
+    ours = [[sys.executable, WORKER, root_of(queue), start, f"snake-{n}"] for n in range(4)]
+    commands = [*ours, ["sh", f"{HERE}/snake.sh", root_of(queue), "sh", start]]
+    crowd = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
+    ]
+    for process in crowd:
+        assert process.stdout.readline() == "here\n"
+    with open(start, "w", encoding="utf-8"):
+        pass
+    ran = Counter()
+    shares = []
+    for process in crowd:
+        out, err = process.communicate(timeout=100)
+        assert (process.returncode, err) == (0, "")
+        lines = [line.split()[0].removeprefix("food-").partition("-")[0] for line in out.splitlines()]
+        ran.update(lines)
+        shares.append(len(lines))
+    os.unlink(start)
+    sweep(queue)
+    sweep(queue)
+    assert set(ran) == {f"{n:04d}" for n in range(1, 501)}
+    assert shares[-1] > 0
+    assert sum(shares[:4]) > 0
+    assert queue.store.counts() == {State.READY: 0, State.CLAIMED: 0, State.DONE: 500, State.FAILED: 0}
+    assert len(os.listdir(f"{root_of(queue)}/done")) == 500
+    assert [found.kind for found in queue.store.check() if found.kind != "late result"] == []
+
+
+def test_the_foreign_cleanup_leaves_our_claims_alone(queue):
+    """A claim's file is stamped with the end of its lease, in the future: it never looks abandoned."""
+    put(queue, 1)
+    (claim,) = queue.claim("snake", lease=HOUR)
+    (name,) = os.listdir(f"{root_of(queue)}/claimed")
+    assert os.stat(f"{root_of(queue)}/claimed/{name}").st_mtime > time.time() + HOUR - 60
+    assert clean_up(queue) == []
+    assert queue.renew(claim, HOUR) is Said.OK
+    assert clean_up(queue) == []
+    assert queue.finish(claim, Done())[0] is Said.OK
+
+
+def test_every_moment_of_a_claim_is_safe_from_the_foreign_cleanup(queue):
+    """Stopped before each of its calls, a claim of a task that waited an hour is not taken for abandoned."""
+    number, stopped_at = 0, []
+    while True:
+        number += 1
+        put_one(queue, number)
+        age(f"{root_of(queue)}/food/food-{number:04d}-x.md", HOUR)
+        stopped = Stopped(lambda n=number: queue.claim("snake", ids=(f"{n:04d}",)), number)
+        assert clean_up(queue) == [], stopped.call
+        (claim,) = stopped.go_on()
+        assert queue.finish(claim, Done())[0] is Said.OK
+        if not stopped.there:
+            break
+        stopped_at.append(stopped.call[0])
+    assert "rename" in stopped_at
+
+
+def put_one(queue, number):
+    queue.store.put([Task(id=f"{number:04d}", title="x", slug="x")])
+
+
+def test_the_foreign_cleanup_reclaims_what_was_abandoned(queue):
+    """That is its right: the task is ready again, and whoever had it is told so."""
+    put(queue, 1)
+    (claim,) = queue.claim("snake", lease=60)
+    (name,) = os.listdir(f"{root_of(queue)}/claimed")
+    age(f"{root_of(queue)}/claimed/{name}", HOUR)
+    assert clean_up(queue) == [name]
+    assert queue.renew(claim) is Said.LOST
+    (again,) = queue.claim("other")
+    assert queue.finish(claim, Done(output="late"))[0] is Said.LOST
+    assert queue.finish(again, Done(output="the one"))[0] is Said.OK
+    card = queue.card("0001")
+    assert (card.result.output, len(card.late)) == ("the one", 1)
+
+
+def test_a_foreign_claim_is_given_back_after_its_time(queue):
+    """A snake in sh died in the middle: its claim has no record of ours, and 15 minutes of grace."""
+    put(queue, 1)
+    os.rename(f"{root_of(queue)}/food/food-0001-task-1.md", f"{root_of(queue)}/claimed/sh.food-0001-task-1.md")
+    assert [mend.kind for mend in sweep(queue)] == []
+    card = queue.card("0001")
+    assert (card.state, card.worker, card.alive) == (State.CLAIMED, "sh", "unknown")
+
+
+def test_foreign_food_and_foreign_results_are_learned(queue):
+    root = root_of(queue)
+    with open(f"{root}/food/food-0042-by-hand.md", "w", encoding="utf-8") as file:
+        file.write("# food-0042-by-hand\n- **task:** made by hand\n")
+    with open(f"{root}/done/food-0041-elsewhere.result.md", "w", encoding="utf-8") as file:
+        file.write("done elsewhere\n")
+    assert sorted(mend.what for mend in sweep(queue) if mend.kind == "registered") == ["0041", "0042"]
+    assert queue.card("0041").state is State.DONE
+    assert queue.claim("snake")[0].task.title == "made by hand"
+    assert queue.store.allot(1) not in (["0041"], ["0042"])

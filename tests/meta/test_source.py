@@ -1,0 +1,107 @@
+"""The source keeps its own rules: public names, rooms for system calls, sizes, docstrings."""
+
+from __future__ import annotations
+
+import ast
+import os
+
+import pytest
+
+import taskpit
+from taskpit import testing
+
+ROOT = os.path.dirname(taskpit.__file__)
+MODULES = sorted(
+    os.path.relpath(os.path.join(folder, name), ROOT)
+    for folder, _, names in os.walk(ROOT)
+    for name in names
+    if name.endswith(".py")
+)
+#: Calls that change a folder.
+CHANGING = {
+    *("rename", "renames", "replace", "link", "symlink", "unlink", "remove", "rmdir", "utime", "mkdir", "makedirs"),
+    *("open", "truncate", "ftruncate", "mkfifo", "chmod", "write", "pwrite"),
+}
+#: Rooms that make system calls: the fs room, and those that keep files of their own outside the queue's protocol.
+MAY_CHANGE = ("fs.py", "watch.py", "pipes.py", "worker/", "cli/")
+LONGEST_MODULE = 400
+LONGEST_FUNCTION = 60
+
+
+def tree(module):
+    with open(os.path.join(ROOT, module), encoding="utf-8") as file:
+        return ast.parse(file.read(), module)
+
+
+def test_there_is_something_to_look_at():
+    assert {"fs.py", "store/files.py", "testing/contract.py"} <= set(MODULES)
+
+
+def test_public_names():
+    assert sorted(taskpit.__all__) == [
+        "Claim",
+        "Done",
+        "Failed",
+        "Queue",
+        "Release",
+        "Result",
+        "Retry",
+        "Split",
+        "State",
+        "Task",
+        "TaskpitError",
+        "__version__",
+    ]
+    assert all(getattr(taskpit, name) is not None for name in taskpit.__all__)
+    assert testing.__all__ == ["FakeClock", "StoreContract"]
+
+
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="nonsense"):
+        taskpit.nonsense  # noqa: B018 - the look itself is the test
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_says_what_it_is(module):
+    assert ast.get_docstring(tree(module))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_is_not_too_long(module):
+    with open(os.path.join(ROOT, module), encoding="utf-8") as file:
+        lines = sum(1 for _ in file)
+    assert lines <= LONGEST_MODULE, f"{module} has {lines} lines"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_functions_are_short(module):
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.FunctionDef):
+            length = node.end_lineno - node.lineno + 1
+            assert length <= LONGEST_FUNCTION, f"{module}: {node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith(MAY_CHANGE)])
+def test_only_the_fs_room_changes_files(module):
+    found = [f"line {node.lineno}: {ast.unparse(node)}" for node in ast.walk(tree(module)) if _changes_files(node)]
+    assert found == []
+
+
+def _changes_files(node):
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        return (node.func.value.id == "os" and node.func.attr in CHANGING) or node.func.value.id == "shutil"
+    return isinstance(node.func, ast.Name) and node.func.id == "open" and _mode(node) not in ("r", "rb")
+
+
+def _mode(call):
+    words = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
+    return words[0].value if words else "r"
+
+
+def test_the_scan_sees_what_it_should():
+    bad = ast.parse('os.rename("a", "b")\nopen("a", "w")\nopen("a", mode="a")\nshutil.move("a", "b")\nos.open("a", 0)')
+    good = ast.parse('open("a")\nopen("a", "rb")\nos.listdir("a")\nfs.move("a", "b")\ntext.replace("a", "b")')
+    assert sum(_changes_files(node) for node in ast.walk(bad)) == 5
+    assert sum(_changes_files(node) for node in ast.walk(good)) == 0

@@ -1,0 +1,12 @@
+"""Whoever is stopped in the middle of an append keeps nobody waiting for long."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskpit import fs
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(fs, "TURN", 0.005)

@@ -1,0 +1,88 @@
+"""What work may cost: a task that cost too much asks, a day that cost too much pauses the queue."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from taskpit.cli.main import main
+from taskpit.errors import Invalid
+from taskpit.task import Done, Failed, State
+from taskpit.worker import progress
+from taskpit.worker.budget import Ledger, Limit, Spent, parse
+from taskpit.worker.orders import Orders
+from taskpit.worker.pool import Pool
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "unit", "scope"),
+    [
+        ("$5/day", 5.0, "usd", "day"),
+        ("0.50/task", 0.5, "usd", "task"),
+        ("200k tokens/task", 200_000.0, "tokens", "task"),
+        ("2m tok/day", 2_000_000.0, "tokens", "day"),
+        ("1h30m/day", 5400.0, "seconds", "day"),
+    ],
+)
+def test_how_a_budget_is_written(text, amount, unit, scope):
+    assert parse(text) == Limit(amount=amount, unit=unit, scope=scope)
+
+
+@pytest.mark.parametrize("text", ["5", "$5/week", "much/day", "/day", "$/task"])
+def test_how_it_is_not(text):
+    with pytest.raises(Invalid):
+        parse(text)
+
+
+def test_the_ledger_adds_up_and_forgives(pit):
+    ledger = Ledger(pit.root)
+    ledger.enter("0001", "a", {"usd": 1.5, "tokens": 100}, 2.0, 86400.0 * 10 + 5)
+    ledger.enter("0002", "a", {"total_cost_usd": 1.0}, 1.0, 86400.0 * 11 + 5)
+    ledger.enter("0001", "b", {"usd": 0.25}, 1.0, 86400.0 * 11 + 6)
+    assert ledger.of_task("0001") == Spent(usd=1.75, tokens=100.0, seconds=3.0)
+    assert ledger.of_day(86400.0 * 11 + 7).usd == 1.25
+    ledger.allow("day", 86400.0 * 11 + 8)
+    ledger.allow("task", 86400.0 * 11 + 8, "0001")
+    assert (ledger.of_day(86400.0 * 11 + 9).usd, ledger.of_task("0001").usd) == (0.0, 0.0)
+    assert ledger.total().usd == 2.75
+
+
+def work(pit, runner, *budget, **orders):
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        told = Orders(until_empty=True, budget=tuple(map(parse, budget)), **orders)
+        show = progress.choose(nowhere, {})
+        show.say = lambda _text: signal.raise_signal(signal.SIGTERM)  # a pause is waited out: don't
+        return Pool(pit.queue, runner, told, show).run()
+
+
+def test_a_task_that_cost_too_much_asks_and_goes_on_when_answered(pit, capsys):
+    (task,) = pit.put("dear")
+
+    def costly(_claim, run):
+        run.cost = {"usd": 0.6}
+        return Failed(error="not yet")
+
+    report = work(pit, costly, "$1/task")
+    assert report.tally == {"retry": 1, "asked": 1}
+    card = pit.card(task)
+    assert card.state is State.READY
+    assert "it has cost $1.20 of $1.00 for this task" in card.held
+    assert main(["-C", pit.root, "answer", task, "yes, go on"]) == 0
+    assert work(pit, lambda _claim, _run: Done(output="at last", cost={"usd": 0.1})).tally == {"done": 1}
+    assert pit.card(task).result.cost == {"usd": 0.1}
+
+
+def test_a_day_that_cost_too_much_pauses_until_somebody_says_go_on(pit, capsys):
+    pit.put("one", "two", "three")
+
+    def cheap(_claim, _run):
+        return Done(cost={"usd": 0.6})
+
+    report = work(pit, cheap, "$1/day")
+    assert report.tally == {"done": 2}
+    assert "the budget is spent: $1.20 of $1.00 for this day" in pit.queue.store.paused()
+    assert pit.queue.claim("somebody") == []
+    assert main(["-C", pit.root, "answer", "budget", "yes"]) == 0
+    assert work(pit, cheap, "$1/day").tally == {"done": 1}
