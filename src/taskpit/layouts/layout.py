@@ -20,6 +20,9 @@ __all__ = ["Layout", "Spot", "check_word", "slugify"]
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 #: Bytes an id or a worker's name may have, so that every name built from them fits a directory entry.
 LONGEST_WORD = 64
+#: A worker's name, and what a pool adds to make one claim unique.
+WORKER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@+-]*(?:~[a-z0-9]+)?\Z")
+LONGEST_WORKER = 72
 #: Bytes a ready file's name may have, so that a worker's name fits before it and a suffix after.
 LONGEST_NAME = 160
 #: What a file that is no task begins with, whatever the layout.
@@ -77,8 +80,14 @@ class Layout:
         return text
 
     def check_worker(self, text: str) -> str:
-        """The worker's name, if this layout's names can carry it."""
-        return check_word(text, "worker name")
+        """The worker's name, if file names can carry it: without a dot, which ends it in a pit."""
+        if len(text) > LONGEST_WORKER or WORKER.match(text) is None:
+            raise Invalid(
+                f"worker name {text!r} is not allowed",
+                hint="Use letters, digits, dash, underscore and @, beginning with a letter or digit; no dot.",
+                text=text,
+            )
+        return text
 
     def new_id(self, number: int) -> str:
         """The id we give to the task with this number."""

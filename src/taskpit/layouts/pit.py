@@ -13,7 +13,7 @@ import re
 
 from taskpit.errors import Invalid
 from taskpit.layouts.bulleted import dump_task, load_task, read_sheet, with_bullet
-from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, check_word
+from taskpit.layouts.layout import LONGEST_NAME, WORKER, Layout, Spot, check_word
 from taskpit.layouts.report import dump_report, load_report
 from taskpit.task import State, Task, Verdict
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Pit"]
 
 _FOOD = re.compile(r"food-([A-Za-z0-9][A-Za-z0-9._]*)(?:-([^/\x00-\x1f\x7f~]+))?\.md\Z")
-_SNAKE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@+-]*(?:~[a-z0-9]+)?\Z")
 
 #: What failed results are called, by verdict.
 _SCRAPS = {Verdict.FAILED: "needs-keeper", Verdict.CANCELLED: "cancelled"}
@@ -49,16 +48,6 @@ class Pit(Layout):
             raise Invalid(f"id {text!r} has a dash; in a pit the first dash of a file name ends the id", text=text)
         return text
 
-    def check_worker(self, text: str) -> str:
-        """A name without a dot: the first dot of a claimed file's name ends it."""
-        if len(text) > 72 or _SNAKE.match(text) is None:
-            raise Invalid(
-                f"worker name {text!r} is not allowed",
-                hint="Use letters, digits, dash, underscore and @, beginning with a letter or digit; no dot.",
-                text=text,
-            )
-        return text
-
     def new_id(self, number: int) -> str:
         """Numbers of at least four digits."""
         return f"{number:04d}"
@@ -73,7 +62,7 @@ class Pit(Layout):
             return self._food(file, State.READY, f"food/{file}") if file.startswith("food-") else None
         if folder == "claimed":
             worker, dot, name = file.partition(".")
-            if not dot or not name.startswith("food-") or _SNAKE.match(worker) is None:
+            if not dot or not name.startswith("food-") or WORKER.match(worker) is None:
                 return None
             spot = self._food(name, State.CLAIMED, f"claimed/{file}")
             return spot and spot.replace(worker=worker)

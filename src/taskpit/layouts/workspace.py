@@ -10,11 +10,9 @@ manifest.json                        an index for coordinators, derived from the
 
 from __future__ import annotations
 
-import re
-
 from taskpit.errors import Invalid
 from taskpit.layouts.bulleted import dump_task, load_task, with_bullet
-from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot
+from taskpit.layouts.layout import LONGEST_NAME, WORKER, Layout, Spot
 from taskpit.layouts.report import dump_report, load_report
 from taskpit.task import State, Verdict
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Workspace"]
 
 _CLAIM = "_inprogress_"
-_AGENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@+-]*(?:~[a-z0-9]+)?\Z")
 #: What a file's name ends in, the state it says, and the verdict if it is one.
 _ENDINGS = (
     ("_pending", State.READY, None),
@@ -55,16 +52,6 @@ class Workspace(Layout):
             )
         return text
 
-    def check_worker(self, text: str) -> str:
-        """A name without a dot."""
-        if len(text) > 72 or _AGENT.match(text) is None:
-            raise Invalid(
-                f"worker name {text!r} is not allowed",
-                hint="Use letters, digits, dash, underscore and @, beginning with a letter or digit; no dot.",
-                text=text,
-            )
-        return text
-
     def new_id(self, number: int) -> str:
         """`task_001`."""
         return f"task_{number:03d}"
@@ -81,7 +68,7 @@ class Workspace(Layout):
         path, name = f"tasks/{file}", file.removesuffix(".md")
         if _CLAIM in name:  # before the endings: an agent may be called anything
             task_id, _, worker = name.partition(_CLAIM)
-            if _AGENT.match(worker) is None:
+            if WORKER.match(worker) is None:
                 raise Invalid(f"the name {file[:80]!r} has no agent after {_CLAIM}")
             return Spot(state=State.CLAIMED, id=self._id(task_id, file), worker=worker, path=path)
         for ending, state, verdict in _ENDINGS:
