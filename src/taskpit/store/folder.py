@@ -112,10 +112,15 @@ class Folder:
                 yield spot
 
     def running(self) -> Iterator[Task]:
-        """The tasks that are being worked on."""
-        for spot in self.claims():
+        """The tasks that are being worked on, or whose end is just being carried out."""
+        files = [(spot, spot.path) for spot in self.claims()]
+        for file in fs.names(self.at(SEALED)):
+            sealed = self._sealed_spot(file)
+            if sealed is not None:
+                files.append((sealed, f"{SEALED}/{file}"))
+        for spot, path in files:
             try:
-                yield self.load(spot, self.at(spot.path))
+                yield self.load(spot, self.at(path))
             except (FileNotFoundError, Invalid):
                 continue
 

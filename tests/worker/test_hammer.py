@@ -1,0 +1,82 @@
+"""Pools that are killed again and again, and tasks that must not run together."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+from workshop import until
+
+from taskpit.task import State
+
+TASKS = 200
+
+
+def children(pid):
+    """The commands a pool runs just now."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+def hit(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_every_task_ends_once_whoever_is_killed(pit):
+    pit.put(*(f"task {number}" for number in range(TASKS)), max_attempts=1000)
+    script = 'echo "$TASKPIT_TASK" >> ran; sleep 0.03'
+    choose = random.Random(7)
+    kills = {"pools": 0, "commands": 0}
+    pool = pit.start("-n", "8", "--until", "empty", "--", "sh", "-c", script)
+    deadline = time.monotonic() + 90
+    while pit.queue.store.counts()[State.DONE] < TASKS:
+        assert time.monotonic() < deadline, pit.queue.store.counts()
+        until(lambda pool=pool: pool.poll() is not None or children(pool.pid))
+        if choose.random() < 0.2:
+            kills["pools"] += hit(pool.pid)
+        elif children(pool.pid):
+            kills["commands"] += hit(choose.choice(children(pool.pid) or [pool.pid]))
+        if pool.poll() is not None:
+            pool = pit.start("-n", "8", "--until", "empty", "--", "sh", "-c", script)
+        time.sleep(choose.random() * 0.2)  # how long it is left in peace: part of the test, not a wait
+    pool.terminate()
+    pool.wait()
+
+    assert pit.queue.store.counts() == {State.READY: 0, State.CLAIMED: 0, State.DONE: TASKS, State.FAILED: 0}
+    assert len(os.listdir(f"{pit.root}/done")) == TASKS
+    with open(f"{pit.root}/ran", encoding="ascii") as file:
+        ran = file.read().split()
+    assert set(ran) == {f"{number:04d}" for number in range(1, TASKS + 1)}
+    assert kills["pools"] > 0
+    assert kills["commands"] > 0
+    print(f"{kills} kills, {len(ran) - TASKS} double executions, {TASKS} results")
+
+
+def test_tasks_that_touch_the_same_never_overlap_in_time(pit):
+    globs = ("src/api/*.py", "src/api/login.py", "src/**", "docs/*.md", "docs/index.md", "tests/")
+    for number in range(TASKS // 2):
+        pit.put(f"task {number}", touches=(globs[number % len(globs)],))
+    pool = pit.start("-n", "8", "--until", "empty", "--", "true")
+    until(lambda: pool.poll() is not None, 60)
+    assert pit.queue.store.counts()[State.DONE] == TASKS // 2
+
+    group = {f"{number + 1:04d}": globs[number % len(globs)].partition("/")[0] for number in range(TASKS // 2)}
+    running: dict[str, str] = {}
+    together = 0
+    for event in pit.queue.store.events(limit=100_000)[0]:
+        if event.action == "claimed_task":
+            assert group[event.task_id] not in {group[other] for other in running}, (event, running)
+            running[event.task_id] = event.worker
+            together = max(together, len(running))
+        elif event.action == "completed_task":
+            del running[event.task_id]
+    assert together > 1  # others did run beside them
