@@ -171,6 +171,7 @@ class AgentRunner:
     def _conclude(
         self, run: Run, ended: process.Ended, transcript: Transcript, words: str, *, resumed: bool
     ) -> Outcome | None:
+        cost = run.cost = self._cost(transcript)
         if ended.why == "bell":
             return Release(reason="its worker was told to stop")
         result = run.place.read_result()
@@ -181,14 +182,14 @@ class AgentRunner:
             ours=bool(ended.why),
             words=words,
             result=result is not None,
+            resumed=resumed,
             now=self.clock.now(),
         )
-        cost = run.cost = self._cost(transcript)
         run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
         if finding.means == "done":
             output = result or transcript.text("text") or words[-OUTPUT_TAIL:]
             return Done(output=plain(output).strip(), seconds=ended.seconds, cost=cost)
-        if finding.means == "no-session" and resumed:
+        if finding.means == "no-session":
             return None
         return self._refuse(ended, finding, words)
 

@@ -30,8 +30,8 @@ __all__ = ["Backend", "Gate", "Pass", "gate_for"]
 
 #: Rests that nobody has set the length of are no longer than this.
 LONGEST_GUESS = 3600.0
-#: How long it rests after trouble that was no limit.
-TROUBLE = 10.0
+#: How long it rests after trouble that was no limit, at first and at most.
+TROUBLE = (10.0, 300.0)
 
 
 class Backend(Value):
@@ -75,6 +75,7 @@ class Gate:
         self._clock = clock
         self._root = f"{root}/.taskpit" if root and backend else ""
         self._held: dict[str, Any] = {}
+        self._told = ""
         if self._root:
             fs.make_dir(f"{self._root}/backends")
 
@@ -128,6 +129,16 @@ class Gate:
         told = f"{self.backend.name} rests until {iso(held['paused_until'])}"
         return f"{told}: {held['reason']}" if held.get("reason") else told
 
+    def news(self) -> str:
+        """What has changed since it was last asked, for whoever watches; empty if nothing has."""
+        rests = self.rests()
+        if rests == self._told:
+            return ""
+        self._told = rests
+        if rests:
+            return f"{rests}; nothing is claimed for it until then"
+        return f"{self.backend.name} goes on" if self.backend else ""
+
     def put_off(self, retry: Retry) -> Retry:
         """The backend rests as the outcome says; the task itself may go to another one soon."""
         if self.backend is None or retry.kind not in ("quota", "infra"):
@@ -135,8 +146,8 @@ class Gate:
         now, held = self._clock.now(), self._read()
         resting = held.get("paused_until", 0.0) > now
         strikes = held.get("strikes", 0) + (0 if resting else 1)
-        first = self.backend.pause if retry.kind == "quota" else TROUBLE
-        seconds = retry.after or min(first * 2.0 ** min(strikes - 1, 20), LONGEST_GUESS)
+        first, most = (self.backend.pause, LONGEST_GUESS) if retry.kind == "quota" else TROUBLE
+        seconds = retry.after or min(first * 2.0 ** min(strikes - 1, 20), most)
         until = max(now + seconds, held.get("paused_until", 0.0) if resting else 0.0)
         reason = " ".join(retry.reason.split())[:200]
         written = self._write({"paused_until": until, "reason": reason, "strikes": strikes})

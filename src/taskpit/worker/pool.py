@@ -73,7 +73,6 @@ class Pool:
         self._survey: Survey | None = None
         self._guard: Guard | None = None
         self._gate = gate_for(queue, runner)
-        self._rests = ""
         self._tender = Tender(queue, self.lease, self.inbox, tags=orders.tags if show.period else None)
 
     def run(self) -> Report:
@@ -184,15 +183,10 @@ class Pool:
         self._hungry = False
 
     def _enter(self) -> Pass | None:
-        """The backend takes one more; None if it is full or rests, and whoever watches knows why."""
+        """The backend takes one more; None if it is full or rests, and whoever watches knows that."""
         way = self._gate.enter()
-        rests = "" if way else self._gate.rests()
-        if way is None and rests != self._rests and rests:
-            self.show.say(f"{rests}; nothing is claimed for it until then")
-        elif way and self._rests:
-            self.show.say(f"{self._rests.split()[0]} goes on")
-        if way or rests:
-            self._rests = rests
+        if news := self._gate.news():
+            self.show.say(news)
         return way
 
     def _day_is_spent(self) -> bool:

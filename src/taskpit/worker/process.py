@@ -37,7 +37,7 @@ LOOK = 0.02
 
 
 #: Open files that a running command costs us, with what starting one takes for a moment.
-FILES_EACH = 8
+FILES_EACH = 12
 #: The machine has no room for another process just now.
 EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM))
 

@@ -40,9 +40,19 @@ class Finding(Value):
 
 
 def judge(
-    preset: Preset, transcript: Transcript, code: int, *, ours: bool, words: str, result: bool, now: float
+    preset: Preset,
+    transcript: Transcript,
+    code: int,
+    *,
+    ours: bool,
+    words: str,
+    result: bool,
+    resumed: bool,
+    now: float,
 ) -> Finding:
-    """The finding. `ours`: we ended it; `words`: what else it printed; `result`: it left a result file."""
+    """The finding. `ours`: we ended it; `words`: what else it printed; `result`: it left a result file;
+    `resumed`: it was to go on in a session.
+    """
     by_code = preset.exit.get(code, "failed" if code else "done")
     end = transcript.end
     over = end is not None and end.means == "done"
@@ -56,7 +66,7 @@ def judge(
         missing = Finding(means="failed" if said_so else "crashed" if code else "unfinished")
     error = transcript.text("error")
     signs = dict(_signs(preset, transcript, by_code, error, words, now))
-    for means in ORDER:
+    for means in ORDER if resumed else ORDER[1:]:  # who begins a session cannot miss one
         if means in signs:
             return signs[means]
     return missing.replace(told=error)

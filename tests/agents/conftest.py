@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+from workshop import Pit
+
+from taskpit.worker.agent import AgentRunner
+from taskpit.worker.preset import find, places
+
+FAKES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fakes")
+
+
+class Agents(Pit):
+    """A pit, and fake agents on the path."""
+
+    def runner(self, name, *, limit=60.0, model="", extra=(), clock=None, **changes):
+        preset = find(name, places(self.root)).replace(**{"grace": 0.4, **changes})
+        made = AgentRunner(preset, cwd=self.root, limit=limit, model=model, extra=extra, grace=0.2, clock=clock)
+        made.check(os.environ)
+        return made
+
+    def calls(self):
+        try:
+            with open(f"{self.root}/calls", encoding="utf-8") as file:
+                return [json.loads(line) for line in file]
+        except FileNotFoundError:
+            return []
+
+    def children(self):
+        with open(f"{self.root}/children", encoding="utf-8") as file:
+            return [int(line) for line in file]
+
+    def log(self, path):
+        with open(f"{self.root}/{path}", encoding="utf-8") as file:
+            return file.read()
+
+
+@pytest.fixture
+def pit(tmp_path, monkeypatch):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("claude", "codex", "gemini", "opencode"):
+        path = programs / name
+        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKES}/{name}.py" "$@"\n', encoding="utf-8")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("CLAUDECODE", "1")
+    monkeypatch.setenv("CLAUDE_CODE_ENTRYPOINT", "cli")
+    monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "kept")
+    pit = Agents(tmp_path / "pit")
+    yield pit
+    pit.close()

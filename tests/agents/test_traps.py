@@ -1,0 +1,166 @@
+"""Every way in which the real agents mislead ends in the right verdict, and nobody is left behind."""
+
+from __future__ import annotations
+
+import pytest
+from workshop import alive
+
+from taskpit.task import State
+from taskpit.worker import progress
+from taskpit.worker.orders import Orders
+from taskpit.worker.pool import Pool
+from taskpit.worker.runner import CannotRun
+
+GOOD = ("claude", "codex", "gemini", "opencode")
+
+
+def run(pit, name, mode, **options):
+    (task,) = pit.put(f"{mode}: a task", **options.pop("fields", {}))
+    over = pit.work_once(pit.runner(name, **options))
+    return over, pit.card(task)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_run_is_done_with_what_it_said(pit, name):
+    over, card = run(pit, name, "good")
+    assert (over.word, card.result.output) == ("done", "All is well.")
+    log = pit.log(card.result.log)
+    assert '{"type": ' in log  # the events as they were
+    assert "All is well." in log
+
+
+def test_costs_are_in_the_result(pit):
+    _, card = run(pit, "claude", "good", model="opus")
+    cost = dict(card.result.cost)
+    session = cost.pop("session")
+    assert session == pit.calls()[0]["argv"][pit.calls()[0]["argv"].index("--session-id") + 1]
+    assert cost == {
+        "agent": "claude",
+        "model": "opus",
+        "usd": 0.25,
+        "turns": 3,
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "cached_tokens": 7,
+        "tokens": 120,
+    }
+
+
+def test_costs_of_several_steps_are_added_up(pit):
+    _, card = run(pit, "opencode", "good")
+    assert card.result.cost["usd"] == pytest.approx(0.03)
+    assert (card.result.cost["turns"], card.result.cost["input_tokens"]) == (2, 20)
+
+
+def test_costs_of_a_failure_are_in_its_log(pit):
+    _, card = run(pit, "claude", "lying")
+    assert "usd 0.25" in pit.log(card.tries[0].log)
+
+
+FAILED = [
+    ("claude", "lying", "task", "it says that it failed\nIt did not work."),
+    ("claude", "no turns", "task", "it says that it failed"),
+    ("claude", "exits 1", "crash", "exit code 1"),
+    ("claude", "mute", "task", "it ended without a word"),
+    ("claude", "cut off", "crash", "it ended without saying that it was done"),
+    ("codex", "fails", "task", "it says that it failed\nthe model gave up"),
+    ("codex", "empty", "crash", "it ended without saying that it was done"),
+    ("gemini", "fails", "task", "it says that it failed\na loop was found"),
+    ("gemini", "empty", "crash", "it ended without saying that it was done"),
+    ("opencode", "fails", "task", "it says that it failed\nit is broken"),
+    ("opencode", "empty", "crash", "it ended without saying that it was done\n! permission requested"),
+    ("opencode", "too long", "task", "it says that it failed"),
+    ("opencode", "half way", "crash", "it ended without saying that it was done"),
+]
+
+
+@pytest.mark.parametrize(("name", "mode", "kind", "told"), FAILED)
+def test_what_is_no_success_is_a_failure_and_says_why(pit, name, mode, kind, told):
+    over, card = run(pit, name, mode)
+    (attempt,) = card.tries
+    assert (over.word, card.task.attempts, attempt.kind) == ("retry", 1, kind)
+    assert attempt.error.startswith(told)
+
+
+def test_an_overloaded_service_is_nobodys_fault(pit):
+    over, card = run(pit, "claude", "api-error")
+    assert (over.word, card.task.attempts, card.tries[0].kind) == ("retry", 0, "infra")
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "told"),
+    [
+        ("claude", "logged out", "claude is not logged in"),
+        ("gemini", "logged out", "gemini is not logged in: Please set an Auth method"),
+        ("claude", "bad flag", "claude does not take this command: error: unknown option"),
+        ("codex", "bad flag", "codex does not take this command"),
+    ],
+)
+def test_what_no_task_is_to_blame_for_stops_the_pool(pit, name, mode, told):
+    over, card = run(pit, name, mode)
+    assert isinstance(over.fatal, CannotRun)
+    assert over.fatal.message.startswith(told)
+    assert (card.state, card.task.attempts) == (State.READY, 0)
+
+
+def test_who_does_not_leave_after_the_result_is_made_to(pit):
+    over, card = run(pit, "claude", "hangs-after")
+    assert (over.word, card.result.output) == ("done", "All is well.")
+    assert not any(map(alive, pit.children()))
+
+
+def test_who_says_nothing_more_is_ended(pit):
+    over, card = run(pit, "claude", "hangs", stall=0.6)
+    assert (over.word, card.tries[0].kind) == ("retry", "timeout")
+    assert card.tries[0].error.startswith("it printed nothing for 0.6s")
+    assert not any(map(alive, pit.children()))
+
+
+def test_who_takes_too_long_is_ended(pit):
+    over, card = run(pit, "codex", "hangs", limit=0.6)
+    assert (over.word, card.tries[0].kind) == ("retry", "timeout")
+    assert card.tries[0].error.startswith("it took longer than 0.6s")
+    assert not any(map(alive, pit.children()))
+
+
+def test_waiting_for_a_network_is_nobodys_fault(pit):
+    _, card = run(pit, "codex", "offline", stall=0.6)
+    assert (card.tries[0].kind, card.task.attempts) == ("infra", 0)
+
+
+def test_children_left_behind_are_ended(pit):
+    over, _ = run(pit, "claude", "orphans")
+    assert over.word == "done"
+    assert not any(map(alive, pit.children()))
+
+
+def test_a_red_check_is_stronger_than_the_agents_word(pit):
+    over, card = run(pit, "claude", "good", fields={"check": "false"})
+    assert (over.word, card.tries[0].kind) == ("retry", "check")
+
+
+def test_further_arguments_and_the_model(pit):
+    pit.put("good: with arguments")
+    pit.work_once(pit.runner("gemini", extra=("--do", "it"), model="pro"))
+    argv = pit.calls()[0]["argv"]
+    assert argv[-4:-1] == ["--do", "it", "-p"]
+    assert argv[argv.index("-m") + 1] == "pro"
+
+
+def test_a_prompt_too_long_for_an_argument_is_read_from_its_file(pit):
+    (task,) = pit.put("good: long", body="x" * 150_000)
+    pit.work_once(pit.runner("gemini"))
+    assert pit.card(task).state is State.DONE
+    assert pit.calls()[0]["prompt"].startswith("Read ")
+
+
+def test_no_trap_costs_the_slot(pit):
+    """One worker, all traps, each once: every one gets its verdict, and the last task is done."""
+    modes = ["lying", "mute", "cut off", "hangs-after", "hangs", "orphans", "exits 1", "no turns", "good"]
+    ids = pit.put(*(f"{mode}: trap" for mode in modes), max_attempts=1)
+    runner = pit.runner("claude", stall=0.6)
+    report = Pool(pit.queue, runner, Orders(until_empty=True), progress.Silent()).run()
+    done = {mode for mode, task in zip(modes, ids, strict=True) if pit.card(task).state is State.DONE}
+    assert done == {"hangs-after", "orphans", "good"}
+    assert report.tally == {"done": 3, "failed": 6}
+    assert not any(map(alive, pit.children()))
