@@ -136,12 +136,13 @@ def _encode(sheet: Sheet) -> bytes:
 def _set_extra(sheet: Sheet, task: Task, was: Task) -> None:
     sheet.drop(CARRIED)
     for key in was.extra:
-        if key not in task.extra and key not in KNOWN:
+        if key not in task.extra and (key not in KNOWN or (key == "done-when" and not task.check)):
             sheet.drop(key)
     for key, value in task.extra.items():
         sayable = key.lower() not in KNOWN and key != CARRIED and _KEY.match(key) is not None
         changed = key not in was.extra or was.extra[key] != value
-        if changed and (sayable or (key == "done-when" and not task.check)):
+        sentence = key == "done-when" and not task.check and isinstance(value, str)
+        if changed and (sayable or sentence):
             sheet.set(key, _carry(value))
 
 

@@ -15,13 +15,16 @@ import json
 
 from taskpit.clock import LAST
 from taskpit.errors import Invalid
+from taskpit.layouts.envelope import dump_result, load_result, mapping, read_object, spell
 from taskpit.layouts.layout import Layout, Spot
-from taskpit.task import Evidence, Result, State, Task, Verdict
+from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    from taskpit.task import Result
 
 __all__ = ["Mailbox"]
 
@@ -156,14 +159,14 @@ class Mailbox(Layout):
 
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:
         """The task in these bytes, with what another reader may have dropped from them."""
-        fields = _object(data)
+        fields = read_object(data)
         for key, default in SCHEMA.items():
             if key in fields and fields[key] is not None:
                 _check_type(key, fields[key], default)
         if fields.get("id", spot.id) != spot.id:
             raise Invalid(f"its id is {fields['id']!r}, but its file is called {spot.id}.json", field="id")
         kept = {**_kept(beside), **_unknown(fields)}
-        metadata = {**_mapping(_kept(beside).get("metadata")), **_mapping(fields.get("metadata"))}
+        metadata = {**mapping(_kept(beside).get("metadata")), **mapping(fields.get("metadata"))}
         known = {field: _whole(fields[key], key) for key, field in FIELDS.items() if fields.get(key) is not None}
         return Task(
             **{
@@ -186,15 +189,15 @@ class Mailbox(Layout):
         """
         now = self._fields(task)
         if not task.source:
-            return _bytes(now)
-        source = _object(task.source)
+            return spell(now)
+        source = read_object(task.source)
         was = self._fields(self.load(Spot(state=State.READY, id=task.id), task.source))
         fields = {key: value for key, value in source.items() if key in now or key not in was}
         fields |= {key: value for key, value in now.items() if key not in was or value != was[key]}
         for key in ("status", "claimed_by", "claimed_at"):  # a claim that has ended leaves nothing behind
             if fields.get(key) not in (None, SCHEMA[key]):
                 fields[key] = SCHEMA[key]
-        return task.source if fields == source else _bytes(fields)
+        return task.source if fields == source else spell(fields)
 
     def _fields(self, task: Task) -> dict[str, object]:
         extra = {key: value for key, value in task.extra.items() if _sayable(key, value)}
@@ -203,7 +206,7 @@ class Mailbox(Layout):
             extra[CARRIED] = carried
         fields: dict[str, object] = {key: extra.pop(key, default) for key, default in SCHEMA.items()}
         fields.update({key: getattr(task, field) for key, field in FIELDS.items()})
-        metadata = {"worktree": "", **_mapping(fields["metadata"]), "dependencies": list(task.needs)}
+        metadata = {"worktree": "", **mapping(fields["metadata"]), "dependencies": list(task.needs)}
         fields.update(id=task.id, created_at=int(task.created), metadata=metadata)
         fields["updated_at"] = int(task.updated or task.created)
         fields["max_attempts"] = task.max_attempts or SCHEMA["max_attempts"]
@@ -219,7 +222,7 @@ class Mailbox(Layout):
         metadata = task.extra.get("metadata")
         if metadata and _sayable("metadata", metadata):
             kept["metadata"] = metadata
-        return _bytes(kept) if kept else b""
+        return spell(kept) if kept else b""
 
     def with_field(self, task: Task, key: str, text: str) -> Task:
         """Any field of the schema, typed as the schema says; `metadata.worktree` reaches into an object."""
@@ -227,7 +230,7 @@ class Mailbox(Layout):
         if outer == "metadata" and dot:
             if inner == "dependencies":
                 return task.replace(needs=tuple(word.strip() for word in text.split(",") if word.strip()))
-            metadata = {**_mapping(task.extra.get("metadata")), inner: text}
+            metadata = {**mapping(task.extra.get("metadata")), inner: text}
             return task.replace(extra={**task.extra, "metadata": metadata})
         if key in OURS:
             raise Invalid(f"{key!r} is written by the queue itself", field=key)
@@ -246,87 +249,24 @@ class Mailbox(Layout):
 
     def claimed_bytes(self, task: Task, worker: str, now: float) -> bytes:
         """The task as it lies in `processing/`: with its holder, so that a fixed name has one."""
-        fields = _object(task.source) if task.source else self._fields(task)
-        return _bytes({**fields, "status": "claimed", "claimed_by": worker, "claimed_at": int(now)})
+        fields = read_object(task.source) if task.source else self._fields(task)
+        return spell({**fields, "status": "claimed", "claimed_by": worker, "claimed_at": int(now)})
 
     def holder(self, data: bytes) -> str:
         """Who has a claimed file, as it says itself; empty if it does not say."""
         try:
-            worker = _object(data).get("claimed_by")
+            worker = read_object(data).get("claimed_by")
         except Invalid:
             return ""
         return worker if isinstance(worker, str) else ""
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
-        """The result or error in these bytes; one that another tool wrote has less in it."""
-        fields = _object(data)
-        failed = spot.verdict is not Verdict.DONE
-        said, children = fields.get("outcome"), fields.get("children")
-        return (
-            Result(
-                id=spot.id,
-                verdict=Verdict(said) if said in tuple(Verdict) else spot.verdict or Verdict.DONE,
-                reason=str(fields.get("error" if failed else "verdict_reason") or ""),
-                output=str(fields.get("output") or ""),
-                worker=str(fields.get("worker") or ""),
-                attempt=_int(fields.get("attempts"), 1),
-                finished=_moment(fields.get("failed_at" if failed else "completed_at")),
-                seconds=_int(fields.get("duration_ms"), 0) / 1000,
-                evidence=_evidence(fields.get("evidence")),
-                cost=_mapping(fields.get("cost")),
-                children=tuple(map(str, children)) if isinstance(children, list) else (),
-                log=str(fields.get("log") or ""),
-            ),
-            None,
-        )
+        """The result or error in these bytes; the task itself is not in it."""
+        return load_result(spot, data), None
 
     def dump_result(self, task: Task, result: Result) -> bytes:
         """The seed's fields in the seed's order, then ours."""
-        when = int(result.finished)
-        if result.verdict is Verdict.DONE:
-            fields: dict[str, object] = {
-                "task_id": task.id,
-                "status": "completed",
-                "verdict": "pass",
-                "verdict_reason": result.reason,
-                "output": result.output,
-                "duration_ms": round(result.seconds * 1000),
-                "completed_at": when,
-            }
-            ours: dict[str, object] = {"attempts": result.attempt}
-        else:
-            fields = {
-                "task_id": task.id,
-                "status": "failed",
-                "error": result.reason,
-                "attempts": result.attempt,
-                "last_attempt_at": when,
-                "failed_at": when,
-            }
-            ours = {"output": result.output, "duration_ms": round(result.seconds * 1000)}
-        ours |= {
-            "outcome": str(result.verdict),
-            "worker": result.worker,
-            "evidence": result.evidence and result.evidence.as_dict(),
-            "cost": dict(result.cost),
-            "children": list(result.children),
-            "log": result.log,
-        }
-        return _bytes({**fields, **{key: value for key, value in ours.items() if value}})
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"it is not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise Invalid("it is not a JSON object")
-    return fields
-
-
-def _bytes(fields: Mapping[str, object]) -> bytes:
-    return json.dumps(fields, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        return dump_result(task.id, result)
 
 
 def _check_type(key: str, value: object, default: object) -> None:
@@ -368,33 +308,7 @@ def _unknown(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kept(beside: bytes) -> dict[str, Any]:
-    return _object(beside) if beside else {}
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return dict(value) if isinstance(value, dict) else {}
-
-
-def _int(value: object, default: int) -> int:
-    try:
-        return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
-    except (ValueError, OverflowError):  # not a number, or an infinite one
-        return default
-
-
-def _moment(value: object) -> float:
-    seconds = _int(value, 0)
-    return float(seconds) if abs(seconds) <= LAST else 0.0
-
-
-def _evidence(value: object) -> Evidence | None:
-    """What running a check showed, if another tool's words for it are ours."""
-    fields = _mapping(value)
-    command, code, seconds, tail = (fields.get(key) for key in ("command", "exit_code", "seconds", "tail"))
-    if not isinstance(command, str) or not isinstance(code, int):
-        return None
-    took = float(seconds) if isinstance(seconds, int | float) and abs(seconds) <= LAST else 0.0
-    return Evidence(command=command, exit_code=code, seconds=took, tail=str(tail or ""))
+    return read_object(beside) if beside else {}
 
 
 def _beside(kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -426,7 +340,7 @@ def _extra(fields: Mapping[str, Any], kept: Mapping[str, Any], metadata: Mapping
         if key not in FIELDS and key not in OURS and fields.get(key) is not None and fields[key] != default
     }
     extra |= {key: value for key, value in kept.items() if key not in BESIDE.values() and key != "metadata"}
-    carried = _mapping(extra.get(CARRIED))
+    carried = mapping(extra.get(CARRIED))
     if carried and not any(_sayable(key, value) for key, value in carried.items()):
         del extra[CARRIED]
         extra |= carried
