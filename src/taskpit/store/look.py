@@ -174,15 +174,17 @@ def _ended_task(folder: Folder, spot: Spot, verdict: Verdict) -> Task | None:
 
 def tries(folder: Folder, task_id: str) -> tuple[Try, ...]:
     """Attempts that did not finish it, oldest first."""
-    found = []
+    found: list[tuple[float, int, Try]] = []
     for name in fs.names(folder.at(f"{TRIES}/{task_id}")):
         try:
-            fields = json.loads(fs.read(folder.at(f"{TRIES}/{task_id}/{name}"), LARGEST_RESULT)[0])
+            data, status = fs.read(folder.at(f"{TRIES}/{task_id}/{name}"), LARGEST_RESULT)
+            fields = json.loads(data)
             evidence = fields.pop("evidence", None)
-            found.append(Try(**fields, evidence=Evidence(**evidence) if evidence else None))
+            one = Try(**fields, evidence=Evidence(**evidence) if evidence else None)
+            found.append((one.at, status.st_mtime_ns, one))  # within one tick of the clock, as they were written
         except (FileNotFoundError, fs.NotAFile, fs.TooBig, ValueError, TypeError):
             continue  # not one of ours; but what the disk refuses to tell must not count as never tried
-    return tuple(sorted(found, key=lambda attempt: attempt.at))
+    return tuple(one for _, _, one in sorted(found, key=lambda item: item[:2]))
 
 
 def _text(path: str) -> str:

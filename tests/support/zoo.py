@@ -1,0 +1,130 @@
+"""A pit with a crew for one test, and `pit` as a process; whatever was started is gone in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+from workshop import alive, until
+
+from taskpit.queue import Queue
+from taskpit.store.opening import init
+from taskpit.task import Task
+from taskpit.worker.crew import SUPERVISOR, Papers
+from taskpit.worker.standing import pid_here
+
+CONFIG = 'durability = "process"\nlease = "2s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
+
+
+class Said:
+    """What a command said."""
+
+    def __init__(self, ran):
+        self.code = ran.returncode
+        self.out = ran.stdout
+        self.err = ran.stderr
+
+    @property
+    def data(self):
+        envelope = json.loads(self.out)
+        assert envelope["ok"], envelope
+        return envelope["data"]
+
+    @property
+    def error(self):
+        return json.loads(self.out)["error"]
+
+
+class Zoo:
+    """A pit with an `agents.toml` of its own."""
+
+    def __init__(self, root):
+        self.path = root
+        self.root = str(root)
+        init(self.root, "pit")
+        (root / ".taskpit" / "config.toml").write_text(CONFIG)
+        self.queue = Queue.open(self.root)
+        self.papers = Papers(self.root)
+        self.pids = set()
+
+    def crew(self, text):
+        (self.path / "agents.toml").write_text(textwrap.dedent(text))
+
+    def put(self, *titles, **fields):
+        return [said[0] for said in self.queue.put([Task(id="", title=title, **fields) for title in titles])]
+
+    def card(self, task_id):
+        return self.queue.card(task_id)
+
+    def pit(self, *words, code=0, env=None):
+        """`pit WORDS`, with --json."""
+        argv = [sys.executable, "-P", "-m", "taskpit", "-C", self.root, *map(str, words), "--json"]
+        keep = {key: value for key, value in os.environ.items() if not key.startswith(("TASKPIT_", "DROVER_"))}
+        ran = subprocess.run(
+            argv, cwd=self.root, env={**keep, **(env or {})}, capture_output=True, text=True, timeout=60, check=False
+        )
+        self.notice()
+        assert code is None or ran.returncode == code, ran.stdout + ran.stderr + self.log(SUPERVISOR)
+        return Said(ran)
+
+    def notice(self):
+        """Every process of the crew that is seen must be gone in the end."""
+        for name in (SUPERVISOR, *self.papers.plan()):
+            pid = pid_here(self.papers, name)
+            if pid:
+                self.pids.add(pid)
+
+    def pid(self, name):
+        """The process of this name, once there is one."""
+        pid = until(lambda: self.papers.living(name))
+        self.pids.add(pid)
+        return pid
+
+    def kill(self, name):
+        pid = self.pid(name)
+        with contextlib.suppress(ProcessLookupError):  # of a service only the guard may be left
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(pid))
+        return pid
+
+    def row(self, name):
+        data = self.pit("status").data
+        return next(row for row in (*data["agents"], *data["services"]) if row["name"] == name)
+
+    def seen(self, name):
+        return self.papers.seen(name)
+
+    def log(self, name):
+        try:
+            with open(self.papers.log(name), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def text(self, name):
+        try:
+            return (self.path / name).read_text()
+        except FileNotFoundError:
+            return ""
+
+    def gone(self):
+        """Nobody that was ever seen is left."""
+        self.notice()
+        return not any(alive(pid) for pid in self.pids)
+
+    def close(self):
+        self.notice()
+        try:
+            if not self.gone():
+                self.pit("down", "--now")
+            until(self.gone)
+        finally:
+            for pid in self.pids:
+                if alive(pid):
+                    os.kill(pid, signal.SIGKILL)
+            self.queue.close()

@@ -1,0 +1,456 @@
+"""Moving queues: any layout into any other, verified, nothing lost, and resumed wherever it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from boxes import FAST, LAYOUTS, load, make, make_fast, pit, read, reopened, write
+
+from taskpit import layouts, transfer
+from taskpit.clock import iso
+from taskpit.errors import Conflict, Invalid
+from taskpit.keeper import sweep
+from taskpit.task import Done, Evidence, Failed, Said, Split, State, Task, Verdict
+from taskpit.testing import FakeClock
+from taskpit.testing.faults import killed_at, record
+
+PAIRS = [(one, other) for one in LAYOUTS for other in LAYOUTS]
+HOSTILE = "<!-- taskpit:task -->\n# not it\n\n## Task\n- **verdict:** failed\n\x1b[31m ünï \u2028 \r\n"
+#: Each layout has ids of its own, some of which others cannot carry.
+IDS = {
+    "pit": ["0001", "a_done", "b.pending", "x_inprogress_y", "0005", "0006", "0007", "0008", "9"],
+    "mailbox": ["task_1705862400", "a-b_done", "a_b_done", "x_inprogress_y", "e-5", "f", "g", "h.json", "i"],
+    "workspace": ["task_001", "a-b", "a_b", "a.b", "e-5", "f", "g", "h.md", "i"],
+}
+EXTRA = {
+    "x_list": [1, None, {"deep": 2.5}],
+    "x_text": "plain",
+    "x_json": "json looking",
+    "x_comment": "with # a comment",
+    "x_lines": "two\nlines",
+    "x_empty": "",
+    "x_bool": True,
+    "type": "feature",
+    "sequence_number": 4,
+    "metadata": {"worktree": "/w", "team": "blue"},
+}
+#: What one layout calls so is something else, or nothing, in another.
+ODD = {
+    "pit": {
+        "created_at": "yesterday",
+        "operator": [5],
+        "status": "odd",
+        "metadata": "no object",
+        "claimed_by": {"a": 1},
+    },
+    "mailbox": {"task": "x", "created": "yesterday", "Tags": 5, "größe": 1, "a:b": "c", "": 0, "done-when": [1]},
+    "workspace": {"created_at": "yesterday", "test_mode": "strict", "verdict": 5, "id": "zzz", "title": "other"},
+}
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+def furnish(queue, layout):
+    """A queue with everything there is: states, results, tries, notes, holds, odd fields."""
+    ids = IDS[layout]
+    put = queue.store.put
+    full = {"body": "- **looks:** like a head\n\n# and a heading\n", "tags": ("a b", "c"), "touches": ("src/*.py",)}
+    put(
+        [
+            Task(
+                id=ids[0],
+                title="full",
+                priority=-3,
+                check="grep  'a  b' `x`",
+                by="ann",
+                created=1e9,
+                extra=EXTRA,
+                **full,
+            )
+        ]
+    )
+    put([Task(id=ids[1], title="held", hold="look first", needs=(ids[0], ids[2]), parent=ids[0], extra=ODD[layout])])
+    put([Task(id=ids[2], title="later", not_before=4_000_000_000.0, big=True, max_attempts=7, created=5.0)])
+    put([Task(id=task_id, title=task_id, by="ann", created=7.0) for task_id in ids[3:]])
+    done = Done(
+        output=HOSTILE, reason="fine", evidence=Evidence(command="make  test", exit_code=0, seconds=1.5, tail=HOSTILE)
+    )
+    finish(queue, ids[3], done)
+    finish(queue, ids[4], Failed(error="broken\nin two lines", output=HOSTILE, final=True))
+    finish(queue, ids[5], Failed(error="once"))
+    queue.clock.advance(100)
+    finish(queue, ids[5], Failed(error="twice"))
+    finish(queue, ids[6], Failed(error="no longer", cancelled=True))
+    finish(queue, ids[7], Split(children=(Task(id="", title="child one"), Task(id="", title="child two"))))
+    queue.note(ids[0], "mind the gap", "ann")
+    queue.note(ids[3], "done well", "bob")
+
+
+def finish(queue, task_id, outcome):
+    (claim,) = queue.claim("worker", ids=(task_id,))
+    assert queue.finish(claim, outcome)[0] is Said.OK
+
+
+def move(source, target, step=lambda _: None):
+    """What `convert` does."""
+    kind = layouts.get(target.store.info().layout)
+    cards, events = list(transfer.cards_of(source.store)), transfer.events_of(source.store)
+    layout = source.store.info().layout
+    moved = transfer.copy(cards, events, target.store, kind.check_id, layout=layout, step=step)
+    assert transfer.verify(cards, target.store, kind.check_id) == []
+    return moved
+
+
+def picture(queue, new_ids=None):
+    """Everything about every task, in the words of no layout."""
+    new_ids = new_ids or {}
+    shown = {}
+    for card in transfer.cards_of(queue.store):
+        task, result = card.task, card.result
+        shown[new_ids.get(task.id, task.id)] = {
+            "state": card.state,
+            "task": task.replace(
+                id="",
+                source=b"",
+                updated=0.0,
+                slug="",
+                max_attempts=task.max_attempts or 3,
+                body=task.body.strip(),
+                created=float(int(task.created)),
+                not_before=float(int(task.not_before)),
+                needs=tuple(new_ids.get(need, need) for need in task.needs),
+                parent=new_ids.get(task.parent, task.parent),
+                extra={key: value for key, value in task.extra.items() if key != "original-id"},
+            ),
+            "result": result
+            and result.replace(
+                id="", finished=float(int(result.finished)), children=tuple(new_ids.get(c, c) for c in result.children)
+            ),
+            "tries": [one.replace(at=float(int(one.at))) for one in card.tries],
+            "notes": [text for text in ("mind the gap", "done well") if text in card.notes],
+        }
+    return shown
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
+def test_any_layout_to_any_other(one, other, tmp_path, clock):
+    source, target = make(tmp_path / "a", one, clock), make(tmp_path / "b", other, clock)
+    furnish(source, one)
+    moved = move(source, target)
+    new_ids = dict(moved.mapped)
+    assert picture(target) == picture(source, new_ids)
+    assert moved.tasks == 11
+    assert target.store.check() == []
+    assert {card.task.extra.get("original-id") for card in transfer.cards_of(target.store)} - {None} == set(new_ids)
+    told = [event.action for event in transfer.events_of(source.store)]
+    assert [event.action for event in transfer.events_of(target.store)][-len(told) - 1 : -1] == told
+    source.close()
+    target.close()
+
+
+@pytest.mark.parametrize("other", ["mailbox", "workspace"])
+def test_there_and_back_again_it_is_what_it_was(other, tmp_path, clock):
+    source, far, back = (
+        make(tmp_path / name, kind, clock) for name, kind in (("a", "pit"), ("b", other), ("c", "pit"))
+    )
+    furnish(source, "pit")
+    move(source, far)
+    new_ids = dict(move(far, back).mapped)
+    ours = picture(source, {card.task.extra.get("original-id"): card.task.id for card in transfer.cards_of(far.store)})
+    assert picture(far, new_ids).keys() == picture(back).keys()
+    assert len(ours) == len(picture(back))
+    by_title = {card.task.title: card for card in transfer.cards_of(back.store)}
+    for card in transfer.cards_of(source.store):
+        assert by_title[card.task.title].task.slug == card.task.slug
+        assert by_title[card.task.title].state is card.state
+    for queue in (source, far, back):
+        queue.close()
+
+
+def test_ids_are_mapped_the_same_way_every_time():
+    check = layouts.get("pit").check_id
+    mapped = transfer.map_ids(["a-b", "a_b", "a+b", "ok"], check)
+    assert mapped["ok"] == "ok"
+    assert mapped["a_b"] == "a_b"
+    assert len(set(mapped.values())) == 4
+    assert transfer.map_ids(["a+b", "ok", "a-b", "a_b"], check) == mapped
+
+
+@pytest.mark.parametrize(("one", "other"), [("pit", "workspace"), ("workspace", "mailbox"), ("mailbox", "pit")])
+def test_interrupted_after_every_task_and_resumed(one, other, tmp_path, clock):
+    source, target = make(tmp_path / "a", one, clock), make(tmp_path / "b", other, clock)
+    furnish(source, one)
+
+    class Interrupted(Exception):
+        pass
+
+    for number in range(1, 12):
+
+        def step(count, number=number):
+            if count == number:
+                raise Interrupted
+
+        with pytest.raises(Interrupted):
+            move(source, target, step)
+    new_ids = dict(move(source, target).mapped)
+    assert picture(target) == picture(source, new_ids)
+    told = [event.action for event in transfer.events_of(target.store)]
+    assert told.count("transferred_events") == 1
+    assert move(source, target).already == 11
+    source.close()
+    target.close()
+
+
+@pytest.mark.parametrize("other", LAYOUTS)
+def test_killed_at_any_call_and_resumed(other, tmp_path, clock):
+    """Also between taking a task in the new place and giving it its result."""
+    source = make(tmp_path / "a", "workspace", clock)
+    source.store.put([Task(id="task_001", title="one"), Task(id="task_002", title="two")])
+    finish(source, "task_001", Failed(error="once", kind="infra"))
+    clock.advance(10_000)
+    finish(source, "task_001", Done(output="done"))
+    source.note("task_002", "mind the gap", "ann")
+    wanted = picture(source)
+    whole = make(tmp_path / "whole", other, clock)
+    with record() as calls:
+        move(source, whole)
+    whole.close()
+    for number in range(1, len(calls) + 1, 2):
+        root = str(tmp_path / str(number))
+        target = make(root, other, clock)
+        with killed_at(number):
+            move(source, target)
+        target.close()
+        target = reopened(root, other, clock)
+        new_ids = dict(move(source, target).mapped)
+        assert picture(target) == {new_ids.get(key, key): value for key, value in wanted.items()}, calls[number - 1]
+        sweep(target)
+        assert target.store.check() == [], calls[number - 1]
+        target.close()
+        shutil.rmtree(root)
+    source.close()
+
+
+def test_what_is_there_with_other_content_is_not_overwritten(tmp_path, clock):
+    source, target = make(tmp_path / "a", "pit", clock), make(tmp_path / "b", "mailbox", clock)
+    source.store.put([Task(id="0001", title="mine")])
+    target.store.put([Task(id="0001", title="theirs")])
+    with pytest.raises(Conflict, match="0001"):
+        move(source, target)
+    assert target.card("0001").task.title == "theirs"
+    source.close()
+    target.close()
+
+
+def test_verify_tells_what_is_not_the_same(tmp_path, clock):
+    source, target = make(tmp_path / "a", "pit", clock), make(tmp_path / "b", "mailbox", clock)
+    source.store.put([Task(id="0001", title="one"), Task(id="0002", title="two")])
+    finish(source, "0001", Done(output="yes"))
+    cards = list(transfer.cards_of(source.store))
+    check = layouts.get("mailbox").check_id
+    assert len(transfer.verify(cards, target.store, check)) == 2
+    move(source, target)
+    target.edit("0002", "ann", lambda task: task.replace(priority=5))
+    assert transfer.verify(cards, target.store, check) == ["0002: priority differs"]
+    source.close()
+    target.close()
+
+
+# -- as JSON lines ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=str)
+def test_exported_and_imported(one, other, tmp_path, clock):
+    source, target = make(tmp_path / "a", one, clock), make(tmp_path / "b", other, clock)
+    furnish(source, one)
+    lines = list(transfer.dump(source.store))
+    assert all(json.loads(line) for line in lines)
+    cards, events, layout = transfer.load(lines)
+    assert layout == one
+    check = layouts.get(other).check_id
+    moved = transfer.copy(cards, events, target.store, check, layout=layout)
+    assert transfer.verify(cards, target.store, check) == []
+    assert picture(target) == picture(source, dict(moved.mapped))
+    source.close()
+    target.close()
+
+
+def test_the_lines_are_for_reading(tmp_path, clock):
+    source = make(tmp_path / "a", "mailbox", clock)
+    source.store.put([Task(id="x", title="grüße", created=1e9, not_before=4e9)])
+    finish_line = Done(output="yes")
+    source.edit("x", "ann", lambda task: task.replace(not_before=0.0))
+    finish(source, "x", finish_line)
+    head, task, *events = [json.loads(line) for line in transfer.dump(source.store)]
+    assert head == {"kind": "queue", "schema": 1, "layout": "mailbox"}
+    assert (task["kind"], task["state"], task["task"]["title"]) == ("task", "done", "grüße")
+    assert task["task"]["created"] == iso(1e9)
+    assert (task["result"]["verdict"], task["result"]["output"]) == ("done", "yes")
+    assert {event["kind"] for event in events} == {"event"}
+    source.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        "5",
+        "{}",
+        '{"kind": "task"}',
+        '{"kind": "task", "task": {"id": "x"}, "state": "ready"}',
+        '{"kind": "task", "task": {"id": "x", "title": "t"}, "state": "odd"}',
+        '{"kind": "task", "task": {"id": "x", "title": "t", "what": 1}, "state": "ready"}',
+        '{"kind": "task", "task": {"id": "x", "title": "t", "created": "soon"}, "state": "ready"}',
+        '{"kind": "event", "what": 1}',
+        '{"kind": "queue", "schema": 99, "layout": "pit"}',
+    ],
+)
+def test_a_bad_line_is_named(line):
+    with pytest.raises(Invalid, match="line 2"):
+        transfer.load(["", line])
+
+
+def test_kinds_of_lines_from_later_are_left_alone():
+    assert transfer.load(['{"kind": "from the future", "x": 1}']) == ([], [], "")
+
+
+# -- from the shell --------------------------------------------------------------------------------
+
+
+def furnished(root, layout):
+    queue = make(root, layout, config=FAST)
+    furnish(queue, layout) if layout != "pit" else furnish_with_time(queue)
+    queue.close()
+    return str(root)
+
+
+def furnish_with_time(queue):
+    queue.store.put([Task(id="0001", title="one", tags=("a",)), Task(id="0002", title="two", needs=("0001",))])
+    finish(queue, "0001", Done(output=HOSTILE))
+    queue.note("0002", "mind the gap", "ann")
+
+
+@pytest.mark.parametrize(("one", "other"), [("pit", "mailbox"), ("pit", "workspace")])
+def test_pit_convert(one, other, tmp_path):
+    source = furnished(tmp_path / "a", one)
+    for already in (0, 2):
+        answer = pit("-C", source, "convert", tmp_path / "b", "--layout", other, "--json")
+        assert answer.code == 0, answer.out
+        assert (answer.data["tasks"], answer.data["already"]) == (2, already)
+    shown = pit("-C", tmp_path / "b", "show", "0001", "--json").data
+    assert shown["result"]["output"] == HOSTILE
+    assert pit("-C", tmp_path / "b", "claim", "--json").data["task"]["id"] == "0002"
+
+
+def test_pit_convert_into_itself_is_refused(tmp_path):
+    source = furnished(tmp_path / "a", "pit")
+    assert pit("-C", source, "convert", source, "--layout", "mailbox").code == 6
+
+
+def test_pit_convert_does_not_take_work_from_anybody(tmp_path):
+    source = furnished(tmp_path / "a", "pit")
+    assert pit("-C", source, "claim").code == 0
+    answer = pit("-C", source, "convert", tmp_path / "b", "--layout", "mailbox", "--json")
+    assert (answer.code, "0002" in answer.error["message"]) == (4, True)
+    assert not (tmp_path / "b").exists()
+    answer = pit("-C", source, "convert", tmp_path / "b", "--layout", "mailbox", "--release", "--json")
+    assert (answer.code, answer.data["released"]) == (0, ["0002"])
+
+
+def test_pit_export_and_import(tmp_path):
+    source = furnished(tmp_path / "a", "pit")
+    lines = pit("-C", source, "export")
+    assert lines.code == 0
+    write(tmp_path / "queue.jsonl", lines.out)
+    target = make_fast(tmp_path / "b", "workspace")
+    for already in (0, 2):
+        answer = pit("-C", target, "import", tmp_path / "queue.jsonl", "--json")
+        assert answer.code == 0, answer.out
+        assert (answer.data["tasks"], answer.data["already"]) == (2, already)
+    assert pit("-C", target, "show", "0001", "--json").data["result"]["output"] == HOSTILE
+    assert "mind the gap" in pit("-C", target, "show", "0002").out
+
+
+def test_pit_export_to_a_file_never_replaces_one(tmp_path):
+    source = furnished(tmp_path / "a", "pit")
+    assert pit("-C", source, "export", "-o", tmp_path / "x").code == 0
+    assert read(tmp_path / "x") == pit("-C", source, "export").out
+    assert pit("-C", source, "export", "-o", tmp_path / "x").code == 6
+
+
+def test_a_mixed_list_of_files_is_imported_as_ever(tmp_path):
+    target = make_fast(tmp_path / "b", "pit")
+    write(tmp_path / "tasks.jsonl", '{"id": "a", "title": "one"}\n{"id": "b", "title": "two", "kind": "bug"}\n')
+    (tmp_path / "notes").mkdir()
+    write(tmp_path / "notes" / "one.md", "# a third\n")
+    answer = pit("-C", target, "import", tmp_path / "tasks.jsonl", tmp_path / "notes", "--json")
+    assert (answer.code, len(answer.data["created"])) == (0, 3)
+
+
+# -- adopting what is there ------------------------------------------------------------------------
+
+TREES = {
+    "pit": ("food", "claimed", "done", "scraps", "waste"),
+    "mailbox": ("inbox", "processing", "outbox", "failed", ".tmp"),
+    "workspace": ("tasks", "agents", "outputs"),
+}
+READY = {
+    "pit": ("food/food-0007-reverse-string.md", "# food-0007-reverse-string\n- **task:** reverse\n"),
+    "mailbox": ("inbox/task_7.json", '{"id": "task_7", "title": "reverse"}'),
+    "workspace": ("tasks/task_007_pending.md", "# reverse\n"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_init_adopts_a_seeds_bare_tree(layout, tmp_path):
+    root = tmp_path / "queue"
+    for name in TREES[layout]:
+        (root / name).mkdir(parents=True)
+    path, text = READY[layout]
+    write(root / path, text)
+    assert pit("-C", root, "list").code in (5, 8)
+    assert pit("init", root).code == 0
+    assert read(root / ".taskpit" / "layout") == f"{layout}\n"
+    assert [task["title"] for task in pit("-C", root, "list", "--json").data] == ["reverse"]
+    assert pit("-C", root, "claim", "--json").data["task"]["title"] == "reverse"
+    assert pit("-C", root, "add", "another").code == 0
+
+
+def test_init_without_a_sign_makes_a_pit(tmp_path):
+    (tmp_path / "queue").mkdir()
+    assert pit("init", tmp_path / "queue").code == 0
+    assert (tmp_path / "queue" / "food").is_dir()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_init_of_another_layout_over_a_queue_is_refused(layout, tmp_path):
+    root = make_fast(tmp_path / "queue", layout)
+    other = next(name for name in LAYOUTS if name != layout)
+    assert pit("init", root, "--layout", other).code == 6
+    assert pit("init", root, "--layout", layout).code == 0
+
+
+def test_results_and_claims_of_an_adopted_mailbox(tmp_path):
+    """Whatever state it is in when we come."""
+    root = tmp_path / "box"
+    for name in TREES["mailbox"]:
+        (root / name).mkdir(parents=True)
+    write(root / "inbox" / "a.json", '{"id": "a", "title": "a", "metadata": {"dependencies": ["c"]}}')
+    write(root / "processing" / "b.json", '{"id": "b", "title": "b", "status": "claimed", "claimed_by": "go"}')
+    write(root / "outbox" / "c_result.json", '{"task_id": "c", "status": "completed", "output": "yes"}')
+    write(root / "failed" / "d_error.json", '{"task_id": "d", "status": "failed", "error": "no"}')
+    assert pit("init", root).code == 0
+    states = {task["id"]: task["state"] for task in pit("-C", root, "list", "--state", "all", "--json").data}
+    assert states == {"a": "ready", "b": "claimed", "c": "done", "d": "failed"}
+    assert pit("-C", root, "claim", "--json").data["task"]["id"] == "a"
+    assert load(root / "processing" / "b.json")["claimed_by"] == "go"
+    queue = reopened(root, "mailbox")
+    assert (queue.card("c").result.verdict, queue.card("d").result.reason) == (Verdict.DONE, "no")
+    assert queue.card("b").state is State.CLAIMED
+    queue.close()

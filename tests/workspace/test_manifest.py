@@ -1,0 +1,342 @@
+"""`manifest.json`: derived from the names, never torn, never in the way; what others wrote into it stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+
+import pytest
+from boxes import ended, load, make, make_fast, pit, python, reopened, write
+
+from taskpit.clock import instant, iso
+from taskpit.keeper import sweep
+from taskpit.queue import Queue
+from taskpit.store import manifest as manifest_module
+from taskpit.task import Done, Failed, Said, State, Task
+from taskpit.testing import FakeClock
+from taskpit.testing.faults import Stopped, killed_at, record
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def queue(tmp_path, clock):
+    queue = make(tmp_path / "space", "workspace", clock)
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
+def space(queue):
+    return queue.store.folder.root
+
+
+def manifest(space):
+    return load(f"{space}/manifest.json")
+
+
+def entry(space, task_id="task_001"):
+    (found,) = [entry for entry in manifest(space)["tasks"] if entry["id"] == task_id]
+    return found
+
+
+def put(queue, *ids, **fields):
+    queue.store.put([Task(id=task_id, title=task_id, **fields) for task_id in ids])
+
+
+# -- the seed's example ----------------------------------------------------------------------------
+
+
+def test_an_entry_has_the_seeds_keys_in_its_order(queue, space, clock):
+    """`{"id", "status", "owner", "created_at", "completed_at", "output"}`, times as the seed writes them."""
+    created = instant("2025-03-13T10:00:00Z", 0.0)
+    put(queue, "task_001", created=created)
+    (claim,) = queue.claim("agent_a")
+    clock.set_wall(created + 42)
+    queue.finish(claim, Done(output="all of it"))
+    assert manifest(space) == {
+        "tasks": [
+            {
+                "id": "task_001",
+                "status": "done",
+                "owner": "agent_a",
+                "created_at": "2025-03-13T10:00:00Z",
+                "completed_at": "2025-03-13T10:00:42Z",
+                "output": "outputs/task_001_result.md",
+            }
+        ]
+    }
+    assert list(entry(space)) == ["id", "status", "owner", "created_at", "completed_at", "output"]
+
+
+def test_it_follows_every_step(queue, space):
+    def told():
+        return (entry(space)["status"], entry(space)["owner"], entry(space)["output"])
+
+    put(queue, "task_001", created=1.0)
+    assert told() == ("pending", None, None)
+    (claim,) = queue.claim("agent_a")
+    assert told() == ("inprogress", "agent_a", None)
+    queue.finish(claim, Failed(error="no", final=True))
+    assert told() == ("failed", "agent_a", "outputs/task_001_result.md")
+    assert entry(space)["completed_at"] is not None
+    queue.retry("task_001", "ann")
+    assert told() == ("pending", None, None)
+    assert entry(space)["completed_at"] is None
+    (claim,) = queue.claim("agent_b")
+    queue.finish(claim, Done(output="yes"))
+    assert told() == ("done", "agent_b", "outputs/task_001_result.md")
+
+
+def test_it_is_in_the_order_of_the_numbers(queue, space):
+    put(queue, "task_010", "task_002", "zeta", "task_1000")
+    assert [entry["id"] for entry in manifest(space)["tasks"]] == ["zeta", "task_002", "task_010", "task_1000"]
+
+
+# -- foreign hands ---------------------------------------------------------------------------------
+
+
+def test_unknown_fields_are_kept_through_the_whole_life(queue, space):
+    put(queue, "task_001")
+    foreign = manifest(space)
+    foreign["project"] = {"name": "apollo"}
+    foreign["tasks"][0]["reviewer"] = "ann"
+    write(f"{space}/manifest.json", json.dumps(foreign))
+    (claim,) = queue.claim("agent_a")
+    put(queue, "task_002")
+    queue.finish(claim, Done(output="yes"))
+    assert manifest(space)["project"] == {"name": "apollo"}
+    assert (entry(space)["reviewer"], entry(space)["status"]) == ("ann", "done")
+    assert "reviewer" not in entry(space, "task_002")
+
+
+def test_what_others_claim_about_a_task_gives_way_to_its_name(queue, space):
+    """A coordinator marked it done, but the file says pending: the file is right."""
+    put(queue, "task_001")
+    write(f"{space}/manifest.json", '{"tasks": [{"id": "task_001", "status": "done", "note": "mine"}]}')
+    sweep(queue)
+    assert (entry(space)["status"], entry(space)["note"]) == ("pending", "mine")
+
+
+def test_a_coordinator_that_writes_only_the_status(queue, space):
+    """The seed's `update_manifest(task_id, status="done")`: what it leaves out is filled in."""
+    put(queue, "task_001", created=100.0)
+    os.rename(f"{space}/tasks/task_001_pending.md", f"{space}/tasks/task_001_inprogress_agent_a.md")
+    write(f"{space}/outputs/task_001_result.md", "theirs\n")
+    os.rename(f"{space}/tasks/task_001_inprogress_agent_a.md", f"{space}/tasks/task_001_done.md")
+    write(f"{space}/manifest.json", '{"tasks": [{"id": "task_001", "status": "done"}]}')
+    sweep(queue)
+    told = entry(space)
+    assert (told["status"], told["output"]) == ("done", "outputs/task_001_result.md")
+    assert told["created_at"] == iso(100)
+    assert told["completed_at"] is not None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", '{"tasks": 5}', '{"tasks": [1, {"id": 7}, {}]}', "\x00"])
+def test_whatever_lies_there_it_is_rebuilt(queue, space, text):
+    put(queue, "task_001", "task_002")
+    write(f"{space}/manifest.json", text)
+    sweep(queue)
+    assert [entry["id"] for entry in manifest(space)["tasks"]] == ["task_001", "task_002"]
+
+
+def test_deleted_it_is_rebuilt(queue, space):
+    put(queue, "task_001")
+    os.unlink(f"{space}/manifest.json")
+    sweep(queue)
+    assert entry(space)["status"] == "pending"
+
+
+def test_what_stands_in_its_way_stops_no_task(queue, space):
+    """The index is derived: its trouble is not the queue's."""
+    put(queue, "task_001")
+    os.unlink(f"{space}/manifest.json")
+    os.mkdir(f"{space}/manifest.json")
+    (claim,) = queue.claim("agent_a")
+    assert queue.finish(claim, Done(output="yes"))[0] is Said.OK
+
+
+def test_a_foreign_done_without_an_output(queue, space):
+    put(queue, "task_001")
+    os.rename(f"{space}/tasks/task_001_pending.md", f"{space}/tasks/task_001_done.md")
+    sweep(queue)
+    assert (entry(space)["status"], entry(space)["output"]) == ("done", None)
+    card = queue.card("task_001")
+    assert (card.state, card.result.output) == (State.DONE, "")
+    assert "without a result" in card.result.reason
+    assert queue.claim("w") == []
+
+
+def test_an_output_that_comes_after_its_done(queue, space):
+    """Some rename first and write later: their output is the result, and stays where they put it."""
+    test_a_foreign_done_without_an_output(queue, space)
+    write(f"{space}/outputs/task_001_result.md", "late but good\n")
+    assert queue.card("task_001").result.output == "late but good\n"
+    sweep(queue)
+    sweep(queue)
+    assert queue.card("task_001").result.output == "late but good\n"
+    assert os.listdir(f"{space}/outputs") == ["task_001_result.md"]
+    assert entry(space)["output"] == "outputs/task_001_result.md"
+    assert sweep(queue) == []
+
+
+def test_a_workspace_made_by_hand_is_told_whole(tmp_path):
+    """The seed's tree, task by task, without a manifest."""
+    space = tmp_path / "space"
+    for name in ("tasks", "agents", "outputs"):
+        (space / name).mkdir(parents=True)
+    (space / "tasks" / "task_001_pending.md").write_text("one\n")
+    (space / "tasks" / "task_002_inprogress_agent_a.md").write_text("two\n")
+    (space / "tasks" / "task_003_done.md").write_text("three\n")
+    (space / "outputs" / "task_003_result.md").write_text("found it\n")
+    (space / "agents" / "agent_a.md").write_text("You are agent_a.\n")
+    assert pit("init", space).code == 0
+    assert pit("-C", space, "sweep").code == 0
+    told = {entry["id"]: (entry["status"], entry["owner"], entry["output"]) for entry in manifest(space)["tasks"]}
+    assert told == {
+        "task_001": ("pending", None, None),
+        "task_002": ("inprogress", "agent_a", None),
+        "task_003": ("done", None, "outputs/task_003_result.md"),
+    }
+
+
+# -- crashes and crowds ----------------------------------------------------------------------------
+
+
+def test_a_task_between_two_names_keeps_its_entry(queue, space, clock):
+    """While one ends its claim, another rebuilds: what a coordinator noted about the task is still there."""
+    number = 0
+    while True:
+        number += 1
+        task_id = f"task_{number:03d}"
+        put(queue, task_id)
+        (claim,) = queue.claim("agent_a", ids=(task_id,))
+        foreign = manifest(space)
+        foreign["tasks"][-1]["reviewer"] = "ann"
+        write(f"{space}/manifest.json", json.dumps(foreign))
+        stopped = Stopped(lambda claim=claim: queue.finish(claim, Done(output="yes")), number)
+        other = reopened(space, "workspace", clock)
+        manifest_module.refresh(other.store.folder)
+        stopped.go_on()
+        other.close()
+        assert entry(space, task_id)["reviewer"] == "ann", stopped.call
+        assert entry(space, task_id)["status"] == "done", stopped.call
+        if not stopped.there:
+            return
+
+
+def verbs(queue):
+    """One life: put, claim, done; put, claim, failed."""
+    for task_id, outcome in (("task_001", Done(output="yes")), ("task_002", Failed(error="no", final=True))):
+        queue.store.put([Task(id=task_id, title=task_id, created=1.0)])
+        (claim,) = queue.claim("agent_a", ids=(task_id,))
+        queue.finish(claim, outcome)
+
+
+def named(space):
+    """What the names tell."""
+    told = {}
+    for name in os.listdir(f"{space}/tasks"):
+        for state in ("pending", "inprogress", "done", "failed"):
+            if f"_{state}" in name:
+                told[name.partition(f"_{state}")[0]] = state
+    return told
+
+
+def test_killed_anywhere_it_is_right_after_the_next_sweep(tmp_path):
+    clock = FakeClock()
+    queue = make(tmp_path / "whole", "workspace", clock)
+    with record() as calls:
+        verbs(queue)
+    queue.close()
+    for number in range(1, len(calls) + 1, 3):
+        space = str(tmp_path / str(number))
+        queue = make(space, "workspace", clock)
+        with killed_at(number):
+            verbs(queue)
+        queue.close()
+        queue = reopened(space, "workspace", clock)
+        if os.path.exists(f"{space}/manifest.json"):
+            manifest(space)  # whatever it tells, it is valid
+        sweep(queue)
+        assert {entry["id"]: entry["status"] for entry in manifest(space)["tasks"]} == named(space), calls[number - 1]
+        queue.close()
+
+
+AGENT = """
+import sys
+from taskpit.queue import Queue
+from taskpit.task import Done
+queue = Queue.open(sys.argv[1])
+print("here", flush=True)
+sys.stdin.readline()
+while claims := queue.claim(sys.argv[2]):
+    for claim in claims:
+        queue.finish(claim, Done(output=sys.argv[2]))
+queue.close()
+"""
+
+READER = """
+import json, sys, os
+path, count = sys.argv[1], 0
+print("here", flush=True)
+while not os.path.exists(path + ".stop"):
+    with open(path, encoding="utf-8") as file:
+        tasks = json.load(file)["tasks"]
+    assert all(entry["status"] in ("pending", "inprogress", "done") for entry in tasks)
+    assert len({entry["id"] for entry in tasks}) == len(tasks)
+    count += 1
+print(count)
+"""
+
+
+def test_eight_agents_finish_four_hundred_tasks_and_a_reader_never_sees_nonsense(tmp_path):
+    space = make_fast(tmp_path / "space", "workspace")
+    queue = Queue.open(space)
+    put(queue, *(f"task_{number:03d}" for number in range(1, 401)))
+    crew = [python(AGENT, space, f"agent_{letter}") for letter in "abcdefgh"]
+    reader = python(READER, f"{space}/manifest.json")
+    for process in (*crew, reader):
+        assert process.stdout.readline() == "here\n"
+    for agent in crew:
+        agent.stdin.write("\n")
+        agent.stdin.flush()
+    for agent in crew:
+        ended(agent)
+    write(f"{space}/manifest.json.stop", "")
+    assert int(ended(reader)) > 0
+    tasks = manifest(space)["tasks"]
+    assert [entry["id"] for entry in tasks] == [f"task_{number:03d}" for number in range(1, 401)]
+    assert {entry["status"] for entry in tasks} == {"done"}
+    assert all(entry["owner"].startswith("agent_") and entry["output"] for entry in tasks)
+    assert queue.store.counts()[State.DONE] == 400
+    queue.close()
+
+
+def test_agents_killed_at_random_and_the_next_sweep_makes_it_right(tmp_path):
+    space = make_fast(tmp_path / "space", "workspace")
+    queue = Queue.open(space)
+    put(queue, *(f"task_{number:03d}" for number in range(1, 121)))
+    chance = random.Random(4)
+    for round_number in range(6):
+        crew = [python(AGENT, space, f"agent_{letter}{round_number}") for letter in "abc"]
+        for agent in crew:
+            assert agent.stdout.readline() == "here\n"
+            agent.stdin.write("\n")
+            agent.stdin.flush()
+        while queue.store.counts()[State.DONE] < 15 * (round_number + 1) and any(a.poll() is None for a in crew):
+            pass
+        for agent in chance.sample(crew, len(crew)):
+            agent.kill()
+            agent.communicate()
+        manifest(space)
+        swept = reopened(space, "workspace")
+        sweep(swept)
+        assert {entry["id"]: entry["status"] for entry in manifest(space)["tasks"]} == named(space)
+        swept.close()
+    assert set(named(space)) == {f"task_{number:03d}" for number in range(1, 121)}
+    queue.close()
