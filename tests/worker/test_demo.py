@@ -6,19 +6,24 @@ import os
 import subprocess
 import sys
 
-from taskpit.worker.demo import tasks
+from taskpit.worker.demo_food import tasks
 
 
 def test_the_demo(tmp_path):
     folder = tmp_path / "showing"
     argv = [sys.executable, "-m", "taskpit", "demo", "--dir", str(folder), "--seed", "3"]
     env = {key: value for key, value in os.environ.items() if not key.startswith("TASKPIT_")}
+    env["DEMO_PACE"] = "0.5"
     shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
     assert shown.returncode == 0, shown.stdout + shown.stderr
-    assert shown.stdout.count("  yes  ") == 5
+    assert shown.stdout.count("  yes  ") == 7
     assert "\x1b" not in shown.stdout
     assert "kill -9" in shown.stdout
     assert "recovered" in shown.stdout
+    screen = shown.stdout.partition("status\n")[2].partition("\n$ ")[0]
+    crew = [line.split()[0] for line in screen.partition("LAST OUTPUT\n")[2].partition("\n\n")[0].splitlines()]
+    assert crew == ["keeper", "planner", "snake-1", "snake-2", "snake-3", "cleanup", "chronicle"]
+    assert "choked: the same failure 3 times in a row" in screen
     assert (folder / "out" / "story.txt").read_text().count("\n") >= 7
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 
 from taskpit import errors
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Context, Reply
 from taskpit.cli.options import a_count, example
 from taskpit.cli.output import paint
 
@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
     from taskpit.worker.demo import Demo
 
@@ -24,14 +23,16 @@ __all__ = ["VERBS"]
 
 def _demo_arguments(parser: ArgumentParser) -> None:
     parser.description = """\
-Make a pit in a new folder, put two dozen small tasks into it, and let workers loose on them. One worker is
-killed on the way. Takes about ten seconds, needs no network and no model; the folder stays, for looking."""
+Make a snake pit in a new folder, put two dozen small tasks into it, and start its crew: keeper, planner, three
+snakes, cleanup and a service. One snake is killed on the way. Takes about half a minute, needs no network and
+no model; the folder stays, for looking."""
     parser.epilog = example("pit demo", "pit demo --dir /tmp/my-first-pit")
     parser.add_argument("--dir", dest="folder", metavar="DIR", help="where (default: a new temporary folder)")
     parser.add_argument("--seed", type=a_count, default=7, metavar="N", help="other numbers, other tasks")
 
 
 def _demo(args: Namespace, context: Context) -> Reply:
+    from taskpit.worker import demo_stage
     from taskpit.worker.demo import Demo
 
     if context.json:
@@ -40,10 +41,34 @@ def _demo(args: Namespace, context: Context) -> Reply:
     demo = Demo(_folder(args.folder), args.seed)
     demo.prepare()
     context.tell(_prologue(demo))
-    quiet = sys.stdout.isatty()  # there the board has the screen, and tells of the loss by itself
-    demo.show((lambda _: None) if quiet else context.tell)
+    stage = demo_stage.choose(sys.stdout, context.env)
+    try:
+        try:
+            demo.show(stage)
+        finally:
+            stage.close()
+        context.tell(f"\n{_command(f'pit -C {demo.pit} status')}\n{_status(demo, context)}\n")
+        context.tell(_command(f"pit -C {demo.pit} down"))
+        context.tell(f"stopped {', '.join(demo.down())}")
+    finally:
+        demo.down(now=True)  # whatever happened: nobody is left behind
     good, bad = demo.verify()
     return Reply(text=_epilogue(demo, good, bad, time.monotonic() - began), exit_code=1 if bad else 0)
+
+
+def _command(text: str) -> str:
+    return paint("bold", f"$ {text}")
+
+
+def _status(demo: Demo, context: Context) -> str:
+    """What `pit status` says of it."""
+    from taskpit.cli.status import look, screen
+
+    there = Context(context.env, directory=demo.pit)
+    try:
+        return screen(look(there, {}))
+    finally:
+        there.close()
 
 
 def _folder(given: str | None) -> str:
@@ -62,23 +87,25 @@ def _folder(given: str | None) -> str:
 def _prologue(demo: Demo) -> str:
     return (
         f"{len(demo.tasks)} tasks lie in {demo.pit}/food, each a Markdown file.\n"
-        "Four snakes and a hatchling get to work: what they claim moves to claimed/, what they finish to done/.\n"
-        "The hatchling will be killed on the way, with half an elephant in its mouth."
+        "The crew gets to work: a keeper, a planner, three snakes, a cleanup, and a chronicle of it all.\n"
+        "What they claim moves to claimed/, what they finish to done/. One of the snakes will be killed on the way,\n"
+        "with half an elephant in its mouth."
     )
 
 
 def _epilogue(demo: Demo, good: list[str], bad: list[str], seconds: float) -> str:
-    folder = demo.folder
     by_title = {task.title: task.id for task in demo.tasks}
     haiku, elephant = by_title["Write a haiku about this pit"], by_title["Digest the elephant"]
-    diary = by_title["Read the diary of the mouse"]
+    diary, pit = by_title["Read the diary of the mouse"], f"pit -C {demo.pit}"
     looks = {
         f"ls {demo.pit}/done": "the results, one file each",
+        f"cat {demo.pit}/README.md": "what a snake pit is made of",
         f"cat {demo.pit}/scraps/*choked.md": "the note about what got stuck",
-        f"pit -C {folder} show {haiku}": "a task with its tries, its check and its result",
-        f"pit -C {folder} why {elephant}": "what happened to the elephant",
-        f"pit -C {folder} unblock {diary}": "let the stuck one be tried again",
-        f"pit -C {folder} log": "everything that happened, line by line",
+        f"{pit} show {haiku}": "a task with its tries, its check and its result",
+        f"{pit} why {elephant}": "what happened to the elephant",
+        f"{pit} logs {demo.victim or 'supervisor'}": "what the snake that was killed had to say",
+        f"{pit} unblock {diary}": "let the stuck one be tried again",
+        f"{pit} up": "and the crew is back",
     }
     width = max(map(len, looks))
     lines = ["", paint("bold", f"What happened in {seconds:.0f} seconds")]

@@ -46,7 +46,7 @@ def _init(args: Namespace, context: Context) -> Reply:
     made = init(root, args.layout)
     written, kept = template.write(root) if template else ([], [])
     ignore = _ignore_rule(root)
-    data = {"path": root, "made": made, "gitignore": ignore, "written": written, "kept": kept}
+    data = {"path": root, "made": made, "gitignore": ignore, **({"written": written, "kept": kept} if template else {})}
     if ignore is not None:
         context.warn(
             "this folder lies in a git checkout, and `git clean -x` would delete it with all its tasks",

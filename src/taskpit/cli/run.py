@@ -54,6 +54,7 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("--agent", metavar="PRESET", help="run this agent CLI, as its preset says")
     add("--model", default="", metavar="M", help="the model the agent uses, as it calls it")
     add("--tag", action="append", metavar="T", help="only tasks with this tag; may be repeated")
+    add("--big", action="store_true", help="only big tasks, to plan and split; without it they are left alone")
     add("--until", choices=("empty",), help="end once nothing is left that could become ready by itself")
     add("--max-tasks", type=a_count, default=0, metavar="N", help="end after this many claims")
     add("--limit", type=a_duration, default=LIMIT, metavar="D", help="time a task may take (default 1h)")
@@ -104,6 +105,7 @@ def _run(args: Namespace, context: Context, runner: CommandRunner | AgentRunner)
         slots=args.slots,
         name=args.name,
         tags=words(args.tag),
+        big=args.big,
         lease=args.lease,
         max_tasks=args.max_tasks,
         until_empty=args.until == "empty",
@@ -155,7 +157,7 @@ def _dry_run(args: Namespace, context: Context, runner: CommandRunner | AgentRun
     from taskpit.worker.prompt import make_prompt
     from taskpit.worker.runner import Run
 
-    claim = _next(context, words(args.tag), args.name)
+    claim = _next(context, words(args.tag), args.name, big=args.big)
     queue = context.queue
     run = Run(claim, place_for(queue.store, claim), queue.store.info().where)
     try:
@@ -173,18 +175,20 @@ def _dry_run(args: Namespace, context: Context, runner: CommandRunner | AgentRun
     return Reply(data=data, text=text)
 
 
-def _next(context: Context, tags: tuple[str, ...], name: str) -> Claim:
+def _next(context: Context, tags: tuple[str, ...], name: str, *, big: bool) -> Claim:
     """The claim a worker would get now."""
-    from taskpit.task import Claim, State
+    from taskpit.rules import suits
+    from taskpit.task import Claim, State, Want
 
+    want = Want(worker=f"{name}-1", lease=0.0, tags=tags, big=big)
     cursor = ""
     while True:
         page = context.queue.store.page(State.READY, cursor)
         for card in page.cards:
             task = card.task
-            if not card.held and (not tags or set(tags) & set(task.tags)):
-                worker = f"{name}-1"
-                return Claim(task=task, worker=worker, fence=f"{worker}~dryrun", attempt=task.attempts + 1)
+            if not card.held and suits(task, want):
+                fence = f"{want.worker}~dryrun"
+                return Claim(task=task, worker=want.worker, fence=fence, attempt=task.attempts + 1)
         cursor = page.cursor
         if not cursor:
             raise errors.Nothing(hint="`pit list` shows what is held, and why.")

@@ -7,7 +7,7 @@ from taskpit.cli.context import Reply
 from taskpit.cli.crew import config_option, papers
 from taskpit.cli.look import cards
 from taskpit.cli.options import example
-from taskpit.cli.output import paint, table
+from taskpit.cli.output import cut, paint, table, terminal_width
 from taskpit.clock import say_duration
 from taskpit.task import State
 from taskpit.values import Value
@@ -85,7 +85,7 @@ class Standing(Value):
 def look(context: Context, posts: dict[str, Post]) -> Standing:
     """How it stands now."""
     from taskpit.worker.crew import SUPERVISOR
-    from taskpit.worker.standing import rows
+    from taskpit.worker.standing import pid_here, rows
 
     queue, desk = context.queue, papers(context)
     paused = queue.store.paused()
@@ -96,7 +96,7 @@ def look(context: Context, posts: dict[str, Post]) -> Standing:
         where=desk.root,
         counts={**counts, "held": sum(1 for card in ready if card.held)},
         paused=paused,
-        supervisor=desk.living(SUPERVISOR),
+        supervisor=pid_here(desk, SUPERVISOR),
         crew=crew,
         stuck=_stuck(queue, ready, crew),
     )
@@ -131,9 +131,14 @@ def screen(standing: Standing) -> str:
     stuck = standing.stuck
     if stuck:
         lines += ["", paint("bold", "stuck")]
-        lines += [f"  {one['id']}  {one['title']}  {paint('yellow', one['why'])}" for one in stuck[:SCREENFUL]]
+        lines += [_stuck_line(one) for one in stuck[:SCREENFUL]]
         lines += [f"  … and {len(stuck) - SCREENFUL} more: `pit list --state held`"] if len(stuck) > SCREENFUL else []
     return "\n".join(lines)
+
+
+def _stuck_line(one: dict[str, str]) -> str:
+    head = f"  {one['id']}  {one['title']}"
+    return f"{head}  {paint('yellow', cut(one['why'], max(terminal_width() - len(head) - 2, 20)))}"
 
 
 def _totals(counts: dict[str, int]) -> str:

@@ -6,19 +6,21 @@ Knows how backends are spelled; nothing of queues, and nothing of who else is in
 from __future__ import annotations
 
 import os
-import time
 
-from taskpit import fs
-from taskpit.task import Release
+from taskpit.clock import Clock
+from taskpit.worker import preset
+from taskpit.worker.agent import AgentRunner
+from taskpit.worker.backends import Backend, Gate
 from taskpit.worker.runner import CommandRunner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.task import Claim, Outcome
-    from taskpit.worker.post import Backend, Post
+    from taskpit.worker.post import Backend as Config
+    from taskpit.worker.post import Post
     from taskpit.worker.runner import Run, Runner
 
-__all__ = ["make_runner", "presets", "program"]
+__all__ = ["make_runner", "presets", "program", "rests"]
 
 #: How a command is started so that its prompt reaches it; the shell is replaced by the command.
 DELIVERY = {
@@ -26,93 +28,72 @@ DELIVERY = {
     "stdin": ("/bin/sh", "-c", 'exec "$@" <"$0"', "{prompt_file}"),
     "argument": ("/bin/sh", "-c", 'exec "$@" "$(cat "$0")"', "{prompt_file}"),
 }
-#: How often a full backend is looked at.
-LOOK = 0.1
 
 
-def presets() -> tuple[str, ...]:
-    """The presets there are."""
-    return ()
+def presets(root: str) -> list[str]:
+    """The presets there are for this queue."""
+    return preset.names(preset.places(root))
 
 
-def program(backend: Backend) -> str:
+def program(config: Config, root: str) -> str:
     """The program that a backend with a preset runs."""
-    return backend.bin or backend.preset
+    return config.bin or preset.find(config.preset, preset.places(root)).bin
 
 
-def make_runner(post: Post, papers: str) -> Runner:
-    """What runs one task, or one session, of this post. `papers` is where the crew keeps its files."""
-    backend = post.backend
-    if backend is None:
+def make_runner(post: Post, root: str) -> Runner:
+    """What runs one task, or one session, of this post in this queue."""
+    config = post.backend
+    if config is None:
         raise ValueError(f"{post.name} has no backend")
-    runner = _plain(post, backend)
-    if backend.limit or backend.stagger:
-        runner = Turns(runner, backend, papers)
-    return Briefed(runner, post.prompt) if post.prompt else runner
+    model = post.model or config.model
+    if config.preset:
+        agent = AgentRunner(
+            _preset(post, config, root), cwd=post.cwd, model=model, limit=post.limit, extra=config.flags
+        )
+        return Briefed(agent, post.prompt, agent.backend)
+    argv = [word.replace("{model}", model) for word in (*config.command, *config.flags)]
+    command = CommandRunner([*DELIVERY[config.prompt or "file"], *argv], cwd=post.cwd, limit=post.limit)
+    return Briefed(command, post.prompt, _shared(config))
 
 
-def _plain(post: Post, backend: Backend) -> Runner:
-    model = post.model or backend.model
-    argv = [word.replace("{model}", model) for word in (*backend.command, *backend.flags)]
-    return CommandRunner([*DELIVERY[backend.prompt or "file"], *argv], cwd=post.cwd, limit=post.limit)
+def _preset(post: Post, config: Config, root: str) -> preset.Preset:
+    """The preset with what the crew's file says otherwise."""
+    found = preset.find(config.preset, preset.places(root))
+    said = {"bin": config.bin, "prompt": config.prompt, "limit": config.limit, "stagger": config.stagger}
+    return found.replace(**{key: value for key, value in {**said, "stall": post.stall}.items() if value})
+
+
+def _shared(config: Config) -> Backend:
+    return Backend(name=config.preset or config.name, limit=config.limit, stagger=config.stagger)
+
+
+def rests(post: Post, root: str) -> str:
+    """Until when its backend takes nothing and why; empty if it does."""
+    shared = _shared(post.backend) if post.backend else None
+    if shared is None or not os.path.exists(f"{root}/.taskpit/backends/{shared.name}.json"):
+        return ""
+    return Gate(shared, root, Clock()).rests()
 
 
 class Briefed:
     """A runner whose prompts begin with what its agent is told to be."""
 
-    def __init__(self, runner: Runner, prompt: str) -> None:
+    def __init__(self, runner: Runner, prompt: str, backend: Backend) -> None:
         self.runner = runner
         self.prompt = prompt
+        #: What a pool must know before it claims for it.
+        self.backend = backend
 
     def __call__(self, claim: Claim, run: Run) -> Outcome:
         """The runner has run, with the longer prompt."""
+        if self.prompt:
+            self._tell(run)
+        return self.runner(claim, run)
+
+    def _tell(self, run: Run) -> None:
         with open(self.prompt, encoding="utf-8", errors="replace") as file:  # anew each time: people edit it
             brief = file.read().strip()
         with open(run.place.prompt, "r+", encoding="utf-8", errors="replace") as file:
             asked = file.read()
             file.seek(0)
             file.write(f"{brief}\n\n---\n\n{asked}")
-        return self.runner(claim, run)
-
-
-class Turns:
-    """A runner that waits for its turn: so many at once on one backend, and so far apart, in all processes."""
-
-    def __init__(self, runner: Runner, backend: Backend, papers: str) -> None:
-        self.runner = runner
-        self.backend = backend
-        self.papers = papers
-
-    def __call__(self, claim: Claim, run: Run) -> Outcome:
-        """The runner has run, in its turn; Release if it was told to stop before."""
-        place = self._place(run)
-        try:
-            if not self._staggered(run):
-                return Release(reason="its worker was told to stop")
-            return self.runner(claim, run)
-        finally:
-            if place is not None:
-                place.drop()
-
-    def _place(self, run: Run) -> fs.Flock | None:
-        """One of the places there are; None if there is no end of them, or it was told to stop."""
-        while self.backend.limit and not run.stopping:
-            for number in range(self.backend.limit):
-                place = fs.Flock(f"{self.papers}/.turn-{self.backend.name}-{number}")
-                if place.take(wait=False):
-                    return place
-            run.bell.wait(LOOK)
-        return None
-
-    def _staggered(self, run: Run) -> bool:
-        """The last start is long enough ago; False if it was told to stop."""
-        path = f"{self.papers}/.start-{self.backend.name}"
-        while not run.stopping:
-            with fs.Flock(path):
-                left = os.stat(path).st_mtime + self.backend.stagger - time.time()
-                if left <= 0 or left > self.backend.stagger or os.stat(path).st_size == 0:
-                    with open(path, "w", encoding="ascii") as file:
-                        file.write("started\n")
-                    return True
-            run.bell.wait(min(left, 1.0))
-        return False

@@ -160,7 +160,7 @@ class Charge:
         if post.watch != "heal+stall" or self.seen.why:
             return
         silence = self.papers.silent(post, self.seen.since)
-        if silence > post.stall:
+        if silence > post.patience:
             why = f"silent for {say_duration(silence)}, so it was killed"
             self._say(why)
             self._note(why=why)

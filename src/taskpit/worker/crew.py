@@ -35,6 +35,8 @@ __all__ = ["SUPERVISOR", "Now", "Papers", "Seen", "Wish", "environment", "waitin
 SUPERVISOR = "supervisor"
 #: A plan or a state larger than this is none of ours.
 LARGEST = 4 * 1024 * 1024
+#: Who has left no sign of life for this long on another machine is gone; here its lock tells.
+FRESH = 60.0
 #: How long the supervisor may take to begin.
 PATIENCE = 20.0
 #: The word by which one that paces itself says when it wants to be started again.
@@ -120,18 +122,21 @@ class Papers:
     # -- who lives ---------------------------------------------------------------------------------
 
     def living(self, name: str) -> int:
-        """The process that lives under this name, 0 if none does. Conflict if it would be on another machine."""
+        """The process that lives under this name, 0 if none does. Conflict if one does on another machine."""
         record = owner.load(self.at(name))
         lives = owner.lives(self.at(name), record) if record is not None else False
-        if record is not None and lives is None:
+        if record is not None and lives is None and time.time() - self._sign_of_life(name) < FRESH:
             raise Conflict(
-                f"{name} was started on {record.host}, and only that machine can tell whether it lives",
+                f"{name} runs on {record.host}, and a crew runs on one machine",
                 hint=f"Run this on {record.host}.",
                 host=record.host,
             )
         return record.pid if record is not None and lives else 0
 
-    def enter(self, name: str, patience: float = 2.0) -> owner.Member | None:
+    def _sign_of_life(self, name: str) -> float:
+        return max(_changed(self.at(name)), _changed(self.at(f"{name}.now")))
+
+    def enter(self, name: str, patience: float = 1.0) -> owner.Member | None:
         """This process is the one of this name as long as it lives; None if another is."""
         fs.make_dir(self.folder)
         clock = Clock()
@@ -165,7 +170,7 @@ class Papers:
 
     def touch(self, name: str) -> None:
         """It lives and is not stuck."""
-        fs.set_times(self.at(f"{name}.now"), None)
+        fs.set_times(self.at(name if name == SUPERVISOR else f"{name}.now"), None)
 
     def log(self, name: str) -> str:
         """Where its output goes."""
@@ -173,14 +178,11 @@ class Papers:
 
     def last_words(self, name: str, now: Now | None = None) -> str:
         """The last line it printed, or the command it runs."""
-        for path in (now.log if now else "", self.log(name)):
-            try:
-                words = last_lines(fs.tail(path, 4096), 1) if path else ""
-            except OSError:
-                words = ""
-            if words:
-                return words
-        return ""
+        path = now.log if now is not None and now.task else self.log(name)
+        try:
+            return last_lines(fs.tail(path, 4096), 1) if path else ""
+        except OSError:
+            return ""
 
     def silent(self, post: Post, since: float) -> float:
         """For how many seconds nothing was heard of it that shows it is not stuck."""

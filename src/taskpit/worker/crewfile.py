@@ -12,7 +12,7 @@ import shutil
 import sys
 import tomllib
 
-from taskpit.errors import Invalid, NotFound
+from taskpit.errors import Invalid, NotFound, Untrusted
 from taskpit.worker.crewkeys import KEYS, nearest
 from taskpit.worker.post import Backend, Crew, Post
 from taskpit.worker.tomllines import key_lines
@@ -35,8 +35,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}\Z")
 def find(root: str) -> str:
     """The crew's file for this queue: in its folder, or beside it."""
     for folder in (root, os.path.dirname(root)):
-        if os.path.isfile(f"{folder}/{FILE}"):
-            return f"{folder}/{FILE}"
+        path = f"{folder}/{FILE}"
+        if os.path.isfile(path):
+            if os.stat(path).st_uid not in (os.geteuid(), 0):  # it would have its commands run as us
+                told = "Read it, and if you want it name it: --config FILE."
+                raise Untrusted(f"{path} belongs to another user", hint=told, path=path)
+            return path
     raise NotFound(
         f"there is no {FILE} in {root} or beside it",
         hint="`pit init DIR --template snakepit` makes a pit with one; --config FILE names another.",
@@ -126,6 +130,8 @@ class _Reader:
 
     def _backend(self, name: str, given: object) -> Backend:
         table = f"backend.{name}"
+        if _NAME.match(name) is None:
+            raise self._wrong((table, 0, ""), f"the name {name!r} may have letters, digits, - and _ only")
         fields = self._fields(table, 0, given)
         if ("preset" in fields) == ("command" in fields):
             raise self._wrong((table, 0, ""), f"backend {name!r} needs a preset or a command, one of the two")
@@ -216,11 +222,11 @@ class _Reader:
         """There is such a preset, and its program is installed."""
         from taskpit.worker.backing import presets, program
 
-        known = presets()
+        known = presets(self.root)
         if backend.preset not in known:
             where = (table, 0, "preset")
             raise self._wrong(where, f"there is no preset {backend.preset!r}", backend.preset, known)
-        self._runnable((table, 0, "bin" if backend.bin else "preset"), (program(backend),))
+        self._runnable((table, 0, "bin" if backend.bin else "preset"), (program(backend, self.root),))
 
     def _runnable(self, where: tuple[str, int, str], command: tuple[str, ...]) -> tuple[str, ...]:
         """The command as it will be run; Invalid if there is no such program."""
@@ -245,7 +251,12 @@ class _Reader:
         line = self.lines.get(where) or self.lines.get((table, index, "")) or 1
         names = sorted(known or ())
         near = nearest(word, names)
-        hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(names)}." if names else ""
+        hints = [f"Did you mean {near!r}?"] if near else []
+        hints += [f"There are: {', '.join(names)}."] if names else []
         return Invalid(
-            f"{self.path}:{line}: {told}", hint=hint or "Nothing was started.", path=self.path, line=line, nearest=near
+            f"{self.path}:{line}: {told}",
+            hint=" ".join(hints) or "Nothing was started.",
+            path=self.path,
+            line=line,
+            nearest=near,
         )

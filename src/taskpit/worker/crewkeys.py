@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from taskpit.clock import duration
+from taskpit.errors import Invalid
+from taskpit.worker.budget import parse as parse_budget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,13 +68,14 @@ def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
     return read
 
 
-def _budget(value: object) -> dict[str, float]:
-    kinds = ("money", "tokens", "minutes")
-    if isinstance(value, dict) and value and value.keys() <= set(kinds):
-        numbers = {key: one for key, one in value.items() if type(one) in (int, float) and one > 0}
-        if len(numbers) == len(value):
-            return {key: float(one) for key, one in numbers.items()}
-    raise ValueError(f"a table such as {{ money = 5.0 }} with {', '.join(kinds)}")
+def _budget(value: object) -> tuple[str, ...]:
+    words = (value,) if isinstance(value, str) else _texts(value)
+    for word in words:
+        try:
+            parse_budget(word)
+        except Invalid as error:
+            raise ValueError(f'a limit such as "$5/day", or a list of them: {error.message}') from None
+    return words
 
 
 _SHARED: dict[str, Callable[[object], Any]] = {

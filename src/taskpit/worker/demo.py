@@ -1,162 +1,109 @@
-"""A pit at work, to be watched: the tasks of the demo, the workers, one murder, and whether all came out right.
+"""A snake pit at work, to be watched: its crew, one murder, and whether all came out right.
 
-Everything is real: the workers are processes of `pit work`, one of them is killed with -9, and at the end
-the folder itself is asked what happened.
+Everything is real: the crew is that of `pit init --template snakepit`, one snake is killed with -9 with food in
+its mouth, and at the end the folder itself is asked what happened.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-import random
 import signal
-import subprocess
-import sys
 import time
 
+from taskpit.owner import base
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import State, Task
+from taskpit.task import State
+from taskpit.worker import crewfile
+from taskpit.worker.crew import SUPERVISOR, Papers
+from taskpit.worker.demo_food import tasks
+from taskpit.worker.muster import Orderly
+from taskpit.worker.standing import rows
+from taskpit.worker.survey import survey
+from taskpit.worker.template import Template
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import IO
+    from collections.abc import Iterator
 
     from taskpit.task import Card
+    from taskpit.worker.demo_stage import Stage
+    from taskpit.worker.standing import Row
 
-__all__ = ["CONFIG", "Demo", "tasks"]
+__all__ = ["CONFIG", "Demo"]
 
 CONFIG = 'lease = "8s"\nbackoff = "0.3s"\nbackoff_longest = "1s"\n'
 #: The demo is over after this many seconds, or something is wrong.
-LIMIT = 60.0
-#: Bites the first worker has had of the elephant when it is killed.
+LIMIT = 50.0
+#: How often it is looked at.
+LOOK = 0.1
+#: Bites a snake has had of the elephant when it is killed.
 BITES = 5
-
-WORDS = ["python", "anaconda", "viper", "cobra", "mamba", "adder", "boa", "taipan", "krait", "rattler"]
-FOOD = ["mouse", "egg", "frog", "cricket", "vole", "lizard", "gecko", "toad", "newt", "rat"]
-
-
-def tasks(seed: int) -> list[Task]:
-    """Two dozen small tasks and what some of them need."""
-    dice = random.Random(seed)  # noqa: S311 - the demo is meant to repeat itself
-    found = [_elephant(), *_haiku_diary_feast()]
-    found += [_small("reverse", f"Reverse the word {word}", word[::-1]) for word in dice.sample(WORDS, 6)]
-    for _ in range(4):
-        words = dice.sample(FOOD, 3)
-        letters = sum(map(len, words))
-        found.append(_small("count", f"Count the letters of: {' '.join(words)}", str(letters)))
-    for _ in range(4):
-        numbers = [dice.randrange(2, 100) for _ in range(4)]
-        found.append(_small("sum", f"Add up {' '.join(map(str, numbers))}", str(sum(numbers))))
-    for _ in range(3):
-        words = dice.sample(FOOD, 4)
-        found.append(_small("sort", f"Sort: {' '.join(words)}", " ".join(sorted(words))))
-    for top in dice.sample(range(20, 60), 2):
-        primes = " ".join(str(n) for n in range(2, top) if all(n % d for d in range(2, n)))
-        found.append(_small("primes", f"List the primes below {top}", primes))
-    numbered = [task.replace(id=f"{number:04d}") for number, task in enumerate(found, 1)]
-    numbered = [
-        task.replace(body=task.body.replace("%", task.id), check=task.check.replace("%", task.id)) for task in numbered
-    ]
-    return [*numbered, *_joins(numbered)]
-
-
-def _small(kind: str, title: str, answer: str) -> Task:
-    path = f"out/{kind}-%.txt"
-    return Task(
-        id="", title=title, body=f"Write the answer to `{path}`.", check=f"grep -qx '{answer}' {path}", tags=(kind,)
-    )
-
-
-def _elephant() -> Task:
-    body = "Chew well. When it is gone, say so to `out/elephant.txt`."
-    return Task(
-        id="", title="Digest the elephant", body=body, check="test -s out/elephant.txt", priority=9, tags=("huge",)
-    )
-
-
-def _haiku_diary_feast() -> list[Task]:
-    lines = "$(wc -l < out/haiku.txt)"
-    proof = f'test {lines} -eq 3 || {{ echo "a haiku has 3 lines, this one has {lines}"; exit 1; }}'
-    return [
-        Task(id="", title="Write a haiku about this pit", body="Write it to `out/haiku.txt`.", check=proof, priority=5),
-        Task(id="", title="Read the diary of the mouse", body="Tell me what is in it.", priority=5),
-        Task(id="", title="Prepare the feast", body="Split it if it is too much for you.", priority=3),
-    ]
-
-
-def _joins(before: list[Task]) -> list[Task]:
-    """Tasks that need others."""
-    sorts = [task.id for task in before if task.title.startswith("Sort")]
-    paths = "\n".join(f"- out/sort-{need}.txt" for need in sorts)
-    menu = Task(
-        id=f"{len(before) + 1:04d}",
-        title="Write the menu",
-        body=f"Put these together, one below the other, and write that to `out/menu.txt`:\n\n{paths}",
-        check=f"test $(wc -l < out/menu.txt) -eq {len(sorts)}",
-        needs=tuple(sorts),
-        priority=2,
-    )
-    diary = Task(
-        id=f"{len(before) + 2:04d}",
-        title="Write the story of the day",
-        body="Put these together and write that to `out/story.txt`:\n\n"
-        "- out/menu.txt\n- out/haiku.txt\n- out/elephant.txt",
-        check="grep -q elephant out/story.txt",
-        needs=(menu.id, before[0].id, before[1].id),
-        priority=-1,
-    )
-    return [menu, diary]
 
 
 class Demo:
-    """One showing, in a folder of its own: the pit, and beside it `out/` for what the workers make."""
+    """One showing, in a folder of its own: the pit, and in it `out/` for what the snakes make."""
 
     def __init__(self, folder: str, seed: int) -> None:
-        self.folder = folder
-        self.pit = f"{folder}/pit"
+        self.pit = folder
         self.tasks = tasks(seed)
-        self._env = {**os.environ, "TASKPIT_DIR": self.pit, "DEMO_SEED": str(seed)}
+        self.papers = Papers(folder)
+        self._orderly = Orderly(
+            self.papers, {"DEMO_PACE": "2", **os.environ, "DEMO_SEED": str(seed), "DEMO_ROUND": "4s"}
+        )
+        #: The snake that was killed, and the processes of the crew that were seen.
+        self.victim = ""
+        self.pids: set[int] = set()
+        self.standing: list[Row] = []
 
     def prepare(self) -> None:
         """The pit is there and the food is in it."""
         init(self.pit, "pit")
-        os.makedirs(f"{self.folder}/out")
+        Template("snakepit").write(self.pit)
+        os.makedirs(f"{self.pit}/out")
         with open(f"{self.pit}/.taskpit/config.toml", "w", encoding="utf-8") as file:
             file.write(CONFIG)
-        queue = Queue.open(self.pit)
-        try:
-            queue.put(self.tasks)
-        finally:
-            queue.close()
+        self.queue = Queue.open(self.pit)
+        self.queue.put(self.tasks)
 
-    def show(self, tell: Callable[[str], None]) -> None:
-        """Workers work, one is killed, the others carry on. Ends when nothing is left that could be done."""
+    def show(self, stage: Stage) -> None:
+        """The crew comes up and works, one snake is killed. Ends when nothing is left that could be done."""
         deadline = time.monotonic() + LIMIT
-        with open(f"{self.folder}/hatchling.log", "wb") as log:
-            doomed = self._start("-n", "1", "--as", "hatchling", "--tag", "huge", out=log)
-        crew = None
-        try:
-            self._await(deadline, lambda: self._bites() > 0)
-            crew = self._start("-n", "4", "--until", "empty")
-            self._await(deadline, lambda: self._bites() >= BITES or crew.poll() is not None)
-            doomed.send_signal(signal.SIGKILL)
-            doomed.wait()
-            tell(f"kill -9 {doomed.pid}: hatchling-1 is dead, the elephant half eaten")
-            crew.wait(max(deadline - time.monotonic(), 0.1))
-        except subprocess.TimeoutExpired:
-            tell(f"this takes longer than {LIMIT:.0f} seconds; the workers are stopped")
-        finally:
-            for process in (doomed, crew):
-                if process is not None and process.poll() is None:
-                    process.kill()
-                    process.wait()
+        crew = crewfile.load(crewfile.find(self.pit), self.pit, os.environ)
+        self._orderly.await_up(self._orderly.up(crew, ())[0])
+        posts = {post.name: post for post in crew.posts}
+        cursor = ""
+        while time.monotonic() < deadline:
+            self.standing = rows(self.papers, posts)
+            self.pids |= {row.pid for row in self.standing if row.pid} | {self.papers.living(SUPERVISOR)} - {0}
+            events, cursor = self.queue.store.events(cursor)
+            stage.tell(events, self._title)
+            left = survey(self.queue)
+            stage.crew(self.standing, left)
+            self._murder(stage)
+            if self.victim and not left.coming and not left.claimed and self._is_healed():
+                return
+            time.sleep(LOOK)
+        stage.say(f"this takes longer than {LIMIT:.0f} seconds; the crew is stopped")
 
-    def _start(self, *options: str, out: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
-        agent = [sys.executable, os.path.join(os.path.dirname(__file__), "demo_agent.py")]
-        pit = [sys.executable, "-m", "taskpit", "-C", self.pit, "work", *options, "--", *agent]
-        return subprocess.Popen([*pit, "{prompt_file}", "{result_file}"], cwd=self.folder, env=self._env, stdout=out)
+    def _title(self, task_id: str) -> str:
+        return self.queue.card(task_id).task.title
+
+    def _murder(self, stage: Stage) -> None:
+        """Whoever is half through the elephant dies."""
+        elephant = self.queue.card(self.tasks[0].id)
+        if self.victim or elephant.state is not State.CLAIMED or self._bites() < BITES:
+            return
+        name = base(elephant.worker)
+        pid = self.papers.living(name)
+        if pid:
+            self.victim = name
+            os.kill(pid, signal.SIGKILL)
+            stage.say(f"kill -9 {pid}: {name} is dead, the elephant half eaten")
+
+    def _is_healed(self) -> bool:
+        return any(row.name == self.victim and row.pid and row.restarts for row in self.standing)
 
     def _bites(self) -> int:
         """How much of the elephant is gone, by what its eater has printed."""
@@ -168,23 +115,21 @@ class Demo:
                 continue
         return 0
 
-    @staticmethod
-    def _await(deadline: float, met: Callable[[], bool]) -> None:
-        while not met() and time.monotonic() < deadline:
-            time.sleep(0.02)
+    def down(self, *, now: bool = False) -> list[str]:
+        """The crew has ended; who of it had to be."""
+        living = self._orderly.down((), now=now)
+        self._orderly.await_down(living, lambda _: None)
+        return living
 
     # -- afterwards --------------------------------------------------------------------------------
 
     def verify(self) -> tuple[list[str], list[str]]:
         """What came out as promised, and what did not: sentences for people."""
-        queue = Queue.open(self.pit)
-        try:
-            cards = {task.title: queue.card(task.id) for task in self.tasks}
-            children = cards["Prepare the feast"].result
-            born = [queue.card(child) for child in children.children] if children else []
-            events, _ = queue.store.events(limit=1 << 20)
-        finally:
-            queue.close()
+        queue = self.queue
+        cards = {task.title: queue.card(task.id) for task in self.tasks}
+        plan = cards["Prepare the feast"].result
+        born = [queue.card(child) for child in plan.children] if plan else []
+        events, _ = queue.store.events(limit=1 << 20)
         ends = [event.task_id for event in events if event.action in ("completed_task", "split_task")]
         everybody = [*cards.values(), *born]
         done = [card.task.id for card in everybody if card.state is State.DONE]
@@ -193,23 +138,51 @@ class Demo:
         claims = [
             (once, f"{len(done)} tasks done, each with exactly one result"),
             *self._scenes(cards, born),
+            *self._crew_scenes(),
         ]
         return [text for held, text in claims if held], [text for held, text in claims if not held]
 
     def _scenes(self, cards: dict[str, Card], born: list[Card]) -> Iterator[tuple[bool, str]]:
         elephant, haiku = cards["Digest the elephant"], cards["Write a haiku about this pit"]
         diary = cards["Read the diary of the mouse"]
-        lost = any(one.kind == "lost" and one.worker.startswith("hatchling") for one in elephant.tries)
-        saved = elephant.result is not None and not elephant.result.worker.startswith("hatchling")
-        yield (
-            lost and saved,
-            f"{elephant.task.id}: its worker was killed with -9; another one took it up and finished it",
+        lost = [one.worker for one in elephant.tries if one.kind == "lost" and base(one.worker) == self.victim]
+        saved = elephant.result is not None and elephant.result.worker not in lost
+        told = (
+            f"{elephant.task.id}: {self.victim or 'nobody'} was killed with -9 while eating it; it was taken up again"
         )
+        yield bool(lost) and saved, f"{told} and finished"
         taught = haiku.result is not None and haiku.result.attempt == 2 and haiku.tries[0].kind == "check"
         yield taught, f"{haiku.task.id}: its check was red, the next attempt was told why, and was green"
         feast = cards["Prepare the feast"]
         whole = len(born) == 3 and all(card.state is State.DONE for card in born)
-        yield whole, f"{feast.task.id}: was too large, split into {', '.join(card.task.id for card in born)}, all done"
+        planned = feast.result is not None and base(feast.result.worker) == "planner"
+        filed = bool(glob.glob(f"{self.pit}/done/food-{feast.task.id}-*.plan.md"))
+        parts = ", ".join(card.task.id for card in born)
+        yield whole and planned and filed, f"{feast.task.id}: was big, so the planner cut it into {parts}, all done"
         note = glob.glob(f"{self.pit}/scraps/food-{diary.task.id}-*choked.md")
         choked = diary.task.hold.startswith("choked") and len(diary.tries) == 3 and bool(note)
         yield choked, f"{diary.task.id}: failed the same way three times, so it waits for you, with a note in scraps/"
+
+    def _crew_scenes(self) -> Iterator[tuple[bool, str]]:
+        agents = [row for row in self.standing if row.kind != "service" and row.state in ("up", "waiting")]
+        services = [row for row in self.standing if row.kind == "service" and row.state == "up"]
+        crew = (
+            f"the crew: {len(agents)} agents and {len(services)} service, {self.victim} hatched anew by the supervisor"
+        )
+        yield len(agents) == 6 and len(services) == 1 and self._is_healed(), crew
+        left = [pid for pid in self.pids if _lives(pid)]
+        yield bool(self.pids) and not left, f"of {len(self.pids)} processes none is left"
+
+
+def _lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True

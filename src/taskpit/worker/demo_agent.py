@@ -18,6 +18,8 @@ import time
 
 #: How long a bite of something large takes, in seconds.
 BITE = 0.12
+#: Everything takes this many times as long.
+PACE = float(os.environ.get("DEMO_PACE", "1"))
 
 
 def main() -> int:
@@ -30,7 +32,7 @@ def main() -> int:
     print("let me see", flush=True)
     for words, act in ACTS.items():
         if title.startswith(words):
-            time.sleep(dice.uniform(0.2, 0.9))
+            time.sleep(dice.uniform(0.2, 0.9) * PACE)
             answer = act(title, prompt)
             break
     else:
@@ -96,7 +98,7 @@ def _elephant(title: str, prompt: str) -> str:  # noqa: ARG001
     bites = 24
     for bite in range(1, bites + 1):
         print(f"bite {bite} of {bites}", flush=True)
-        time.sleep(BITE)
+        time.sleep(BITE * PACE)
     return _write(prompt, f"an elephant in {bites} bites")
 
 
@@ -148,7 +150,7 @@ def _keep(title: str, prompt: str) -> str:  # noqa: ARG001
     print(f"{food} in the bowl, {done} eaten", flush=True)
     for name in choked:
         print(f"{name} is stuck in somebody's throat; a person should look", flush=True)
-    said = f"WAITING-UNTIL: +{os.environ.get('DEMO_PACE', '30s')}"
+    said = f"WAITING-UNTIL: +{os.environ.get('DEMO_ROUND', '30s')}"
     print(said, flush=True)
     return said
 

@@ -9,7 +9,7 @@ from taskpit.worker.text import fit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TextIO
 
     from taskpit.task import Event
@@ -34,14 +34,17 @@ WORDS = {
 class Stage(Lines):
     """Lines, for a pipe."""
 
-    def tell(self, events: Sequence[Event], titles: Mapping[str, str]) -> None:
+    def tell(self, events: Sequence[Event], title: Callable[[str], str]) -> None:
         """What has happened."""
         for event in events:
             word = WORDS.get(event.action, "")
             if word and not (word == "claimed" and self.period):  # a board shows who has what by itself
-                title = titles.get(event.task_id, "")
-                details = ": ".join(filter(None, (title, event.details)))
+                details = ": ".join(filter(None, (title(event.task_id), event.details)))
                 self._line(word, base(event.worker), event.task_id, details)
+
+    def say(self, text: str) -> None:
+        """As it is."""
+        self._line("note", "", "", text)
 
     def crew(self, rows: Sequence[Row], survey: Survey) -> None:
         """How they stand."""
@@ -52,10 +55,6 @@ class Stage(Lines):
 
 class Theatre(Stage, Board):
     """The same on a terminal, with a board of the crew."""
-
-    def say(self, text: str) -> None:
-        """As it is, where it is seen."""
-        self._line("note", "", "", text)
 
     def crew(self, rows: Sequence[Row], survey: Survey) -> None:
         """Draw the board anew."""

@@ -22,7 +22,9 @@ from taskpit.errors import TaskpitError
 from taskpit.queue import Queue
 from taskpit.task import Claim, Done, Release, Retry, State, Task
 from taskpit.worker import process, progress
+from taskpit.worker.backends import gate_for
 from taskpit.worker.backing import make_runner
+from taskpit.worker.budget import parse
 from taskpit.worker.charge import TAKEN
 from taskpit.worker.crew import WAITING, Now, Papers, waiting_until
 from taskpit.worker.guard import Guard
@@ -35,7 +37,9 @@ from taskpit.worker.worktree import Worktrees
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.owner import Member
+    from taskpit.task import Outcome
     from taskpit.worker.post import Post
+    from taskpit.worker.runner import Runner
     from taskpit.worker.survey import Survey
 
 __all__ = ["main"]
@@ -89,11 +93,12 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
         tags=post.tags,
         lease=post.lease,
         check_in=post.cwd,
+        budget=tuple(parse(limit) for limit in post.budget),
         worktrees=Worktrees(post.cwd, papers.root, merge=post.merge) if post.worktree else None,
     )
     show = Pulse(papers, post.name)
     show.say("is there")
-    report = Pool(queue, make_runner(post, papers.folder), orders, show).run()
+    report = Pool(queue, make_runner(post, papers.root), orders, show).run()
     print(progress.summary(report), flush=True)
     if report.error is not None:
         raise report.error
@@ -136,6 +141,24 @@ def session(queue: Queue, papers: Papers, post: Post) -> int:
     """Its prompt has been run once; the last line says when it wants to be run again, if it does."""
     for mend in keeper.sweep(queue):
         print(*progress.mend_words(mend), flush=True)
+    runner = make_runner(post, papers.root)
+    gate = gate_for(queue, runner)
+    if gate.rests():
+        print(gate.rests(), flush=True)
+        return TEMPFAIL
+    outcome = _round(queue, papers, post, runner)
+    if isinstance(outcome, Retry):
+        print(gate.put_off(outcome).reason, flush=True)
+        return TEMPFAIL
+    output = outcome.output if isinstance(outcome, Done) else ""
+    until = waiting_until(output.splitlines(), time.time())
+    if until:
+        print(f"{WAITING} {iso(until)}", flush=True)
+    return 0 if isinstance(outcome, Done | Release) else 1
+
+
+def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
+    """The runner has run once, on a task that is only the role itself."""
     asked = f"Look after the queue in {queue.store.info().where}, as you were told. `pit status` shows how it stands."
     claim = Claim(task=Task(id=post.name, title=f"{post.role}: a round", body=asked), worker=post.name, fence=post.name)
     place = Place(papers.at(f"{post.name}.run"))
@@ -146,16 +169,9 @@ def session(queue: Queue, papers: Papers, post: Post) -> int:
         signal.signal(number, lambda *_: run.stop("stop"))
     try:
         run.prepare(())
-        outcome = make_runner(post, papers.folder)(claim, run)
+        return runner(claim, run)
     finally:
         guard.close()
-    output = outcome.output if isinstance(outcome, Done) else ""
-    until = waiting_until(output.splitlines(), time.time())
-    if until:
-        print(f"{WAITING} {iso(until)}", flush=True)
-    if isinstance(outcome, Done | Release):
-        return 0
-    return TEMPFAIL if isinstance(outcome, Retry) else 1
 
 
 def service(papers: Papers, post: Post, me: Member) -> int:

@@ -75,10 +75,17 @@ class Orderly:
         turn = max(old.turn if old else 0, seen.turn)
         if not wanted:
             return old.replace(post=post) if old else Wish(post=post, wanted=False, turn=turn)
-        well = bool(self.papers.living(name)) or seen.state == "waiting"
-        if old is not None and old.wanted and well:
+        if old is not None and old.wanted and self._is_well(old):
             return old.replace(post=post)
         return Wish(post=post, turn=turn + 1)
+
+    def _is_well(self, wish: Wish) -> bool:
+        """Whether it needs no new start: it lives, waits as it said it would, or is just being started."""
+        seen = self.papers.seen(wish.post.name)
+        starting = wish.turn > seen.turn or seen.state == "up"
+        if self.papers.living(wish.post.name) or seen.state == "waiting":
+            return True
+        return starting and bool(self.papers.living(SUPERVISOR))
 
     def _runs_otherwise(self, old: Wish | None, post: Post) -> bool:
         return old is not None and old.wanted and old.post != post and bool(self.papers.living(post.name))

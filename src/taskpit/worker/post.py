@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 __all__ = ["Backend", "Crew", "Post"]
 
 
+#: How long one may be silent unless told otherwise.
+STALL = 900.0
+
+
 class Backend(Value):
     """How agents of one sort are run."""
 
@@ -49,14 +53,20 @@ class Post(Value):
     #: Seconds a claim lasts, 0: as the queue has it; seconds a run may take.
     lease: float = 0.0
     limit: float = 3600.0
-    #: Seconds of silence after which it counts as stalled.
-    stall: float = 900.0
-    budget: Mapping[str, float] = {}
+    #: Seconds of silence after which it counts as stalled; 0 is the usual.
+    stall: float = 0.0
+    #: What its work may cost, each as `$5/day` or `30m/task`.
+    budget: tuple[str, ...] = ()
     worktree: bool = False
     merge: str = "none"
     watch: str = "heal"
     #: Seconds between rounds, or between sessions that don't say when the next one should be.
     every: float = 60.0
+
+    @property
+    def patience(self) -> float:
+        """Seconds of silence after which it counts as stalled."""
+        return self.stall or STALL
 
     def facts(self) -> dict[str, object]:
         """As JSON has it."""

@@ -7,6 +7,7 @@ import time
 from taskpit.clock import say_duration
 from taskpit.errors import Conflict
 from taskpit.values import Value
+from taskpit.worker.backing import rests
 from taskpit.worker.crew import SUPERVISOR, Now, Papers, Wish
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from taskpit.worker.post import Post
 
-__all__ = ["Row", "rows"]
+__all__ = ["Row", "pid_here", "rows", "told"]
 
 
 class Row(Value):
@@ -44,13 +45,14 @@ def rows(papers: Papers, posts: Mapping[str, Post], paused: str = "") -> list[Ro
     """Everybody in the file, and who still runs or is wanted without being in it."""
     plan = papers.plan()
     known = dict(posts) | {
-        name: wish.post for name, wish in plan.items() if name not in posts and (wish.wanted or _pid(papers, name))
+        name: wish.post for name, wish in plan.items() if name not in posts and (wish.wanted or pid_here(papers, name))
     }
-    watched = bool(_pid(papers, SUPERVISOR))
+    watched = bool(pid_here(papers, SUPERVISOR))
     return [_row(papers, post, plan.get(name), paused, watched=watched) for name, post in known.items()]
 
 
-def _pid(papers: Papers, name: str) -> int:
+def pid_here(papers: Papers, name: str) -> int:
+    """The process of this name on this machine, 0 if there is none."""
     try:
         return papers.living(name)
     except Conflict:
@@ -58,15 +60,17 @@ def _pid(papers: Papers, name: str) -> int:
 
 
 def _row(papers: Papers, post: Post, wish: Wish | None, paused: str, *, watched: bool) -> Row:
-    pid, seen = _pid(papers, post.name), papers.seen(post.name)
+    pid, seen = pid_here(papers, post.name), papers.seen(post.name)
     wanted = wish is not None and wish.wanted
     doing = papers.now(post.name) if pid and post.kind == "tasks" else Now()
     why = seen.why
     if pid:
+        paused = _paused(papers, post, paused)
         state = _living_state(papers, post, seen.since, paused)
+        why = paused if state == "paused" else why
     else:
-        waits = wanted and seen.state in ("waiting", "stalled")
-        state = seen.state if waits else "down"
+        going = wanted and (watched or seen.state != "up")  # who is only just starting has no lock yet
+        state = seen.state if going else "down"
         if wanted and not watched:
             why = "nobody watches it: the supervisor is gone"
         elif not wanted:
@@ -92,9 +96,14 @@ def _row(papers: Papers, post: Post, wish: Wish | None, paused: str, *, watched:
 
 def _living_state(papers: Papers, post: Post, since: float, paused: str) -> str:
     watched_for_it = post.kind in ("tasks", "rounds") or post.watch == "heal+stall"
-    if watched_for_it and papers.silent(post, since) > post.stall:
+    if watched_for_it and papers.silent(post, since) > post.patience:
         return "stalled"
     return "paused" if paused and post.kind == "tasks" else "up"
+
+
+def _paused(papers: Papers, post: Post, paused: str) -> str:
+    """Why it takes nothing: the queue is paused, or its backend rests."""
+    return paused or (rests(post, papers.root) if post.kind == "tasks" else "")
 
 
 def told(row: Row) -> str:

@@ -27,8 +27,8 @@ __all__ = ["Supervisor"]
 
 #: How often it looks.
 TICK = 0.2
-#: How many looks there are between two at the length of logs.
-TRIM_EVERY = 50
+#: How many looks there are between two at the length of logs, and two signs of life.
+ROUND = 50
 
 
 class Supervisor:
@@ -61,8 +61,9 @@ class Supervisor:
                 print(f"{name}: {error}", flush=True)
                 busy = True
         self._looks += 1
-        if self._looks % TRIM_EVERY == 0:
+        if self._looks % ROUND == 0:
             self._trim(plan)
+            self.papers.touch(SUPERVISOR)
         return busy
 
     def _heeded(self, wish: Wish) -> Wish:

@@ -15,6 +15,8 @@ Place = tuple[str, int, str]
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?\Z")
 _KEY = re.compile(r"""\s*([A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*[.=]""")
+#: A part of a dotted name.
+_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 #: What a value is made of, as far as it may go on over several lines.
 _PIECE = re.compile(r'''"""|\'\'\'|"(?:[^"\\]|\\.)*"|'[^']*'|\#.*|[\[\]{}]''')
 
@@ -42,7 +44,7 @@ def key_lines(text: str) -> dict[Place, int]:
 
 
 def _bare(name: str) -> str:
-    return ".".join(part.strip().strip("\"'") for part in name.split("."))
+    return ".".join(part.strip("\"'") for part in _PART.findall(name))
 
 
 class _Value:

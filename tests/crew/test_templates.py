@@ -1,0 +1,92 @@
+"""Crews to begin with: they are whole, they run, and they overwrite nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from workshop import until
+
+from taskpit.task import State
+from taskpit.worker import crewfile
+from taskpit.worker.template import FOLDER, Template
+
+
+def init(*words):
+    argv = [sys.executable, "-P", "-m", "taskpit", "init", *map(str, words)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(FOLDER)))
+def test_a_template_is_whole(name, tmp_path):
+    ran = init(tmp_path / "zoo", "--template", name)
+    assert ran.returncode == 0, ran.stderr
+    crew = crewfile.load(crewfile.find(str(tmp_path / "zoo")), str(tmp_path / "zoo"), os.environ)
+    assert all(post.prompt for post in crew.posts if post.kind == "tasks")
+    assert {"README.md", "agents.toml", "food", "done"} <= set(os.listdir(tmp_path / "zoo"))
+
+
+def test_the_snake_pit(tmp_path):
+    Template("snakepit").write(str(tmp_path))
+    posts = crewfile.load(str(tmp_path / "agents.toml"), str(tmp_path), os.environ).posts
+    assert [(post.name, post.role) for post in posts] == [
+        ("keeper", "keeper"),
+        ("planner", "planner"),
+        ("snake-1", "worker"),
+        ("snake-2", "worker"),
+        ("snake-3", "worker"),
+        ("cleanup", "cleanup"),
+        ("chronicle", "service"),
+    ]
+    assert sorted(os.listdir(tmp_path / "agents")) == ["cleanup.md", "keeper.md", "planner.md", "snake.md"]
+    table = (tmp_path / "README.md").read_text()
+    assert all(word in table for word in ("devouring", "digesting", "regurgitating", "excreting", "choking"))
+
+
+def test_what_is_commented_out_is_right_too(tmp_path):
+    Template("snakepit").write(str(tmp_path))
+    path = tmp_path / "agents.toml"
+    claude = tmp_path / "claude"
+    claude.write_text("#!/bin/sh\n")
+    claude.chmod(0o755)
+    text = path.read_text().replace("# [backend.claude]", '[backend.claude]\nbin = "./claude"')
+    for key in ("preset", "model", "limit", "stagger"):
+        text = text.replace(f"# {key} = ", f"{key} = ", 1)
+    path.write_text(text.replace('backend = "demo"', 'backend = "claude"'))
+    posts = crewfile.load(str(path), str(tmp_path), os.environ).posts
+    assert {post.backend.preset for post in posts if post.kind in ("tasks", "session")} == {"claude"}
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "snake.md").write_text("mine")
+    (tmp_path / "README.md").write_text("mine too")
+    ran = init(tmp_path, "--template", "snakepit")
+    assert ran.returncode == 0
+    assert "left alone: README.md, agents/snake.md" in ran.stdout
+    assert (tmp_path / "agents" / "snake.md").read_text() == "mine"
+    assert (tmp_path / "README.md").read_text() == "mine too"
+    (tmp_path / "agents.toml").write_text("# changed")
+    assert init(tmp_path, "--template", "snakepit").returncode == 0
+    assert (tmp_path / "agents.toml").read_text() == "# changed"
+
+
+def test_an_unknown_one_makes_nothing(tmp_path):
+    ran = init(tmp_path / "zoo", "--template", "snakes")
+    assert ran.returncode == 5
+    assert "builder-reviewer, snakepit" in ran.stderr
+    assert not (tmp_path / "zoo").exists()
+
+
+def test_builder_and_reviewer_without_a_model(zoo):
+    Template("builder-reviewer").write(zoo.root)
+    built = "Write the answer to `scraps/answer.txt`."
+    (made,) = zoo.put("Reverse the word anaconda", tags=("build",), body=built, check="test -s scraps/answer.txt")
+    (review,) = zoo.put(f"Review {made}", tags=("review",), needs=(made,))
+    zoo.pit("up")
+    until(lambda: zoo.card(review).state is State.DONE)
+    assert zoo.text("scraps/answer.txt") == "adnocana\n"
+    assert zoo.card(made).result.worker.startswith("builder~")
+    assert zoo.card(review).result.worker.startswith("reviewer~")
