@@ -12,18 +12,28 @@ from taskpit.task import Failed, Said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from taskpit.queue import Queue
+    from taskpit.task import Claim
 
 __all__ = ["sweep"]
 
 
-def sweep(queue: Queue, *, dry_run: bool = False) -> list[Mend]:
-    """What was done, or what would be."""
+def sweep(
+    queue: Queue, *, dry_run: bool = False, ended: Callable[[Queue, Claim], bool] = lambda _queue, _claim: True
+) -> list[Mend]:
+    """What was done, or what would be. `ended` ends what still works for a claim before it is given back.
+
+    Where it says False, the claim is left alone: the next sweep tries again.
+    """
     store = queue.store
     done = store.mend(dry_run=dry_run)
     for lapse in store.lapsed():
         claim = lapse.claim
         if not dry_run:
+            if not ended(queue, claim):
+                continue
             card = store.read([claim.task.id])[0]
             outcome = Failed(error=lapse.reason, kind="lost")
             end = settle(claim, outcome, card.tries if card else (), queue.config, queue.clock.now())

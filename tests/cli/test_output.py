@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from taskpit import text
 from taskpit.cli import output
 
 
@@ -48,7 +49,7 @@ def test_colour_is_for_terminals_that_want_it():
     ],
 )
 def test_clean(evil, left):
-    assert output.clean(evil) == left
+    assert text.plain(evil) == left
 
 
 def test_a_task_cannot_forge_our_colours_into_commands():
@@ -84,4 +85,4 @@ def test_tables_align_and_fit(monkeypatch):
         "22  a long title that does no…",
         "3   漢字漢字漢字漢字漢字漢字",
     ]
-    assert output.cut("漢字漢字", 5) == "漢字…"
+    assert text.fit("漢字漢字", 5) == "漢字…"

@@ -10,12 +10,12 @@ import sys
 
 from taskpit.store.port import Mend
 from taskpit.task import Claim, Task
+from taskpit.text import fit, last_lines, plain
 from taskpit.worker.place import Place
 from taskpit.worker.progress import Board, Lines, choose
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over
 from taskpit.worker.survey import Survey
-from taskpit.worker.text import fit, last_lines, plain
 
 
 def a_claim(title="count the mice"):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
+from workshop import read_pid, until
 
+from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Done, Evidence, Failed, Task
+from taskpit.task import Done, Evidence, Failed, State, Task
 from taskpit.worker.worktree import GitTrouble, Worktrees
 
 
@@ -154,6 +157,26 @@ def test_a_dirty_checkout_is_not_merged_over(repository, queue, run_dir):
     assert isinstance(outcome, Failed)
     assert (repository / "README").read_text() == "somebody edits this\n"
     assert os.path.exists(path)
+
+
+def test_uncommitted_work_survives_a_killed_pool_sweeps_and_the_next_attempt(repository, pit):
+    (task,) = pit.put("half a job")
+    env_script = "if [ -e half.txt ]; then cat half.txt; else echo half > half.txt; echo $$ > started; sleep 60; fi"
+    words = ("-n", "1", "--lease", "1s", "--worktree", "--merge", "ff", "--until", "empty")
+    argv = [sys.executable, "-m", "taskpit", "-C", pit.root, "work", *words, "--", "sh", "-c", env_script]
+    path = f"{pit.root}/.taskpit/worktrees/{task}"
+    with open(os.devnull, "wb") as nowhere:
+        pool = subprocess.Popen(argv, cwd=repository, stdout=nowhere, stderr=nowhere)
+        read_pid(f"{path}/started")
+        pool.kill()
+        pool.wait()
+        until(lambda: sweep(pit.queue))
+        sweep(pit.queue)
+        assert pathlib.Path(path, "half.txt").read_text() == "half\n"
+        subprocess.run(argv, cwd=repository, stdout=nowhere, stderr=nowhere, check=True)
+    assert pit.card(task).state is State.DONE
+    assert "uncommitted changes" in pit.card(task).result.output
+    assert pathlib.Path(path, "half.txt").read_text() == "half\n"
 
 
 def test_the_queue_is_found_from_inside_a_worktree(repository, queue, tmp_path):

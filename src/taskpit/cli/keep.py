@@ -41,8 +41,9 @@ def _sweep_arguments(parser: ArgumentParser) -> None:
 
 def _sweep(args: Namespace, context: Context) -> Reply:
     from taskpit.keeper import sweep
+    from taskpit.worker.leftover import end_commands_of
 
-    mends = sweep(context.queue, dry_run=args.dry_run)
+    mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
     return Reply(data=data, text=lambda: _swept(mends, dry_run=args.dry_run))
 

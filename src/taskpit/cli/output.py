@@ -13,6 +13,8 @@ import os
 import re
 import sys
 
+from taskpit.text import fit, plain, width_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from taskpit.errors import TaskpitError
 
-__all__ = ["Screen", "clean", "cut", "envelope", "failure", "pad", "paint", "table"]
+__all__ = ["Screen", "envelope", "failure", "pad", "paint", "table"]
 
 #: The number in every envelope; grows when what programs rely on changes.
 SCHEMA = 1
@@ -37,18 +39,7 @@ _COLOURS = {
 # Patterns are compiled when first used: a program that reads JSON never pays for them.
 _MARK = "[\ufdd0-\ufdd6]"
 _CODES = {mark: f"\x1b[{code}m" for mark, code in _COLOURS.values()} | {_END: "\x1b[0m"}
-#: Escape sequences as a whole; then every control character but tab and newline, and those that turn
-#: the direction of writing around, by which a line can be made to read as another.
-_UNSAFE = (
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?"
-    "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
-)
 _UNSAFE_IN_JSON = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-
-
-def clean(text: str) -> str:
-    """The text without anything a terminal would obey."""
-    return re.sub(_UNSAFE, "", text.replace("\r\n", "\n"))
 
 
 def paint(colour: str, text: str) -> str:
@@ -64,7 +55,7 @@ class Screen:
 
     def write(self, text: str, stream: TextIO) -> None:
         """The text is out, on lines of its own."""
-        text = clean(text).rstrip("\n")
+        text = plain(text).rstrip("\n")
         colour = not self._no_colour and stream.isatty()
         text = re.sub(_MARK, lambda mark: _CODES[mark[0]] if colour else "", text)
         _put(text + "\n", stream)
@@ -110,41 +101,23 @@ def terminal_width() -> int:
         return 1 << 20
 
 
-def _width(text: str) -> int:
-    if text.isascii():
-        return len(text)
-    from unicodedata import combining, east_asian_width
-
-    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
-
-
 def pad(text: str, width: int) -> str:
     """The text, filled up with spaces to this width as a terminal counts it."""
-    return text + " " * (width - _width(text))
-
-
-def cut(text: str, width: int) -> str:
-    """The text on one line, shortened to this width."""
-    text = " ".join(clean(text).split())
-    if _width(text) <= width:
-        return text
-    while text and _width(text) >= width:
-        text = text[:-1]
-    return text + "…"
+    return text + " " * (width - width_of(text))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[Sequence[str]] = ()) -> str:
     """Aligned columns; the last one is cut at the terminal's edge. Columns that are empty all the way are left out."""
-    cells = [[cut(cell, 1 << 20) for cell in row] for row in rows]
+    cells = [[fit(cell, 1 << 20) for cell in row] for row in rows]
     shown = [column for column in range(len(head)) if any(row[column] for row in cells)]
-    widths = [max(_width(row[column]) for row in (head, *cells)) for column in shown]
+    widths = [max(width_of(row[column]) for row in (head, *cells)) for column in shown]
     room = max(terminal_width() - sum(width + 2 for width in widths[:-1]), 20)
     lines = [paint("dim", "  ".join(map(pad, (head[column] for column in shown), widths)).rstrip())]
     for index, row in enumerate(cells):
         parts = []
         for place, column in enumerate(shown):
             last = place == len(shown) - 1
-            text = cut(row[column], room) if last else pad(row[column], widths[place])
+            text = fit(row[column], room) if last else pad(row[column], widths[place])
             colour = colours[index][column] if colours else ""
             parts.append(paint(colour, text) if colour else text)
         lines.append("  ".join(parts).rstrip())

@@ -138,6 +138,7 @@ def _stats(_: Namespace, context: Context) -> Reply:
         "held": sum(1 for card in ready if card.held),
         "oldest_ready_seconds": oldest,
         **_past(queue, iso(now - HOUR)),
+        **_cost(queue, now),
     }
     return Reply(data=data, text=lambda: _told(data))
 
@@ -166,6 +167,17 @@ def _past(queue: Queue, recent: str) -> dict[str, object]:
     }
 
 
+def _cost(queue: Queue, now: float) -> dict[str, object]:
+    """What agents have reported of their cost."""
+    info = queue.store.info()
+    if info.kind != "files":
+        return {}
+    from taskpit.worker.budget import Ledger
+
+    ledger = Ledger(info.where)
+    return {"cost": ledger.total().as_dict(), "cost_today": ledger.of_day(now).as_dict()}
+
+
 def _told(data: dict[str, object]) -> str:
     hour = data["last_hour"]
     oldest = data["oldest_ready_seconds"]
@@ -179,8 +191,16 @@ def _told(data: dict[str, object]) -> str:
         ("claims", f"{data['claims']}, {data['retries']} retried, {data['given_back']} given back"),
         ("run twice", f"{data['run_twice']} (claimed again after their worker was lost)"),
         ("late results", f"{data['late_results']} (kept aside, never published)"),
+        *_told_cost(data),
     ]
     return "\n".join(f"{paint('dim', f'{name:<13}')} {value}" for name, value in rows)
+
+
+def _told_cost(data: dict[str, object]) -> list[tuple[str, object]]:
+    cost, today = data.get("cost"), data.get("cost_today")
+    if not isinstance(cost, dict) or not isinstance(today, dict) or not (cost["usd"] or cost["tokens"]):
+        return []
+    return [("cost", f"${cost['usd']:.2f}, {int(cost['tokens'])} tokens; today ${today['usd']:.2f}")]
 
 
 VERBS: Handlers = {"log": (_log_arguments, _log), "stats": (_stats_arguments, _stats)}

@@ -55,7 +55,7 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("--model", default="", metavar="M", help="the model the agent uses, as it calls it")
     add("--tag", action="append", metavar="T", help="only tasks with this tag; may be repeated")
     add("--big", action="store_true", help="only big tasks, to plan and split; without it they are left alone")
-    add("--until", choices=("empty",), help="end once nothing is left that could become ready by itself")
+    add("--until", metavar="empty|T", help="end once nothing is left that could come, or at 07:00, +8h, ...")
     add("--max-tasks", type=a_count, default=0, metavar="N", help="end after this many claims")
     add("--limit", type=a_duration, default=LIMIT, metavar="D", help="time a task may take (default 1h)")
     add("--lease", type=a_duration, default=0.0, metavar="D", help="lease of a claim, renewed while it runs")
@@ -64,6 +64,7 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("--budget", action="append", type=_budget, metavar="B", help="$5/day, $1/task, 200k tokens/task, 2h/day, ...")
     add("--worktree", action="store_true", help="give each task a git worktree and branch of its own")
     add("--merge", choices=("none", "ff"), default="none", help="ff: merge a green task's branch, checked again")
+    add("--allow-check", action="append", metavar="GLOB", help="hold tasks whose check is not like this; repeatable")
     add("--dry-run", action="store_true", help="show what would be run for the next task, change nothing")
     add("command", nargs=REMAINDER, metavar="-- CMD ...", help="the command to run for each task")
 
@@ -109,6 +110,8 @@ def _run(args: Namespace, context: Context, runner: CommandRunner | AgentRunner)
         lease=args.lease,
         max_tasks=args.max_tasks,
         until_empty=args.until == "empty",
+        until=_until(args.until, context),
+        allow_checks=tuple(args.allow_check or ()),
         check_in=runner.cwd if args.checks else None,
         budget=tuple(args.budget or ()),
         worktrees=_worktrees(args, context, runner.cwd),
@@ -126,6 +129,26 @@ def _run(args: Namespace, context: Context, runner: CommandRunner | AgentRunner)
         text=lambda: progress.summary(report),
         exit_code=128 + report.signal if report.signal else 0,
     )
+
+
+def _until(text: str | None, context: Context) -> float:
+    """Unix seconds of `07:00` (the next one here), `+8h` or a date; 0 for none."""
+    if text in (None, "empty"):
+        return 0.0
+    import time
+
+    from taskpit.clock import instant
+
+    now = context.queue.clock.now()
+    hour, colon, minute = str(text).partition(":")
+    if colon and hour.isdecimal() and minute.isdecimal() and int(hour) < 24 and int(minute) < 60:
+        here = time.localtime(now)
+        today = time.mktime((*here[:3], int(hour), int(minute), 0, 0, 0, -1))
+        return today if today > now else time.mktime((*here[:2], here[2] + 1, int(hour), int(minute), 0, 0, 0, -1))
+    try:
+        return instant(str(text), now)
+    except ValueError:
+        raise Usage(f"--until {text!r} is neither `empty` nor a time", hint="Write empty, 07:00 or +8h.") from None
 
 
 def _budget(text: str) -> Limit:

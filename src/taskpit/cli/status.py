@@ -7,9 +7,10 @@ from taskpit.cli.context import Reply
 from taskpit.cli.crew import config_option, papers
 from taskpit.cli.look import cards
 from taskpit.cli.options import example
-from taskpit.cli.output import cut, paint, table, terminal_width
+from taskpit.cli.output import paint, table, terminal_width
 from taskpit.clock import say_duration
 from taskpit.task import State
+from taskpit.text import fit
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -138,7 +139,7 @@ def screen(standing: Standing) -> str:
 
 def _stuck_line(one: dict[str, str]) -> str:
     head = f"  {one['id']}  {one['title']}"
-    return f"{head}  {paint('yellow', cut(one['why'], max(terminal_width() - len(head) - 2, 20)))}"
+    return f"{head}  {paint('yellow', fit(one['why'], max(terminal_width() - len(head) - 2, 20)))}"
 
 
 def _totals(counts: dict[str, int]) -> str:

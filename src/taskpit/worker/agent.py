@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from taskpit import fs
 from taskpit.clock import Clock, say_duration
 from taskpit.task import Done, Failed, Release, Retry
+from taskpit.text import fit, last_lines, plain
 from taskpit.worker import process
 from taskpit.worker.backends import Backend
 from taskpit.worker.listener import Listener
@@ -27,7 +28,6 @@ from taskpit.worker.preset import fill
 from taskpit.worker.process import CannotRun
 from taskpit.worker.runner import ERROR_LINES, OUTPUT_TAIL, say_exit
 from taskpit.worker.sessions import Session, Sessions
-from taskpit.worker.text import fit, last_lines, plain
 from taskpit.worker.verdict import Finding, judge
 
 TYPE_CHECKING = False

@@ -14,8 +14,8 @@ import time
 
 from taskpit import fs
 from taskpit.clock import say_duration
+from taskpit.text import last_lines
 from taskpit.worker.crew import Papers, Seen, environment, waiting_until
-from taskpit.worker.text import last_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ import time
 from taskpit import fs, owner
 from taskpit.clock import Clock, instant
 from taskpit.errors import Conflict, Storage
+from taskpit.text import last_lines
 from taskpit.values import Value
 from taskpit.worker.post import Post
-from taskpit.worker.text import last_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from taskpit.clock import say_duration
 from taskpit.owner import base
+from taskpit.text import fit
 from taskpit.worker.progress import Board, Lines, screen_size
-from taskpit.worker.text import fit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

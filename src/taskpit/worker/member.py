@@ -28,6 +28,7 @@ from taskpit.worker.budget import parse
 from taskpit.worker.charge import TAKEN
 from taskpit.worker.crew import WAITING, Now, Papers, waiting_until
 from taskpit.worker.guard import Guard
+from taskpit.worker.leftover import end_commands_of
 from taskpit.worker.orders import Orders
 from taskpit.worker.place import Place
 from taskpit.worker.pool import Pool
@@ -120,7 +121,7 @@ def rounds(queue: Queue, papers: Papers, post: Post) -> int:
             continue
         due = time.monotonic() + post.every
         try:
-            for mend in keeper.sweep(queue):
+            for mend in keeper.sweep(queue, ended=end_commands_of):
                 show.mended(mend)
             if post.role == "keeper":
                 known = _tell_waiting(queue, show, known)
@@ -139,7 +140,7 @@ def _tell_waiting(queue: Queue, show: Pulse, known: set[str]) -> set[str]:
 
 def session(queue: Queue, papers: Papers, post: Post) -> int:
     """Its prompt has been run once; the last line says when it wants to be run again, if it does."""
-    for mend in keeper.sweep(queue):
+    for mend in keeper.sweep(queue, ended=end_commands_of):
         print(*progress.mend_words(mend), flush=True)
     runner = make_runner(post, papers.root)
     gate = gate_for(queue, runner)

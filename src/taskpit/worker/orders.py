@@ -36,6 +36,10 @@ class Orders(Value):
     max_tasks: int = 0
     #: End once nothing is left that could come by itself.
     until_empty: bool = False
+    #: Claim nothing from this time on, in unix seconds, 0: no such time.
+    until: float = 0.0
+    #: Only tasks whose check is like one of these are run; empty allows all.
+    allow_checks: tuple[str, ...] = ()
     #: Where the tasks' checks are run, None: not at all.
     check_in: str | None = None
     #: What work may cost.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from taskpit.store.port import Store
     from taskpit.task import Claim
 
-__all__ = ["Place", "place_for", "prune"]
+__all__ = ["Place", "directory_of", "place_for", "prune"]
 
 #: Larger results are cut in the queue and stay whole where they are.
 LARGEST_RESULT = 1024 * 1024
@@ -74,7 +74,7 @@ class Place:
 
     def clear(self) -> None:
         """Our own papers are gone: their content is in the queue. What the command left here stays."""
-        papers = [self.task, self.prompt, self.log, self.events, self.errors]
+        papers = [self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
         status = fs.status(self.result)
         if status is not None and status.st_size <= LARGEST_RESULT:
             papers.append(self.result)
@@ -99,8 +99,13 @@ def place_for(store: Store, claim: Claim) -> Place:
         import tempfile
 
         return Place(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"))
+    return Place(directory_of(store, claim))
+
+
+def directory_of(store: Store, claim: Claim) -> str:
+    """Where this claim's run has its papers, whether or not it has begun."""
     nonce = claim.fence.partition(owner.MARK)[2] or fs.fresh_name()
-    return Place(f"{runs}/{claim.task.id}~{claim.attempt}~{nonce}")
+    return f"{_runs(store) or '/nowhere'}/{claim.task.id}~{claim.attempt}~{nonce}"
 
 
 def prune(store: Store, age: float) -> None:

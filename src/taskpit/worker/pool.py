@@ -19,6 +19,7 @@ from taskpit.task import Release
 from taskpit.worker.backends import gate_for
 from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.guard import Guard
+from taskpit.worker.leftover import end_commands_of
 from taskpit.worker.orders import Report
 from taskpit.worker.place import place_for
 from taskpit.worker.process import make_room
@@ -85,7 +86,9 @@ class Pool:
             self._guard = Guard()
             members.extend(self._join())
             self._idle = [member.worker for member in members]
-            for mend in keeper.sweep(self.queue):  # by the store that has joined: it knows its names' orphans
+            for mend in keeper.sweep(
+                self.queue, ended=end_commands_of
+            ):  # by the store that has joined: it knows its names' orphans
                 self.show.mended(mend)
             self._tender.start()
             self._fill()
@@ -143,7 +146,8 @@ class Pool:
     def _closing(self) -> bool:
         """Whether no further task is to be claimed."""
         spent = self.orders.max_tasks and self._started >= self.orders.max_tasks
-        return bool(self.signals or self.error or spent)
+        late = self.orders.until and self.queue.clock.now() >= self.orders.until
+        return bool(self.signals or self.error or spent or late)
 
     def _finished(self) -> bool:
         if self._threads:

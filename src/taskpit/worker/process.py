@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import IO
 
-__all__ = ["Bell", "CannotRun", "Ended", "Order", "make_room", "run", "tell_group"]
+__all__ = ["Bell", "CannotRun", "Ended", "Order", "anybody", "born", "make_room", "run", "tell_group"]
 
 #: A log longer than this loses its beginning; what is kept of it then.
 LONGEST_LOG = 10 * 1024 * 1024
@@ -226,7 +226,16 @@ def tell_group(group: int, number: int) -> bool:
     return True
 
 
-def _anybody(group: int) -> bool:
+def born(number: int) -> int:
+    """When a process began, in the kernel's own count; 0 if there is none, or nobody tells."""
+    try:
+        with open(f"/proc/{number}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def anybody(group: int) -> bool:
     """Whether somebody of the group lives. Those that nobody has reaped are dead, whatever `kill` says."""
     if not tell_group(group, 0):
         return False
@@ -255,10 +264,10 @@ def _end_group(process: subprocess.Popen[bytes], grace: float) -> int:
         tell_group(group, signal.SIGTERM)
     code = process.wait()
     deadline = time.monotonic() + grace
-    while _anybody(group) and time.monotonic() < deadline:
+    while anybody(group) and time.monotonic() < deadline:
         time.sleep(LOOK)
     deadline += 2.0  # who is still there then hangs in the kernel, and nobody can help it
-    while tell_group(group, signal.SIGKILL) and _anybody(group) and time.monotonic() < deadline:
+    while tell_group(group, signal.SIGKILL) and anybody(group) and time.monotonic() < deadline:
         time.sleep(LOOK / 4)
     return code
 

@@ -10,7 +10,7 @@ import os
 import time
 
 from taskpit.clock import say_duration
-from taskpit.worker.text import fit, last_lines, one_line
+from taskpit.text import fit, last_lines, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.worker.text import plain
+from taskpit.text import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,13 +17,14 @@ import os
 import re
 import shutil
 import signal
+from contextlib import suppress
 
 from taskpit.clock import say_duration
 from taskpit.task import Done, Failed, Release, Retry
-from taskpit.worker import process
+from taskpit.text import last_lines, plain
+from taskpit.worker import leftover, process
 from taskpit.worker.process import Bell, CannotRun
 from taskpit.worker.prompt import make_prompt, task_text
-from taskpit.worker.text import last_lines, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,12 +120,15 @@ class Run:
         return tuple(_PLACEHOLDER.sub(lambda found: known[found[1]], word) for word in argv)
 
     def started(self, group: int) -> None:
-        """A group of ours runs; should we be killed, the guard ends it."""
+        """A group of ours runs; should we be killed the guard ends it, should we hang whoever takes the task."""
+        with suppress(OSError):
+            leftover.note(self.place.path, group)
         if self._guard is not None:
             self._guard.started(group)
 
     def ended(self, group: int) -> None:
         """It is gone."""
+        leftover.strike(self.place.path)
         if self._guard is not None:
             self._guard.ended(group)
 

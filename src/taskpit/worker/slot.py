@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from fnmatch import fnmatchcase
 
 from taskpit.errors import Storage, TaskpitError
 from taskpit.policy import pause
@@ -41,6 +42,7 @@ WORDS = {
     "released_task": "released",
     "split_task": "split",
     "asked": "asked",
+    "blocked": "held",
 }
 
 
@@ -48,7 +50,7 @@ class Over(Value):
     """How a claim of ours ended."""
 
     claim: Claim
-    #: done, failed, cancelled, retry, choked, released, split, asked; itself: the command has ended the
+    #: done, failed, cancelled, retry, choked, released, split, asked, held; itself: the command has ended the
     #: claim; lost: it was somebody else's by then; unsaved: the store could not be written.
     word: str
     details: str = ""
@@ -80,7 +82,7 @@ def work(queue: Queue, run: Run, runner: Runner, orders: Orders, lay_down: Calla
     claim, began = run.claim, time.monotonic()
     fatal, told = None, ""
     try:
-        outcome = _enter(run, orders) or _attempt(queue, run, runner)
+        outcome = _refused(run, orders) or _enter(run, orders) or _attempt(queue, run, runner)
         gone, told = _gone(queue, run)
         if not gone:
             outcome = _leave(queue, run, _checked(queue, run, outcome, orders.check_in), orders)
@@ -100,6 +102,17 @@ def work(queue: Queue, run: Run, runner: Runner, orders: Orders, lay_down: Calla
             outcome = outcome.replace(log=outcome.log or log, seconds=outcome.seconds or seconds)
         word, details = _end(queue, run, outcome)
     return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
+
+
+def _refused(run: Run, orders: Orders) -> Outcome | None:
+    """A task whose check may not be run here is not run either: it waits for a person."""
+    task = run.claim.task
+    if not orders.allow_checks or orders.check_in is None or check_mode(task) == "disabled":
+        return None
+    if any(fnmatchcase(task.check, pattern) for pattern in orders.allow_checks):
+        return None
+    reason = f"its check is not on the list of those allowed here: {task.check}"
+    return Release(reason=reason, task=task.replace(hold=reason), action="blocked")
 
 
 def _enter(run: Run, orders: Orders) -> Outcome | None:

@@ -13,6 +13,7 @@ import time
 from taskpit import keeper
 from taskpit.errors import TaskpitError
 from taskpit.task import Said
+from taskpit.worker.leftover import end_commands_of
 from taskpit.worker.place import prune
 from taskpit.worker.slot import fate
 from taskpit.worker.survey import survey
@@ -137,7 +138,7 @@ class Tender:
 
     def _sweep(self) -> None:
         self._sweep_at = self._next_sweep()
-        for mend in keeper.sweep(self._queue):
+        for mend in keeper.sweep(self._queue, ended=end_commands_of):
             self._inbox.put(mend)
         prune(self._queue.store, max(self._queue.config.compost, 600.0))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["fit", "last_lines", "one_line", "plain"]
+__all__ = ["fit", "last_lines", "one_line", "plain", "width_of"]
 
+#: Compiled when first used: a command that prints JSON never pays for it.
 #: Escape sequences as a whole; then every control character but tab and newline, and those that turn
 #: the direction of writing around, by which a line can be made to read as another.
-_UNSAFE = re.compile(
+_UNSAFE = (
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
@@ -16,7 +17,7 @@ _UNSAFE = re.compile(
 
 def plain(text: str) -> str:
     """The text without anything a terminal would obey."""
-    return _UNSAFE.sub("", text.replace("\r\n", "\n"))
+    return re.sub(_UNSAFE, "", text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
@@ -24,10 +25,13 @@ def one_line(text: str) -> str:
     return " ".join(plain(text).split())
 
 
-def _width(letter: str) -> int:
+def width_of(text: str) -> int:
+    """How wide a terminal shows it."""
+    if text.isascii():
+        return len(text)
     from unicodedata import combining, east_asian_width
 
-    return 0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def fit(text: str, width: int) -> str:
@@ -38,7 +42,7 @@ def fit(text: str, width: int) -> str:
         return text
     used = 0
     for place, letter in enumerate(text):
-        used += _width(letter)
+        used += width_of(letter)
         if used > room:
             return _shorten(text[:place], room) if room else ""
     return text
@@ -46,7 +50,7 @@ def fit(text: str, width: int) -> str:
 
 def _shorten(text: str, room: int) -> str:
     """This text fits: make room for the mark at its end."""
-    while sum(map(_width, text)) > room - 1:
+    while width_of(text) > room - 1:
         text = text[:-1]
     return text + "…"
 

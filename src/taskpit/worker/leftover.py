@@ -1,0 +1,64 @@
+"""Commands of a claim that is given to somebody else: ended first, so that no two work on one task.
+
+A pool writes down the process group of each command it starts, in the run's directory. Whoever gives the
+task back kills that group before, and leaves the task alone while it can't: a process that hangs in the
+kernel must not get a twin. Knows processes and the run's directory, nothing of leases.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from taskpit import fs
+from taskpit.clock import boot_id
+from taskpit.worker.process import anybody, born, tell_group
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.queue import Queue
+    from taskpit.task import Claim
+
+__all__ = ["end_commands_of", "note", "strike"]
+
+#: How long a killed group may take to be gone.
+PATIENCE = 2.0
+
+
+def note(directory: str, group: int) -> None:
+    """This group works in this run from now on."""
+    with open(f"{directory}/group", "w", encoding="ascii") as file:
+        file.write(f"{group} {born(group)} {boot_id()}\n")
+
+
+def strike(directory: str) -> None:
+    """It is over."""
+    try:
+        fs.remove(f"{directory}/group")
+    except OSError:
+        return  # the directory goes anyway, or the disk refuses: a number that is not born then is nobody
+
+
+def end_commands_of(queue: Queue, claim: Claim) -> bool:
+    """Whatever still works for this claim on this machine is gone; False if it can't be ended."""
+    from taskpit.worker.place import directory_of
+
+    directory = directory_of(queue.store, claim)
+    try:
+        words = fs.read(f"{directory}/group", 4096)[0].decode("ascii", "replace").split()
+    except OSError:
+        return True  # nothing of ours runs there
+    if len(words) != 3 or not words[0].isdecimal() or words[2] != boot_id():
+        return True
+    group = int(words[0])
+    leader = born(group)
+    if group <= 1 or group == os.getpgrp() or (leader and str(leader) != words[1]):
+        return True  # the number is somebody else's by now; without a leader it can be nobody else's
+    tell_group(group, signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE
+    while anybody(group):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,67 @@
+"""A pool that hangs: its command is ended before its task is given to somebody else."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from workshop import alive, read_pid, until
+
+from taskpit.keeper import sweep
+from taskpit.task import State
+from taskpit.worker import leftover
+
+
+def frozen_pool(pit):
+    """A pool that was stopped while its command runs; the command's number."""
+    pool = pit.start("-n", "1", "--lease", "1s", "--", "sh", "-c", f"echo $$ > {pit.root}/command; sleep 60")
+    command = read_pid(f"{pit.root}/command")
+    os.kill(pool.pid, signal.SIGSTOP)
+    return pool, command
+
+
+def test_the_command_of_a_frozen_pool_is_ended_before_its_task_goes_on(pit):
+    (task,) = pit.put("slow")
+    pool, command = frozen_pool(pit)
+    seen = []
+
+    def ended(queue, claim):
+        assert pit.card(task).state is State.CLAIMED  # not given back yet
+        seen.append(leftover.end_commands_of(queue, claim))
+        return seen[-1]
+
+    until(lambda: sweep(pit.queue, ended=ended))
+    assert seen == [True]
+    assert not alive(command)
+    assert pit.card(task).state is State.READY
+    os.kill(pool.pid, signal.SIGCONT)
+
+
+def test_what_cannot_be_ended_keeps_its_task(pit, monkeypatch):
+    (task,) = pit.put("stuck in the kernel")
+    pool, command = frozen_pool(pit)
+    monkeypatch.setattr(leftover, "tell_group", lambda _group, _number: True)
+    monkeypatch.setattr(leftover, "PATIENCE", 0.05)
+    until(pit.queue.store.lapsed)
+    assert sweep(pit.queue, ended=leftover.end_commands_of) == []
+    assert pit.card(task).state is State.CLAIMED
+    monkeypatch.undo()
+    sweep(pit.queue, ended=leftover.end_commands_of)
+    assert (pit.card(task).state, alive(command)) == (State.READY, False)
+    os.kill(pool.pid, signal.SIGCONT)
+
+
+def test_a_number_that_is_somebody_elses_by_now_is_left_alone(pit, tmp_path):
+    pit.put("old")
+    claim = pit.queue.claim("snake-1")[0]
+    from taskpit.worker.place import directory_of
+
+    directory = directory_of(pit.queue.store, claim)
+    os.makedirs(directory)
+    leftover.note(directory, os.getppid())
+    with open(f"{directory}/group", encoding="ascii") as file:
+        number, began, boot = file.read().split()
+    with open(f"{directory}/group", "w", encoding="ascii") as file:
+        file.write(f"{number} {int(began) - 1} {boot}\n")
+    assert leftover.end_commands_of(pit.queue, claim)
+    assert alive(int(number))
