@@ -10,7 +10,7 @@ JOBS   ?= auto
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/installed  ## a pit at work, in a temporary folder: under half a minute, no network, no model
+demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary folder: half a minute, no network, no model
 	@$(BIN)/pit demo
 
 test: check  ## everything a change must pass
