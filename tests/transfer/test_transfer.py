@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from boxes import FAST, LAYOUTS, load, make, make_fast, pit, read, reopened, write
 
 from taskpit import layouts, transfer
+from taskpit.cli.main import main
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid
 from taskpit.keeper import sweep
@@ -454,3 +456,24 @@ def test_results_and_claims_of_an_adopted_mailbox(tmp_path):
     assert (queue.card("c").result.verdict, queue.card("d").result.reason) == (Verdict.DONE, "no")
     assert queue.card("b").state is State.CLAIMED
     queue.close()
+
+
+def test_a_queue_brought_back_into_itself_is_as_it_was(tmp_path, capsys):
+    root = str(tmp_path / "pit")
+    assert main(["init", root, "--layout", "pit"]) == 0
+    for title in ("one", "two"):
+        assert main(["-C", root, "add", title]) == 0
+    assert main(["-C", root, "claim", "1", "--as", "ann"]) == 0
+    assert main(["-C", root, "export", "-o", str(tmp_path / "all.jsonl")]) == 0
+    before = Path(root, ".taskpit", "changelog.log").read_bytes()
+    for _ in range(2):
+        assert main(["-C", root, "import", str(tmp_path / "all.jsonl")]) == 0
+    assert Path(root, ".taskpit", "changelog.log").read_bytes() == before
+
+
+def test_a_layout_that_does_not_exist_is_told_before_anything_else(tmp_path, capsys):
+    root = str(tmp_path / "pit")
+    main(["init", root, "--layout", "pit"])
+    assert main(["-C", root, "convert", str(tmp_path / "new"), "--layout", "nope"]) == 6
+    assert "there is no layout 'nope'" in capsys.readouterr().err
+    assert not Path(tmp_path, "new").exists()

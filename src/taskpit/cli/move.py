@@ -85,6 +85,7 @@ def _convert(args: Namespace, context: Context) -> Reply:
     from taskpit.queue import Queue
     from taskpit.store.opening import init
 
+    layouts.get(args.layout)  # Invalid before anything else is looked at
     queue = context.queue
     source, target = os.path.realpath(queue.store.info().where), os.path.realpath(args.path)
     if source == target:
@@ -92,7 +93,7 @@ def _convert(args: Namespace, context: Context) -> Reply:
     claimed = [card.task.id for card in queue.store.page(State.CLAIMED).cards]
     if claimed and not args.release:
         raise Lost(
-            f"{len(claimed)} tasks are being worked on: {', '.join(claimed[:5])}",
+            f"somebody works on {', '.join(claimed[:5])}{' and others' if len(claimed) > 5 else ''}",
             hint="Wait until they are finished, or convert with --release: they are ready in the new queue.",
         )
     init(args.path, args.layout)
@@ -111,7 +112,7 @@ def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Que
     wrong = transfer.verify(cards, into.store, check_id)
     if wrong:
         shown = "; ".join(wrong[:5])
-        raise Conflict(f"{len(wrong)} things are not the same in the new place: {shown}", differences=wrong)
+        raise Conflict(f"not all is the same in the new place: {shown}", differences=wrong)
     data = {**moved.as_dict(), "mapped": dict(moved.mapped), "events": len(events), "path": into.store.info().where}
     told = [f"{moved.tasks} tasks and {len(events)} events are in {into.store.info().where}, each compared"]
     told += [f"{moved.already} were there already"] if moved.already else []
