@@ -239,26 +239,37 @@ def test_an_edit_of_a_ready_task_counts(tmp_path):
     queue.close()
 
 
-def test_two_files_of_one_id_by_hand(tmp_path):
-    """The first by name is the task; the other is set aside with the reason, and runs never."""
+def test_two_files_of_one_number_by_hand(tmp_path):
+    """They are two tasks: the first by name keeps the number, the other gets the next, and both run once."""
     for act in (lambda q: q.claim("snake"), sweep):
         queue = make(str(tmp_path / act.__name__), FakeClock())
         for slug in ("a", "b"):
             save(f"{root_of(queue)}/food/food-0001-{slug}.md", f"# food-0001-{slug}\n- **task:** {slug}\n")
         act(queue)
-        claims = queue.claim("snake", count=5) or [take_back(queue)]
-        assert [claim.task.id for claim in claims] == [ID]
-        assert len(quarantine(queue)) == 1
-        assert "food/food-0001-b.md" in reasons(queue)
-        assert queue.finish(claims[0], MINE)[0] is Said.OK
-        assert queue.claim("snake") == []
+        sweep(queue)
+        cards = {card.task.title: card.task.id for card in queue.store.page().cards}
+        assert cards == {"a": ID, "b": "0002"}
+        assert quarantine(queue) == []
+        assert [event.task_id for event in queue.store.events()[0] if event.action == "renumbered_task"] == ["0002"]
+        assert len(queue.claim("snake", count=5)) + (act is not sweep) == 2
         assert misplaced(queue) == {}
         queue.close()
 
 
-def take_back(queue):
-    card = queue.card(ID)
-    return queue.holding(ID, card.worker)
+def test_a_number_that_was_given_meanwhile(tmp_path):
+    """Somebody writes a file by hand, somebody else adds a task: whoever is first, both are done."""
+    queue = make(str(tmp_path), FakeClock())
+    save(f"{root_of(queue)}/food/food-0001-by-hand.md", "# food-0001-by-hand\n- **task:** by hand\n")
+    queue.put([task(1).replace(title="added")])
+    for claim in queue.claim("snake", count=5) + queue.claim("snake", count=5):
+        queue.finish(claim, Done(output=claim.task.title))
+    sweep(queue)
+    for claim in queue.claim("snake", count=5):
+        queue.finish(claim, Done(output=claim.task.title))
+    cards = queue.store.page(State.DONE).cards
+    assert sorted(card.task.title for card in cards) == ["added", "by hand"]
+    assert quarantine(queue) == []
+    queue.close()
 
 
 def test_a_finished_original_moved_back_by_a_foreign_cleanup(tmp_path):

@@ -7,6 +7,7 @@ from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.store.ending import carried_before, give_up, roll, seal
 from taskpit.store.folder import LARGEST_RESULT, STOPS, Folder, stub
+from taskpit.store.strays import put_away
 from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
 __all__ = ["end", "renew", "take"]
@@ -17,7 +18,7 @@ def take(folder: Folder, ready: Spot, want: Want) -> Claim | None:
     try:
         folder.register(ready)
     except Conflict as error:
-        folder.set_aside(ready.path, error.message, int(str(error.details["inode"])))
+        put_away(folder, ready, error)
         return None
     fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
     try:

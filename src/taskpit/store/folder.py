@@ -316,7 +316,7 @@ class Folder:
         else:
             why = self._elsewhere(spot, here, known)
         if why:
-            raise Conflict(f"{spot.id} {why}; this is a copy that was saved later", inode=here.st_ino)
+            raise Conflict(f"{spot.id} {why}", inode=here.st_ino)
 
     def _elsewhere(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
         """Where the task itself is, if this ready file is not it."""

@@ -16,6 +16,7 @@ from taskpit.store.ending import Sealed, learn, roll
 from taskpit.store.entering import enter
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, stub
 from taskpit.store.port import Mend
+from taskpit.store.strays import put_away
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -123,7 +124,9 @@ class _Mender:
         except FileNotFoundError:
             return
         except Conflict as error:
-            yield self._aside(spot.path, error.message, here.st_ino)
+            where = put_away(folder, spot, error) if self.act else None
+            now = f"; now {where}" if where else ""
+            yield Mend(kind="set aside", what=spot.path, details=f"{error.message}{now}")
             return
         except Invalid as error:
             if not folder.being_written(here):

@@ -1,0 +1,43 @@
+"""Ready files that may not run as they are: copies are set aside, other tasks with a taken number get a new one.
+
+An editor that saves a task again after it has moved on makes a copy, under the same name: nobody wants it
+to run twice. A file with the same number and another name is another task, whose writer could not know
+that the number was taken: it goes on under the next free one.
+"""
+
+from __future__ import annotations
+
+from taskpit import fs
+from taskpit.store.numbers import allot
+from taskpit.task import Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.errors import Conflict
+    from taskpit.layouts import Spot
+    from taskpit.store.folder import Folder
+
+__all__ = ["put_away"]
+
+
+def put_away(folder: Folder, spot: Spot, why: Conflict) -> str | None:
+    """It is out of the way: where it is now, or None if it was gone or is another file by now."""
+    inode = int(str(why.details["inode"]))
+    if not _is_another_task(folder, spot):
+        return folder.set_aside(spot.path, f"{why.message}; this is a copy that was saved later", inode)
+    status = fs.status(folder.at(spot.path))
+    if status is None or status.st_ino != inode:
+        return None
+    new = allot(folder, 1)[0]
+    path = folder.layout.ready_path(Task(id=new, title="", slug=spot.slug))
+    if not fs.move_new(folder.at(spot.path), folder.at(path)):
+        return None
+    folder.tell("renumbered_task", new, details=f"it was {spot.path}, but {why.message}")
+    return path
+
+
+def _is_another_task(folder: Folder, spot: Spot) -> bool:
+    if not folder.layout.slugged or not spot.slug:
+        return False
+    known = folder.original(spot.id)
+    return known is not None and bool(known.slug) and known.slug != spot.slug
