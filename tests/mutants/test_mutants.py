@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import scenes
@@ -213,14 +214,22 @@ def renewal_by_descriptor(patch):
 
 def judged_by_mtime_alone(patch):
     """A claim that was renamed and not yet stamped looks abandoned."""
-    real = judge.lapsed
+    real, look = judge.lapsed, fs.status
+
+    def without_ctime(path):
+        status = look(path)
+        return status and SimpleNamespace(
+            st_ino=status.st_ino,
+            st_mtime=status.st_mtime,
+            st_mtime_ns=status.st_mtime_ns,
+            st_ctime=0.0,
+            st_ctime_ns=0,
+        )
 
     def lapsed(where, orphans=()):
-        grace, where.grace = where.grace, 0.0
-        try:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(fs, "status", without_ctime)
             return real(where, orphans)
-        finally:
-            where.grace = grace
 
     patch.setattr(judge, "lapsed", lapsed)
 
