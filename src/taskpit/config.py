@@ -39,6 +39,8 @@ class Config(Value):
     #: Results older than this are pruned, and failed ones; 0 keeps them for ever.
     keep_results: float = 0.0
     keep_failed: float = 0.0
+    #: Messages that went through a workspace's pipes are kept this long after they were read.
+    keep_messages: float = 7 * DAY
     #: Left-over temporary files older than this are swept.
     keep_tmp: float = 3600.0
     #: The largest task file, in bytes.
@@ -56,6 +58,7 @@ _DURATIONS = frozenset(
         "compost",
         "keep_results",
         "keep_failed",
+        "keep_messages",
         "keep_tmp",
         "check_limit",
     )
@@ -76,6 +79,7 @@ SAMPLE = """\
 # compost = "30m"           # working logs older than this are summarised and pruned
 # keep_results = "0s"       # results older than this are pruned; 0s keeps them for ever (a mailbox: 7d)
 # keep_failed = "0s"        # the same for failed ones (a mailbox: 30d)
+# keep_messages = "7d"      # delivered messages of a workspace's pipes
 # keep_tmp = "1h"
 # largest_task = 1048576    # bytes
 # check_limit = "10m"       # how long a done-when command may run

@@ -29,7 +29,7 @@ def sweep(
     """
     store = queue.store
     done = store.mend(dry_run=dry_run)
-    for lapse in store.lapsed():
+    for lapse in store.lapsed(dry_run=dry_run):
         claim = lapse.claim
         if not dry_run:
             if not ended(queue, claim):

@@ -70,6 +70,8 @@ class Standing(Value):
     #: Tasks by state, and how many of the ready ones are held.
     counts: dict[str, int]
     paused: str
+    #: Backends that have had enough for a while.
+    resting: list[str]
     #: The supervisor's process, 0 if there is none.
     supervisor: int
     crew: list[Row]
@@ -85,6 +87,7 @@ class Standing(Value):
 
 def look(context: Context, posts: dict[str, Post]) -> Standing:
     """How it stands now."""
+    from taskpit.worker.backends import resting
     from taskpit.worker.crew import SUPERVISOR
     from taskpit.worker.standing import pid_here, rows
 
@@ -97,6 +100,7 @@ def look(context: Context, posts: dict[str, Post]) -> Standing:
         where=desk.root,
         counts={**counts, "held": sum(1 for card in ready if card.held)},
         paused=paused,
+        resting=resting(desk.root, queue.clock),
         supervisor=pid_here(desk, SUPERVISOR),
         crew=crew,
         stuck=_stuck(queue, ready, crew),
@@ -127,7 +131,8 @@ def screen(standing: Standing) -> str:
     """All of it as text."""
     lines = [f"{paint('bold', standing.where)}: {_totals(standing.counts)}"]
     if standing.paused:
-        lines.append(paint("yellow", f"paused: {standing.paused}"))
+        lines.append(paint("yellow", standing.paused))
+    lines += [paint("yellow", told) for told in standing.resting]
     lines += ["", *_crew_lines(standing)]
     stuck = standing.stuck
     if stuck:

@@ -27,7 +27,7 @@ def compost(folder: Folder, *, dry_run: bool) -> list[Mend]:
     if not lock.take(wait=False):
         return []  # somebody is at it; who was stopped in the middle must not stop every keeper
     try:
-        return [*_logs(folder, dry_run), *_results(folder, dry_run)]
+        return [*_logs(folder, dry_run), *_results(folder, dry_run), *_messages(folder, dry_run)]
     finally:
         lock.drop()
 
@@ -67,6 +67,20 @@ def _results(folder: Folder, dry_run: bool) -> Iterator[Mend]:
         if not dry_run:
             _prune(folder, spot)
         yield Mend(kind="pruned", what=spot.id, details=spot.path)
+
+
+def _messages(folder: Folder, dry_run: bool) -> Iterator[Mend]:
+    """Messages that were read long ago; those nobody has read stay."""
+    spools = fs.names(folder.at(".taskpit/pipes")) if folder.layout.pipes and folder.config.keep_messages else []
+    for spool in spools:
+        for name in fs.names(folder.at(f".taskpit/pipes/{spool}/sent")):
+            path = f".taskpit/pipes/{spool}/sent/{name}"
+            status = fs.status(folder.at(path))
+            if status is None or folder.clock.now() - status.st_ctime < folder.config.keep_messages:
+                continue
+            if not dry_run:
+                fs.remove(folder.at(path))
+            yield Mend(kind="pruned", what=path, details=f"{status.st_size} bytes")
 
 
 def _prune(folder: Folder, spot: Spot) -> None:

@@ -206,7 +206,7 @@ class FileStore:
         return FileMember(worker, member, self._members)
 
     @verb
-    def lapsed(self) -> list[Lapse]:
+    def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:
         """Claims by the rules of `judge`, and those of our own names that an earlier process left."""
         from taskpit.store.judge import lapsed
         from taskpit.store.port import Lapse
@@ -218,12 +218,13 @@ class FileStore:
             except FileNotFoundError:
                 continue
             except Invalid as error:
-                original = self.folder.spoilt(spot, error.message)
+                original = None if dry_run else self.folder.spoilt(spot, error.message)
                 if original is None:
                     continue
                 task = original
             claim = Claim(task=task, worker=owner.base(spot.worker), fence=spot.worker, attempt=task.attempts + 1)
-            if not changelog.mentions(self.folder.at(CHANGELOG), "claimed_task", task.id, worker=spot.worker):
+            told = changelog.mentions(self.folder.at(CHANGELOG), "claimed_task", task.id, worker=spot.worker)
+            if not told and not dry_run:
                 self.folder.tell("claimed_task", task.id, spot.worker, "seen by the keeper")
             found.append(Lapse(claim=claim, reason=reason))
         return found

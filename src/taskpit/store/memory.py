@@ -216,7 +216,7 @@ class MemoryStore:
         self._joined.add(worker)
         return MemoryMember(self, worker)
 
-    def lapsed(self) -> list[Lapse]:
+    def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:  # noqa: ARG002 - looking changes nothing here
         """Those past their end, and those of workers that joined and are gone."""
         found = []
         for record in self._records.values():

@@ -100,7 +100,7 @@ class Store(Protocol):
         A judge looking after the name's last owner may have it for an instant: `patience` is how long to try.
         """
 
-    def lapsed(self) -> list[Lapse]:
+    def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:
         """Claims that may be given to somebody else. A worker that renews is never among them."""
 
     def mend(self, *, dry_run: bool = False) -> list[Mend]:

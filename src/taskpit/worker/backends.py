@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Retry
 
-__all__ = ["Backend", "Gate", "Pass", "gate_for"]
+__all__ = ["Backend", "Gate", "Pass", "gate_for", "resting"]
 
 #: Rests that nobody has set the length of are no longer than this.
 LONGEST_GUESS = 3600.0
@@ -200,3 +200,10 @@ def gate_for(queue: Queue, runner: object) -> Gate:
         runner, backend = getattr(runner, "runner", None), getattr(runner, "backend", None)
     known = backend if isinstance(backend, Backend) else None
     return Gate(known, info.where if info.kind == "files" else "", queue.clock)
+
+
+def resting(root: str, clock: Clock) -> list[str]:
+    """Every backend of the queue in this folder that rests now, in words."""
+    files = sorted(name for name in fs.names(f"{root}/.taskpit/backends") if name.endswith(".json"))
+    gates = (Gate(Backend(name=name.removesuffix(".json")), root, clock) for name in files)
+    return [told for told in (gate.rests() for gate in gates) if told]
