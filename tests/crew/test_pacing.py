@@ -93,16 +93,17 @@ def test_one_that_hangs_is_killed_and_its_task_finds_another(zoo):
         name = "snake"
         backend = "sh"
         watch = "heal+stall"
-        stall = "1500ms"
-    """.replace("1500ms", "1.5s")
+        stall = "3s"
+    """
     )
     zoo.pit("up")
     (task,) = zoo.put("hang")
     hung = read_pid(zoo.path / "pid")
     zoo.pids.add(hung)
-    until(lambda: zoo.card(task).state is State.DONE)
-    assert [one.kind for one in zoo.card(task).tries] == ["lost"]
-    assert zoo.seen("snake").restarts == 1
+    until(lambda: zoo.card(task).state is State.DONE, 40)
+    # On a busy machine one may be killed before it has said its first word: more than once is fine.
+    assert {one.kind for one in zoo.card(task).tries} == {"lost"}
+    assert zoo.seen("snake").restarts >= 1
     assert "silent for" in zoo.log("supervisor")
     until(lambda: not alive(hung))
 
@@ -113,7 +114,7 @@ def test_one_that_stands_still_is_killed_though_it_has_no_task(zoo):
     stopped = zoo.pid("cleanup")
     os.kill(stopped, signal.SIGSTOP)
     until(lambda: zoo.papers.living("cleanup") not in (0, stopped))
-    assert zoo.seen("cleanup").restarts == 1
+    assert zoo.seen("cleanup").restarts >= 1
 
 
 def test_a_stall_is_shown_where_it_is_not_healed(zoo):
