@@ -5,6 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import signal
+import subprocess
+import sys
 
 from workshop import alive, read_pid, until
 
@@ -67,3 +69,19 @@ def test_a_number_that_is_somebody_elses_by_now_is_left_alone(pit, tmp_path):
         file.write(f"{number} {int(began) - 1} {boot}\n")
     assert leftover.end_commands_of(pit.queue, claim)
     assert alive(int(number))
+
+
+def test_a_command_whose_pool_dies_before_it_is_known_never_begins(tmp_path):
+    code = (
+        "import os, sys\n"
+        "from taskpit.worker import process\n"
+        "def started(group):\n"
+        "    print(group, flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "order = process.Order(argv=('touch', 'began'), cwd=sys.argv[1], env=dict(os.environ), log=sys.argv[1] + '/log')\n"
+        "process.run(order, process.Bell(), started)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, capture_output=True, text=True)
+    assert ran.returncode == -signal.SIGKILL
+    until(lambda: not alive(int(ran.stdout)))
+    assert os.listdir(tmp_path) == ["log"]

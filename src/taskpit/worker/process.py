@@ -11,11 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import select
+import shutil
 import signal
 import subprocess
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from taskpit.errors import Storage, TaskpitError
 from taskpit.values import Value
@@ -130,6 +131,7 @@ def run(
         process = _start(order, log)
         if started is not None:
             started(process.pid)
+        _let_go(process)
         waker = _waker(process.pid)
         try:
             why = _attend(process, order, bell, waker, log, watch)
@@ -143,20 +145,46 @@ def run(
     return Ended(code=code, seconds=time.monotonic() - began, why=why)
 
 
+#: The command begins only once it is let go, by a line on its first input. Should we be killed before its
+#: group is known to those who would end it, the input closes and it never begins: no command is nobody's.
+GATE = 'read -r go && exec "$@" < "$0"'
+
+
 def _start(order: Order, log: int) -> subprocess.Popen[bytes]:
+    _check_command(order)
     with ExitStack() as files:
-        source = files.enter_context(open(order.stdin, "rb")) if order.stdin else subprocess.DEVNULL
         out = files.enter_context(open(order.out, "ab")) if order.out else log
-        return _spawn(order, source, out, log)
+        return _spawn(order, out, log)
 
 
-def _spawn(order: Order, source: IO[bytes] | int, out: IO[bytes] | int, log: int) -> subprocess.Popen[bytes]:
+def _check_command(order: Order) -> None:
+    """CannotRun if there is no such command: the shell that starts it could not tell us."""
+    name = order.argv[0]
+    path = order.env.get("PATH")
+    if shutil.which(os.path.join(order.cwd, name) if "/" in name else name, path=path) is None:
+        raise _cannot_run(name, "there is no such command, or it may not be executed")
+
+
+def _cannot_run(name: str, told: str) -> CannotRun:
+    hint = "Check the command after `--`: its name, its path and that it may be executed."
+    return CannotRun(f"{name!r} cannot be run: {told}", hint=hint, command=name)
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    """The command begins."""
+    if process.stdin is not None:
+        with suppress(OSError):  # it was ended before it began
+            os.write(process.stdin.fileno(), b"\n")
+        process.stdin.close()
+
+
+def _spawn(order: Order, out: IO[bytes] | int, log: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            order.argv,
+            ("/bin/sh", "-c", GATE, order.stdin or os.devnull, *order.argv),
             cwd=order.cwd,
             env=dict(order.env),
-            stdin=source,
+            stdin=subprocess.PIPE,
             stdout=out,
             stderr=log,
             start_new_session=True,
@@ -164,12 +192,7 @@ def _spawn(order: Order, source: IO[bytes] | int, out: IO[bytes] | int, log: int
     except (OSError, ValueError) as error:
         if getattr(error, "errno", 0) in EXHAUSTED:
             raise  # the machine's trouble, not the command's
-        told = getattr(error, "strerror", None) or str(error)
-        raise CannotRun(
-            f"{order.argv[0]!r} cannot be run: {told}",
-            hint="Check the command after `--`: its name, its path and that it may be executed.",
-            command=order.argv[0],
-        ) from error
+        raise _cannot_run(order.argv[0], getattr(error, "strerror", None) or str(error)) from error
 
 
 def _waker(pid: int) -> int:
