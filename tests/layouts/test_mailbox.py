@@ -1,4 +1,4 @@
-"""The mailbox's names and JSON, against seed 002 to the letter, and against readers that drop keys."""
+"""The mailbox's names and JSON, against the original to the letter, and against readers that drop keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskpit.task import Evidence, Result, State, Task, Verdict
 
 BOX = Mailbox()
 
-SEED_TASK = """\
+ORIGINAL_TASK = """\
 {
   "id": "task_1234567890",
   "title": "Implement feature X",
@@ -46,7 +46,7 @@ SEED_TASK = """\
 }
 """
 
-SEED_RESULT = """\
+ORIGINAL_RESULT = """\
 {
   "task_id": "task_1234567890",
   "status": "completed",
@@ -58,7 +58,7 @@ SEED_RESULT = """\
 }
 """
 
-SEED_ERROR = """\
+ORIGINAL_ERROR = """\
 {
   "task_id": "task_1234567890",
   "status": "failed",
@@ -87,28 +87,28 @@ def loaded(text, beside=b"", task_id="task_1234567890"):
 
 
 def with_keys(**keys):
-    return json.dumps({**json.loads(SEED_TASK), **keys})
+    return json.dumps({**json.loads(ORIGINAL_TASK), **keys})
 
 
-# -- the seed's examples ---------------------------------------------------------------------------
+# -- the original's examples -----------------------------------------------------------------------
 
 
-def test_the_seeds_task_is_written_to_the_letter():
-    assert BOX.dump(THE_TASK).decode() == SEED_TASK
+def test_the_originals_task_is_written_to_the_letter():
+    assert BOX.dump(THE_TASK).decode() == ORIGINAL_TASK
 
 
-def test_the_seeds_task_is_read():
-    assert loaded(SEED_TASK) == THE_TASK.replace(source=SEED_TASK.encode())
+def test_the_originals_task_is_read():
+    assert loaded(ORIGINAL_TASK) == THE_TASK.replace(source=ORIGINAL_TASK.encode())
 
 
-def test_every_key_has_the_seeds_place_and_type():
-    written, seed = json.loads(BOX.dump(Task(id="a", title="t"))), json.loads(SEED_TASK)
-    assert list(written) == list(seed)
-    assert [type(value) for value in written.values()] == [type(value) for value in seed.values()]
+def test_every_key_has_the_originals_place_and_type():
+    written, original = json.loads(BOX.dump(Task(id="a", title="t"))), json.loads(ORIGINAL_TASK)
+    assert list(written) == list(original)
+    assert [type(value) for value in written.values()] == [type(value) for value in original.values()]
     assert list(written["metadata"]) == ["worktree", "dependencies"]
 
 
-def test_the_seeds_result():
+def test_the_originals_result():
     result = Result(
         id="task_1234567890",
         verdict=Verdict.DONE,
@@ -117,15 +117,15 @@ def test_the_seeds_result():
         seconds=45.0,
         finished=1705862445.0,
     )
-    written, seed = json.loads(BOX.dump_result(THE_TASK, result)), json.loads(SEED_RESULT)
-    assert list(written)[: len(seed)] == list(seed)
-    assert {key: written[key] for key in seed} == seed
-    assert all(type(written[key]) is type(seed[key]) for key in seed)
+    written, original = json.loads(BOX.dump_result(THE_TASK, result)), json.loads(ORIGINAL_RESULT)
+    assert list(written)[: len(original)] == list(original)
+    assert {key: written[key] for key in original} == original
+    assert all(type(written[key]) is type(original[key]) for key in original)
     spot = BOX.spot("outbox", "task_1234567890_result.json")
-    assert BOX.load_result(spot, SEED_RESULT.encode()) == (result, None)
+    assert BOX.load_result(spot, ORIGINAL_RESULT.encode()) == (result, None)
 
 
-def test_the_seeds_error():
+def test_the_originals_error():
     result = Result(
         id="task_1234567890",
         verdict=Verdict.FAILED,
@@ -133,12 +133,12 @@ def test_the_seeds_error():
         attempt=3,
         finished=1705862500.0,
     )
-    written, seed = json.loads(BOX.dump_result(THE_TASK, result)), json.loads(SEED_ERROR)
-    assert list(written)[: len(seed)] == list(seed)
-    assert {key: written[key] for key in seed} == seed
-    assert all(type(written[key]) is type(seed[key]) for key in seed)
+    written, original = json.loads(BOX.dump_result(THE_TASK, result)), json.loads(ORIGINAL_ERROR)
+    assert list(written)[: len(original)] == list(original)
+    assert {key: written[key] for key in original} == original
+    assert all(type(written[key]) is type(original[key]) for key in original)
     spot = BOX.spot("failed", "task_1234567890_error.json")
-    assert BOX.load_result(spot, SEED_ERROR.encode()) == (result, None)
+    assert BOX.load_result(spot, ORIGINAL_ERROR.encode()) == (result, None)
 
 
 def test_file_names_of_every_state():
@@ -151,16 +151,16 @@ def test_file_names_of_every_state():
 
 
 def test_a_claimed_file_names_its_holder_and_nothing_else_changes():
-    claimed = json.loads(BOX.claimed_bytes(loaded(SEED_TASK), "drover~a1", 1705862410.9))
+    claimed = json.loads(BOX.claimed_bytes(loaded(ORIGINAL_TASK), "drover~a1", 1705862410.9))
     changed = {"status": "claimed", "claimed_by": "drover~a1", "claimed_at": 1705862410}
-    assert claimed == {**json.loads(SEED_TASK), **changed}
-    assert list(claimed) == list(json.loads(SEED_TASK))
+    assert claimed == {**json.loads(ORIGINAL_TASK), **changed}
+    assert list(claimed) == list(json.loads(ORIGINAL_TASK))
     assert BOX.holder(json.dumps(claimed).encode()) == "drover~a1"
 
 
 def test_a_claim_that_has_ended_leaves_nothing_behind():
-    claimed = BOX.claimed_bytes(loaded(SEED_TASK), "drover~a1", 1705862410.0)
-    assert BOX.dump(loaded(claimed)).decode() == SEED_TASK
+    claimed = BOX.claimed_bytes(loaded(ORIGINAL_TASK), "drover~a1", 1705862410.0)
+    assert BOX.dump(loaded(claimed)).decode() == ORIGINAL_TASK
 
 
 # -- what others write -----------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_a_claim_that_has_ended_leaves_nothing_behind():
 
 def test_as_a_go_reader_writes_it():
     """`claimed_at: null`, and parent, sequence and test keys left out where they are empty."""
-    fields = json.loads(SEED_TASK) | {"claimed_at": None, "status": "claimed", "claimed_by": "worker-1"}
+    fields = json.loads(ORIGINAL_TASK) | {"claimed_at": None, "status": "claimed", "claimed_by": "worker-1"}
     for key in ("parent_id", "sequence_number", "test_mode", "test_scope", "test_command"):
         del fields[key]
     task = loaded(json.dumps(fields))
@@ -430,14 +430,14 @@ def test_every_field_can_be_set_from_text_and_is_typed(key):
     whole = isinstance(SCHEMA[key], int)
     written = json.loads(BOX.dump(BOX.with_field(THE_TASK, key, "5")))
     assert written[key] == (5 if whole else "5")
-    assert list(written) == list(json.loads(SEED_TASK))
+    assert list(written) == list(json.loads(ORIGINAL_TASK))
     if whole:
         with pytest.raises(Invalid, match="whole number"):
             BOX.with_field(THE_TASK, key, "five")
 
 
 def test_a_field_set_to_what_it_is_anyway_changes_nothing():
-    assert BOX.dump(BOX.with_field(THE_TASK, "test_mode", "strict")).decode() == SEED_TASK
+    assert BOX.dump(BOX.with_field(THE_TASK, "test_mode", "strict")).decode() == ORIGINAL_TASK
 
 
 def test_fields_within_metadata():

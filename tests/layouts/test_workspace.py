@@ -1,4 +1,4 @@
-"""The workspace's names and Markdown, against seed 004, with ids and agents full of underscores."""
+"""The workspace's names and Markdown, against the original, with ids and agents full of underscores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def loaded(text):
     return SPACE.load(READY, text if isinstance(text, bytes) else text.encode())
 
 
-# -- the seed's names ------------------------------------------------------------------------------
+# -- the original's names --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def loaded(text):
         ("tasks/task_001_failed.md", State.FAILED, "task_001", ""),
     ],
 )
-def test_every_name_in_the_seed_round_trips(path, state, task_id, worker):
+def test_every_name_in_the_original_round_trips(path, state, task_id, worker):
     found = spot(path)
     assert (found.state, found.id, found.worker, found.path) == (state, task_id, worker, path)
     task = Task(id=task_id, title="")
@@ -50,7 +50,7 @@ def test_every_name_in_the_seed_round_trips(path, state, task_id, worker):
     assert again[state]() == path
 
 
-def test_the_seeds_other_names():
+def test_the_originals_other_names():
     task = Task(id="task_003", title="")
     assert SPACE.folders == ("tasks", "agents", "outputs", "pipes")
     assert SPACE.manifest == "manifest.json"

@@ -1,4 +1,4 @@
-"""The seed's five errors: an exit code, a name in the text and in the JSON."""
+"""The original's five errors: an exit code, a name in the text and in the JSON."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_other_queues_have_no_such_names(tmp_path):
     assert "name" not in as_json.error["details"]
 
 
-def test_what_has_no_name_in_the_seed_has_none_here(box):
+def test_what_has_no_name_in_the_original_has_none_here(box):
     pit("-C", box, "add", "one", "--id", "x")
     pit("-C", box, "claim", "x", "--as", "ann")
     answer = pit("-C", box, "done", "x", "--as", "bob", "--json")

@@ -1,4 +1,4 @@
-"""Every field of the seed's schema can be set from the shell, and is kept and typed."""
+"""Every field of the original's schema can be set from the shell, and is kept and typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retrying what failed, and the seed's cleanup routine."""
+"""Retrying what failed, and the original's cleanup routine."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_failed_task_is_retried_from_disk(queue, box):
 
 
 def test_what_another_tool_failed_is_retried_too(queue, box):
-    """It wrote the error, as the seed says, and removed the task."""
+    """It wrote the error, as the original says, and removed the task."""
     put(queue, priority=4, tags=("web",))
     os.rename(f"{box}/inbox/x.json", f"{box}/processing/x.json")
     write(f"{box}/failed/x_error.json", '{"task_id": "x", "status": "failed", "error": "theirs", "attempts": 3}')
@@ -96,7 +96,7 @@ def test_a_task_we_never_saw_and_another_tool_failed(queue, box):
     assert queue.store.put([Task(id="x", title="again")]) == [Said.CONFLICT]
 
 
-def test_attempts_are_counted_as_the_seed_does(queue, box):
+def test_attempts_are_counted_as_the_original_does(queue, box):
     put(queue, max_attempts=2)
     end(queue, Failed(error="once"))
     fields = load(f"{box}/inbox/x.json")
@@ -166,7 +166,7 @@ def test_results_of_other_tools_go_too(queue, clock, box):
 
 
 def test_stale_temporary_files_go_after_an_hour(queue, clock, box):
-    """Ours and the seed's own `{task_id}.json.tmp`."""
+    """Ours and the original's own `{task_id}.json.tmp`."""
     for name in ("task_1.json.tmp", "task_1_result.json.tmp", "x~abc~claim", "whatever"):
         write(f"{box}/.tmp/{name}", "{}")
     clock.advance(3500)

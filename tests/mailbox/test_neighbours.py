@@ -1,4 +1,4 @@
-"""Beside tools that know only the seed: `mv`, `rm`, readers that rewrite files and drop what they don't know."""
+"""Beside tools that know only the original: `mv`, `rm`, readers that rewrite files and drop what they don't know."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ while claims := queue.claim(sys.argv[2], count=3):
 queue.close()
 """
 
-#: The seed's worker, as a shell does it: claim, write to .tmp, rename to outbox, remove.
+#: The original's worker, as a shell does it: claim, write to .tmp, rename to outbox, remove.
 SHELL = r"""
 cd "$1" || exit 1
 while :; do
@@ -287,7 +287,7 @@ def test_what_was_taken_away_stays_away(queue, box, clock):
 
 
 def test_a_strict_reader_finishes_it(queue, box, clock):
-    """As the seed says, result first, then the file: needs of others are met, the id stays taken."""
+    """As the original says, result first, then the file: needs of others are met, the id stays taken."""
     queue.store.put([Task(id="x", title="x"), Task(id="next", title="next", needs=("x",))])
     as_a_strict_reader(box, "x")
     assert queue.claim("w") == []

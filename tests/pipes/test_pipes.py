@@ -1,4 +1,4 @@
-"""Messages through FIFOs: ours and the seed's own snippets as either peer; peers that die; never a hang.
+"""Messages through FIFOs: ours and the original's own snippets as either peer; peers that die; never a hang.
 
 Every process here ends within a time limit, and none is waited for by sleeping.
 """
@@ -22,15 +22,15 @@ from taskpit import pipes
 from taskpit.fs import NotAFile
 from taskpit.pipes import Pipe
 
-#: The seed's orchestrator: open, write, close.
-SEED_WRITER = """
+#: The original's orchestrator: open, write, close.
+ORIGINAL_WRITER = """
 import sys
 with open(sys.argv[1], "w") as pipe:
     pipe.write(sys.argv[2] * int(sys.argv[3]))
 """
 
-#: The seed's agent: open, read to the end.
-SEED_READER = """
+#: The original's agent: open, read to the end.
+ORIGINAL_READER = """
 import sys
 print("here", flush=True)
 for _ in range(int(sys.argv[2])):
@@ -109,7 +109,7 @@ def test_make_makes_both(space):
     assert pit("-C", space, "pipe", "make", "orchestrator", "agent_a").code == 0
 
 
-def test_fifos_made_by_the_seeds_mkfifo_are_used(space):
+def test_fifos_made_by_the_originals_mkfifo_are_used(space):
     os.mkfifo(f"{space}/pipes/orchestrator_to_agent_a")
     inode = os.stat(f"{space}/pipes/orchestrator_to_agent_a").st_ino
     assert pit("-C", space, "pipe", "make", "orchestrator", "agent_a").code == 0
@@ -239,42 +239,42 @@ def test_messages_of_one_sender_keep_their_order(pipe):
     assert received(pipe) == wanted
 
 
-# -- the seed's snippets ---------------------------------------------------------------------------
+# -- the original's snippets -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("times", [1, 100_000, 1 << 18])
-def test_the_seeds_writer_to_our_reader(space, pipe, times):
-    writer = python(SEED_WRITER, pipe.fifo, "task", times)
+def test_the_originals_writer_to_our_reader(space, pipe, times):
+    writer = python(ORIGINAL_WRITER, pipe.fifo, "task", times)
     code, out, _ = finished(command(space, "receive", "--timeout", "50s"))
     assert (code, out) == (0, b"task" * times)
     ended(writer)
 
 
 @pytest.mark.parametrize("times", [1, 100_000, 1 << 18])
-def test_our_writer_to_the_seeds_reader(pipe, times):
-    reader = here(python(SEED_READER, pipe.fifo, 1))
+def test_our_writer_to_the_originals_reader(pipe, times):
+    reader = here(python(ORIGINAL_READER, pipe.fifo, 1))
     assert pipe.send(b"task" * times, PATIENCE) is True
     assert ended(reader).split()[0] == str(4 * times)
     assert received(pipe) == []
 
 
-def test_the_seeds_loop_gets_each_message_once_and_nothing_else(pipe):
+def test_the_originals_loop_gets_each_message_once_and_nothing_else(pipe):
     """Nothing we do to look after the FIFO may wake a reader for an empty message."""
-    reader = here(python(SEED_READER, pipe.fifo, 20))
+    reader = here(python(ORIGINAL_READER, pipe.fifo, 20))
     for number in range(20):
         assert pipe.send(f"message {number}".encode(), PATIENCE) is True
     assert [line.split(" ", 1)[1] for line in ended(reader).splitlines()] == [f"message {n}" for n in range(20)]
 
 
-def test_two_of_our_senders_to_the_seeds_reader_do_not_mix(space, pipe):
-    reader = here(python(SEED_READER, pipe.fifo, 6))
+def test_two_of_our_senders_to_the_originals_reader_do_not_mix(space, pipe):
+    reader = here(python(ORIGINAL_READER, pipe.fifo, 6))
     senders = [command(space, "send", letter * 90_000, "--timeout", "50s") for letter in "abcdef"]
     assert [finished(sender)[0] for sender in senders] == [0] * 6
     lines = sorted(ended(reader).splitlines())
     assert lines == [f"90000 {letter * 20}" for letter in "abcdef"]
 
 
-def test_the_next_sender_waits_until_the_seeds_reader_has_left(pipe):
+def test_the_next_sender_waits_until_the_originals_reader_has_left(pipe):
     """It has read all there is and not yet seen the end: whoever wrote now would be read as the same message."""
     script = """
 import os, sys
@@ -303,7 +303,7 @@ print(text.decode(), flush=True)
 
 
 def test_there_and_back_as_in_the_seed(space, pipe):
-    """Orchestrator ours, agent the seed's: task down, result up."""
+    """Orchestrator ours, agent the original's: task down, result up."""
     script = """
 import sys
 with open("pipes/orchestrator_to_agent_a", "r") as pipe: task = pipe.read()
@@ -332,7 +332,7 @@ def test_a_foreign_writer_and_one_of_ours_at_once(space, pipe):
     assert sorted(said) == [b"first half, second half", b"ours"]
 
 
-def test_the_seeds_writer_killed_in_the_middle(space, pipe):
+def test_the_originals_writer_killed_in_the_middle(space, pipe):
     """What it wrote comes through; our reader does not hang."""
     script = """
 import os, sys, time

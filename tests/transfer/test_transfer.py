@@ -410,7 +410,7 @@ READY = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_init_adopts_a_seeds_bare_tree(layout, tmp_path):
+def test_init_adopts_a_originals_bare_tree(layout, tmp_path):
     root = tmp_path / "queue"
     for name in TREES[layout]:
         (root / name).mkdir(parents=True)

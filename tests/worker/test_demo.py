@@ -35,7 +35,7 @@ def test_a_folder_with_something_in_it_is_refused(tmp_path):
     assert os.listdir(tmp_path) == ["precious"]
 
 
-def test_seeds_make_other_tasks_of_one_shape():
+def test_originals_make_other_tasks_of_one_shape():
     one, two = tasks(1), tasks(2)
     assert [task.id for task in one] == [task.id for task in two]
     assert one != two

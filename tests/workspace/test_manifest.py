@@ -48,11 +48,11 @@ def put(queue, *ids, **fields):
     queue.store.put([Task(id=task_id, title=task_id, **fields) for task_id in ids])
 
 
-# -- the seed's example ----------------------------------------------------------------------------
+# -- the original's example ------------------------------------------------------------------------
 
 
-def test_an_entry_has_the_seeds_keys_in_its_order(queue, space, clock):
-    """`{"id", "status", "owner", "created_at", "completed_at", "output"}`, times as the seed writes them."""
+def test_an_entry_has_the_originals_keys_in_its_order(queue, space, clock):
+    """`{"id", "status", "owner", "created_at", "completed_at", "output"}`, times as the original writes them."""
     created = instant("2025-03-13T10:00:00Z", 0.0)
     put(queue, "task_001", created=created)
     (claim,) = queue.claim("agent_a")
@@ -123,7 +123,7 @@ def test_what_others_claim_about_a_task_gives_way_to_its_name(queue, space):
 
 
 def test_a_coordinator_that_writes_only_the_status(queue, space):
-    """The seed's `update_manifest(task_id, status="done")`: what it leaves out is filled in."""
+    """The original's `update_manifest(task_id, status="done")`: what it leaves out is filled in."""
     put(queue, "task_001", created=100.0)
     os.rename(f"{space}/tasks/task_001_pending.md", f"{space}/tasks/task_001_inprogress_agent_a.md")
     write(f"{space}/outputs/task_001_result.md", "theirs\n")
@@ -185,7 +185,7 @@ def test_an_output_that_comes_after_its_done(queue, space):
 
 
 def test_a_workspace_made_by_hand_is_told_whole(tmp_path):
-    """The seed's tree, task by task, without a manifest."""
+    """The original's tree, task by task, without a manifest."""
     space = tmp_path / "space"
     for name in ("tasks", "agents", "outputs"):
         (space / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Beside agents that know only the seed: glob, rename, write, rename."""
+"""Beside agents that know only the original: glob, rename, write, rename."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taskpit.queue import Queue
 from taskpit.task import Done, Failed, Said, State, Task
 from taskpit.testing import FakeClock
 
-#: The seed's claim loop; it ends instead of sleeping when nothing is pending.
+#: The original's claim loop; it ends instead of sleeping when nothing is pending.
 LOOP = """
 import os, sys
 from glob import glob
@@ -79,7 +79,7 @@ def names(space, folder="tasks"):
     return sorted(os.listdir(f"{space}/{folder}"))
 
 
-def test_the_seeds_loop_and_two_of_ours_over_five_hundred_tasks(tmp_path):
+def test_the_originals_loop_and_two_of_ours_over_five_hundred_tasks(tmp_path):
     space = make_fast(tmp_path / "space", "workspace")
     queue = Queue.open(space)
     wanted = [f"task_{number:03d}" for number in range(1, 501)]
@@ -103,7 +103,7 @@ def test_the_seeds_loop_and_two_of_ours_over_five_hundred_tasks(tmp_path):
 
 
 def test_task_001_inprogress_agent_a_through_our_hands(queue, space):
-    """Claimed as in the seed's tree, given back, and claimed again: the names are the seed's."""
+    """Claimed as in the original's tree, given back, and claimed again: the names are the original's."""
     queue.store.put([Task(id="task_001", title="one")])
     queue.claim("agent_a", verbatim=True)
     assert names(space) == ["task_001_inprogress_agent_a.md"]
@@ -183,7 +183,7 @@ def test_a_slow_agent_whose_task_was_taken_back(queue, space, clock):
 
 
 def test_an_agent_that_fails_by_name(queue, space):
-    """`_failed.md`, as the seed says, can be retried."""
+    """`_failed.md`, as the original says, can be retried."""
     queue.store.put([Task(id="task_001", title="one", priority=3)])
     os.rename(f"{space}/tasks/task_001_pending.md", f"{space}/tasks/task_001_failed.md")
     assert queue.card("task_001").state is State.FAILED

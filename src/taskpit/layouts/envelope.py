@@ -1,4 +1,4 @@
-"""Results and errors as the mailbox writes them: JSON, the seed's fields first. No names, no disk."""
+"""Results and errors as the mailbox writes them: JSON, Drover's fields first. No names, no disk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load_result(spot: Spot, data: bytes) -> Result:
 
 
 def dump_result(task_id: str, result: Result) -> bytes:
-    """The seed's fields in the seed's order, then ours."""
+    """Drover's fields in Drover's order, then ours."""
     when = int(result.finished)
     if result.verdict is Verdict.DONE:
         fields: dict[str, object] = {

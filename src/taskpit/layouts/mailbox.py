@@ -30,7 +30,7 @@ __all__ = ["Mailbox"]
 
 DAY = 86400.0
 
-#: The schema of seed 002: every key in its order, with the type and the value it has when nothing is said.
+#: The schema of Drover's mailbox: every key in its order, with the type and the value it has when nothing is said.
 SCHEMA: dict[str, object] = {
     "id": "",
     "title": "",
@@ -87,7 +87,7 @@ SUFFIXES = {"outbox": ("_result.json", Verdict.DONE), "failed": ("_error.json", 
 
 
 class Mailbox(Layout):
-    """The layout of seed 002."""
+    """The layout of Drover's mailbox."""
 
     name = "mailbox"
     folders = ("inbox", "processing", "outbox", "failed", ".tmp")
@@ -107,7 +107,7 @@ class Mailbox(Layout):
     }
 
     def first_number(self, now: float) -> int:
-        """Ids are numbered by the second, as in the seed."""
+        """Ids are numbered by the second, as Drover numbers them."""
         return int(now)
 
     def new_id(self, number: int) -> str:
@@ -265,7 +265,7 @@ class Mailbox(Layout):
         return load_result(spot, data), None
 
     def dump_result(self, task: Task, result: Result) -> bytes:
-        """The seed's fields in the seed's order, then ours."""
+        """Drover's fields in Drover's order, then ours."""
         return dump_result(task.id, result)
 
 

@@ -30,7 +30,7 @@ _SCRAPS = {Verdict.FAILED: "needs-keeper", Verdict.CANCELLED: "cancelled"}
 
 
 class Pit(Layout):
-    """The layout of seeds 000 and 001."""
+    """The layout of the snake pit."""
 
     name = "pit"
     slugged = True
@@ -121,7 +121,7 @@ class Pit(Layout):
         return task
 
     def dump(self, task: Task) -> bytes:
-        """The food's bytes, new ones as the seed draws them."""
+        """The food's bytes, new ones as the pit draws them."""
         return dump_task(task, self._stem(task))
 
     def with_field(self, task: Task, key: str, text: str) -> Task:

@@ -32,7 +32,7 @@ _ENDINGS = (
 
 
 class Workspace(Layout):
-    """The layout of seed 004."""
+    """The layout of the workspace."""
 
     name = "workspace"
     folders = ("tasks", "agents", "outputs", "pipes")

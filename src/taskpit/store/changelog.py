@@ -1,4 +1,4 @@
-"""The changelog of seed 003: JSON lines, many writers, never the source of truth."""
+"""The changelog: JSON lines, many writers, never the source of truth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FINAL = frozenset(("completed_task", "failed_task", "cancelled_task", "split_tas
 
 
 def encode(event: Event) -> bytes:
-    """One line as the seed writes it: its keys in its order, empty optional ones left out."""
+    """One line as it is documented: its keys in their order, empty optional ones left out."""
     fields = {key: value for key, value in event.as_dict().items() if value}
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 

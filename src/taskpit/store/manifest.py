@@ -25,9 +25,9 @@ __all__ = ["refresh"]
 
 MARK = f"{HIDDEN}/manifest.dirty"
 LOCK = f"{HIDDEN}/manifest.lock"
-#: What the seed tells of each task.
+#: What a manifest tells of each task.
 KEYS = {"id", "status", "owner", "created_at", "completed_at", "output"}
-#: The seed's words for our states.
+#: A manifest's words for our states.
 STATUS = {State.READY: "pending", State.CLAIMED: "inprogress", State.DONE: "done", State.FAILED: "failed"}
 
 
