@@ -302,7 +302,7 @@ print(text.decode(), flush=True)
     assert received(pipe) == [b"second"]
 
 
-def test_there_and_back_as_in_the_seed(space, pipe):
+def test_there_and_back_as_in_the_original(space, pipe):
     """Orchestrator ours, agent the original's: task down, result up."""
     script = """
 import sys
