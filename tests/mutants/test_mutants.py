@@ -6,8 +6,10 @@ victim the test that must not survive it; unchanged, the same tests pass where t
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
+import pkgutil
 from functools import partial
 from types import SimpleNamespace
 
@@ -16,10 +18,16 @@ import scenes
 from crashes import Stages
 from pits import POWER
 
+import taskpit.store
 from taskpit import fs
 from taskpit.store import changelog, claims, ending, entering, folder, judge
 from taskpit.task import Said
 from taskpit.testing.faults import killed_at
+
+# What the store loads when it first needs it must be loaded before anything is broken: a module that is
+# first imported while a mutant lives would keep the mutant's functions for all tests that follow.
+for found in pkgutil.walk_packages(taskpit.store.__path__, "taskpit.store."):
+    importlib.import_module(found.name)
 
 TESTS = os.path.dirname(os.path.dirname(__file__))
 
