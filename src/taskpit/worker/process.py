@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import IO
 
-__all__ = ["Bell", "CannotRun", "Ended", "Order", "anybody", "born", "make_room", "run", "tell_group"]
+__all__ = ["Bell", "CannotRun", "Ended", "Order", "anybody", "born", "check_command", "make_room", "run", "tell_group"]
 
 #: A log longer than this loses its beginning; what is kept of it then.
 LONGEST_LOG = 10 * 1024 * 1024
@@ -151,23 +151,21 @@ GATE = 'read -r go && exec "$@" < "$0"'
 
 
 def _start(order: Order, log: int) -> subprocess.Popen[bytes]:
-    _check_command(order)
+    check_command(order.argv[0], order.cwd, order.env)
     with ExitStack() as files:
         out = files.enter_context(open(order.out, "ab")) if order.out else log
         return _spawn(order, out, log)
 
 
-def _check_command(order: Order) -> None:
+def check_command(name: str, cwd: str, env: Mapping[str, str]) -> None:
     """CannotRun if there is no such command: the shell that starts it could not tell us."""
-    name = order.argv[0]
-    path = order.env.get("PATH")
-    if shutil.which(os.path.join(order.cwd, name) if "/" in name else name, path=path) is None:
-        raise _cannot_run(name, "there is no such command, or it may not be executed")
+    if shutil.which(os.path.join(cwd, name) if "/" in name else name, path=env.get("PATH")) is None:
+        raise _cannot_run(name, f"there is no command {name!r}, or it may not be executed")
 
 
 def _cannot_run(name: str, told: str) -> CannotRun:
     hint = "Check the command after `--`: its name, its path and that it may be executed."
-    return CannotRun(f"{name!r} cannot be run: {told}", hint=hint, command=name)
+    return CannotRun(told, hint=hint, command=name)
 
 
 def _let_go(process: subprocess.Popen[bytes]) -> None:
@@ -192,7 +190,8 @@ def _spawn(order: Order, out: IO[bytes] | int, log: int) -> subprocess.Popen[byt
     except (OSError, ValueError) as error:
         if getattr(error, "errno", 0) in EXHAUSTED:
             raise  # the machine's trouble, not the command's
-        raise _cannot_run(order.argv[0], getattr(error, "strerror", None) or str(error)) from error
+        told = getattr(error, "strerror", None) or str(error)
+        raise _cannot_run(order.argv[0], f"{order.argv[0]!r} cannot be run: {told}") from error
 
 
 def _waker(pid: int) -> int:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 from contextlib import suppress
 
@@ -171,13 +170,7 @@ class CommandRunner:
 
     def check(self, env: Mapping[str, str]) -> None:
         """CannotRun if there is no such command, before any task is taken for it."""
-        name = self.argv[0]
-        if shutil.which(os.path.join(self.cwd, name) if "/" in name else name, path=env.get("PATH")) is None:
-            raise CannotRun(
-                f"there is no command {name!r}, or it may not be executed",
-                hint="Check the command after `--`: its name, its path and that it may be executed.",
-                command=name,
-            )
+        process.check_command(self.argv[0], self.cwd, env)
 
     def command(self, run: Run, prompt: str = "") -> tuple[str, ...]:  # noqa: ARG002 - as other runners have it
         """The command for this run."""
