@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.clock import duration
+from taskpit.clock import LAST, duration
 from taskpit.errors import Invalid
 from taskpit.values import Value
 
@@ -19,8 +19,12 @@ DAY = 86400.0
 class Config(Value):
     """What a queue's `config.toml` may say."""
 
-    #: How long a claim lasts unless renewed.
+    #: How long a claim lasts unless renewed, and a person's; 0 is the same.
     lease: float = 900.0
+    human_lease: float = 0.0
+    #: How long a task inside an activity is somebody's, an agent's and a person's.
+    task_lease: float = 1800.0
+    human_task_lease: float = 14400.0
     #: After how long a claim that other tools made counts as abandoned.
     abandoned: float = 900.0
     #: `power`: on the disk before it is acknowledged. `process`: survives kill -9, not power loss.
@@ -48,10 +52,21 @@ class Config(Value):
     #: How long a check may run.
     check_limit: float = 600.0
 
+    def lease_of(self, kind: str) -> float:
+        """How long a claim of a `human` or an `agent` lasts."""
+        return self.human_lease or self.lease if kind == "human" else self.lease
+
+    def task_lease_of(self, kind: str) -> float:
+        """How long a task inside an activity is theirs."""
+        return self.human_task_lease if kind == "human" else self.task_lease
+
 
 _DURATIONS = frozenset(
     (
         "lease",
+        "human_lease",
+        "task_lease",
+        "human_task_lease",
         "abandoned",
         "backoff",
         "backoff_longest",
@@ -63,12 +78,27 @@ _DURATIONS = frozenset(
         "check_limit",
     )
 )
-_NEVER_ZERO = frozenset(("lease", "abandoned", "max_attempts", "choke", "losses", "largest_task", "check_limit"))
+_NEVER_ZERO = frozenset(
+    (
+        "lease",
+        "task_lease",
+        "human_task_lease",
+        "abandoned",
+        "max_attempts",
+        "choke",
+        "losses",
+        "largest_task",
+        "check_limit",
+    )
+)
 
 SAMPLE = """\
 # Settings of this queue. Every line is optional; these are the defaults.
 #
-# lease = "15m"             # how long a claim lasts unless renewed
+# lease = "15m"             # how long a claim lasts unless renewed (activities: 1h)
+# human_lease = "0s"        # the same for people; 0s is no difference (activities: 8h)
+# task_lease = "30m"        # how long a task inside an activity is an agent's
+# human_task_lease = "4h"   # the same for people
 # abandoned = "15m"         # after how long a claim made by other tools counts as abandoned
 # durability = "power"      # or "process": no fsync, survives kill -9 but not power loss
 # max_attempts = 3
@@ -106,6 +136,8 @@ def _typed(key: str, value: object) -> object:
         except ValueError as error:
             raise Invalid(f"config.toml: {key}: {error}", key=key) from None
     wanted = type(getattr(Config, key))
+    if isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) <= LAST:
+        raise Invalid(f"config.toml: {key} is no number to work with: {str(value)[:40]}", key=key)
     if isinstance(value, int) and not isinstance(value, bool) and wanted is float:
         value = float(value)
     if type(value) is not wanted:

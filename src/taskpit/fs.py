@@ -41,6 +41,7 @@ __all__ = [
     "set_times",
     "status",
     "sync_dir",
+    "sync_file",
 ]
 
 Stat = os.stat_result
@@ -146,6 +147,12 @@ def overwrite(fd: int, data: bytes, path: str) -> None:
     _step("write", path)
     os.pwrite(fd, data, 0)
     os.ftruncate(fd, len(data))
+
+
+def sync_file(fd: int, path: str) -> None:
+    """What was written to the open file is on the disk."""
+    _step("fsync", path)
+    os.fsync(fd)
 
 
 def link(source: str, target: str) -> bool:

@@ -21,12 +21,14 @@ from taskpit.task import (
     Task,
     Try,
     Want,
+    worker_type,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from taskpit.locking import NamedLock
     from taskpit.store.port import Store
     from taskpit.task import Card
 
@@ -52,7 +54,7 @@ class Queue:
         from taskpit.store.opening import open_store
 
         store = open_store(path, env)
-        return cls(store, store.folder.config, store.folder.clock)
+        return cls(store, store.config, store.clock)
 
     def close(self) -> None:
         """Let go of what is held open."""
@@ -77,8 +79,9 @@ class Queue:
                 each(task.id, answer)
         return said
 
-    def _prepare(self, tasks: Sequence[Task]) -> list[Task]:
-        fresh = iter(self.store.allot(sum(1 for task in tasks if not task.id)))
+    def _prepare(self, tasks: Sequence[Task], near: str = "") -> list[Task]:
+        """The tasks as they will be put, each with an id: one under its parent's, or under `near`."""
+        fresh = iter(self.store.allot([near or task.parent for task in tasks if not task.id]))
         now = float(int(self.clock.now()))
         ready = []
         for task in tasks:
@@ -125,7 +128,7 @@ class Queue:
 
     # -- out ---------------------------------------------------------------------------------------
 
-    def claim(
+    def claim(  # noqa: PLR0913 - a wish has many sides, each said by name
         self,
         worker: str,
         *,
@@ -136,6 +139,7 @@ class Queue:
         count: int = 1,
         wait: float = 0.0,
         verbatim: bool = False,
+        kind: str = "",
     ) -> list[Claim]:
         """Up to `count` tasks for this worker; waits up to `wait` seconds for the first. Empty: none.
 
@@ -143,7 +147,8 @@ class Queue:
         """
         want = Want(
             worker=worker,
-            lease=lease or self.config.lease,
+            kind=kind,
+            lease=lease or self.config.lease_of(kind or worker_type(worker)),
             ids=tuple(ids),
             tags=tuple(tags),
             big=big,
@@ -188,7 +193,7 @@ class Queue:
             task=card.task,
             worker=card.worker,
             fence=card.worker,
-            lease=lease or self.config.lease,
+            lease=lease or self.config.lease_of(card.kind or worker_type(card.worker)),
             attempt=card.task.attempts + 1,
             since=card.since,
         )
@@ -230,7 +235,16 @@ class Queue:
         for task_id, card in zip(named, self.store.read(named), strict=True):
             if card is not None:
                 raise errors.Conflict(f"the child's id {task_id} exists already", id=task_id, state=str(card.state))
-        return split.replace(children=tuple(self._prepare(parented)))
+        # Where ids tell what belongs where, the children stand beside what they replace, not inside it.
+        return split.replace(children=tuple(self._prepare(parented, claim.task.parent or claim.task.id)))
+
+    # -- locks -------------------------------------------------------------------------------------
+
+    def lock(self, name: str, *, worker: str = "", ttl: float = 1800.0, wait: float = 0.0, kind: str = "") -> NamedLock:
+        """A name to have alone while something runs: `with queue.lock("deploy", wait=60) as held: ...`."""
+        from taskpit.locking import NamedLock, one_of
+
+        return NamedLock(self.store, self.clock, name, worker or one_of(), ttl=ttl, wait=wait, kind=kind)
 
     # -- what people do ----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Task, Want
 
-__all__ = ["check_mode", "check_task", "find_cycle", "held", "in_the_way", "order", "overlap", "suits"]
+__all__ = ["check_mode", "check_task", "find_cycle", "held", "in_the_way", "natural", "order", "overlap", "suits"]
 
 Order = tuple[int, float, int, str]
 
@@ -23,7 +23,18 @@ Order = tuple[int, float, int, str]
 def order(task: Task) -> Order:
     """Sorts by priority, then age: when it was asked for, then its number."""
     number = int(task.id) if task.id.isascii() and task.id.isdecimal() else 0
-    return (-task.priority, task.created, number, task.id)
+    return (-task.priority, task.created, number, task.id if number else natural(task.id))
+
+
+def natural(text: str) -> str:
+    """The text with its numbers made long, so that `a-10` comes after `a-9`."""
+    told, digits = "", ""
+    for letter in text:
+        if "0" <= letter <= "9":
+            digits += letter
+        else:
+            told, digits = told + (digits and digits.zfill(12)) + letter, ""
+    return told + (digits and digits.zfill(12))
 
 
 def suits(task: Task, want: Want) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "Event",
     "Evidence",
     "Failed",
+    "Lock",
     "Outcome",
     "Page",
     "Release",
@@ -209,6 +210,8 @@ class Want(Value):
     even_held: bool = False
     #: Use the worker's name as the fence as it is, instead of adding something unique per claim.
     verbatim: bool = False
+    #: `human` or `agent`, for work that only one of them may do; empty is told from the name.
+    kind: str = ""
 
 
 class End(Value):
@@ -241,6 +244,35 @@ class Event(Value):
     task_id: str = ""
     details: str = ""
 
+    @property
+    def about(self) -> str:
+        """The id this line tells of."""
+        return self.task_id or self.activity_id
+
+    @property
+    def did(self) -> str:
+        """What happened, in the words of plain tasks: an activity is one."""
+        return self.action.replace("_activity", "_task")
+
+
+class Lock(Value):
+    """A name that one worker has until a time: an activity's, or any name at all."""
+
+    name: str
+    holder: str
+    #: `human` or `agent`.
+    kind: str = "agent"
+    #: Grows with every acquisition of this name, for ever: whoever is shown a smaller one refuses it.
+    number: int = 0
+    acquired: float = 0.0
+    expires: float = 0.0
+    #: The task inside an activity that the holder is at, and until when.
+    task_id: str = ""
+    task_acquired: float = 0.0
+    task_expires: float = 0.0
+    #: Fields we have no word for, kept.
+    extra: Mapping[str, object] = NOTHING
+
 
 def worker_type(worker: str) -> str:
     """The changelog's word for who this is: people are `user@host`, the queue itself is `keeper`."""
@@ -261,6 +293,8 @@ class Card(Value):
     until: float = 0.0
     #: Whether the holder lives, as far as this machine can tell: yes, no, unknown.
     alive: str = "unknown"
+    #: `human` or `agent`, where the claim says so itself.
+    kind: str = ""
     result: Result | None = None
     tries: tuple[Try, ...] = ()
     #: Results of superseded claims, kept aside.

@@ -6,6 +6,7 @@ import pytest
 
 from taskpit import layouts
 from taskpit.config import Config
+from taskpit.store.activities.store import ActivityStore
 from taskpit.store.files import FileStore
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
@@ -45,3 +46,30 @@ class TestFileStore(StoreContract):
         root = next(self.places)
         init(root, self.layout, clock)
         return FileStore(root, layouts.get(self.layout), Config(durability=self.durability), clock)
+
+
+class TestActivityStore(StoreContract):
+    numbers_are_ids = False
+
+    @pytest.fixture(autouse=True, params=("process", "power"))
+    def kind(self, request, tmp_path):
+        """How durable it is, known before the store is made."""
+        self.durability = request.param
+        self.places = (str(tmp_path / f"work-{number}") for number in range(10))
+        super().setup_method()
+
+    def setup_method(self):
+        """The fixture does it, once it knows the kind."""
+
+    def id(self, number):
+        """Ids tell what belongs where: these are all activities of one work item."""
+        return f"WI-001-A{number}"
+
+    def kept(self, task):
+        """An activity belongs to its work item."""
+        return task.replace(parent=task.parent or "WI-001")
+
+    def make_store(self, clock):
+        root = next(self.places)
+        init(root, "activities", clock)
+        return ActivityStore(root, layouts.get("activities"), Config(durability=self.durability), clock)

@@ -180,7 +180,7 @@ SCENES = [
     Scene("note", ready, lambda q, _: q.note(ID, "mind the gap", "ann")),
     Scene("ask to stop", claimed, lambda q, _: q.cancel(ID, "ann")),
     Scene("join", ready, lambda q, _: q.store.join("snake", LEASE).leave()),
-    Scene("give out ids", nothing, lambda q, _: q.store.allot(2)),
+    Scene("give out ids", nothing, lambda q, _: q.store.allot(["", ""])),
 ]
 
 #: Scenes that write files of their own into a pit; all others play in any layout.

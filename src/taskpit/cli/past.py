@@ -61,7 +61,7 @@ def _log(args: Namespace, context: Context) -> Reply:
     since = _since(args.since, queue.clock.now()) if args.since else ""
 
     def keep(event: Event) -> bool:
-        return task_id in ("", event.task_id) and event.timestamp >= since
+        return task_id in ("", event.task_id, event.activity_id) and event.timestamp >= since
 
     limit = args.limit if args.limit is not None else 0 if since else SCREENFUL
     found, cursor = [], ""
@@ -93,7 +93,7 @@ def _lines(events: Sequence[Event]) -> str:
 
 def _line(event: Event) -> str:
     details = f"  {' '.join(event.details.split())}" if event.details else ""
-    what = event.task_id or event.activity_id or "-"
+    what = event.about or "-"
     return f"{paint('dim', event.timestamp)}  {what:<6} {event.action:<15} {event.worker}{details}"
 
 
@@ -150,13 +150,13 @@ def _past(queue: Queue, recent: str) -> dict[str, object]:
     given_back: set[str] = set()
     twice: set[str] = set()
     for event, _ in _events(queue):
-        tally[event.action] = tally.get(event.action, 0) + 1
-        if event.action in last_hour and event.timestamp >= recent:
-            last_hour[event.action] += 1
-        if event.action == "recovered_task":
-            given_back.add(event.task_id)
-        elif event.action == "claimed_task" and event.task_id in given_back:
-            twice.add(event.task_id)
+        tally[event.did] = tally.get(event.did, 0) + 1
+        if event.did in last_hour and event.timestamp >= recent:
+            last_hour[event.did] += 1
+        if event.did == "recovered_task":
+            given_back.add(event.about)
+        elif event.did == "claimed_task" and event.about in given_back:
+            twice.add(event.about)
     return {
         "last_hour": {action.removesuffix("_task"): count for action, count in last_hour.items()},
         "claims": tally.get("claimed_task", 0),

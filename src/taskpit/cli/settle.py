@@ -70,7 +70,7 @@ def _ids(queue: Queue, layout: Layout, records: Sequence[Record]) -> dict[str, s
 
     known = {str(card.task.extra[ORIGINAL]): card.task.id for card in cards(queue) if ORIGINAL in card.task.extra}
     new = [given for given in foreign if given not in known]
-    return {**known, **dict(zip(new, queue.store.allot(len(new)), strict=True))}
+    return {**known, **dict(zip(new, queue.store.allot([""] * len(new)), strict=True))}
 
 
 def _fits(layout: Layout, task_id: str) -> bool:

@@ -8,7 +8,7 @@ from taskpit.layouts.layout import Layout, Spot, slugify
 __all__ = ["NAMES", "Layout", "Spot", "get", "slugify"]
 
 #: Layouts that ship with taskpit.
-NAMES = ("pit", "mailbox", "workspace")
+NAMES = ("pit", "mailbox", "workspace", "activities")
 
 
 def get(name: str) -> Layout:
@@ -25,4 +25,8 @@ def get(name: str) -> Layout:
         from taskpit.layouts.workspace import Workspace
 
         return Workspace()
+    if name == "activities":
+        from taskpit.layouts.activities import Activities
+
+        return Activities()
     raise Invalid(f"there is no layout {name!r}", hint=f"Choose one of: {', '.join(NAMES)}.")

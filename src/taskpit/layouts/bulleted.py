@@ -14,6 +14,7 @@ from taskpit.clock import instant, iso
 from taskpit.errors import Invalid
 from taskpit.layouts.sheet import Sheet, command_in, one_line, quote_command
 from taskpit.task import Task
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def _json(value: object) -> str:
 def _plain_or_json(text: str) -> object:
     if text.startswith(JSON):
         try:
-            return json.loads(text[len(JSON) :])
+            return read_json(text[len(JSON) :])
         except ValueError:
             return text
     return text

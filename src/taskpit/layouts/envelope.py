@@ -7,6 +7,7 @@ import json
 from taskpit.clock import LAST
 from taskpit.errors import Invalid
 from taskpit.task import Evidence, Result, Verdict
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def load_result(spot: Spot, data: bytes) -> Result:
         worker=str(fields.get("worker") or ""),
         attempt=_int(fields.get("attempts"), 1),
         finished=_moment(fields.get("failed_at" if failed else "completed_at")),
-        seconds=_int(fields.get("duration_ms"), 0) / 1000,
+        seconds=_moment(fields.get("duration_ms")) / 1000,
         evidence=_evidence(fields.get("evidence")),
         cost=mapping(fields.get("cost")),
         children=tuple(map(str, children)) if isinstance(children, list) else (),
@@ -77,8 +78,8 @@ def dump_result(task_id: str, result: Result) -> bytes:
 def read_object(data: bytes) -> dict[str, Any]:
     """The JSON object in these bytes; Invalid if there is none."""
     try:
-        fields = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        fields = read_json(data)
+    except ValueError as error:
         raise Invalid(f"it is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise Invalid("it is not a JSON object")
@@ -86,8 +87,11 @@ def read_object(data: bytes) -> dict[str, Any]:
 
 
 def spell(fields: Mapping[str, object]) -> bytes:
-    """The object as it is written: two spaces, a newline at the end."""
-    return json.dumps(fields, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    """The object as it is written: two spaces, a newline at the end; half letters stay the escapes they were."""
+    try:
+        return json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(fields, indent=2).encode() + b"\n"
 
 
 def mapping(value: object) -> dict[str, Any]:

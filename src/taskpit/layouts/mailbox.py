@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 
-from taskpit.clock import LAST
+from taskpit.clock import FIRST, LAST
 from taskpit.errors import Invalid
 from taskpit.layouts.envelope import dump_result, load_result, mapping, read_object, spell
 from taskpit.layouts.layout import Layout, Spot
@@ -284,7 +284,7 @@ def _check_type(key: str, value: object, default: object) -> None:
 
 
 def _check_time(key: str, value: object) -> None:
-    if key in TIMES and isinstance(value, int | float) and not abs(value) <= LAST:
+    if key in TIMES and isinstance(value, int | float) and not FIRST <= value <= LAST:
         raise Invalid(f"{key!r} is no time: {str(value)[:80]}", field=key)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 
-from taskpit.clock import instant, iso
+from taskpit.clock import LAST, instant, iso
 from taskpit.layouts.sheet import Sheet, command_in, one_line, quote_command
 from taskpit.task import Evidence, Result, Verdict
+from taskpit.text import read_json
 
 __all__ = ["dump_report", "load_report"]
 
@@ -129,9 +130,10 @@ def _unescape(text: str) -> str:
 
 def _number(text: str | None, default: float) -> float:
     try:
-        return float(text) if text else default
+        number = float(text) if text else default
     except ValueError:
         return default
+    return number if abs(number) <= LAST else default  # also if it is none
 
 
 def _when(text: str | None) -> float:
@@ -143,7 +145,7 @@ def _when(text: str | None) -> float:
 
 def _mapping(text: str | None) -> dict[str, object]:
     try:
-        value = json.loads(text) if text else {}
+        value = read_json(text) if text else {}
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
@@ -155,7 +157,7 @@ def _evidence(text: str | None, tail: str) -> Evidence | None:
         return None
     return Evidence(
         command=command_in(text),
-        exit_code=int(match[1]),
-        seconds=float(match[2].rstrip("s")),
+        exit_code=int(_number(match[1], 1)),
+        seconds=_number(match[2].rstrip("s"), 0.0),
         tail=tail,
     )

@@ -67,8 +67,10 @@ class Sheet:
                 self._bullets.append(self._bullet(match, at))
                 end = at + 1
             elif line.strip() and line[0] in " \t" and self._bullets and not gap:
-                self._continue(self._bullets[-1], line)
-                end = at + 1
+                while end < len(lines) and lines[end].strip() and lines[end][0] in " \t":
+                    end += 1
+                self._continue(self._bullets[-1], lines[at:end])  # all at once: a long value is read in one go
+                at = end - 1
             elif line.strip():
                 break
             at += 1
@@ -80,9 +82,9 @@ class Sheet:
         bullet.value, bullet.comment = _cut_comment(match[2].rstrip(), bullet.key in self._prose)
         return bullet
 
-    def _continue(self, bullet: _Bullet, line: str) -> None:
-        bullet.value = f"{bullet.value} {line.strip()}".strip()
-        bullet.count += 1
+    def _continue(self, bullet: _Bullet, lines: list[str]) -> None:
+        bullet.value = " ".join([bullet.value, *(line.strip() for line in lines)]).strip()
+        bullet.count += len(lines)
 
     @property
     def heading(self) -> str:

@@ -7,6 +7,7 @@ import json
 from taskpit import fs
 from taskpit.errors import CursorLost
 from taskpit.task import Event
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def encode(event: Event) -> bytes:
 def decode(line: bytes) -> Event | None:
     """The event of a line, or None: a torn or foreign line is skipped, not judged."""
     try:
-        fields = json.loads(line)
+        fields = read_json(line)
         known = {key: str(fields[key]) for key in Event._fields if fields.get(key) is not None}
         return Event(**known)
     except (ValueError, TypeError, AttributeError):

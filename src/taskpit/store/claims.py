@@ -53,7 +53,8 @@ def _write_holder(folder: Folder, task: Task, fence: str, target: str, until: fl
     """A fixed name says nothing of its holder: write it inside, unless the file was taken from us already."""
     before = fs.status(target)
     scratch = folder.tmp(task.id, fs.fresh_name(), "claim")
-    fs.create(scratch, folder.layout.claimed_bytes(task, fence, folder.clock.now()), sync=False)
+    # It takes the task's place, so it must not be torn where the task was whole.
+    fs.create(scratch, folder.layout.claimed_bytes(task, fence, folder.clock.now()), sync=folder.durable)
     fs.set_times(scratch, until)
     after = fs.status(target)
     if before is not None and after is not None and before.st_ino == after.st_ino:

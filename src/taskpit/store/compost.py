@@ -11,9 +11,9 @@ from taskpit.task import Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-__all__ = ["compost"]
+__all__ = ["compost", "compost_logs"]
 
 #: Of a log's last words, this many characters go into the digest.
 LAST_WORDS = 160
@@ -23,11 +23,20 @@ LOG_READ = 1024 * 1024
 
 def compost(folder: Folder, *, dry_run: bool) -> list[Mend]:
     """What was pruned."""
+    return _alone(folder, dry_run, (_logs, _results, _messages))
+
+
+def compost_logs(folder: Folder, *, dry_run: bool) -> list[Mend]:
+    """What was pruned where only logs ever are."""
+    return _alone(folder, dry_run, (_logs,))
+
+
+def _alone(folder: Folder, dry_run: bool, steps: tuple[Callable[[Folder, bool], Iterator[Mend]], ...]) -> list[Mend]:
     lock = fs.Flock(folder.at(".taskpit/compost.lock"))  # two digests of one log would be one too many
     if not lock.take(wait=False):
         return []  # somebody is at it; who was stopped in the middle must not stop every keeper
     try:
-        return [*_logs(folder, dry_run), *_results(folder, dry_run), *_messages(folder, dry_run)]
+        return [mend for step in steps for mend in step(folder, dry_run)]
     finally:
         lock.drop()
 

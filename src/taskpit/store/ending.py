@@ -18,7 +18,7 @@ from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.store import changelog
 from taskpit.store.entering import admit, enter
-from taskpit.store.folder import BESIDE, CHANGELOG, IDS, LATE, SEALED, SLACK, TRIES, Folder, stub
+from taskpit.store.folder import BESIDE, CHANGELOG, IDS, LATE, OUTCOMES, SEALED, SLACK, TRIES, Folder, stub
 from taskpit.task import End, Event, Said, State, Task, Verdict
 
 TYPE_CHECKING = False
@@ -219,18 +219,22 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
     folder = sealed.folder
     if event is None:
         event = _swallowed(sealed)
+    if sealed.parts != "r":  # what follows must not survive a power loss that the seal does not
+        folder.sync(SEALED, OUTCOMES if "o" in sealed.parts else folder.layout.claimed)
     if "c" in sealed.parts:
-        folder.sync(SEALED)  # children must not survive a power loss that their parent's end does not
         _admit_children(sealed)
     if "t" in sealed.parts:
         tries = folder.at(f"{TRIES}/{sealed.spot.id}")
         fs.make_dir(tries)
+        folder.sync(TRIES)
         fs.move(sealed.part("t"), f"{tries}/{sealed.nonce}")
+        folder.sync(f"{TRIES}/{sealed.spot.id}")
     for kind, letter in NOTES.items():
         if letter in sealed.parts:
             _publish_note(sealed, kind, letter)
     if "b" in sealed.parts:
         fs.move(sealed.part("b"), folder.at(f"{BESIDE}/{sealed.spot.id}"))
+        folder.sync(BESIDE)
     if "o" in sealed.parts:
         _withdraw_result(sealed)
     if sealed.kind == "ready":
@@ -282,12 +286,14 @@ def _withdraw_result(sealed: Sealed) -> None:
         fs.link(sealed.path, late)
     except FileNotFoundError:
         return  # another roller has carried it out
+    folder.sync(LATE)
     kept = fs.status(late)
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
-        path = folder.at(folder.layout.result_path(stub(sealed.spot), verdict))
-        status = fs.status(path)
+        path = folder.layout.result_path(stub(sealed.spot), verdict)
+        status = fs.status(folder.at(path))
         if kept and status and status.st_ino == kept.st_ino:
-            fs.remove(path)
+            fs.remove(folder.at(path))
+            folder.sync(path.rpartition("/")[0])
         ended = folder.layout.ended_path(stub(sealed.spot), verdict)
         if ended:
             fs.move(folder.at(ended), folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}.task"))
@@ -302,7 +308,7 @@ def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
         return Said.ALREADY
     _finish_up(sealed, event)
     enter(folder, sealed.path, folder.layout.ready_path(stub(sealed.spot)))
-    folder.sync(folder.layout.ready)
+    folder.sync(folder.layout.ready, SEALED)
     return Said.OK
 
 
@@ -325,6 +331,8 @@ def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Sai
         fs.remove(sealed.path)
     keep = folder.outcome_path(sealed.spot.id, verdict)
     fs.move(sealed.part("r"), keep if said is Said.OK else folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}"))
+    if target.rpartition("/")[0] not in folder.layout.results:  # then nothing but the outcome tells
+        folder.sync(OUTCOMES)
     return said
 
 

@@ -21,6 +21,7 @@ def admit(folder: Folder, task: Task, data: bytes, event: Event) -> Said:
     if folder.layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
         original = folder.tmp(task.id, nonce, "id")
         fs.create(original, data, sync=folder.durable)
+    folder.sync(folder.layout.tmp)  # an id that is known must not belong to a file that is not there
     said = Said.EXISTS
     if fs.link(original, folder.at(f"{IDS}/{task.id}")):
         said = Said.CREATED

@@ -9,59 +9,52 @@ from __future__ import annotations
 from _thread import allocate_lock
 
 from taskpit import fs, owner
-from taskpit.clock import Clock
-from taskpit.errors import Invalid, Lost
+from taskpit.errors import Invalid
 from taskpit.layouts import Spot
-from taskpit.store import changelog, claims, pausing
+from taskpit.store import changelog, claims
 from taskpit.store.choosing import Chooser
 from taskpit.store.ending import reopen
 from taskpit.store.entering import admit
-from taskpit.store.folder import (
-    CHANGELOG,
-    NOTES,
-    STOPS,
-    WORKERS,
-    Folder,
-)
-from taskpit.store.members import FileMember
+from taskpit.store.folder import CHANGELOG, NOTES
+from taskpit.store.house import House
 from taskpit.store.numbers import allot
 from taskpit.store.trouble import verb
-from taskpit.task import Claim, End, Event, Said, State, Task, Want
+from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
-    from taskpit.store.port import Info, Lapse, Mend
+    from taskpit.store.members import FileMember
+    from taskpit.store.port import Lapse, Mend
     from taskpit.task import Card, Page
     from taskpit.watch import Watch
 
 __all__ = ["FileStore"]
 
 
-class FileStore:
+class FileStore(House):
     """A Store over one folder. Safe to share between threads, except that only one of them may `wait`."""
 
     def __init__(
         self, root: str, layout: Layout, config: Config, clock: Clock | None = None, *, grace: float = 2.0
     ) -> None:
-        self.folder = Folder(root, layout, config, clock or Clock(), grace)
+        super().__init__(root, layout, config, clock, grace)
         self._chooser = Chooser(self.folder)
         #: Whoever looks at what is ready takes turns: looking also learns.
         self._turn = allocate_lock()
-        self._introduced: set[tuple[str, float]] = set()
-        self._members: set[str] = set()
         self._orphans: set[tuple[str, str]] = set()
         self._watch: Watch | None = None
 
     # -- put ---------------------------------------------------------------------------------------
 
     @verb
-    def allot(self, count: int) -> list[str]:
+    def allot(self, parents: Sequence[str]) -> list[str]:
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
-        return allot(self.folder, count)
+        return allot(self.folder, len(parents))
 
     def vet(self, tasks: Sequence[Task]) -> None:
         """Names and sizes, before anything is written."""
@@ -117,15 +110,6 @@ class FileStore:
             self._changed()
         return taken
 
-    def _introduce(self, worker: str, lease: float) -> None:
-        """Leave a record before the first claim: by it our claims are told from foreign ones."""
-        self.folder.layout.check_worker(worker)
-        key = (worker, lease)
-        if worker not in self._members and key not in self._introduced:
-            record = owner.describe(worker, lease, self.folder.clock, stays=False)
-            owner.introduce(self.folder.at(f"{WORKERS}/{worker}"), record)
-            self._introduced.add(key)
-
     def state_of(self, task_id: str) -> State | None:
         """Where a task is."""
         return self._chooser.state_of(task_id)
@@ -159,29 +143,6 @@ class FileStore:
         return said
 
     @verb
-    def stop(self, ids: Sequence[str]) -> None:
-        """Leave a mark that renewing workers see."""
-        for task_id in ids:
-            try:
-                fs.create(self.folder.at(f"{STOPS}/{self.folder.layout.check_id(task_id)}"), b"", sync=False)
-            except FileExistsError:
-                continue
-
-    @verb
-    def pause(self, reason: str, seconds: float, worker: str) -> None:
-        """A file that every claim looks for."""
-        pausing.pause(self.folder, reason, seconds, worker)
-
-    @verb
-    def resume(self, worker: str) -> bool:
-        """The file is gone."""
-        return pausing.resume(self.folder, worker)
-
-    def paused(self) -> str:
-        """What the file says."""
-        return pausing.paused(self.folder)
-
-    @verb
     def note(self, task_id: str, text: str, worker: str) -> None:
         """Append to the task's notes."""
         line = f"- {self.folder.event('').timestamp} {worker}: {text.rstrip()}\n"
@@ -193,17 +154,12 @@ class FileStore:
     @verb
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> FileMember:
         """Hold the lock on the worker's record."""
-        self.folder.layout.check_worker(worker)
-        member = owner.Member(self.folder.at(f"{WORKERS}/{worker}"))
-        record = owner.describe(worker, lease, self.folder.clock, stays=True)
-        if not member.join(record, self.folder.clock, patience=patience):
-            raise Lost(f"a living process already works here as {worker}", worker=worker)
-        self._members.add(worker)
+        member = super().join(worker, lease, patience=patience)
         # We hold the lock that the name's last owner held for life: whatever it had claimed is nobody's.
         for spot in self.folder.claims():
             if owner.MARK in spot.worker and owner.base(spot.worker) == worker:
                 self._orphans.add((spot.path, spot.worker))
-        return FileMember(worker, member, self._members)
+        return member
 
     @verb
     def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:
@@ -287,22 +243,18 @@ class FileStore:
         changelog.append(self.folder.at(CHANGELOG), events)
 
     @verb
-    def keep_log(self, worker: str, data: bytes) -> str:
-        """A file where the layout keeps logs; the name gets a letter more if this second has one already."""
-        path = self.folder.layout.log_path(worker, self.folder.clock.now())
-        try:
-            fs.create(self.folder.at(path), data, sync=False)
-        except FileExistsError:
-            path = self.folder.layout.log_path(f"{worker}-{fs.fresh_name(3)}", self.folder.clock.now())
-            fs.create(self.folder.at(path), data, sync=False)
-        return path
-
-    @verb
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
         """Logs into the digest, results by the settings."""
         from taskpit.store.compost import compost
 
         return compost(self.folder, dry_run=dry_run)
+
+    @verb
+    def locks(self) -> list[Lock]:
+        """The files that are there."""
+        from taskpit.store.named import locks
+
+        return locks(self.folder)
 
     @verb
     def wait(self, timeout: float) -> bool:
@@ -317,19 +269,6 @@ class FileStore:
         woken = self._watch.wait(timeout)
         self._watch.changes()  # after the sleep, never before: what comes now is for the next call
         return woken
-
-    def info(self) -> Info:
-        """What this store is."""
-        from taskpit.store.port import Info
-
-        return Info(
-            kind="files",
-            layout=self.folder.layout.name,
-            where=self.folder.root,
-            durability=self.folder.config.durability,
-            largest_task=self.folder.config.largest_task,
-            wake_bound=5.0,
-        )
 
     def close(self) -> None:
         """Stop watching."""

@@ -42,11 +42,28 @@ QUARANTINE = ".taskpit/quarantine"
 BESIDE = ".taskpit/beside"
 GUARDS = ".taskpit/guard"
 STOPS = ".taskpit/stops"
+FENCES = ".taskpit/fences"
+LOCKS = ".taskpit/locks"
 TOUCHES = ".taskpit/touches.lock"
 NOTES = ".taskpit/notes"
 CHANGELOG = ".taskpit/changelog.log"
 #: Directories of our own that `init` makes.
-OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES, BESIDE, GUARDS, ".taskpit/logs")
+OURS = (
+    IDS,
+    SEALED,
+    OUTCOMES,
+    TRIES,
+    LATE,
+    WORKERS,
+    QUARANTINE,
+    STOPS,
+    NOTES,
+    BESIDE,
+    GUARDS,
+    FENCES,
+    LOCKS,
+    ".taskpit/logs",
+)
 
 #: Attempts, holds and errors that we write into a task may make it this much larger than it may be put.
 SLACK = 64 * 1024
@@ -299,9 +316,13 @@ class Folder:
         self._refuse_copy(spot, here, known)
 
     def refuse_finished(self, spot: Spot, here: fs.Stat) -> None:
-        """Conflict if somebody finished the task and then put its own file back: nobody needs to run it again."""
-        if self.is_finished(spot):
-            raise Conflict(f"{spot.id} is finished (done)", inode=here.st_ino)
+        """Conflict if its own file is back although it is finished: nobody needs to run it again.
+
+        Somebody put it back, or a power loss took the moves that led away from here but not the result.
+        """
+        verdict = self.outcome(spot.id)
+        if verdict is not None or self.is_finished(spot):
+            raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", inode=here.st_ino)
 
     def _refuse_copy(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> None:
         """Conflict if this ready file is a copy that an editor saved of a task that has moved on.

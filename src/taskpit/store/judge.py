@@ -14,6 +14,7 @@ from taskpit import fs, owner
 from taskpit.clock import say_duration
 from taskpit.layouts import Spot
 from taskpit.store.folder import HIDDEN, WORKERS, Folder
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,10 +110,16 @@ def _compare(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]], *, k
 
 def _load(folder: Folder) -> dict[str, Any]:
     try:
-        boots = json.loads(fs.read(folder.at(SIGHTINGS), 1 << 26)[0])
-    except (OSError, ValueError):
-        return {}
-    return boots if isinstance(boots, dict) else {}
+        boots = read_json(fs.read(folder.at(SIGHTINGS), 1 << 26)[0])
+        return {boot: _checked(mine) for boot, mine in boots.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return {}  # derived: what cannot be read is seen again
+
+
+def _checked(mine: Any) -> dict[str, Any]:
+    """What was seen in one boot, with nothing in it that cannot be compared."""
+    claims = {path: [int(mtime), int(ctime), float(first)] for path, (mtime, ctime, first) in mine["claims"].items()}
+    return {"offset": float(mine["offset"]), "since": float(mine["since"]), "claims": claims}
 
 
 def begin(folder: Folder) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 
 from taskpit import fs
+from taskpit.clock import LAST
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.rules import held, held_in_circle, in_the_way, order
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
 from taskpit.store.judge import alive, lease_end
 from taskpit.task import Card, Evidence, Page, Result, State, Task, Try, Verdict
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,13 +180,22 @@ def tries(folder: Folder, task_id: str) -> tuple[Try, ...]:
     for name in fs.names(folder.at(f"{TRIES}/{task_id}")):
         try:
             data, status = fs.read(folder.at(f"{TRIES}/{task_id}/{name}"), LARGEST_RESULT)
-            fields = json.loads(data)
+            fields = read_json(data)
             evidence = fields.pop("evidence", None)
             one = Try(**fields, evidence=Evidence(**evidence) if evidence else None)
-            found.append((one.at, status.st_mtime_ns, one))  # within one tick of the clock, as they were written
-        except (FileNotFoundError, fs.NotAFile, fs.TooBig, ValueError, TypeError):
+            found.append(
+                (_moment(one.at), status.st_mtime_ns, one)
+            )  # within one tick of the clock, as they were written
+        except (FileNotFoundError, fs.NotAFile, fs.TooBig, ValueError, TypeError, AttributeError):
             continue  # not one of ours; but what the disk refuses to tell must not count as never tried
     return tuple(one for _, _, one in sorted(found, key=lambda item: item[:2]))
+
+
+def _moment(value: object) -> float:
+    """The value, if it is a time; ValueError if it is none."""
+    if not isinstance(value, int | float) or not abs(value) <= LAST:
+        raise ValueError(f"{value!r:.40} is no time")
+    return float(value)
 
 
 def _text(path: str) -> str:

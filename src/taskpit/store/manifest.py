@@ -16,6 +16,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store.folder import HIDDEN, LARGEST_RESULT, Folder
 from taskpit.task import State
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _later(spot: Spot, other: Spot | None) -> bool:
 
 def _load(path: str) -> dict[str, Any]:
     try:
-        manifest = json.loads(fs.read(path, LARGEST_RESULT)[0])
+        manifest = read_json(fs.read(path, LARGEST_RESULT)[0])
     except (OSError, ValueError):
         return {}
     return manifest if isinstance(manifest, dict) else {}

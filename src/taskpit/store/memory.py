@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from taskpit import rules
 from taskpit.clock import Clock, iso
-from taskpit.errors import CursorLost, Lost
+from taskpit.errors import CursorLost, Invalid, Lost
 from taskpit.layouts.layout import check_word
 from taskpit.rules import held_in_circle, order
 from taskpit.store.port import Info, Lapse, Mend
-from taskpit.task import Card, Claim, End, Event, Page, Said, State, Task, Try, Want, worker_type
+from taskpit.task import Card, Claim, End, Event, Lock, Page, Said, State, Task, Try, Want, worker_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,11 +44,13 @@ class MemoryStore:
         self._members: set[str] = set()
         self._joined: set[str] = set()
         self._pause = ("", 0.0)
+        self._locks: dict[str, Lock] = {}
+        self._fences: dict[str, int] = {}
 
-    def allot(self, count: int) -> list[str]:
+    def allot(self, parents: Sequence[str]) -> list[str]:
         """The next numbers."""
         ids: list[str] = []
-        while len(ids) < count:
+        while len(ids) < len(parents):
             self._number += 1
             if f"{self._number:04d}" not in self._records:
                 ids.append(f"{self._number:04d}")
@@ -305,6 +307,43 @@ class MemoryStore:
     def keep_log(self, worker: str, data: bytes) -> str:  # noqa: ARG002 - kept nowhere
         """Nowhere."""
         return ""
+
+    def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:
+        """A name in a dictionary, and a number that only grows."""
+        check_word(name, "name of a lock")
+        if seconds <= 0:
+            raise Invalid("a lock must last some time", name=name)
+        now, held = self.clock.now(), self._locks.get(name)
+        if held is not None and held.holder == worker:
+            lock = held.replace(expires=now + seconds)
+        elif held is not None and held.expires >= now:
+            raise Lost(f"{name} is held by {held.holder}", holder=held.holder)
+        else:
+            self._fences[name] = self._fences.get(name, 0) + 1
+            kind, number = kind or worker_type(worker), self._fences[name]
+            lock = Lock(name=name, holder=worker, kind=kind, number=number, acquired=now, expires=now + seconds)
+        self._locks[name] = lock
+        return lock
+
+    def relock(self, lock: Lock, seconds: float) -> Said:
+        """It lasts longer, if it is still the same."""
+        held = self._locks.get(lock.name)
+        if held is None or held.holder != lock.holder or lock.number not in (0, held.number):
+            return Said.LOST
+        self._locks[lock.name] = held.replace(expires=self.clock.now() + seconds)
+        return Said.OK
+
+    def unlock(self, lock: Lock) -> Said:
+        """It is gone, if it was still the same."""
+        held = self._locks.get(lock.name)
+        if held is None or held.holder != lock.holder or lock.number not in (0, held.number):
+            return Said.LOST
+        del self._locks[lock.name]
+        return Said.OK
+
+    def locks(self) -> list[Lock]:
+        """By name."""
+        return [self._locks[name] for name in sorted(self._locks)]
 
     def wait(self, timeout: float) -> bool:
         """Let the time pass."""

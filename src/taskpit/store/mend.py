@@ -113,6 +113,10 @@ class _Mender:
         known, here = fs.status(folder.at(f"{IDS}/{spot.id}")), fs.status(folder.at(spot.path))
         if here is None:
             return
+        twin = self._twin(spot, here, known)
+        if twin:
+            yield self._aside(spot.path, f"a power loss left it in two places; {twin} is the task", here.st_ino)
+            return
         try:
             if known is not None and known.st_ino == here.st_ino:
                 folder.refuse_finished(spot, here)
@@ -135,6 +139,19 @@ class _Mender:
         if self.act:
             folder.register(spot)
         yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was made by hand")
+
+    def _twin(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
+        """Where this very file is claimed, too: a rename that a power loss interrupted may leave both names.
+
+        Names are counted by the file itself, since one that is just being renamed can be seen twice.
+        """
+        if here.st_nlink <= (2 if known is not None and known.st_ino == here.st_ino else 1):
+            return ""
+        for other in self.folder.claims_of(spot.id):
+            status = fs.status(self.folder.at(other.path))
+            if status is not None and status.st_ino == here.st_ino:
+                return other.path
+        return ""
 
     def claimed(self) -> Iterator[Mend]:
         """Claimed files of tasks that are finished: nobody needs to run them."""

@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from taskpit.store.activities.store import ActivityStore
+
 __all__ = ["detect", "discover", "init", "open_store"]
 
 CONFIG = f"{HIDDEN}/config.toml"
@@ -39,6 +41,10 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None) 
     if known not in (None, layout_name):
         raise Invalid(f"{root} is a queue of layout {known!r} already", hint=f"Leave out --layout {layout_name}.")
     try:
+        if layout_name == "activities":
+            from taskpit.layouts.yamltext import load
+
+            load(b"{}")  # say at once if the library is missing
         made = [name for name in (*layout.folders, *OURS, layout.tmp) if not os.path.isdir(f"{root}/{name}")]
         for name in made:
             fs.make_dir(f"{root}/{name}")
@@ -93,7 +99,15 @@ def detect(root: str) -> str | None:
     for name, folders in SIGNS:
         if all(os.path.isdir(f"{root}/{folder}") for folder in folders):
             return name
-    return None
+    items = any(name.startswith("WI-") and os.path.isfile(f"{root}/{name}/progress.yaml") for name in _inside(root))
+    return "activities" if items else None
+
+
+def _inside(root: str) -> list[str]:
+    try:
+        return os.listdir(root)
+    except OSError:
+        return []
 
 
 def _drover(env: Mapping[str, str]) -> str | None:
@@ -155,7 +169,9 @@ def _main_checkout(folder: str) -> str | None:
     return os.path.dirname(common) if os.path.basename(common) == ".git" else None
 
 
-def open_store(root: str, env: Mapping[str, str] | None = None, clock: Clock | None = None) -> FileStore:
+def open_store(
+    root: str, env: Mapping[str, str] | None = None, clock: Clock | None = None
+) -> FileStore | ActivityStore:
     """The queue in this folder. NotFound if there is none, Untrusted if it lies in wait for others."""
     root = os.path.abspath(root)
     name = _layout_name(root)
@@ -169,7 +185,12 @@ def open_store(root: str, env: Mapping[str, str] | None = None, clock: Clock | N
         raise NotFound(f"{root} is not a queue", hint=f"{told[0].upper()}{told[1:]}.", path=root)
     _check_trust(root, env or {}, found=False)
     layout = layouts.get(name)
-    return FileStore(root, layout, _config(root, layout, env or {}), clock)
+    config = _config(root, layout, env or {})
+    if name != "activities":
+        return FileStore(root, layout, config, clock)
+    from taskpit.store.activities.store import ActivityStore
+
+    return ActivityStore(root, layout, config, clock)
 
 
 def _config(root: str, layout: layouts.Layout, env: Mapping[str, str]) -> Config:
@@ -212,7 +233,7 @@ def _written(root: str, base: Config) -> Config:
 
     try:
         return parse(tomllib.loads(data.decode("utf-8")), base)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no text, a number or a nest without end
         raise Invalid(f"config.toml cannot be read: {error}", path=f"{root}/{CONFIG}") from None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from taskpit import fs
-from taskpit.clock import iso
+from taskpit.clock import LAST, iso
 from taskpit.store.folder import HIDDEN, Folder
+from taskpit.text import read_json
 
 __all__ = ["pause", "paused", "resume"]
 
@@ -32,13 +33,13 @@ def resume(folder: Folder, worker: str) -> bool:
 def paused(folder: Folder) -> str:
     """Who paused it, why and until when; empty if nobody did or the time has passed."""
     try:
-        said = json.loads(fs.read(folder.at(PAUSED), 65536)[0])
+        said = read_json(fs.read(folder.at(PAUSED), 65536)[0])
         until = float(said["until"])
     except FileNotFoundError:
         return ""
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return "paused, and the reason cannot be read"
     if until and until <= folder.clock.now():
         return ""
     told = f"paused by {said.get('by')}: {said.get('reason')}"
-    return f"{told}, until {iso(until)}" if until else told
+    return f"{told}, until {iso(until)}" if until and abs(until) <= LAST else told

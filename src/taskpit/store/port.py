@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from taskpit.task import Card, Claim, End, Event, Page, Said, State, Task, Want
+    from taskpit.task import Card, Claim, End, Event, Lock, Page, Said, State, Task, Want
 
 else:
     Protocol = object  # commands look at a store's info; they should not pay for `typing`
@@ -61,8 +61,8 @@ class Member(Protocol):
 class Store(Protocol):
     """Puts, claims, renews, finishes; and what it takes to look and to repair."""
 
-    def allot(self, count: int) -> list[str]:
-        """Ids nobody has, for tasks about to be put."""
+    def allot(self, parents: Sequence[str]) -> list[str]:
+        """Ids nobody has, for tasks about to be put: one for each, under this parent where ids tell."""
 
     def vet(self, tasks: Sequence[Task]) -> None:
         """Invalid or TooLarge if one of these cannot be carried here; nothing is changed."""
@@ -135,6 +135,21 @@ class Store(Protocol):
 
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
         """Old working logs are summarised, then pruned; old results pruned as the settings say."""
+
+    def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:
+        """This name is the worker's for so long, with a number larger than any before. Lost: who has it.
+
+        Whoever has it already under this very name keeps it, and its number, for another while.
+        """
+
+    def relock(self, lock: Lock, seconds: float) -> Said:
+        """It lasts another while: OK, or LOST if it was taken over; nothing is changed then."""
+
+    def unlock(self, lock: Lock) -> Said:
+        """The name is free: OK, or LOST if it was not this lock's any more; another's is never freed."""
+
+    def locks(self) -> list[Lock]:
+        """Names that are held, also those whose time is over and that nobody has taken yet."""
 
     def wait(self, timeout: float) -> bool:
         """Sleep until something may have become ready, or that many seconds. May wake for nothing."""

@@ -16,7 +16,7 @@ class Finishing(Steps):
         self.put(self.task(1))
         claim = self.take()
         assert self.finish(self.done(claim, "all green\n")) is Said.OK
-        card = self.card("0001")
+        card = self.card(self.id(1))
         assert card.state is State.DONE
         assert card.result is not None
         assert (card.result.verdict, card.result.output) == (Verdict.DONE, "all green\n")
@@ -26,7 +26,7 @@ class Finishing(Steps):
     def test_failed(self) -> None:
         """With its reason."""
         self.broken(1)
-        card = self.card("0001")
+        card = self.card(self.id(1))
         assert card.state is State.FAILED
         assert card.result is not None
         assert card.result.reason == "it broke"
@@ -36,7 +36,7 @@ class Finishing(Steps):
         self.put(self.task(1))
         claim = self.take()
         assert self.finish(End(claim=claim, result=self.result(claim, Verdict.CANCELLED))) is Said.OK
-        assert self.state("0001") is State.FAILED
+        assert self.state(self.id(1)) is State.FAILED
 
     def test_finishing_again_changes_nothing(self) -> None:
         """The same end by the same claim has happened already."""
@@ -44,7 +44,7 @@ class Finishing(Steps):
         end = self.done(self.take())
         assert self.finish(end) is Said.OK
         assert self.finish(end) is Said.ALREADY
-        assert self.card("0001").late == ()
+        assert self.card(self.id(1)).late == ()
 
     def test_a_second_verdict_is_late(self) -> None:
         """The first one stands."""
@@ -52,7 +52,7 @@ class Finishing(Steps):
         claim = self.take()
         self.finish(self.done(claim))
         assert self.finish(self.failed(claim)) is Said.LOST
-        assert self.state("0001") is State.DONE
+        assert self.state(self.id(1)) is State.DONE
 
     def test_each_of_a_batch_is_answered(self) -> None:
         """One lost claim spoils no other."""
@@ -67,7 +67,7 @@ class Finishing(Steps):
         task = self.task(1, body="as it was", priority=2)
         self.put(task)
         assert self.finish(End(claim=self.take(), action="released_task")) is Said.OK
-        card = self.card("0001")
+        card = self.card(self.id(1))
         assert (card.state, card.tries) == (State.READY, ())
         assert card.task.wish() == self.kept(task).wish()
         assert self.take().attempt == 1
@@ -80,7 +80,7 @@ class Finishing(Steps):
         end = End(claim=claim, task=spent, delay=30, attempt=self.attempt(claim), action="retried_task")
         assert self.finish(end) is Said.OK
         assert self.claim() == []
-        assert [one.error for one in self.card("0001").tries] == ["it broke"]
+        assert [one.error for one in self.card(self.id(1)).tries] == ["it broke"]
         self.clock.advance(31)
         claim = self.take()
         assert (claim.attempt, claim.task.attempts, claim.task.max_attempts) == (2, 1, 3)
@@ -94,7 +94,7 @@ class Finishing(Steps):
         assert self.finish(end) in (Said.ALREADY, Said.LOST)
         self.take("other")
         assert self.finish(end) in (Said.ALREADY, Said.LOST)
-        card = self.card("0001")
+        card = self.card(self.id(1))
         assert (card.state, len(card.tries), card.late) == (State.CLAIMED, 1, ())
 
     def test_tries_are_kept_in_order(self) -> None:
@@ -105,7 +105,7 @@ class Finishing(Steps):
             assert self.finish(End(claim=claim, attempt=self.attempt(claim, error))) is Said.OK
             self.clock.advance(1)
         self.finish(self.done(self.take()))
-        assert [one.error for one in self.card("0001").tries] == ["first", "second", "third"]
+        assert [one.error for one in self.card(self.id(1)).tries] == ["first", "second", "third"]
 
     def test_late_results_are_kept_aside(self) -> None:
         """The other's result stands."""
@@ -119,30 +119,30 @@ class Finishing(Steps):
         assert self.store.renew([fast], LEASE) == [Said.OK]
         assert self.finish(self.done(fast, "the one")) is Said.OK
         assert self.finish(self.done(slow, "mine, too late")) is Said.LOST
-        card = self.card("0001")
+        card = self.card(self.id(1))
         assert card.result is not None
         assert card.result.output == "the one"
         assert len(card.late) == 2
-        assert self.actions("0001").count("late_result") == 2
+        assert self.actions(self.id(1)).count("late_result") == 2
 
     def test_children_come_with_the_end(self) -> None:
         """Ready at once."""
         self.put(self.task(1))
-        children = (self.task(2, parent="0001"), self.task(3, parent="0001", needs=("0002",)))
+        children = (self.task(2, parent=self.id(1)), self.task(3, parent=self.id(1), needs=(self.id(2),)))
         assert self.finish(self.done(self.take(), children=children)) is Said.OK
-        assert self.state("0001") is State.DONE
-        assert self.card("0002").task.parent == "0001"
-        assert self.take().task.id == "0002"
-        assert self.card("0003").held == "needs 0002, which is claimed"
+        assert self.state(self.id(1)) is State.DONE
+        assert self.card(self.id(2)).task.parent == self.id(1)
+        assert self.take().task.id == self.id(2)
+        assert self.card(self.id(3)).held == f"needs {self.id(2)}, which is claimed"
 
     def test_children_come_once(self) -> None:
         """However often it is said."""
         self.put(self.task(1))
         end = self.done(self.take(), children=(self.task(2), self.task(3)))
         assert self.finish(end) is Said.OK
-        self.finish(self.done(self.take(ids=("0002",))))
+        self.finish(self.done(self.take(ids=(self.id(2),))))
         assert self.finish(end) is Said.ALREADY
-        assert self.state("0002") is State.DONE
+        assert self.state(self.id(2)) is State.DONE
         assert self.store.counts() == {State.READY: 1, State.CLAIMED: 0, State.DONE: 2, State.FAILED: 0}
 
     def test_no_children_of_a_lost_claim(self) -> None:
@@ -151,46 +151,46 @@ class Finishing(Steps):
         claim = self.take()
         self.finish(End(claim=claim))
         assert self.finish(self.done(claim, children=(self.task(2),))) is Said.LOST
-        assert self.store.read(["0002"]) == [None]
+        assert self.store.read([self.id(2)]) == [None]
 
     def test_a_parent_may_wait_for_its_children(self) -> None:
         """And come back when they are done."""
         self.put(self.task(1))
         claim = self.take()
-        waiting = claim.task.replace(needs=("0002",))
+        waiting = claim.task.replace(needs=(self.id(2),))
         assert self.finish(End(claim=claim, task=waiting, children=(self.task(2),), action="split_task")) is Said.OK
         child = self.take()
-        assert child.task.id == "0002"
+        assert child.task.id == self.id(2)
         assert self.claim() == []
         self.finish(self.done(child))
-        assert self.take().task.id == "0001"
+        assert self.take().task.id == self.id(1)
 
     def test_reopened_it_starts_anew(self) -> None:
         """Its old result is kept aside; its id stays its own."""
         task = self.broken(1)
-        fresh = self.card("0001").task.replace(priority=4)
+        fresh = self.card(self.id(1)).task.replace(priority=4)
         assert self.store.reopen([fresh]) == [Said.OK]
-        card = self.card("0001")
+        card = self.card(self.id(1))
         assert (card.state, card.result, card.task.priority) == (State.READY, None, 4)
         assert len(card.late) == 1
         assert self.store.put([task]) == [Said.EXISTS]
         assert self.finish(self.done(self.take())) is Said.OK
-        assert self.state("0001") is State.DONE
+        assert self.state(self.id(1)) is State.DONE
 
     def test_reopened_it_may_fail_again(self) -> None:
         """And be reopened again."""
         self.broken(1)
         for _ in range(2):
-            assert self.store.reopen([self.card("0001").task]) == [Said.OK]
+            assert self.store.reopen([self.card(self.id(1)).task]) == [Said.OK]
             assert self.finish(self.failed(self.take(), "again")) is Said.OK
-            assert self.state("0001") is State.FAILED
-        assert len(self.card("0001").late) == 2
+            assert self.state(self.id(1)) is State.FAILED
+        assert len(self.card(self.id(1)).late) == 2
 
     def test_only_what_has_failed_is_reopened(self) -> None:
         """Not what is done, ready, claimed or unknown."""
         self.finished(1)
         self.put(self.task(2), self.task(3))
-        self.take(ids=("0003",))
+        self.take(ids=(self.id(3),))
         tasks = [self.task(number) for number in (1, 2, 3, 4)]
         assert self.store.reopen(tasks) == [Said.LOST] * 4
-        assert [self.state(f"{number:04d}") for number in (1, 2, 3)] == [State.DONE, State.READY, State.CLAIMED]
+        assert [self.state(self.id(number)) for number in (1, 2, 3)] == [State.DONE, State.READY, State.CLAIMED]

@@ -18,13 +18,13 @@ class Holding(Steps):
         claim = self.take()
         self.clock.advance(LEASE / 2)
         assert self.store.renew([claim], LEASE) == [Said.OK]
-        assert abs(self.card("0001").until - (self.clock.now() + LEASE)) < 1
+        assert abs(self.card(self.id(1)).until - (self.clock.now() + LEASE)) < 1
 
     def test_who_is_asked_to_stop_learns_it(self) -> None:
         """When renewing; so does the next holder, until the task has ended: a dead worker heeds no wish."""
         self.put(self.task(1))
         claim = self.take()
-        self.store.stop(["0001"])
+        self.store.stop([self.id(1)])
         assert self.store.renew([claim], LEASE) == [Said.CANCEL]
         assert self.finish(End(claim=claim)) is Said.OK
         again = self.take()
@@ -58,10 +58,10 @@ class Holding(Steps):
         assert self.store.lapsed() == []
         self.clock.advance(2)
         lapse = self.store.lapsed()[0]
-        assert (lapse.claim.task.id, lapse.claim.fence) == ("0001", claim.fence)
+        assert (lapse.claim.task.id, lapse.claim.fence) == (self.id(1), claim.fence)
         assert self.give_back(lapse) is Said.OK
         assert self.store.lapsed() == []
-        assert self.state("0001") is State.READY
+        assert self.state(self.id(1)) is State.READY
 
     def test_a_claim_is_valid_until_it_is_revoked(self) -> None:
         """Not until time passes: a late worker that nobody replaced may still finish."""
@@ -107,7 +107,7 @@ class Holding(Steps):
         self.take("python")
         assert self.store.lapsed() == []
         self.die(member)
-        assert [lapse.claim.task.id for lapse in self.store.lapsed()] == ["0001"]
+        assert [lapse.claim.task.id for lapse in self.store.lapsed()] == [self.id(1)]
 
     def test_a_living_members_name_is_taken(self) -> None:
         """And free again when it leaves."""

@@ -19,7 +19,7 @@ class Putting(Steps):
         """Every field comes back."""
         task = self.task(1, body="a long\n\nstory", priority=3, check="make test", tags=("a", "b"), touches=("src/*",))
         self.put(task)
-        card = self.card("0001")
+        card = self.card(self.id(1))
         assert card.state is State.READY
         assert card.held == ""
         assert card.task.wish() == self.kept(task).wish()
@@ -34,7 +34,7 @@ class Putting(Steps):
         """And changes nothing."""
         self.put(self.task(1))
         assert self.store.put([self.task(1, title="other")]) == [Said.CONFLICT]
-        assert self.card("0001").task.title == "task 1"
+        assert self.card(self.id(1)).task.title == "task 1"
 
     def test_each_of_a_batch_is_answered(self) -> None:
         """In the order given."""
@@ -71,12 +71,12 @@ class Putting(Steps):
     def test_allotted_ids_are_nobodys(self) -> None:
         """Also among those that people chose themselves."""
         self.put(self.task(1), self.task(2))
-        ids = self.store.allot(3)
+        ids = self.store.allot(["", "", ""])
         assert len(set(ids)) == 3
         assert self.store.read(ids) == [None, None, None]
-        assert self.store.allot(0) == []
+        assert self.store.allot([]) == []
         self.put(*(Task(id=task_id, title="allotted") for task_id in ids))
-        assert not set(ids) & set(self.store.allot(3))
+        assert not set(ids) & set(self.store.allot(["", "", ""]))
 
     def test_what_is_too_large_is_refused(self) -> None:
         """And leaves nothing behind."""
@@ -89,4 +89,4 @@ class Putting(Steps):
             pass
         else:
             raise AssertionError("it was not refused")
-        assert self.store.read(["0001"]) == [None]
+        assert self.store.read([self.id(1)]) == [None]

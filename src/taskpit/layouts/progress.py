@@ -1,0 +1,331 @@
+"""`progress.yaml`: a work item, its activities, their steps and blockers, as values. Pure; touches no disk.
+
+Reads every form met so far: the header flat or under `work_item`, ids in full or short (`A1`, `A1-T1`),
+activities as a list or by id, statuses in several words. Writes into the form it finds.
+"""
+
+from __future__ import annotations
+
+from taskpit.clock import iso
+from taskpit.errors import Invalid
+from taskpit.layouts import entry
+from taskpit.layouts.activities import BLOCKERS, place
+from taskpit.task import State, Task, Verdict
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+__all__ = ["SCHEMA", "Activity", "Progress", "Step", "begin"]
+
+#: The form that new files are written in.
+SCHEMA = 3
+STATUSES = {
+    "todo": "pending",
+    "planned": "pending",
+    "not_started": "pending",
+    "ready": "pending",
+    "active": "in_progress",
+    "started": "in_progress",
+    "wip": "in_progress",
+    "complete": "completed",
+    "done": "completed",
+    "canceled": "cancelled",
+    "on_hold": "blocked",
+}
+#: Statuses that end an activity, and how.
+ENDED = {
+    "completed": Verdict.DONE,
+    "failed": Verdict.FAILED,
+    "cancelled": Verdict.CANCELLED,
+    "skipped": Verdict.CANCELLED,
+}
+#: What stands in a flat header without being the work item's own.
+OF_THE_FILE = frozenset(
+    (
+        "schema_version",
+        "version",
+        "last_modified",
+        "last_modified_by",
+        "work_item_id",
+        "work_item",
+        "activities",
+        "blockers",
+        "pivots",
+    )
+)
+
+
+def status_of(fields: Any) -> str:
+    """The status in one word, whatever the spelling; no status is pending."""
+    text = str(fields.get("status") or "pending").strip().lower().replace("-", "_").replace(" ", "_")
+    return STATUSES.get(text, text)
+
+
+class Step(Value):
+    """A task inside an activity."""
+
+    id: str
+    title: str
+    status: str
+    #: Who may do it: agent, human or any.
+    actor: str
+    needs: tuple[str, ...] = ()
+    completed_by: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether there is something left to do."""
+        return self.status not in ENDED
+
+
+class Activity(Value):
+    """An activity as it stands in the file."""
+
+    id: str
+    task: Task
+    status: str
+    actor: str
+    steps: tuple[Step, ...]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """How it ended, if it has."""
+        return ENDED.get(self.status)
+
+    def unfit(self, kind: str) -> str:
+        """Why this kind of worker may not do what comes next; empty if it may."""
+        if self.actor not in ("any", kind):
+            return f"only {_people(self.actor)} may do it"
+        step = self.next_step(kind)
+        if step is not None and step.actor not in ("any", kind):
+            return f"its next task {step.id} is for {_people(step.actor)}"
+        return ""
+
+    def next_step(self, kind: str) -> Step | None:
+        """What comes next for this kind of worker; what waits for a person stops only what needs it."""
+        done = {step.id for step in self.steps if step.status in ("completed", "skipped")}
+        waiting = None
+        for step in self.steps:
+            if not step.open or not done.issuperset(step.needs):
+                continue
+            if step.status == "awaiting_human" and kind != "human":
+                waiting = waiting or step
+                continue
+            return step
+        return waiting
+
+
+def _people(kind: str) -> str:
+    return "a person" if kind == "human" else "an agent"
+
+
+class Progress:
+    """A document of a work item, looked at and changed in memory. `document` keeps how it was written."""
+
+    def __init__(self, item: str, document: Any) -> None:
+        self.item = item
+        self.document = document
+        head = document.get("work_item")
+        #: Where the work item's own fields are.
+        self.head: Any = head if isinstance(head, dict) else document
+        if not isinstance(document.get("activities") or [], list | dict):
+            raise Invalid("activities is neither a list nor a mapping", id=item)
+
+    # -- the work item -----------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """What the work item is about."""
+        return str(self.head.get("title") or self.item)
+
+    @property
+    def status(self) -> str:
+        """How it stands by its own word."""
+        return status_of(self.head)
+
+    def as_task(self) -> Task:
+        """The work item as a task, for those without activities."""
+        return entry.load(self.item, {key: value for key, value in self.head.items() if key not in OF_THE_FILE})
+
+    def touch(self, worker: str, now: float) -> None:
+        """One version more, by whom and when."""
+        version = self.document.get("version")
+        self.document["version"] = version + 1 if isinstance(version, int) else 1
+        self.document["last_modified"] = iso(now)
+        self.document["last_modified_by"] = worker
+        schema = self.document.get("schema_version")
+        if schema is not None and isinstance(schema, int) and schema < SCHEMA:
+            self.document["schema_version"] = SCHEMA
+
+    # -- activities --------------------------------------------------------------------------------
+
+    def entries(self) -> Iterator[tuple[str, Any]]:
+        """Every activity's id in full, and its mapping; what is no activity is passed over."""
+        found = self.document.get("activities") or []
+        pairs = found.items() if isinstance(found, dict) else ((None, one) for one in found)
+        for key, one in pairs:
+            if not isinstance(one, dict):
+                continue
+            activity_id = self.full(str(one.get("id") or key or ""))
+            spot = place(activity_id)
+            if spot is not None and spot.activity == activity_id and spot.item == self.item:
+                yield activity_id, one
+
+    def full(self, text: str) -> str:
+        """An id in full, if it is short."""
+        return text if text.startswith("WI-") or not text else f"{self.item}-{text}"
+
+    def entry(self, activity_id: str) -> Any | None:
+        """The mapping of an activity."""
+        return next((one for key, one in self.entries() if key == activity_id), None)
+
+    def activities(self) -> list[Activity]:
+        """All of them, in the order of the file; one that cannot be read is held for a person."""
+        return [self.activity(key, one) for key, one in self.entries()]
+
+    def activity(self, activity_id: str, fields: Any) -> Activity:
+        """One of them."""
+        try:
+            task = entry.load(activity_id, fields, self._hold(activity_id, fields))
+        except Invalid as error:
+            task = Task(id=activity_id, title=activity_id, hold=f"it cannot be read: {error.message}")
+        task = task.replace(parent=task.parent or self.item, needs=tuple(map(self.full, task.needs)))
+        steps = tuple(self.steps(activity_id, fields))
+        actor = str(fields.get("actor") or "any")
+        if not fields.get("actor") and steps and all(step.actor == "human" for step in steps):
+            actor = "human"
+        return Activity(id=activity_id, task=task, status=status_of(fields), actor=actor, steps=steps)
+
+    def steps(self, activity_id: str, fields: Any) -> Iterator[Step]:
+        """The tasks inside an activity."""
+        for step_id, one in self.step_entries(activity_id, fields):
+            needs = one.get("depends_on") or []
+            yield Step(
+                id=step_id,
+                title=str(one.get("title") or step_id),
+                status=status_of(one),
+                actor=str(one.get("actor") or "any"),
+                needs=tuple(self._step_id(activity_id, str(need)) for need in needs) if isinstance(needs, list) else (),
+                completed_by=str(one.get("completed_by") or ""),
+            )
+
+    def step_entries(self, activity_id: str, fields: Any) -> Iterator[tuple[str, Any]]:
+        """Every step's id in full, and its mapping."""
+        found = fields.get("tasks") or []
+        for one in found if isinstance(found, list) else []:
+            if isinstance(one, dict) and one.get("id"):
+                yield self._step_id(activity_id, str(one["id"])), one
+
+    def _step_id(self, activity_id: str, text: str) -> str:
+        return f"{activity_id}-{text}" if text.startswith("T") else self.full(text)
+
+    def step_entry(self, step_id: str) -> tuple[Any, Any] | None:
+        """The mappings of a step and of its activity."""
+        spot = place(step_id)
+        fields = self.entry(spot.activity) if spot else None
+        for key, one in self.step_entries(spot.activity, fields) if spot and fields is not None else ():
+            if key == step_id:
+                return one, fields
+        return None
+
+    def add(self, fields: dict[str, Any]) -> None:
+        """One activity more."""
+        found = self.document.get("activities")
+        if isinstance(found, dict):
+            found[fields["id"]] = fields
+        elif found is None:
+            self.document["activities"] = [fields]
+        else:
+            found.append(fields)
+
+    # -- blockers and pivots -----------------------------------------------------------------------
+
+    def blockers(self, activity_id: str = "") -> Iterator[Any]:
+        """Open ones, of this activity or of all."""
+        found = self.document.get("blockers") or []
+        for one in found if isinstance(found, list) else []:
+            if (
+                isinstance(one, dict)
+                and not one.get("resolved_at")
+                and (not activity_id or activity_id in self._blocked(one))
+            ):
+                yield one
+
+    def _blocked(self, one: Any) -> set[str]:
+        """What a blocker stands before, as activities."""
+        told = [one.get("activity_id"), one.get("task_id"), *(one.get("blocking") or [])]
+        places = (place(self.full(str(text))) for text in told if text)
+        return {spot.activity for spot in places if spot is not None}
+
+    def _hold(self, activity_id: str, fields: Any) -> str:
+        for one in self.blockers(activity_id):
+            return str(one.get("description") or one.get("id") or "blocked")
+        return "its status is blocked" if status_of(fields) == "blocked" else ""
+
+    def block(self, activity_id: str, why: str, worker: str, now: float, step_id: str = "") -> str:
+        """One blocker more; its id."""
+        found = self.document.get("blockers")
+        if not isinstance(found, list):
+            found = self.document["blockers"] = []
+        numbers = (BLOCKERS.match(str(one.get("id"))) for one in found if isinstance(one, dict))
+        number = max((int(match[1]) for match in numbers if match), default=0) + 1
+        blocker = {
+            "id": f"{self.item}-B{number}",
+            "activity_id": activity_id,
+            "task_id": step_id or None,
+            "description": why,
+            "raised_at": iso(now),
+            "raised_by": worker,
+            "resolved_at": None,
+            "resolution": None,
+        }
+        found.append(blocker)
+        return str(blocker["id"])
+
+    def unblock(self, activity_id: str, how: str, now: float) -> None:
+        """Its open blockers are resolved."""
+        for one in self.blockers(activity_id):
+            one["resolved_at"] = iso(now)
+            one["resolution"] = how
+
+    def pivot(self) -> Any | None:
+        """The pivot that is under way, if one is."""
+        found = self.document.get("pivots") or []
+        running = (
+            [one for one in found if isinstance(one, dict) and not one.get("finished_at")]
+            if isinstance(found, list)
+            else []
+        )
+        return running[-1] if running else None
+
+    def state(self) -> State:
+        """Where the work item is, by its activities."""
+        statuses = [activity.status for activity in self.activities()]
+        if not statuses:
+            verdict = ENDED.get(self.status)
+            return verdict.state if verdict else State.READY
+        if all(status in ENDED for status in statuses):
+            return State.DONE if any(status == "completed" for status in statuses) else State.FAILED
+        return State.READY
+
+
+def begin(task: Task, worker: str, now: float) -> dict[str, Any]:
+    """A new work item."""
+    fields = entry.new(task, "planning")
+    for word in ("id", "depends_on", "parent"):
+        fields.pop(word, None)
+    if task.needs:
+        fields["depends_on"] = list(task.needs)
+    return {
+        "schema_version": SCHEMA,
+        "version": 1,
+        "last_modified": iso(now),
+        "last_modified_by": worker,
+        "work_item_id": task.id,
+        **fields,
+        "activities": [],
+        "blockers": [],
+    }

@@ -1,0 +1,88 @@
+"""YAML that people write, changed without losing what they wrote: comments, order, quotes. Needs `taskpit[yaml]`."""
+
+from __future__ import annotations
+
+import io
+import re
+
+from taskpit.errors import Invalid, MissingExtra
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["dump", "load"]
+
+#: A list under a key, and how far each of them is indented.
+LIST = re.compile(r"^( *)[^\s#-][^\n#]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)- ", re.MULTILINE)
+
+
+def _yaml(text: str) -> Any:
+    try:
+        from ruamel.yaml import YAML
+    except ImportError:
+        raise MissingExtra(
+            "activities need the YAML library, which is not installed",
+            hint="Install it with: pip install 'taskpit[yaml]'",
+        ) from None
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 4096  # never fold anybody's line
+    yaml.allow_unicode = True
+    found = LIST.search(text)
+    if found and len(found[2]) > len(found[1]):
+        yaml.indent(mapping=2, sequence=4, offset=2)
+    return yaml
+
+
+def load(data: bytes) -> Any:
+    """The document, as a mapping that remembers how it was written; Invalid says what is wrong and where."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"it is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    yaml = _yaml(text)
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        document = yaml.load(text)
+    except (YAMLError, ValueError, RecursionError, AttributeError, TypeError) as error:
+        raise Invalid(f"it is not YAML that can be read: {_short(error)}") from None
+    if not isinstance(document, dict):
+        raise Invalid("it is not a YAML mapping")
+    return document
+
+
+def _short(error: BaseException) -> str:
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    if problem and mark is not None:
+        return f"line {mark.line + 1}: {problem}"
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def dump(document: Any, before: bytes = b"") -> bytes:
+    """The document's text, with lists indented as they were."""
+    yaml = _yaml(before.decode("utf-8", "replace") or "a:\n  - b\n")
+    _readable(document)
+    stream = io.StringIO()
+    yaml.dump(document, stream)
+    return stream.getvalue().encode()
+
+
+def _readable(value: Any) -> None:
+    """Long texts that we put in are written as blocks, as people would."""
+    from ruamel.yaml.scalarstring import LiteralScalarString
+
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        pairs = list(one.items()) if isinstance(one, dict) else list(enumerate(one)) if isinstance(one, list) else []
+        for key, item in pairs:
+            if type(item) is str and "\n" in item and "\r" not in item:
+                one[key] = LiteralScalarString(item)
+            elif isinstance(item, dict | list):
+                waiting.append(item)

@@ -1,0 +1,222 @@
+"""How a claim on an activity ends: one rename of `progress.yaml`, made while the lock is known to be ours."""
+
+from __future__ import annotations
+
+import json
+
+from taskpit import fs, owner
+from taskpit.clock import iso
+from taskpit.errors import Invalid
+from taskpit.layouts import activities as names
+from taskpit.layouts import entry
+from taskpit.layouts.progress import ENDED, status_of
+from taskpit.store.activities.items import Items
+from taskpit.store.folder import LATE, STOPS
+from taskpit.task import End, Lock, Said, State, Task, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from taskpit.layouts.progress import Progress
+    from taskpit.task import Result
+
+__all__ = ["finish", "renew", "reopen"]
+
+STATUS = {Verdict.DONE: "completed", Verdict.FAILED: "failed", Verdict.CANCELLED: "cancelled"}
+
+
+def renew(items: Items, task_id: str, fence: str, lease: float) -> Said:
+    """The lock lasts another lease; a task lock never outlives it."""
+    now = items.folder.clock.now()
+    with items.grip(task_id) as grip:
+        mine = grip.mine(Lock(name=task_id, holder=fence))
+        if mine is None:
+            return Said.LOST
+        expires = now + max(lease, 1.0)
+        grip.rewrite(mine.replace(expires=expires, task_expires=min(mine.task_expires, expires)))
+    return Said.CANCEL if fs.exists(items.folder.at(f"{STOPS}/{task_id}")) else Said.OK
+
+
+def finish(items: Items, end: End) -> Said:
+    """The claim has ended; LOST if it was not this claim's any more, and then its result is kept aside."""
+    task_id, fence = end.claim.task.id, end.claim.fence
+    spot = names.place(task_id)
+    found = items.get(spot.item) if spot else None
+    if spot is None or found is None:
+        return Said.LOST
+    with items.grip(task_id) as grip:
+        mine = grip.mine(Lock(name=task_id, holder=fence))
+        if mine is not None:
+            output = _publish(items, spot.item, task_id, end.result)
+            action = items.edit(spot.item, fence, lambda now: _carry_out(items, now, end, output))
+            grip.let_go()
+    if mine is not None:
+        if end.result is not None:  # a wish to stop outlives a claim that merely ends
+            fs.remove(items.folder.at(f"{STOPS}/{task_id}"))
+        items.tell(action, task_id, fence, end.details, mine.kind)
+        for child in end.children:
+            items.tell("added_activity", child.id, fence, child.title, mine.kind)
+        return Said.OK
+    if _ended_so(found, end):
+        return Said.ALREADY
+    if end.result is not None:
+        kept = _set_aside(items, task_id, end.result)
+        items.tell("late_result", task_id, fence, f"kept in {kept}")
+    return Said.LOST
+
+
+def _ended_so(found: Progress, end: End) -> bool:
+    """Whether this very claim has ended this way before."""
+    fields = found.entry(end.claim.task.id) or {}
+    verdict = ENDED.get(status_of(fields))
+    if end.result is None or verdict is not end.result.verdict:
+        return False
+    return entry.load_result(end.claim.task.id, fields, verdict).worker == end.claim.fence
+
+
+def _publish(items: Items, item: str, task_id: str, result: Result | None) -> str:
+    """What the worker said lies among the deliverables, under a name of its own; where."""
+    if result is None or not result.output.strip():
+        return ""
+    folder = items.folder
+    for number in range(1, 1000):
+        name = f"{names.DELIVERABLES}/{task_id}{f'-{number}' if number > 1 else ''}.md"
+        path = folder.at(items.path(item, name))
+        fs.make_dir(path.rpartition("/")[0])
+        scratch = folder.tmp(task_id, fs.fresh_name(), "output")
+        fs.create(scratch, result.output.encode("utf-8", "replace"), sync=folder.durable)
+        linked = fs.link(scratch, path)
+        fs.remove(scratch)
+        if linked:
+            folder.sync(items.path(item, names.DELIVERABLES))
+            return name
+    raise Invalid(f"{item} has a thousand deliverables of {task_id} already", id=task_id)
+
+
+def _set_aside(items: Items, task_id: str, result: Result) -> str:
+    """A result that came too late, where nobody takes it for the one."""
+    path = f"{LATE}/{task_id}~{fs.fresh_name()}"
+    fields = {**entry.spell_result(result, ""), "output": result.output}
+    fs.create(items.folder.at(path), json.dumps(fields, indent=2).encode() + b"\n", sync=items.folder.durable)
+    return path
+
+
+def _carry_out(items: Items, found: Progress, end: End, output: str) -> str:
+    """All that the end says, in the document; the changelog's word for it."""
+    task, fence, now = end.claim.task, end.claim.fence, items.folder.clock.now()
+    fields = found.entry(task.id)
+    if fields is None:
+        raise Invalid(f"{task.id} is no longer in {names.PROGRESS}; its lock stays", id=task.id)
+    activity = found.activity(task.id, fields)
+    action = _word(end)
+    if end.attempt is not None:
+        one = end.attempt.as_dict()
+        one["evidence"] = end.attempt.evidence.as_dict() if end.attempt.evidence else None
+        fields["tries"] = [*entry_list(fields, "tries"), {key: value for key, value in one.items() if value}]
+    for child in end.children:
+        if found.entry(child.id) is None:
+            found.add(entry.new(child.replace(parent="") if child.parent == found.item else child))
+    if end.result is not None:
+        left = [step for step in activity.steps if step.open and step.actor == "human"]
+        people = end.claim.worker if left and end.result.verdict is Verdict.DONE else ""
+        if people and not _is_person(items, task.id):
+            return _wait_for_people(found, fields, end, output, now)
+        return _end_for_good(found, fields, end, output, now) or action
+    after = end.task or activity.task
+    if end.delay:
+        after = after.replace(not_before=now + end.delay)
+    _go_back(found, fields, activity.task, after, fence, now)
+    return action
+
+
+def entry_list(fields: Any, word: str) -> list[Any]:
+    """A list in an entry, if it is one."""
+    found = fields.get(word)
+    return list(found) if isinstance(found, list) else []
+
+
+def _word(end: End) -> str:
+    """What happened, in the words of activities."""
+    action = end.action or "released_task"
+    return f"{action.removesuffix('_task')}_activity" if action.endswith("_task") else action
+
+
+def _is_person(items: Items, task_id: str) -> bool:
+    seen = items.grip(task_id).look()
+    return seen is not None and seen.lock.kind == "human"
+
+
+def _end_for_good(found: Progress, fields: Any, end: End, output: str, now: float) -> str:
+    result = end.result
+    if result is None:
+        return ""
+    status = STATUS[result.verdict]
+    fields["status"] = status
+    if result.verdict is Verdict.DONE:
+        fields["completed_by"] = owner.base(end.claim.fence)
+        fields["completed_at"] = iso(result.finished or now)
+        for _, step in found.step_entries(end.claim.task.id, fields):
+            if status_of(step) not in ENDED:
+                step.update(status="completed", completed_by=owner.base(end.claim.fence), completed_at=iso(now))
+    fields["result"] = entry.spell_result(result, output)
+    if output:
+        fields["deliverables"] = [*entry_list(fields, "deliverables"), output]
+    fields.pop("not_before", None)
+    if found.state() is not State.READY:
+        found.head["status"] = "completed"
+        found.head["completed_at"] = iso(now)
+    return ""
+
+
+def _wait_for_people(found: Progress, fields: Any, end: End, output: str, now: float) -> str:
+    """An agent has done what agents may; people's tasks are left, so it is not complete yet."""
+    by = owner.base(end.claim.fence)
+    for _, step in found.step_entries(end.claim.task.id, fields):
+        if status_of(step) in ENDED:
+            continue
+        if str(step.get("actor") or "any") == "human":
+            step["status"] = "awaiting_human"
+        else:
+            step.update(status="completed", completed_by=by, completed_at=iso(now))
+    fields["status"] = "awaiting_human"
+    if output:
+        fields["deliverables"] = [*entry_list(fields, "deliverables"), output]
+    return "awaiting_human"
+
+
+def _go_back(found: Progress, fields: Any, before: Task, after: Task, fence: str, now: float) -> None:
+    """It can be taken again, with these changes; what blocks it stands among the blockers."""
+    if after.hold != before.hold:
+        found.unblock(before.id, f"by {owner.base(fence)}", now)
+        fields.pop("hold", None)
+        if after.hold:
+            found.block(before.id, after.hold, owner.base(fence), now)
+    parent = after.parent if after.parent not in ("", found.item) else ""
+    mine = before.parent if before.parent not in ("", found.item) else ""
+    entry.change(fields, before.replace(hold="", parent=mine), after.replace(hold="", parent=parent))
+    waiting = any(status_of(step) == "awaiting_human" for _, step in found.step_entries(before.id, fields))
+    fields["status"] = "blocked" if after.hold else "awaiting_human" if waiting else "pending"
+
+
+def reopen(items: Items, task: Task) -> Said:
+    """A failed activity can be taken again; its result goes to the late ones."""
+    spot = names.place(task.id)
+    found = items.get(spot.item) if spot else None
+    fields = found.entry(task.id) if found else None
+    if spot is None or fields is None or ENDED.get(status_of(fields)) not in (Verdict.FAILED, Verdict.CANCELLED):
+        return Said.LOST
+
+    def back(now: Progress) -> Said:
+        fields = now.entry(task.id)
+        verdict = ENDED.get(status_of(fields)) if fields is not None else None
+        if fields is None or verdict not in (Verdict.FAILED, Verdict.CANCELLED):
+            return Said.LOST
+        _set_aside(items, task.id, entry.load_result(task.id, fields, verdict))  # before it is gone from here
+        for word in ("result", "completed_by", "completed_at"):
+            fields.pop(word, None)
+        _go_back(now, fields, now.activity(task.id, fields).task, task, "keeper", items.folder.clock.now())
+        now.head["status"] = "in_progress"
+        return Said.OK
+
+    return items.edit(spot.item, "keeper", back)

@@ -1,0 +1,215 @@
+"""The folders of work items: finding, reading and changing their `progress.yaml`. Knows files, not what may be done.
+
+Reading takes no turn: a file is replaced whole. Whoever changes one does so in its turn, on what it has just
+read, by one rename; if a person saved the file meanwhile, it is read again.
+"""
+
+from __future__ import annotations
+
+import os
+
+from taskpit import fs
+from taskpit.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
+from taskpit.layouts import activities as names
+from taskpit.layouts import yamltext
+from taskpit.layouts.progress import Progress
+from taskpit.store import changelog
+from taskpit.store.folder import CHANGELOG, GUARDS, Folder
+from taskpit.store.grip import Grip
+from taskpit.store.turns import Turn
+from taskpit.task import Event, worker_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+__all__ = ["Items"]
+
+#: How often a change begins anew because a person saved the file under our hands.
+TRIES = 5
+#: A `progress.yaml` larger than this is not read.
+LARGEST = 8 * 1024 * 1024
+
+
+class Items:
+    """Every work item of a queue."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._read: dict[str, tuple[tuple[int, ...], Progress | Invalid]] = {}
+        self._folders: tuple[int, dict[str, str]] = (0, {})
+
+    # -- finding -----------------------------------------------------------------------------------
+
+    def folders(self) -> dict[str, str]:
+        """Folder names by work item; of two that claim to be the same, the first by name is it."""
+        status = fs.status(self.folder.root)
+        changed = status.st_mtime_ns if status else 0
+        if changed == self._folders[0]:
+            return self._folders[1]
+        found: dict[str, str] = {}
+        for name in sorted(fs.names(self.folder.root)):
+            item = names.item_of(name)
+            if item and item not in found and os.path.isdir(self.folder.at(name)):
+                found[item] = name
+        self._folders = (changed, found)
+        return found
+
+    def _folder_of(self, item: str) -> str | None:
+        """The folder of a work item; what is not known is looked for again, for times have their grain."""
+        known = self.folders().get(item)
+        if known is None:
+            self._folders = (0, {})
+            known = self.folders().get(item)
+        return known
+
+    def path(self, item: str, *inside: str) -> str:
+        """Where something of a work item lies, from the queue's root; NotFound if there is no such work item."""
+        name = self._folder_of(item)
+        if name is None:
+            raise NotFound(f"there is no work item {item}", hint="`pit add TITLE` makes one.", id=item)
+        return "/".join((name, *inside))
+
+    def grip(self, activity_id: str) -> Grip:
+        """The lock of an activity."""
+        spot = names.place(activity_id)
+        return Grip(
+            self.folder,
+            activity_id,
+            self.path(spot.item if spot else "", names.LOCKS, f"{activity_id}.lock"),
+        )
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def all(self) -> Iterator[tuple[str, Progress | Invalid]]:
+        """Every work item, and what is in it or why it cannot be read."""
+        for item, name in self.folders().items():
+            try:
+                yield item, self._load(item, name)
+            except FileNotFoundError:
+                continue
+            except Invalid as error:
+                yield item, error
+
+    def readable(self) -> Iterator[Progress]:
+        """Those that can be read."""
+        for _, progress in self.all():
+            if isinstance(progress, Progress):
+                yield progress
+
+    def get(self, item: str) -> Progress | None:
+        """One of them; None if there is none. Invalid if it cannot be read."""
+        name = self._folder_of(item)
+        try:
+            return self._load(item, name) if name else None
+        except FileNotFoundError:
+            return None
+
+    def _load(self, item: str, name: str) -> Progress:
+        path = self.folder.at(f"{name}/{names.PROGRESS}")
+        status = fs.status(path)
+        if status is None:
+            raise FileNotFoundError(path)
+        key = (status.st_ino, status.st_mtime_ns, status.st_size)
+        known = self._read.get(item)
+        if known is None or known[0] != key:
+            try:
+                known = (key, parse(item, path)[0])
+            except Invalid as error:
+                known = (key, error)
+            self._read[item] = known
+        if isinstance(known[1], Invalid):
+            raise known[1]
+        return known[1]
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    def edit(self, item: str, worker: str, change: Callable[[Progress], T]) -> T:
+        """What `change` returns, once what it did is in the file: all of it, one version more, or nothing.
+
+        `change` may be called again on what a person saved meanwhile, and may raise to change nothing.
+        """
+        path = self.folder.at(self.path(item, names.PROGRESS))
+        with Turn(self.folder.at(f"{GUARDS}/{item}")):
+            for _ in range(TRIES):
+                progress, data, status = parse(item, path)
+                value = change(progress)
+                progress.touch(worker, self.folder.clock.now())
+                if self._replace(item, path, progress, data, status):
+                    return value
+        raise Unavailable(f"somebody keeps saving {names.PROGRESS} of {item}; nothing happened", id=item)
+
+    def _replace(self, item: str, path: str, progress: Progress, data: bytes, before: fs.Stat) -> bool:
+        text = yamltext.dump(progress.document, data)
+        if len(text) > LARGEST:
+            raise TooLarge(f"{names.PROGRESS} of {item} would be {len(text)} bytes; {LARGEST} is the most", id=item)
+        scratch = self.folder.tmp(item, fs.fresh_name(), "progress")
+        fs.create(scratch, text, sync=self.folder.durable)
+        now = fs.status(path)
+        if now is None or (now.st_ino, now.st_mtime_ns) != (before.st_ino, before.st_mtime_ns):
+            fs.remove(scratch)
+            return False
+        fs.move(scratch, path)
+        if self.folder.durable:
+            fs.sync_dir(os.path.dirname(path))
+        return True
+
+    def create(self, item: str, name: str, document: dict[str, object]) -> bool:
+        """A new work item with all its files, whole or not at all; False if there is one of this id."""
+        folder = self.folder
+        with Turn(folder.at(f"{GUARDS}/work-items")):
+            if self._folder_of(item) is not None:
+                return False
+            scratch = folder.tmp(item, fs.fresh_name(), "item")
+            for inside in (names.LOCKS, names.DELIVERABLES):
+                fs.make_dir(f"{scratch}/{inside}")
+            text = yamltext.dump(document)
+            fs.create(f"{scratch}/{names.PROGRESS}", text, sync=folder.durable)
+            fs.create(f"{scratch}/{names.CHANGELOG}", b"", sync=False)
+            fs.create(f"{scratch}/{names.NOTES}", b"", sync=False)
+            if folder.durable:
+                fs.sync_dir(scratch)
+            try:
+                fs.move_new(scratch, folder.at(name))
+            except FileExistsError:
+                raise Conflict(f"something called {name} is in the way", id=item) from None
+            folder.sync("")
+        return True
+
+    # -- telling -----------------------------------------------------------------------------------
+
+    def changelogs(self) -> Iterator[str]:
+        """Every changelog there may be: the queue's own, then those of the work items."""
+        yield CHANGELOG
+        for name in self.folders().values():
+            yield f"{name}/{names.CHANGELOG}"
+
+    def tell(self, action: str, task_id: str, worker: str = "keeper", details: str = "", kind: str = "") -> None:
+        """One line in the work item's changelog."""
+        spot = names.place(task_id)
+        activity = spot.activity if spot else ""
+        event = self.folder.event(action, spot.step if spot else "", worker, details)
+        event = event.replace(activity_id=activity, worker_type=kind or worker_type(worker))
+        self.record([event], spot.item if spot else "")
+
+    def record(self, events: list[Event], item: str = "") -> None:
+        """These lines are in the changelog of what they are about."""
+        name = self._folder_of(item) if item else None
+        changelog.append(self.folder.at(f"{name}/{names.CHANGELOG}" if name else CHANGELOG), events)
+
+
+def parse(item: str, path: str) -> tuple[Progress, bytes, fs.Stat]:
+    """A file as it is now: what it says, its bytes, its status. Invalid, FileNotFoundError."""
+    try:
+        data, status = fs.read(path, LARGEST)
+    except (fs.NotAFile, fs.TooBig) as error:
+        raise Invalid(f"{names.PROGRESS} of {item}: {error.strerror}", path=path) from None
+    try:
+        return Progress(item, yamltext.load(data)), data, status
+    except Invalid as error:
+        raise Invalid(
+            f"{names.PROGRESS} of {item}: {error.message}", hint="Mend it by hand; nobody else will.", path=path
+        ) from None

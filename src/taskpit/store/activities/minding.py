@@ -1,0 +1,124 @@
+"""Looking after activities: locks that lapsed, what a crash left undone, what is out of order."""
+
+from __future__ import annotations
+
+from taskpit import fs, owner
+from taskpit.layouts import activities as names
+from taskpit.layouts.entry import load_result
+from taskpit.layouts.progress import ENDED, Progress, status_of
+from taskpit.store import changelog
+from taskpit.store.activities.items import Items
+from taskpit.store.activities.standing import View
+from taskpit.store.port import Lapse, Mend
+from taskpit.task import Claim, Lock, State, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+__all__ = ["check", "lapsed", "mend"]
+
+#: Lines this far from a changelog's end are looked at for what a crash swallowed.
+TAIL = 256 * 1024
+
+
+def lapsed(items: Items, orphans: Collection[tuple[str, str]]) -> list[Lapse]:
+    """Claims whose lock no longer counts; `orphans` (id and holder) are known to be nobody's."""
+    found = []
+    for standing in View(items).standings().values():
+        if standing.state is not State.CLAIMED or standing.seen is None or not standing.seen.lock.holder:
+            continue
+        holder, task = standing.seen.lock.holder, standing.activity.task
+        reason = standing.over
+        if (task.id, holder) in orphans:
+            reason = f"an earlier {owner.base(holder)} left it"
+        if reason:
+            claim = Claim(task=task, worker=owner.base(holder), fence=holder, attempt=task.attempts + 1)
+            found.append(Lapse(claim=claim, reason=reason))
+    return found
+
+
+def mend(items: Items, *, dry_run: bool) -> list[Mend]:
+    """What a crash left undone is done."""
+    done = []
+    for progress in items.readable():
+        done += list(_left_locks(items, progress, dry_run=dry_run))
+        done += list(_swallowed(items, progress, dry_run=dry_run))
+    return [*done, *_leftovers(items, dry_run=dry_run)]
+
+
+def _left_locks(items: Items, progress: Progress, *, dry_run: bool) -> Iterator[Mend]:
+    """A worker that died between finishing and letting go left its lock on something that has ended."""
+    for name in fs.names(items.folder.at(items.path(progress.item, names.LOCKS))):
+        activity_id = name.removesuffix(".lock")
+        fields = progress.entry(activity_id)
+        if name == activity_id or fields is None or status_of(fields) not in ENDED:
+            continue
+        by = load_result(activity_id, fields, Verdict.DONE).worker
+        with items.grip(activity_id) as grip:
+            mine = grip.mine(Lock(name=activity_id, holder=by))
+            if mine is None:
+                seen = grip.look()
+                if seen is None or not grip.over(seen):
+                    continue  # somebody else's, and it may be live
+            if not dry_run:
+                grip.let_go()
+        yield Mend(kind="lock left behind", what=activity_id, details=f"{fields['status']} by {by}")
+
+
+def _swallowed(items: Items, progress: Progress, *, dry_run: bool) -> Iterator[Mend]:
+    """An end that the file tells and the changelog does not: the line is added."""
+    path = items.folder.at(items.path(progress.item, names.CHANGELOG))
+    status = fs.status(path)
+    if status is not None and status.st_size > TAIL:
+        return  # too long to be sure
+    told = {event.activity_id for event in map(changelog.decode, fs.tail(path, TAIL).splitlines()) if event}
+    for activity_id, fields in progress.entries():
+        if status_of(fields) in ENDED and fields.get("result") and activity_id not in told:
+            if not dry_run:
+                action = f"{status_of(fields)}_activity"
+                items.tell(action, activity_id, str(fields["result"].get("worker") or "keeper"), "told by the keeper")
+            yield Mend(kind="line swallowed", what=activity_id, details=status_of(fields))
+
+
+def _leftovers(items: Items, *, dry_run: bool) -> Iterator[Mend]:
+    """Temporary files that nobody comes back for."""
+    folder = items.folder
+    for name in fs.names(folder.at(folder.layout.tmp)):
+        path = folder.at(f"{folder.layout.tmp}/{name}")
+        status = fs.status(path)
+        if status is None or folder.clock.now() - max(status.st_mtime, status.st_ctime) < folder.config.keep_tmp:
+            continue
+        if not dry_run and folder.set_aside(f"{folder.layout.tmp}/{name}", "left behind") is None:
+            continue
+        yield Mend(kind="left behind", what=name)
+
+
+def check(items: Items) -> list[Mend]:
+    """What is out of order, for people to read."""
+    view = View(items)
+    standings = view.standings()
+    found = [Mend(kind="unreadable", what=item, details=error.message) for item, error in view.broken.items()]
+    for item, name in items.folders().items():
+        if not fs.exists(items.folder.at(f"{name}/{names.PROGRESS}")):
+            found.append(Mend(kind="no progress.yaml", what=item, details=name))
+    for standing in standings.values():
+        task = standing.activity.task
+        if task.hold.startswith("it cannot be read"):
+            found.append(Mend(kind="unreadable", what=task.id, details=task.hold))
+        if standing.seen is not None and standing.seen.trouble:
+            found.append(Mend(kind="unreadable lock", what=task.id, details=standing.seen.trouble))
+        found += [
+            Mend(kind="needs nothing there", what=task.id, details=need)
+            for need in task.needs
+            if view.state_of(need) is None
+        ]
+    for progress in items.readable():
+        known = [key for key, _ in progress.entries()]
+        found += [Mend(kind="twice", what=key) for key in sorted({key for key in known if known.count(key) > 1})]
+        found += [
+            Mend(kind="lock of nothing", what=name, details=progress.item)
+            for name in sorted(fs.names(items.folder.at(items.path(progress.item, names.LOCKS))))
+            if name.endswith(".lock") and name.removesuffix(".lock") not in known
+        ]
+    return found
