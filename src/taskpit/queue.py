@@ -292,9 +292,15 @@ class Queue:
         raise errors.Conflict(f"{task_id} is {card.state} already", hint=f"See `pit show {task_id}`.", id=task_id)
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
-        """Nobody may take it until it is unblocked."""
+        """Nobody may take it until it is unblocked; whoever has it itself lets go of it with that."""
         if not reason.strip():
             raise errors.Invalid("say why it is blocked", id=task_id)
+        card = self.card(task_id)
+        if card.state is State.CLAIMED and card.worker == worker:  # whoever meets the obstacle lets go of it
+            claim = self._claim_of(card)
+            blocked = claim.task.replace(hold=reason)
+            if self.store.finish([End(claim=claim, task=blocked, action="blocked", details=reason)])[0] is Said.OK:
+                return blocked
         return self.edit(task_id, worker, lambda task: task.replace(hold=reason), "blocked", reason)
 
     def unblock(self, task_id: str, worker: str) -> Task:

@@ -48,7 +48,7 @@ def _done(args: Namespace, context: Context) -> Reply:
     output = read_text(args.result, LONGEST) if args.result else ""
     log = _kept_log(args.log, context, worker) if args.log else ""
     data = [_done_one(task_id, worker, output, log, args, context) for task_id in ids]
-    text = "\n".join(f"{one['id']} is done" + (" already" if one["already"] else "") for one in data)
+    text = "\n".join(map(_told_done, data))
     return Reply(data=data[0] if len(data) == 1 else data, text=text)
 
 
@@ -72,7 +72,17 @@ def _done_one(task_id: str, worker: str, output: str, log: str, args: Namespace,
     said, _ = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
     _refuse_lost(said, task_id)
     check = evidence.as_dict() if evidence else None
-    return {"id": task_id, "state": "done", "already": said is Said.ALREADY, "check": check}
+    facts = {"id": task_id, "state": "done", "already": said is Said.ALREADY, "check": check}
+    if queue.store.info().layout == "activities":  # a person's part may be left, however well an agent did its own
+        now = queue.card(task_id)
+        facts |= {"state": str(now.state), "held": now.held}
+    return facts
+
+
+def _told_done(facts: dict[str, object]) -> str:
+    if facts["state"] != "done":
+        return f"{facts['id']} is not complete yet, but your part is: {facts['held']}"
+    return f"{facts['id']} is done" + (" already" if facts["already"] else "")
 
 
 def _keep_aside(queue: Queue, card: Card, worker: str, output: str) -> None:

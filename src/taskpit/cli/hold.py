@@ -36,25 +36,31 @@ def _claim_arguments(parser: ArgumentParser) -> None:
         "4 if somebody else has it. Claiming what is yours already renews it."
     )
     parser.epilog = example(
-        "pit claim --as snake-1 --lease 1h", "pit claim 0007", "pit claim --wait 10m --tag web --json"
+        "pit claim --as snake-1 --lease 1h",
+        "pit claim 0007",
+        "pit claim --wait 10m --tag web --json",
+        "pit claim WI-001-A1 --as ann --human",
     )
     parser.add_argument("id", metavar="ID", nargs="?", help="this one and no other")
     worker_option(parser)
     _lease_option(parser)
+    parser.add_argument("--human", action="store_true", help="a person claims: for what agents may not do")
     told = "wait for one this long; without a time, for ever"
     parser.add_argument("--wait", nargs="?", type=_patience, const=FOR_EVER, default=0.0, metavar="10s", help=told)
     parser.add_argument("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
 
 
 def _lease_option(parser: ArgumentParser) -> None:
-    told = "how long it is yours unless renewed (default: the queue's, 15m)"
+    told = "how long it is yours unless renewed (default: the queue's: 15m; of an activity 1h, a person's 8h)"
     parser.add_argument("--lease", type=a_duration, default=0.0, metavar="30m", help=told)
 
 
 def _claim(args: Namespace, context: Context) -> Reply:
-    queue, tags = context.queue, words(args.tag)
+    queue, tags, kind = context.queue, words(args.tag), "human" if args.human else ""
     ids = [queue.resolve(args.id)] if args.id else []
-    claims = queue.claim(context.worker(args), ids=ids, tags=tags, lease=args.lease, wait=args.wait, verbatim=True)
+    claims = queue.claim(
+        context.worker(args), ids=ids, tags=tags, lease=args.lease, wait=args.wait, verbatim=True, kind=kind
+    )
     if not claims:
         raise _nothing(queue, ids, tags)
     claim = claims[0]

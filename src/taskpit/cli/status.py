@@ -16,6 +16,7 @@ from taskpit.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from typing import Any
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
@@ -36,16 +37,31 @@ def _status_arguments(parser: ArgumentParser) -> None:
         "One screen: how many tasks are where, who of the crew does what, what is stuck and why.\n"
         "A crew is up, down, waiting (until a time it said), paused (with the queue) or stalled."
     )
-    parser.epilog = example("pit status", "pit status --json")
+    parser.epilog = example("pit status", "pit status --json", "pit status WI-001")
+    parser.add_argument("id", metavar="WORK-ITEM", nargs="?", help="only this work item, where a queue has them")
     config_option(parser)
 
 
 def _status(args: Namespace, context: Context) -> Reply:
     posts, trouble = _posts(args, context)
     standing = look(context, posts)
+    standing = standing.replace(work_items=_work_items(context, args.id))
     if trouble is not None:
         context.warn(trouble.message, hint=trouble.hint)
     return Reply(data=standing.facts(), text=lambda: screen(standing))
+
+
+def _work_items(context: Context, named: str | None) -> list[dict[str, Any]] | None:
+    """The tree, where there is one."""
+    queue = context.queue
+    if queue.store.info().layout != "activities":
+        if named:
+            raise errors.Invalid(f"{named}: only a queue of layout activities has work items")
+        return None
+    from taskpit.cli.activity import work_items
+    from taskpit.cli.tree import facts
+
+    return facts(work_items(context), queue.resolve(named) if named else "")
 
 
 def _posts(args: Namespace, context: Context) -> tuple[dict[str, Post], errors.TaskpitError | None]:
@@ -77,6 +93,8 @@ class Standing(Value):
     crew: list[Row]
     #: Tasks that don't go on, each with id, title and why.
     stuck: list[dict[str, str]]
+    #: Work items with their activities, where a queue has them.
+    work_items: list[dict[str, Any]] | None = None
 
     def facts(self) -> dict[str, object]:
         """For programs."""
@@ -133,6 +151,12 @@ def screen(standing: Standing) -> str:
     if standing.paused:
         lines.append(paint("yellow", standing.paused))
     lines += [paint("yellow", told) for told in standing.resting]
+    if standing.work_items is not None:
+        from taskpit.cli.tree import lines as tree
+
+        lines += tree(standing.work_items) or ["There is no work item yet: pit add 'a first one'"]
+        lines += ["", *_crew_lines(standing)] if standing.crew else []
+        return "\n".join(lines)
     lines += ["", *_crew_lines(standing)]
     stuck = standing.stuck
     if stuck:

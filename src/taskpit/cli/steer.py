@@ -43,7 +43,10 @@ def _note(args: Namespace, context: Context) -> Reply:
 
 
 def _block_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Keep a ready task from being taken until `pit unblock`. The reason is shown wherever it is."
+    parser.description = (
+        "Keep a task from being taken until `pit unblock`. The reason is shown wherever it is.\n"
+        "If you hold it yourself, you let go of it with that."
+    )
     parser.epilog = example("pit block 0007 'waits for the new contract'")
     id_argument(parser)
     _text_argument(parser, "REASON", "why")

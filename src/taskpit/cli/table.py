@@ -28,7 +28,7 @@ class Verb(Value):
 
 
 #: Groups in the order `pit --help` shows them.
-GROUPS = ("make", "look", "work on a task", "steer", "run agents", "keep", "more")
+GROUPS = ("make", "look", "work on a task", "steer", "lock", "run agents", "keep", "more")
 
 
 def _group(group: str, *rows: tuple[str, str, str, tuple[str, ...]]) -> tuple[Verb, ...]:
@@ -66,6 +66,7 @@ VERBS: tuple[Verb, ...] = (
         ("release", "finish", "give it back as it was", ()),
         ("split", "finish", "replace it by several smaller tasks", ()),
         ("ask", "people", "put it back until a person has answered", ()),
+        ("task", "activity", "one task inside your activity: start, done, wait", ()),
     ),
     *_group(
         "steer",
@@ -75,8 +76,15 @@ VERBS: tuple[Verb, ...] = (
         ("retry", "steer", "start a failed task anew", ()),
         ("cancel", "steer", "it will not be done", ()),
         ("answer", "people", "answer a task that asks", ()),
+        ("pivot", "activity", "replan a work item: start, finish", ()),
         ("pause", "people", "give out no task for a while", ()),
         ("resume", "people", "give out tasks again", ()),
+    ),
+    *_group(
+        "lock",
+        ("lock", "lock", "have a name alone, or run a command under it", ()),
+        ("unlock", "lock", "let go of a name", ()),
+        ("locks", "lock", "which names are held, by whom, until when", ()),
     ),
     *_group(
         "run agents",

@@ -52,6 +52,7 @@ MANAGED = frozenset(
         "deliverables",
         "result",
         "tries",
+        "superseded",
         "added_at",
         "added_reason",
     )

@@ -187,13 +187,26 @@ def command_in(value: str) -> str:
 
     A check written without backticks is a sentence for people: never run what nobody marked as a command.
     """
-    match = re.search(r"(`+)(.+?)(?<!`)\1(?!`)", value)
-    if match is None:
-        return ""
-    inner = match[2]
+    inner = _between_ticks(value)
     if inner.startswith(" ") and inner.endswith(" ") and inner.strip():
         inner = inner[1:-1]
     return inner
+
+
+def _between_ticks(value: str) -> str:
+    """What stands on one line between some backticks and the next that are just as many; however many there are."""
+    runs = [found.span() for found in re.finditer("`+", value)]
+    starts: dict[int, list[int]] = {}
+    for start, end in reversed(runs):
+        starts.setdefault(end - start, []).append(start)
+    for start, end in runs:
+        for ticks in range(end - start, 0, -1):
+            closing = starts.get(ticks, [])
+            while closing and closing[-1] <= start:
+                closing.pop()
+            if closing and value.find("\n", start + ticks, closing[-1]) < 0:
+                return value[start + ticks : closing[-1]]
+    return ""
 
 
 def quote_command(command: str) -> str:

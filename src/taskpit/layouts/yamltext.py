@@ -30,7 +30,7 @@ def _yaml(text: str) -> Any:
     yaml.width = 4096  # never fold anybody's line
     yaml.allow_unicode = True
     found = LIST.search(text)
-    if found and len(found[2]) > len(found[1]):
+    if found is None or len(found[2]) > len(found[1]):  # as the file has it, else as most people write
         yaml.indent(mapping=2, sequence=4, offset=2)
     return yaml
 
@@ -62,7 +62,7 @@ def _short(error: BaseException) -> str:
 
 def dump(document: Any, before: bytes = b"") -> bytes:
     """The document's text, with lists indented as they were."""
-    yaml = _yaml(before.decode("utf-8", "replace") or "a:\n  - b\n")
+    yaml = _yaml(before.decode("utf-8", "replace"))
     _readable(document)
     stream = io.StringIO()
     yaml.dump(document, stream)

@@ -175,7 +175,7 @@ def reopen(folder: Folder, task: Task) -> Said:
     fs.create(sealed.part("n"), folder.spell(task, SLACK), sync=folder.durable)
     if "b" in parts:
         fs.create(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
-    folder.sync(folder.layout.tmp)
+    folder.sync(folder.layout.tmp, SEALED)  # no earlier end may come back and be carried out beside this one
     _learn_failure(folder, task.id)
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
         if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
@@ -327,8 +327,7 @@ def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Sai
     ended = folder.layout.ended_path(task, verdict)
     if ended:
         fs.move(sealed.path, folder.at(ended))
-    else:
-        fs.remove(sealed.path)
+    fs.remove(sealed.path)  # also after a move: of two names of one file a rename takes none away
     keep = folder.outcome_path(sealed.spot.id, verdict)
     fs.move(sealed.part("r"), keep if said is Said.OK else folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}"))
     if target.rpartition("/")[0] not in folder.layout.results:  # then nothing but the outcome tells

@@ -16,11 +16,11 @@ def admit(folder: Folder, task: Task, data: bytes, event: Event) -> Said:
     # The name it will have stands in the temporary one, so that anybody can carry on after the commit.
     nonce = fs.fresh_name()
     tmp = folder.tmp(task.id, nonce, f"put~{ready.rpartition('/')[2]}")
-    fs.create(tmp, data, sync=folder.durable)
     original = tmp
     if folder.layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
-        original = folder.tmp(task.id, nonce, "id")
+        original = folder.tmp(task.id, nonce, "id")  # first: without it the other may be cleared up
         fs.create(original, data, sync=folder.durable)
+    fs.create(tmp, data, sync=folder.durable)
     folder.sync(folder.layout.tmp)  # an id that is known must not belong to a file that is not there
     said = Said.EXISTS
     if fs.link(original, folder.at(f"{IDS}/{task.id}")):

@@ -22,6 +22,7 @@ from taskpit.errors import Conflict, Invalid, TooLarge
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER
 from taskpit.store import changelog
+from taskpit.store.signs import untouched
 from taskpit.store.turns import Open, Turn
 from taskpit.task import Event, State, Task, Verdict, worker_type
 
@@ -69,6 +70,8 @@ OURS = (
 SLACK = 64 * 1024
 #: Results may be larger than tasks; this is where reading one stops being sane.
 LARGEST_RESULT = 64 * 1024 * 1024
+#: Quarantined names keep this many bytes of the old one.
+LONGEST_ASIDE = 120
 
 
 class Folder:
@@ -264,16 +267,14 @@ class Folder:
         return 0 <= self.clock.now() - status.st_mtime < self.grace
 
     def set_aside(
-        self, relative: str, reason: str, inode: int = 0, step: Callable[[str, str], bool] = fs.move
+        self, relative: str, reason: str, judged: fs.Stat | None = None, step: Callable[[str, str], bool] = fs.move
     ) -> str | None:
         """Move something out of the queue's way, with the reason beside it; where, or None if it was gone.
 
-        With `inode`, only that very file: another one may have come to its place since it was judged.
+        With `judged`, only that very file: another one may have come to its place since it was looked at.
         """
-        if inode:
-            status = fs.status(self.at(relative))
-            if status is None or status.st_ino != inode:
-                return None
+        if judged is not None and not untouched(self.at(relative), judged):
+            return None
         name = os.path.basename(relative)
         if len(os.fsencode(name)) > LONGEST_ASIDE:
             name = name.encode("ascii", "replace").decode()[:LONGEST_ASIDE]
@@ -307,7 +308,7 @@ class Folder:
             self.refuse_finished(spot, here)
             return
         if not stat.S_ISREG(here.st_mode):
-            raise Conflict("it is not a regular file", inode=here.st_ino)
+            raise Conflict("it is not a regular file", judged=here)
         if known is None:
             if not changelog.mentions(self.at(CHANGELOG), "added_task", spot.id):
                 self.tell("added_task", spot.id, details="found in the folder")
@@ -322,7 +323,7 @@ class Folder:
         """
         verdict = self.outcome(spot.id)
         if verdict is not None or self.is_finished(spot):
-            raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", inode=here.st_ino)
+            raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here)
 
     def _refuse_copy(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> None:
         """Conflict if this ready file is a copy that an editor saved of a task that has moved on.
@@ -337,7 +338,7 @@ class Folder:
         else:
             why = self._elsewhere(spot, here, known)
         if why:
-            raise Conflict(f"{spot.id} {why}", inode=here.st_ino)
+            raise Conflict(f"{spot.id} {why}", judged=here)
 
     def _elsewhere(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
         """Where the task itself is, if this ready file is not it."""
@@ -397,7 +398,3 @@ class Folder:
 def stub(spot: Spot) -> Task:
     """As much of a task as its file's name tells."""
     return Task(id=spot.id, title="", slug=spot.slug)
-
-
-#: Quarantined names keep this many bytes of the old one.
-LONGEST_ASIDE = 120

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["mend"]
 
+#: What a put's own copy for the registry is called once nobody may link it any more.
+GONE = "gone"
+
 
 def mend(folder: Folder, *, dry_run: bool) -> list[Mend]:
     """Run every repair; with `dry_run` only say what each would do."""
@@ -71,6 +74,9 @@ class _Mender:
             known = fs.status(self.folder.at(f"{IDS}/{words[0]}"))
             original = self.folder.tmp(words[0], words[1], "id") if self.folder.layout.rewritten else path
             put = fs.status(original)
+            if put is None:  # unless somebody was clearing it up, and stopped
+                original = self.folder.tmp(words[0], words[1], GONE)
+                put = fs.status(original)
             if known is None or put is None or known.st_ino != put.st_ino:
                 continue
             if self.act:
@@ -115,7 +121,7 @@ class _Mender:
             return
         twin = self._twin(spot, here, known)
         if twin:
-            yield self._aside(spot.path, f"a power loss left it in two places; {twin} is the task", here.st_ino)
+            yield self._aside(spot.path, f"a power loss left it in two places; {twin} is the task", here)
             return
         try:
             if known is not None and known.st_ino == here.st_ino:
@@ -134,7 +140,7 @@ class _Mender:
             return
         except Invalid as error:
             if not folder.being_written(here):
-                yield self._aside(spot.path, error.message, here.st_ino)
+                yield self._aside(spot.path, error.message, here)
             return
         if self.act:
             folder.register(spot)
@@ -160,7 +166,7 @@ class _Mender:
             verdict = self.folder.outcome(spot.id)
             if here is None or (verdict is None and not self.folder.is_finished(spot)):
                 continue
-            yield self._aside(spot.path, f"{spot.id} is finished ({verdict or 'done'})", here.st_ino)
+            yield self._aside(spot.path, f"{spot.id} is finished ({verdict or 'done'})", here)
 
     def published(self) -> Iterator[Mend]:
         """Results that others wrote become known as outcomes; ours that others replaced are put back."""
@@ -168,7 +174,7 @@ class _Mender:
             result = self.folder.layout.result_of(spot)
             here = fs.status(self.folder.at(result)) or fs.status(self.folder.at(spot.path))
             if here is not None and not stat.S_ISREG(here.st_mode):
-                yield self._aside(spot.path, "it is not a regular file", here.st_ino)
+                yield self._aside(spot.path, "it is not a regular file", here)
             elif here is not None and not self._young(here):
                 yield from self._published_one(spot, result, here)
 
@@ -198,20 +204,50 @@ class _Mender:
             yield Mend(kind="put back", what=spot.id, details=f"somebody else had replaced {result}")
 
     def leftovers(self) -> Iterator[Mend]:
-        """Temporary files of verbs that never came to their commit."""
+        """Temporary files of verbs that never came to their commit, once they no longer can.
+
+        Only a claim that was there when a part was written can seal it: if the task is not claimed now, and after
+        that look its end is not under way, nobody needs the part. The other way round it is sealed in between.
+        """
+        found = list(self._tmp())
+        claimed = {spot.id for spot in self.folder.spots(self.folder.layout.claimed, State.CLAIMED)}
         ending = {nonce for _, nonce, _ in self.folder.sealed()}
-        for path, words, status in self._tmp():
-            age = self.folder.clock.now() - status.st_ctime
-            if age < self.folder.config.keep_tmp or (len(words) > 1 and words[1] in ending):
+        putting = {tuple(words[:2]) for _, words, _ in found if words[2:3] == ["put"]}
+        for path, words, status in found:
+            if self.folder.clock.now() - status.st_ctime < self.folder.config.keep_tmp:
                 continue
-            if self.act:
+            if len(words) == 3 and (words[0] in claimed or words[1] in ending or tuple(words[:2]) in putting):
+                continue
+            if self.act and words[2:3] == ["put"]:
+                self._clear_put(path, words)
+            elif self.act:
                 fs.remove(path)
             yield Mend(kind="swept", what=words[0], details=f"left over: {path.rpartition('/')[2]}")
+
+    def _clear_put(self, path: str, words: list[str]) -> None:
+        """Nobody may link it any more; then it was registered and comes in, or never will be.
+
+        Whoever stops half way leaves names by which `puts` carries on.
+        """
+        folder = self.folder
+        if folder.layout.rewritten:
+            original = folder.tmp(words[0], words[1], GONE)
+            fs.move(folder.tmp(words[0], words[1], "id"), original)
+        else:
+            original = folder.tmp(words[0], fs.fresh_name(), f"put~{words[3]}")
+            fs.move(path, original)
+            path = original
+        known, put = fs.status(folder.at(f"{IDS}/{words[0]}")), fs.status(original)
+        if known is not None and put is not None and known.st_ino == put.st_ino:
+            enter(folder, path, f"{folder.layout.ready}/{words[3]}")
+        else:
+            fs.remove(path)
+        fs.remove(original)
 
     def _tell_once(self, action: str, task_id: str, details: str) -> None:
         if not changelog.mentions(self.folder.at(CHANGELOG), action, task_id):
             self.folder.tell(action, task_id, details=details)
 
-    def _aside(self, path: str, reason: str, inode: int = 0) -> Mend:
-        where = self.folder.set_aside(path, reason, inode) if self.act else None
+    def _aside(self, path: str, reason: str, judged: fs.Stat | None = None) -> Mend:
+        where = self.folder.set_aside(path, reason, judged) if self.act else None
         return Mend(kind="set aside", what=path, details=f"{reason}; now {where}" if where else reason)

@@ -16,6 +16,7 @@ from taskpit.store.files import FileStore
 from taskpit.store.folder import HIDDEN, OURS, Folder
 from taskpit.store.judge import begin
 from taskpit.store.trouble import storage_error
+from taskpit.text import read_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,11 +230,9 @@ def _written(root: str, base: Config) -> Config:
         raise storage_error(error) from error
     if all(line.startswith(b"#") or not line.strip() for line in data.splitlines()):
         return base  # the sample as it was made: don't load a TOML parser for it
-    import tomllib
-
     try:
-        return parse(tomllib.loads(data.decode("utf-8")), base)
-    except (ValueError, RecursionError) as error:  # no TOML, no text, a number or a nest without end
+        return parse(read_toml(data.decode("utf-8")), base)
+    except ValueError as error:
         raise Invalid(f"config.toml cannot be read: {error}", path=f"{root}/{CONFIG}") from None
 
 

@@ -107,7 +107,7 @@ class Ready:
             except Invalid as error:
                 status = fs.status(self._folder.at(path))
                 if status is not None and not self._folder.being_written(status):
-                    self._folder.set_aside(path, error.message, status.st_ino)
+                    self._folder.set_aside(path, error.message, status)
                 return
             self._tasks[file], self._signs[file] = task, sign
             item = (order(task), file)

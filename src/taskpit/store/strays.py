@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from taskpit import fs
 from taskpit.store.numbers import allot
+from taskpit.store.signs import untouched
 from taskpit.task import Task
 
 TYPE_CHECKING = False
@@ -22,11 +23,11 @@ __all__ = ["put_away"]
 
 def put_away(folder: Folder, spot: Spot, why: Conflict) -> str | None:
     """It is out of the way: where it is now, or None if it was gone or is another file by now."""
-    inode = int(str(why.details["inode"]))
+    judged = why.details["judged"]
+    assert isinstance(judged, fs.Stat)
     if not _is_another_task(folder, spot):
-        return folder.set_aside(spot.path, f"{why.message}; this is a copy that was saved later", inode)
-    status = fs.status(folder.at(spot.path))
-    if status is None or status.st_ino != inode:
+        return folder.set_aside(spot.path, f"{why.message}; this is a copy that was saved later", judged)
+    if not untouched(folder.at(spot.path), judged):
         return None
     new = allot(folder, 1)[0]
     path = folder.layout.ready_path(Task(id=new, title="", slug=spot.slug))

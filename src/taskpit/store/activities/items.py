@@ -191,6 +191,8 @@ class Items:
         """One line in the work item's changelog."""
         spot = names.place(task_id)
         activity = spot.activity if spot else ""
+        if spot is not None and not activity:  # a line has no field for a whole work item
+            details = f"{spot.item}: {details}" if details else spot.item
         event = self.folder.event(action, spot.step if spot else "", worker, details)
         event = event.replace(activity_id=activity, worker_type=kind or worker_type(worker))
         self.record([event], spot.item if spot else "")

@@ -1,0 +1,188 @@
+"""What only work items have: `task` (the tasks inside an activity) and `pivot` (replanning)."""
+
+from __future__ import annotations
+
+from taskpit import errors
+from taskpit.cli.context import Reply
+from taskpit.cli.options import a_duration, example, words, worker_option
+from taskpit.cli.output import paint
+from taskpit.clock import iso, say_duration
+from taskpit.task import State, worker_type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.store.activities.items import Items
+    from taskpit.task import Card
+
+__all__ = ["VERBS", "work_items"]
+
+#: How often a pivot looks whether the holders have let go, in seconds.
+LOOK_AGAIN = 1.0
+
+
+def work_items(context: Context) -> Items:
+    """The work items of this queue; Invalid if it has none of the kind."""
+    from taskpit.store.activities.store import ActivityStore
+
+    store = context.queue.store
+    if not isinstance(store, ActivityStore):
+        raise errors.Invalid(
+            f"this queue is a {store.info().layout}: it has no work items",
+            hint="`pit init DIR --layout activities` makes a queue that has.",
+        )
+    return store.items
+
+
+def _kind(args: Namespace, worker: str) -> str:
+    return "human" if args.human else worker_type(worker)
+
+
+# -- task ------------------------------------------------------------------------------------------
+
+
+def _task_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Move the tasks inside an activity. Only its holder may: `pit claim WI-001-A1` first.\n"
+        "start: you are at it now, and the lock says so. done: it is completed. wait: a person must do it.\n"
+        "If nobody holds the activity, `done` and `wait` take it for a moment; the last task done completes it."
+    )
+    parser.epilog = example(
+        "pit task start WI-001-A1-T1 --as agent-7",
+        "pit task done WI-001-A1-T1 --as agent-7 --notes 'tests are green'",
+        "pit task wait WI-001-A1-T2 --as agent-7",
+        "pit task done WI-001-A1-T2 --as ann --human",
+    )
+    parser.add_argument("step", choices=("start", "done", "wait"), help="what happens to it")
+    parser.add_argument("id", metavar="ID", help="the task, such as WI-001-A1-T1")
+    worker_option(parser)
+    parser.add_argument("--human", action="store_true", help="a person does it")
+    parser.add_argument("--notes", default="", metavar="TEXT", help="what to remember of it")
+    told = "how long the task is yours (default: 30m, a person's 4h); never longer than the activity"
+    parser.add_argument("--lease", type=a_duration, default=0.0, metavar="30m", help=told)
+
+
+def _task(args: Namespace, context: Context) -> Reply:
+    from taskpit.store.activities import steps
+
+    items, worker = work_items(context), context.worker(args)
+    step_id = args.id.upper()
+    if args.step == "start":
+        lock = steps.start(items, step_id, worker, args.lease)
+        left = lock.task_expires - context.queue.clock.now()
+        data: dict[str, object] = {
+            "id": step_id,
+            "worker": worker,
+            "task_expires": iso(lock.task_expires),
+            "expires": iso(lock.expires),
+        }
+        return Reply(data=data, text=f"{step_id} is yours for {say_duration(left)}")
+    move = steps.finish if args.step == "done" else steps.await_human
+    state = move(items, step_id, worker, _kind(args, worker), args.notes)
+    activity = step_id.rpartition("-T")[0]
+    told = f"{step_id} is done" if args.step == "done" else f"{step_id} waits for a person"
+    if state is State.DONE:
+        told += f", and with it {activity}"
+    elif state is State.CLAIMED and not _left(items, activity):
+        told += f"; that was the last one: pit done {activity}"
+    return Reply(data={"id": step_id, "step": args.step, "activity": activity, "state": str(state)}, text=told)
+
+
+def _left(items: Items, activity: str) -> bool:
+    """Whether the activity has open tasks."""
+    found = items.get(activity.rpartition("-A")[0])
+    fields = found.entry(activity) if found else None
+    return bool(found and fields is not None and any(step.open for step in found.steps(activity, fields)))
+
+
+# -- pivot -----------------------------------------------------------------------------------------
+
+
+def _pivot_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Replan a work item. `start`: nothing of it is given out any more. If somebody works on a part of it,\n"
+        "say what to do: --wait for them, --ask them to stop and wait, or --block their activities.\n"
+        "`finish`: completed work is kept, except what --redo names; the rest is pending again; --drop cancels."
+    )
+    parser.epilog = example(
+        "pit pivot start WI-001 --reason 'GraphQL too, not only REST' --ask --wait 30m",
+        "pit add 'Compare GraphQL schemas' --parent WI-001",
+        "pit pivot finish WI-001 --redo WI-001-A2 --drop WI-001-A3",
+    )
+    parser.add_argument("step", choices=("start", "finish"), help="begin or end it")
+    parser.add_argument("id", metavar="WORK-ITEM", help="such as WI-001")
+    worker_option(parser)
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why (start)")
+    parser.add_argument("--wait", type=a_duration, default=0.0, metavar="30m", help="wait so long for holders (start)")
+    parser.add_argument("--ask", action="store_true", help="ask holders to stop; they learn it when they renew (start)")
+    parser.add_argument("--block", action="store_true", help="block what is being worked on (start)")
+    parser.add_argument("--redo", action="append", metavar="ID", help="completed work that is no longer valid (finish)")
+    parser.add_argument("--drop", action="append", metavar="ID", help="what will not be done any more (finish)")
+    parser.add_argument("--summary", default="", metavar="TEXT", help="what came of it (finish)")
+
+
+def _pivot(args: Namespace, context: Context) -> Reply:
+    items, worker = work_items(context), context.worker(args)
+    item = context.queue.resolve(args.id)
+    if args.step == "start":
+        return _start_pivot(args, context, items, item, worker)
+    from taskpit.store.activities import pivot
+
+    redo, drop = words(args.redo), words(args.drop)
+    reset, kept = pivot.finish(items, item, worker, redo=redo, drop=drop, summary=args.summary)
+    data = {"id": item, "reset": reset, "kept": kept, "dropped": list(drop)}
+    lines = [
+        f"{item} goes on",
+        f"  kept: {', '.join(kept) or 'nothing'}",
+        f"  pending again: {', '.join(reset) or 'nothing'}",
+    ]
+    return Reply(data=data, text="\n".join(lines + ([f"  dropped: {', '.join(drop)}"] if drop else [])))
+
+
+def _start_pivot(args: Namespace, context: Context, items: Items, item: str, worker: str) -> Reply:
+    from taskpit.store.activities import pivot
+
+    if not args.reason.strip():
+        raise errors.Invalid("say why with --reason", id=item)
+    busy = pivot.live(items, item)
+    if busy and not (args.wait or args.ask or args.block):
+        raise errors.Lost(
+            f"{item} is being worked on: {_holders(busy)}",
+            hint="Choose: --wait 30m for them, --ask them to stop, or --block their activities.",
+            id=item,
+            holders={card.task.id: card.worker for card in busy},
+        )
+    pivot.start(items, item, worker, args.reason)
+    if args.ask:
+        pivot.ask_to_stop(items, busy)
+    if args.wait:
+        busy = _wait(context, items, item, args.wait)
+    blocked = pivot.mark_blocked(items, item, busy, worker, args.reason) if busy and args.block else []
+    data = {"id": item, "reason": args.reason, "still_held": [card.task.id for card in busy], "blockers": blocked}
+    lines = [f"{item} is being replanned: nothing of it is given out until `pit pivot finish {item}`"]
+    lines += [paint("yellow", f"  still at work: {_holders(busy)}")] if busy else []
+    return Reply(data=data, text="\n".join(lines))
+
+
+def _wait(context: Context, items: Items, item: str, seconds: float) -> list[Card]:
+    """Those who still hold a part of it when the time is over."""
+    from taskpit.store.activities import pivot
+
+    clock = context.queue.clock
+    deadline = clock.monotonic() + seconds
+    while busy := pivot.live(items, item):
+        left = deadline - clock.monotonic()
+        if left <= 0:
+            return busy
+        clock.sleep(min(left, LOOK_AGAIN))
+    return []
+
+
+def _holders(busy: list[Card]) -> str:
+    return ", ".join(f"{card.task.id} by {card.worker}" for card in busy)
+
+
+VERBS: Handlers = {"task": (_task_arguments, _task), "pivot": (_pivot_arguments, _pivot)}

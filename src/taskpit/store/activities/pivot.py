@@ -1,0 +1,162 @@
+"""Replanning a work item: while a pivot is under way nothing of it is given out; then what is left starts anew."""
+
+from __future__ import annotations
+
+from taskpit import fs
+from taskpit.clock import iso
+from taskpit.errors import Conflict, Invalid, NotFound
+from taskpit.layouts import activities as names
+from taskpit.layouts import entry
+from taskpit.layouts.progress import ENDED, Progress, status_of
+from taskpit.store.activities.items import Items
+from taskpit.store.activities.standing import View
+from taskpit.store.folder import STOPS
+from taskpit.store.trouble import verb
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.task import Card
+
+__all__ = ["ask_to_stop", "finish", "live", "mark_blocked", "start"]
+
+
+@verb
+def live(items: Items, item: str) -> list[Card]:
+    """Activities of the work item that somebody is working on."""
+    view = View(items)
+    inside = (one for key, one in view.standings().items() if key.startswith(f"{item}-A"))
+    return [view.brief(one) for one in inside if one.state is State.CLAIMED and not one.over]
+
+
+@verb
+def start(items: Items, item: str, worker: str, reason: str) -> None:
+    """From now on nothing of this work item is given out. Who has a part of it keeps it."""
+
+    def begin(found: Progress) -> None:
+        running = found.pivot()
+        if running is not None:
+            told = f"{item} is being replanned already: {running.get('reason')}"
+            raise Conflict(told, hint=f"`pit pivot finish {item}` ends that.", id=item)
+        pivots = found.document.get("pivots")
+        if not isinstance(pivots, list):
+            pivots = found.document["pivots"] = []
+        now = iso(items.folder.clock.now())
+        pivots.append({"started_at": now, "started_by": worker, "reason": reason, "finished_at": None})
+
+    items.edit(item, worker, begin)
+    items.tell("pivot_started", item, worker, reason)
+
+
+@verb
+def ask_to_stop(items: Items, cards: Sequence[Card]) -> None:
+    """Their holders learn it when they renew."""
+    for card in cards:
+        try:
+            fs.create(items.folder.at(f"{STOPS}/{card.task.id}"), b"", sync=False)
+        except FileExistsError:
+            continue
+
+
+@verb
+def mark_blocked(items: Items, item: str, cards: Sequence[Card], worker: str, reason: str) -> list[str]:
+    """Each gets a blocker, so that it waits for a person once its holder lets go; their ids."""
+
+    def block(found: Progress) -> list[str]:
+        now = items.folder.clock.now()
+        return [found.block(card.task.id, f"pivot: {reason}", worker, now) for card in cards]
+
+    ids = items.edit(item, worker, block)
+    for card in cards:
+        items.tell("blocked", card.task.id, worker, f"pivot: {reason}")
+    return ids
+
+
+@verb
+def finish(
+    items: Items, item: str, worker: str, *, redo: Sequence[str] = (), drop: Sequence[str] = (), summary: str = ""
+) -> tuple[list[str], list[str]]:
+    """The plan is new: completed work is kept, the rest is pending again. What was reset, what was kept.
+
+    `redo` is completed work that is no longer valid; `drop` will not be done any more.
+    """
+    busy = [card.task.id for card in live(items, item)]
+
+    def end(found: Progress) -> tuple[list[str], list[str]]:
+        running = found.pivot()
+        if running is None:
+            raise Conflict(f"{item} is not being replanned", hint=f"`pit pivot start {item}` begins it.", id=item)
+        _check(found, redo, drop)
+        told = _replan(items, found, redo, drop, busy)
+        running["finished_at"] = iso(items.folder.clock.now())
+        running["finished_by"] = worker
+        if summary:
+            running["summary"] = summary
+        found.head["status"] = "completed" if found.state() is not State.READY else "in_progress"
+        return told
+
+    reset, kept = items.edit(item, worker, end)
+    told = summary or f"kept {', '.join(kept) or 'nothing'}; pending again: {', '.join(reset) or 'nothing'}"
+    items.tell("pivot_completed", item, worker, told)
+    for task_id in (*reset, *drop):
+        fs.remove(items.folder.at(f"{STOPS}/{task_id}"))
+    return reset, kept
+
+
+def _check(found: Progress, redo: Sequence[str], drop: Sequence[str]) -> None:
+    """Whether all that is named is there, and named for one thing."""
+    known = {key for key, _ in found.entries()}
+    known |= {key for activity, one in found.entries() for key, _ in found.step_entries(activity, one)}
+    for task_id in (*redo, *drop):
+        if task_id not in known:
+            raise NotFound(f"there is no {task_id} in {found.item}", id=task_id)
+    if set(redo) & set(drop):
+        raise Invalid("the same cannot be done again and dropped", ids=sorted(set(redo) & set(drop)))
+
+
+def _replan(
+    items: Items, found: Progress, redo: Sequence[str], drop: Sequence[str], busy: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Every activity as it goes on: what was reset, what was kept."""
+    reset, kept = [], []
+    for activity_id, fields in found.entries():
+        _renew_steps(found, activity_id, fields, redo, drop)
+        if activity_id in drop:
+            fields["status"] = "cancelled"
+        elif status_of(fields) in ENDED and activity_id not in redo and not _redone(activity_id, redo):
+            kept.append(activity_id)
+        elif activity_id not in busy:
+            _reset(items, found, activity_id, fields)
+            reset.append(activity_id)
+    return reset, kept
+
+
+def _redone(activity_id: str, redo: Sequence[str]) -> bool:
+    return any(task_id.startswith(f"{activity_id}-T") for task_id in redo)
+
+
+def _renew_steps(found: Progress, activity_id: str, fields: object, redo: Sequence[str], drop: Sequence[str]) -> None:
+    """Steps that are open start anew; completed ones stay unless they, or their activity, are to be done again."""
+    for step_id, step in found.step_entries(activity_id, fields):
+        spot = names.place(step_id)
+        if step_id in drop:
+            step["status"] = "cancelled"
+        elif status_of(step) not in ENDED or step_id in redo or (spot is not None and spot.activity in redo):
+            step["status"] = "pending"
+            for word in ("completed_by", "completed_at"):
+                step.pop(word, None)
+
+
+def _reset(items: Items, found: Progress, activity_id: str, fields: object) -> None:
+    """It is as if nobody had begun it, but for what its steps have done; an old result is kept among its tries."""
+    if not isinstance(fields, dict):
+        return
+    found.unblock(activity_id, "pivot", items.folder.clock.now())
+    fields["status"] = "pending"
+    old = entry.plain(fields.pop("result", None))
+    if isinstance(old, dict):
+        fields["superseded"] = [*(fields.get("superseded") or []), old]
+    for word in ("completed_by", "completed_at", "started_at", "not_before", "hold"):
+        fields.pop(word, None)
