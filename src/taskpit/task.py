@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
-from taskpit.values import Value
+from taskpit.values import Value, Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ __all__ = [
 NOTHING: Mapping[str, object] = {}
 
 
-class State(StrEnum):
+class State(Word):
     """Where a task is; *held* is a ready task with a reason, not a state of its own."""
 
     READY = "ready"
@@ -47,7 +45,7 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-class Verdict(StrEnum):
+class Verdict(Word):
     """What a result says."""
 
     DONE = "done"
@@ -60,7 +58,7 @@ class Verdict(StrEnum):
         return State.DONE if self is Verdict.DONE else State.FAILED
 
 
-class Said(StrEnum):
+class Said(Word):
     """What a store answers for one item of a batch."""
 
     CREATED = "created"

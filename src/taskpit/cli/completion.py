@@ -36,7 +36,7 @@ def _completion(args: Namespace, _: Context) -> Reply:
 
 def _options(verb: Verb) -> list[tuple[str, str]]:
     """The verb's options and what each does; none if this verb is not installed."""
-    from taskpit.cli.main import make_parser
+    from taskpit.cli.parser import make_parser
 
     parser = make_parser(verb)
     try:

@@ -6,12 +6,10 @@ whoever says `done` under the same name is the one who claimed.
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
-
 from taskpit import errors
 from taskpit.cli.context import Reply
 from taskpit.cli.facts import task_facts
-from taskpit.cli.options import a_duration, example, id_argument, named, words, worker_option
+from taskpit.cli.options import a_duration, example, id_argument, named, refusal, words, worker_option
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
 from taskpit.task import Said, State
@@ -76,7 +74,7 @@ def _claim(args: Namespace, context: Context) -> Reply:
 def _patience(text: str) -> float:
     """How long to wait for a task."""
     if len(text) > 1 and text.startswith("0") and text.isdecimal():
-        raise ArgumentTypeError(f"{text} looks like an id, not like a time; write `pit claim {text} --wait`")
+        raise refusal(f"{text} looks like an id, not like a time; write `pit claim {text} --wait`")
     return a_duration(text)
 
 

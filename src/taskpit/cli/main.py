@@ -6,44 +6,23 @@ it does anything is paid by every claim of every worker.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
 from taskpit import __version__, errors
 from taskpit.cli import output, table
 from taskpit.cli.context import Context, Reply, Usage
+from taskpit.cli.quick import SUPPRESS, NotPlain, Quick
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import NoReturn
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 __all__ = ["main"]
 
 #: Ends by a signal are told as shells tell them.
 INTERRUPTED, BROKEN_PIPE = 130, 141
-
-
-class _Shown(Exception):
-    """Help was asked for and printed; there is nothing to run."""
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help as it is written. Told the width, argparse need not import a dozen modules to find it out."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28, width=min(output.terminal_width() - 2, 98))
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that raises instead of ending the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise Usage(message, hint=f"`{self.prog} --help` shows how.")
-
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:  # noqa: ARG002 - argparse's signature
-        raise _Shown
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,8 +50,6 @@ def _run(words: list[str]) -> int:
         reply = _answer(given, rest, context)
         _say(reply, context)
         return reply.exit_code
-    except _Shown:
-        return 0
     except errors.TaskpitError as error:
         context.call_by_name(error)
         raise
@@ -124,34 +101,26 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
         raise Usage(f"there is no verb {rest[0]!r}", hint=hint, suggestion=near)
     words = [*rest[1:], "--help"] if "help" in given else rest[1:]
     arguments, run = table.handlers(verb)
-    parser = make_parser(verb)
-    arguments(parser)
-    args = _parse(parser, words)
+    args = _read(verb, arguments, words)
+    if args is None:
+        return Reply()  # help was asked for, and shown
     context.directory = getattr(args, "directory", context.directory)
     context.json = getattr(args, "json", context.json)
     return run(args, context)
 
 
-def make_parser(verb: table.Verb) -> argparse.ArgumentParser:
-    """The parser of one verb, with what all verbs have."""
-    parser = _Parser(prog=f"pit {verb.name}", formatter_class=_Formatter, allow_abbrev=False, add_help=False)
-    common = parser.add_argument_group("every verb")
-    none = argparse.SUPPRESS
-    common.add_argument("-C", dest="directory", metavar="DIR", default=none, help="the queue, or a folder below it")
-    common.add_argument("--json", action="store_true", default=none, help="one JSON envelope on standard output")
-    common.add_argument("-h", "--help", action="help", help="show this and end")
-    return parser
-
-
-def _parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
-    """The arguments; options may stand between them."""
-    args, unknown = parser.parse_known_args(words)
-    if not unknown:
-        return args
+def _read(verb: table.Verb, arguments: Callable[[Any], None], words: list[str]) -> Any | None:
+    """The arguments: a plain line by itself, any other with argparse. None if help was shown."""
+    quick = Quick()
     try:
-        return parser.parse_intermixed_args(words)
-    except TypeError:  # this verb passes the rest of its line on to a command
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        quick.add_argument("-C", dest="directory", default=SUPPRESS)
+        quick.add_argument("--json", action="store_true", default=SUPPRESS)
+        arguments(quick)
+        return quick.parse(words)
+    except NotPlain:
+        from taskpit.cli import parser
+
+        return parser.read(verb, arguments, words)
 
 
 def _row(verb: table.Verb) -> dict[str, object]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentTypeError
 
 from taskpit import errors
 from taskpit.clock import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
     from taskpit.cli.context import Context
     from taskpit.queue import Queue
@@ -26,6 +25,7 @@ __all__ = [
     "one_input",
     "read_input",
     "read_text",
+    "refusal",
     "task_options",
     "vet",
     "words",
@@ -34,6 +34,13 @@ __all__ = [
 
 #: What others write as P0 (drop everything) to P4 (some day), in our numbers: higher first.
 PRIORITIES = {"P0": 40, "P1": 30, "P2": 20, "P3": 10, "P4": 0}
+
+
+def refusal(message: str) -> ArgumentTypeError:
+    """Why a word cannot be what an argument wants; argparse is loaded only to say so."""
+    from argparse import ArgumentTypeError
+
+    return ArgumentTypeError(message)
 
 
 def example(*lines: str) -> str:
@@ -46,9 +53,9 @@ def a_duration(text: str) -> float:
     try:
         seconds = duration(text)
     except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
+        raise refusal(str(error)) from None
     if seconds <= 0:
-        raise ArgumentTypeError(f"{text!r} is no time at all; write 30s, 15m or 1h30m")
+        raise refusal(f"{text!r} is no time at all; write 30s, 15m or 1h30m")
     return seconds
 
 
@@ -59,13 +66,13 @@ def a_priority(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a priority; write an integer (higher first) or P0 to P4") from None
+        raise refusal(f"{text!r} is not a priority; write an integer (higher first) or P0 to P4") from None
 
 
 def a_count(text: str) -> int:
     """A whole number, not below none."""
     if not (text.isascii() and text.isdecimal()):
-        raise ArgumentTypeError(f"{text!r} is not a number; write 0, 1, 2, ...")
+        raise refusal(f"{text!r} is not a number; write 0, 1, 2, ...")
     return int(text)
 
 
