@@ -76,7 +76,7 @@ def duration(text: str) -> float:
     """
     text = text.strip().lower()
     if text.replace(".", "", 1).isdecimal():
-        return float(text)
+        return _in_time(float(text), text)
     total, number = 0.0, ""
     for letter in text:
         if letter.isdecimal() or (letter == "." and "." not in number):
@@ -87,8 +87,15 @@ def duration(text: str) -> float:
             number = "?"
             break
     if number or not text:
-        raise ValueError(f"{text!r} is not a duration; write 30s, 15m, 1h30m or 8h")
-    return total
+        raise ValueError(f"{text[:40]!r} is not a duration; write 30s, 15m, 1h30m or 8h")
+    return _in_time(total, text)
+
+
+def _in_time(seconds: float, text: str) -> float:
+    """The seconds, if they lead to a time that can be written."""
+    if not FIRST <= seconds <= LAST:
+        raise ValueError(f"{text[:40]!r} is before the year 1 or after the year 9999")
+    return seconds
 
 
 def say_duration(seconds: float) -> str:
@@ -107,9 +114,14 @@ def say_duration(seconds: float) -> str:
 LAST = 253402300799.0
 
 
+#: The first one: the year 1 begins.
+FIRST = -62135596800.0
+
+
 def iso(seconds: float) -> str:
     """`2026-01-24T10:00:00Z`, as the changelog and the task files write it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+    at = time.gmtime(seconds)
+    return f"{at.tm_year:04d}-" + time.strftime("%m-%dT%H:%M:%SZ", at)
 
 
 def stamp(seconds: float) -> str:
@@ -124,11 +136,9 @@ def instant(text: str, now: float) -> float:
     """
     text = text.strip()
     if text.startswith("+"):
-        return now + duration(text[1:])
+        return _in_time(now + duration(text[1:]), text)
     if text.replace(".", "", 1).isdecimal():
-        if float(text) > LAST:
-            raise ValueError(f"{text[:40]!r} is later than the year 9999")
-        return float(text)
+        return _in_time(float(text), text)
     if len(text) == 20 and text[4] + text[7] + text[10] + text[13] + text[16] + text[19] == "--T::Z":
         seconds = _as_we_write_it(text)
         if seconds is not None:
@@ -138,7 +148,7 @@ def instant(text: str, now: float) -> float:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a time; write 2026-01-24T10:00:00Z or +30m") from None
+        raise ValueError(f"{text[:40]!r} is not a time; write 2026-01-24T10:00:00Z or +30m") from None
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=timezone.utc)
-    return parsed.timestamp()
+    return _in_time(parsed.timestamp(), text)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["fit", "last_lines", "one_line", "plain", "width_of"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["fit", "last_lines", "one_line", "plain", "read_json", "read_toml", "width_of"]
 
 #: Compiled when first used: a command that prints JSON never pays for it.
 #: Escape sequences as a whole; then every control character but tab and newline, and those that turn
@@ -60,3 +64,42 @@ def last_lines(data: bytes, count: int, longest: int = 2000) -> str:
     text = plain(data[-8 * longest :].decode("utf-8", "replace"))
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     return "\n".join(lines[-count:])[-longest:]
+
+
+#: How deeply JSON that others wrote may be nested: what is read must also be compared, written and shown.
+DEEPEST = 100
+
+
+def read_json(text: bytes | str) -> Any:
+    """The value in JSON; ValueError for all that is none, also for what is nested beyond reason."""
+    import json
+
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if depth > DEEPEST:
+            raise ValueError("it is nested too deeply")
+    return value
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """The tables in TOML; ValueError for all that is none, also for what is nested or dotted beyond reason."""
+    import tomllib
+
+    if re.search(rf"(?:\.[^.\n=]+){{{DEEPEST}}}", text):  # Python's reader would take hours over such a key
+        raise ValueError("it has a key of more parts than anybody needs")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

@@ -87,8 +87,8 @@ def _first(fields: Mapping[str, object], spellings: tuple[str, ...]) -> object:
 def _time(value: object) -> float:
     """Seconds since 1970. A time that tells no zone may be UTC or our own: the later of both is meant."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = value / 1000 if value > MILLISECONDS else float(value)
-        return seconds if 0 < seconds <= LAST else 0.0
+        seconds = value / 1000 if MILLISECONDS < value <= LAST * 1000 else value
+        return float(seconds) if 0 < seconds <= LAST else 0.0
     if not isinstance(value, str) or value.startswith("+"):
         return 0.0
     try:

@@ -14,6 +14,7 @@ cannot be set.
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 
@@ -69,7 +70,7 @@ class Grip(Turn):
         super().__init__(folder.at(f"{FENCES}/{name}"))
         self._folder = folder
         self._path = folder.at(path)
-        #: The file that was last found or made to be ours: nothing else is replaced or removed.
+        #: The file that was last found or made to be ours, or judged to be over: nothing else is changed.
         self._held: Seen | None = None
         self.name = name
 
@@ -104,9 +105,12 @@ class Grip(Turn):
 
     def over(self, seen: Seen) -> str:
         """Why this lock no longer counts; empty while it may be live. Notes what it saw, for the next who asks."""
-        dead = self._dead(seen.lock.holder)
-        if dead:
-            return dead
+        reason = self._dead(seen.lock.holder) or self._expired(seen)
+        if reason:
+            self._held = seen
+        return reason
+
+    def _expired(self, seen: Seen) -> str:
         record, until, now = self._record(), self.until(seen), self._folder.clock.now()
         ours = _tells(record, seen.lock)
         if ours and self._even(record):
@@ -120,7 +124,7 @@ class Grip(Turn):
     def _dead(self, holder: str) -> str:
         """Whether the holder is a process that stayed here, and died: its name is free at once."""
         path = self._folder.at(f"{WORKERS}/{owner.base(holder)}")
-        told = owner.load(path) if holder else None
+        told = owner.load(path) if holder and "/" not in holder else None
         if told is None or owner.lives(path, told) is not False:
             return ""
         return f"{owner.base(holder)} is dead (process {told.pid})"
@@ -170,10 +174,15 @@ class Grip(Turn):
     def _record(self) -> dict[str, Any]:
         """The last acquisition: its number, whose, for how long, by which clock; and who was seen since when."""
         try:
-            record = json.loads(fs.read(self.path, LIMIT)[0])
-            return {**EMPTY, **{key: record[key] for key in EMPTY if isinstance(record[key], type(EMPTY[key]))}}
-        except (OSError, ValueError, TypeError, KeyError):
+            data = fs.read(self.path, LIMIT)[0]
+        except FileNotFoundError:
             return dict(EMPTY)
+        try:
+            record = json.loads(data)
+            return {**EMPTY, **{key: record[key] for key in EMPTY if isinstance(record[key], type(EMPTY[key]))}}
+        except (ValueError, TypeError, KeyError):
+            # Made and not yet written; or damaged, and then the seconds since 1970 are more than any count so far.
+            return {**EMPTY, "number": int(self._folder.clock.now()) if data else 0}
 
     def _write(self, record: dict[str, Any]) -> None:
         fs.overwrite(self.fd, json.dumps(record).encode().ljust(RECORD - 1) + b"\n", self.path)
@@ -217,7 +226,7 @@ class Grip(Turn):
                 raise self.refusal(seen)
             if seen.trouble:
                 seen = self._keep(seen)
-        lock = wanted.replace(number=self.number + 1, acquired=float(int(wanted.acquired)))
+        lock = _as_written(wanted, self.number + 1)
         self._enter(lock, lock.number, wanted.expires - wanted.acquired)
         scratch = self._scratch(lock)
         if seen is None:
@@ -284,8 +293,8 @@ class Grip(Turn):
         """
         record = self._record()
         known = self._held is not None and _tells(record, self._held.lock)
-        kept = lock.replace(acquired=float(int(lock.acquired)), number=record["number"] + (not known))
-        self._enter(kept, kept.number, kept.expires - self._folder.clock.now())
+        kept = _as_written(lock, record["number"] + (not known))
+        self._enter(kept, kept.number, lock.expires - self._folder.clock.now())
         scratch = self._scratch(kept)
         if not self._untouched():
             fs.remove(scratch)
@@ -295,7 +304,7 @@ class Grip(Turn):
         return kept
 
     def let_go(self) -> None:
-        """The name is free; only in our turn, and after `mine`. Its number stays. Lost as in `rewrite`."""
+        """The name is free; only in our turn, and after `mine` or `over`. Its number stays. Lost as in `rewrite`."""
         if not self._untouched():
             raise self._gone()
         fs.remove(self._path)
@@ -324,6 +333,12 @@ class Grip(Turn):
     def _sync(self) -> None:
         if self._folder.durable:
             fs.sync_dir(os.path.dirname(self._path))
+
+
+def _as_written(lock: Lock, number: int) -> Lock:
+    """The lock as its file will tell it, in whole seconds: never from later on, never for too short."""
+    whole = {"acquired": float(int(lock.acquired)), "expires": float(math.ceil(lock.expires))}
+    return lock.replace(number=number, **whole)
 
 
 def _tells(record: dict[str, Any], lock: Lock) -> bool:

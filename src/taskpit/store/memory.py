@@ -240,6 +240,10 @@ class MemoryStore:
         """Nothing to repair."""
         return []
 
+    def fix(self, *, dry_run: bool = False) -> list[Mend]:  # noqa: ARG002 - nothing can be half done here
+        """Nothing to repair."""
+        return []
+
     def check(self) -> list[Mend]:
         """Nothing can be out of order."""
         return []

@@ -106,6 +106,9 @@ class Store(Protocol):
     def mend(self, *, dry_run: bool = False) -> list[Mend]:
         """What a crash or a foreign hand left undone is done. Anybody may, at any time, any number at once."""
 
+    def fix(self, *, dry_run: bool = False) -> list[Mend]:
+        """The same and what needs a person's word, who has given it; nothing is pruned, content is never deleted."""
+
     def check(self) -> list[Mend]:
         """What is out of order here, for people to read; nothing is changed."""
 

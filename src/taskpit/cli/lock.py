@@ -1,0 +1,248 @@
+"""Names that one has alone until a time: `lock`, `unlock`, `locks`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+
+from taskpit import errors
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import a_duration, example, worker_option
+from taskpit.cli.output import table
+from taskpit.clock import iso, say_duration
+from taskpit.task import Lock, Said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator, Mapping
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.locking import NamedLock
+
+__all__ = ["VERBS"]
+
+#: How long a lock lasts unless renewed.
+TTL = 1800.0
+FOR_EVER = float("inf")
+#: Seconds between asking the command to stop, once its lock is lost, and killing it.
+GRACE = 5.0
+#: Signals that ask us to end.
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _lock_arguments(parser: ArgumentParser) -> None:
+    parser.usage = "pit lock NAME [--ttl 30m] [--wait [10s]] [--as W] [--human] [-- CMD ...]"
+    parser.description = """\
+Have NAME alone. Exits 4 and says who has it if somebody else does.
+
+Without CMD the lock stays until `pit unlock`, or until its time is over; its number is printed, larger
+than that of everybody who had the name before. Locking what is yours already renews it.
+
+With CMD the command runs under the lock, which is renewed meanwhile and let go afterwards; two commands
+of one user keep each other out. CMD has TASKPIT_LOCK (the name) and TASKPIT_FENCE (the number). The exit
+code is that of CMD; 4 if the lock was lost, and CMD was ended for it."""
+    parser.epilog = example(
+        "pit lock deploy --ttl 10m --wait 5m -- make deploy",
+        "pit lock database --as ada --ttl 2h",
+        "pit unlock database --as ada",
+    )
+    _name(parser)
+    told = "how long it lasts unless renewed (default 30m)"
+    parser.add_argument("--ttl", type=a_duration, default=TTL, metavar="30m", help=told)
+    told = "wait for it this long; without a time, for ever"
+    parser.add_argument("--wait", nargs="?", type=a_duration, const=FOR_EVER, default=0.0, metavar="10s", help=told)
+    worker_option(parser)
+    parser.add_argument("--human", action="store_true", help="the holder is a person, whatever the name says")
+    parser.set_defaults(command=())  # what stands after `--`
+
+
+def _name(parser: ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="letters, digits, dot, underscore and dash")
+
+
+def _lock(args: Namespace, context: Context) -> Reply:
+    if args.command == []:
+        raise Usage("say what to run: pit lock NAME -- CMD ...", hint="`pit lock --help` shows examples.")
+    if args.command:
+        return _run(args, context)
+    lock = _named(args, context, context.worker(args)).acquire()
+    return Reply(data=_facts(lock, context.queue.clock.now()), text=str(lock.number))
+
+
+def _named(args: Namespace, context: Context, holder: str, command: _Command | None = None) -> NamedLock:
+    from taskpit.locking import NamedLock
+
+    return NamedLock(
+        context.queue.store,
+        context.queue.clock,
+        args.name,
+        holder,
+        ttl=args.ttl,
+        wait=args.wait,
+        kind="human" if args.human else "",
+        when_lost=command.end if command else None,
+    )
+
+
+def _run(args: Namespace, context: Context) -> Reply:
+    """The command has run under the lock, which is let go."""
+    from taskpit.locking import one_of
+
+    command = _Command(args.command, context.env)
+    named = _named(args, context, one_of(context.worker(args)), command)
+    try:
+        with command.forwarding(), named:
+            command.run({"TASKPIT_LOCK": named.name, "TASKPIT_FENCE": str(named.number)})
+    except errors.Lost as error:
+        if command.code is not None:
+            error.message += f"; the command ended with {command.code}"
+            error.details["command_exit_code"] = command.code
+        raise
+    data = {"name": named.name, "number": named.number, "command_exit_code": command.code}
+    return Reply(data=data, exit_code=command.code or 0)
+
+
+class _Command:
+    """A command that has our terminal, and is told what we are told.
+
+    It stays in our process group, so that keys pressed at the terminal, and whoever ends the group we are
+    in, reach it too.
+    """
+
+    def __init__(self, argv: list[str], env: Mapping[str, str]) -> None:
+        from taskpit.worker.process import check_command
+
+        check_command(argv[0], os.getcwd(), env)
+        self._argv = argv
+        self._env = env
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = False
+        self._asked = 0
+        #: What it exited with, as a shell has it; None before.
+        self.code: int | None = None
+
+    @contextmanager
+    def forwarding(self) -> Iterator[None]:
+        """Signals that end us are for the command, once there is one."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread is told of signals
+            return
+        before = {number: signal.signal(number, self._hear) for number in FORWARDED}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _hear(self, number: int, _frame: object) -> None:
+        self._asked = number
+        if self._process is not None:
+            if number == signal.SIGTERM or not _at_the_terminal():  # else the keys have reached it already
+                self._process.send_signal(number)
+        elif not self._starting:
+            sys.exit(128 + number)
+
+    def run(self, more: Mapping[str, str]) -> None:
+        """It has ended."""
+        self._starting = True
+        self._process = subprocess.Popen(self._argv, env={**self._env, **more})
+        if self._asked:  # while it was being started
+            self._process.send_signal(self._asked)
+        code = self._process.wait()
+        self.code = 128 - code if code < 0 else code
+
+    def end(self) -> None:
+        """It is asked to stop, and killed if it does not. For another thread than the one that runs it."""
+        self._asked = signal.SIGTERM
+        process = self._process
+        if process is None:
+            return  # it will be asked once it begins
+        process.terminate()
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _at_the_terminal() -> bool:
+    """Whether what is pressed at the terminal reaches our whole process group."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _facts(lock: Lock, now: float) -> dict[str, object]:
+    return {
+        "name": lock.name,
+        "holder": lock.holder,
+        "holder_type": lock.kind,
+        "number": lock.number,
+        "acquired": iso(lock.acquired) if lock.acquired else None,
+        "expires": iso(lock.expires),
+        "seconds_left": max(round(lock.expires - now), 0),
+        "expired": lock.expires < now,
+        "task_id": lock.task_id,
+    }
+
+
+def _unlock_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Let go of NAME. Exits 4 and says who has it if it is not yours, 5 if nobody has it."
+    parser.epilog = example("pit unlock database --as ada")
+    _name(parser)
+    worker_option(parser)
+
+
+def _unlock(args: Namespace, context: Context) -> Reply:
+    store, worker = context.queue.store, context.worker(args)
+    if store.unlock(Lock(name=args.name, holder=worker)) is Said.OK:
+        return Reply(data={"name": args.name, "holder": worker}, text=f"{args.name} is free")
+    holders = [lock.holder for lock in store.locks() if lock.name == args.name]
+    if not holders:
+        hint = "`pit locks` shows which names are held."
+        raise errors.NotFound(f"nobody has {args.name}", hint=hint, name=args.name)
+    holder = holders[0] or "somebody whose lock cannot be read"
+    hint = f"If that is you, say so: `pit unlock {args.name} --as {holders[0]}`." if holders[0] else "Look at the file."
+    raise errors.Lost(f"{args.name} is held by {holder}, not by {worker}", hint=hint, name=args.name, holder=holders[0])
+
+
+def _locks_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Which names are held: by whom, with which number, since when, for how long."
+    parser.epilog = example("pit locks", "pit locks --json")
+
+
+def _locks(args: Namespace, context: Context) -> Reply:  # noqa: ARG001 - it has none of its own
+    now = context.queue.clock.now()
+    locks = context.queue.store.locks()
+
+    def text() -> str:
+        if not locks:
+            return "No name is held."
+        return table(("NAME", "HOLDER", "KIND", "NUMBER", "SINCE", "LEFT"), [_row(lock, now) for lock in locks])
+
+    return Reply(data=[_facts(lock, now) for lock in locks], text=text)
+
+
+def _row(lock: Lock, now: float) -> tuple[str, ...]:
+    left = say_duration(lock.expires - now) if lock.expires > now else "expired"
+    since = iso(lock.acquired) if lock.acquired else ""
+    return lock.name, lock.holder or "(cannot be read)", lock.kind, str(lock.number or ""), since, left
+
+
+VERBS: Handlers = {
+    "lock": (_lock_arguments, _lock),
+    "unlock": (_unlock_arguments, _unlock),
+    "locks": (_locks_arguments, _locks),
+}
