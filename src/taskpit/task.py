@@ -7,6 +7,7 @@ from taskpit.values import Value, Word
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 __all__ = [
     "Ask",
@@ -241,6 +242,21 @@ class Event(Value):
     activity_id: str = ""
     task_id: str = ""
     details: str = ""
+    #: Fields we have no word for, kept.
+    extra: Mapping[str, object] = NOTHING
+
+    @classmethod
+    def of(cls, fields: Mapping[str, object]) -> Event:
+        """The event that a line tells; TypeError if it is none."""
+        words = [key for key in cls._fields if key != "extra"]
+        known = {key: str(fields[key]) for key in words if fields.get(key) is not None}
+        return cls(**known, extra={key: value for key, value in fields.items() if key not in words})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its fields as a line has them: what we have no word for stands among the others."""
+        fields = super().as_dict()
+        extra = fields.pop("extra")
+        return {**fields, **extra}
 
     @property
     def about(self) -> str:

@@ -7,13 +7,13 @@ repeated, so a transfer that was interrupted is resumed by running it again.
 
 from __future__ import annotations
 
-import itertools
 import json
-import re
 import time
 
-from taskpit import errors
+from taskpit import errors, layouts
 from taskpit.clock import instant, iso
+from taskpit.explain import ENDING
+from taskpit.layouts.layout import Layout
 from taskpit.task import (
     Card,
     Claim,
@@ -28,6 +28,7 @@ from taskpit.task import (
     Verdict,
     Want,
 )
+from taskpit.text import read_json
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -46,6 +47,8 @@ WORKER = "transfer"
 LEASE = 600.0
 #: How long what was interrupted a moment ago may take to be carried out, in seconds.
 PATIENCE = 5.0
+#: How ids are mapped where no layout says more.
+LIKE = Layout().like
 
 
 class Moved(Value):
@@ -132,14 +135,14 @@ def load(lines: Iterable[str]) -> tuple[list[Card], list[Event], str]:
         if not line.strip():
             continue
         try:
-            fields = json.loads(line)
+            fields = read_json(line)
             kind = fields.pop("kind")
             if kind == "queue":
                 layout = _layout(fields)
             elif kind == "task":
                 cards.append(_card(fields))
             elif kind == "event":
-                events.append(Event(**fields))
+                events.append(Event.of(fields))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise errors.Invalid(f"line {number} is not from `pit export`: {error}", line=number) from None
     return cards, events, layout
@@ -207,7 +210,7 @@ def copy(
     """
     if layout != into.info().layout:
         cards = [card.replace(task=card.task.replace(source=b"")) for card in cards]
-    new_ids = map_ids([card.task.id for card in cards], check_id)
+    new_ids = map_ids([card.task.id for card in cards], check_id, _like(into))
     moved = Moved(mapped=tuple((old, new) for old, new in new_ids.items() if old != new))
     for number, card in enumerate(cards, start=1):
         fresh = _renamed(card, new_ids)
@@ -221,7 +224,15 @@ def copy(
     return moved
 
 
-def map_ids(ids: Sequence[str], check_id: Callable[[str], str]) -> dict[str, str]:
+def _like(into: Store) -> Callable[[str], Iterator[str]]:
+    """How the layout there spells ids that are like others."""
+    name = into.info().layout
+    return layouts.get(name).like if name in layouts.NAMES else LIKE
+
+
+def map_ids(
+    ids: Sequence[str], check_id: Callable[[str], str], like: Callable[[str], Iterator[str]] = LIKE
+) -> dict[str, str]:
     """Old ids and new: the same where the layout can carry it, else the nearest it can. Always the same answer."""
     mapped: dict[str, str] = {}
     for old in ids:
@@ -231,18 +242,9 @@ def map_ids(ids: Sequence[str], check_id: Callable[[str], str]) -> dict[str, str
             continue
     taken = set(mapped.values())
     for old in sorted(set(ids) - mapped.keys()):
-        mapped[old] = next(new for new in _nearest(old) if new not in taken and _fits(new, check_id))
+        mapped[old] = next(new for new in like(old) if new not in taken and _fits(new, check_id))
         taken.add(mapped[old])
     return mapped
-
-
-def _nearest(old: str) -> Iterator[str]:
-    """Ids like this one, first those that look most like it; the last kind fits everywhere, some day."""
-    stem = re.sub(r"[^A-Za-z0-9.]+", "_", old).strip("._") or "task"
-    for like in (stem, re.sub(r"[._]+", ".", stem)):
-        yield like[:60]
-        yield from (f"{like[:56]}.{number}" for number in range(2, 10))
-    yield from (f"task.{re.sub(r'[^A-Za-z0-9]+', '.', stem)[:48]}.{number}" for number in itertools.count(1))
 
 
 def _fits(text: str, check_id: Callable[[str], str]) -> bool:
@@ -293,7 +295,7 @@ def _settled(task_id: str, into: Store) -> Card | None:
     deadline = time.monotonic() + PATIENCE
     while True:
         card = into.read([task_id])[0]
-        if card is not None and card.worker != "(ending)":
+        if card is not None and card.worker != ENDING:
             return card
         if time.monotonic() >= deadline:
             return card
@@ -335,7 +337,7 @@ def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) 
 
 def verify(cards: Sequence[Card], into: Store, check_id: Callable[[str], str]) -> list[str]:
     """What is not the same in the new place, in sentences; empty is what one wants."""
-    new_ids = map_ids([card.task.id for card in cards], check_id)
+    new_ids = map_ids([card.task.id for card in cards], check_id, _like(into))
     wrong = []
     for card in cards:
         fresh = _renamed(card, new_ids)
@@ -354,7 +356,7 @@ def verify(cards: Sequence[Card], into: Store, check_id: Callable[[str], str]) -
 def _differences(one: Card, other: Card) -> Iterator[str]:
     for field in Task._fields:
         asked = getattr(one.task, field)
-        if field in ("source", "updated") or (not asked and field in ("slug", "max_attempts")):
+        if field in ("source", "updated") or (not asked and field in ("slug", "max_attempts", "parent")):
             continue  # what nobody asked for a layout may choose
         if not _same(asked, getattr(other.task, field)):
             yield field

@@ -72,7 +72,7 @@ def _task(args: Namespace, context: Context) -> Reply:
     step_id = args.id.upper()
     if args.step == "start":
         lock = steps.start(items, step_id, worker, args.lease)
-        left = lock.task_expires - context.queue.clock.now()
+        left = round(lock.task_expires - context.queue.clock.now())
         data: dict[str, object] = {
             "id": step_id,
             "worker": worker,

@@ -12,6 +12,7 @@ An activity is the queue's task. Inside it are steps, which the documents call t
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -22,7 +23,7 @@ from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from taskpit.task import Task
 
@@ -102,6 +103,16 @@ class Activities(Layout):
         digits = text.removeprefix("WI-")
         return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else 0
 
+    def like(self, old: str) -> Iterator[str]:
+        """The activity it was before another layout respelled it; else the one of a work item with its number."""
+        spot = place(re.sub(r"[^A-Za-z0-9]+", "-", old).upper())
+        digits = re.sub(r"[^0-9]", "", old)[-9:]
+        if spot is not None:
+            yield spot.activity or f"{spot.item}-A1"
+        elif digits:
+            yield f"{self.new_id(int(digits))}-A1"
+        yield from (f"{self.new_id(number)}-A1" for number in itertools.count(1))
+
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - nothing is kept beside
         """The task of an entry on its own."""
         try:
@@ -118,7 +129,7 @@ class Activities(Layout):
 
     def with_field(self, task: Task, key: str, text: str) -> Task:
         """Any field an activity may have: `actor` says who may do it."""
-        if key in entry.MANAGED or key in entry.WORDS:
+        if key in entry.MANAGED or key in entry.WORDS or key == "tasks":
             raise Invalid(f"the field {key!r} is not set by hand", hint="`pit add --help` names the option for it.")
         if key == "actor" and text not in ("agent", "human", "any"):
             raise Invalid(f"actor is agent, human or any, not {text!r}", field=key)

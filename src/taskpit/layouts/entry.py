@@ -32,6 +32,7 @@ WORDS = {
     "hold": "hold",
     "big": "big",
     "last_error": "last_error",
+    "slug": "slug",
     "created_by": "by",
     "created_at": "created",
     "updated_at": "updated",
@@ -44,7 +45,6 @@ MANAGED = frozenset(
     (
         "id",
         "status",
-        "tasks",
         "started_at",
         "completed_by",
         "completed_at",
@@ -57,6 +57,15 @@ MANAGED = frozenset(
         "added_reason",
     )
 )
+#: What is read back of a result, and what it must be.
+KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "reason": str,
+    "worker": str,
+    "log": str,
+    "attempt": int,
+    "seconds": (int, float),
+    "cost": dict,
+}
 #: How many values an entry may have inside before it is no entry: aliases can make a few lines endless.
 MOST = 20_000
 
@@ -192,28 +201,42 @@ def spell_result(result: Result, output: str) -> dict[str, Any]:
 
 def load_result(task_id: str, fields: Mapping[Any, Any], verdict: Verdict) -> Result:
     """The result in an entry that has ended, ours or written by hand: then who and when."""
-    kept = plain(fields.get("result"))
+    kept = _within(fields.get("result"))
     told = kept if isinstance(kept, dict) else {}
-    known = {key: told[key] for key in ("reason", "worker", "log", "attempt", "seconds", "cost") if key in told}
-    evidence = told.get("evidence")
+    known = {key: told[key] for key, kind in KINDS.items() if isinstance(told.get(key), kind)}
+    children = told.get("children")
     return Result(
         id=task_id,
         verdict=verdict,
         finished=moment(told.get("finished") or fields.get("completed_at")),
-        evidence=Evidence(**evidence) if isinstance(evidence, dict) else None,
-        children=tuple(told.get("children") or ()),
+        evidence=_evidence(told.get("evidence")),
+        children=tuple(map(str, children)) if isinstance(children, list) else (),
         **{"worker": str(fields.get("completed_by") or ""), **known},
     )
 
 
+def _within(value: object) -> object:
+    """A value that something else than a task may have written."""
+    try:
+        return plain(value)
+    except Invalid:
+        return None
+
+
+def _evidence(value: object) -> Evidence | None:
+    try:
+        return Evidence(**value) if isinstance(value, dict) else None
+    except TypeError:
+        return None  # not one of ours
+
+
 def load_tries(fields: Mapping[Any, Any]) -> tuple[Try, ...]:
     """Attempts that did not finish it, oldest first."""
-    kept = plain(fields.get("tries")) or []
+    kept = _within(fields.get("tries")) or []
     found = []
     for one in kept if isinstance(kept, list) else []:
         try:
-            evidence = one.pop("evidence", None)
-            found.append(Try(**one, evidence=Evidence(**evidence) if evidence else None))
+            found.append(Try(**{**one, "evidence": _evidence(one.get("evidence"))}))
         except (TypeError, AttributeError):
             continue  # not one of ours
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from taskpit.clock import stamp
@@ -10,11 +11,11 @@ from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from taskpit.task import Result, State, Task, Verdict
 
-__all__ = ["Layout", "Spot", "check_word", "slugify"]
+__all__ = ["Layout", "Spot", "check_word", "is_word", "slugify"]
 
 #: What every id is made of, whatever the layout; each may allow less.
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
@@ -96,6 +97,14 @@ class Layout:
     def number(self, text: str) -> int:
         """The number behind an id of ours; 0 for ids that others made up."""
         raise NotImplementedError
+
+    def like(self, old: str) -> Iterator[str]:
+        """Ids like this one, first those that look most like it; the last kind fits everywhere, some day."""
+        stem = re.sub(r"[^A-Za-z0-9.]+", "_", old).strip("._") or "task"
+        for text in (stem, re.sub(r"[._]+", ".", stem)):
+            yield text[:60]
+            yield from (f"{text[:56]}.{number}" for number in range(2, 10))
+        yield from (f"task.{re.sub(r'[^A-Za-z0-9]+', '.', stem)[:48]}.{number}" for number in itertools.count(1))
 
     def first_number(self, now: float) -> int:  # noqa: ARG002 - some number by the clock
         """The lowest number to give to a new task."""
@@ -187,6 +196,11 @@ def check_word(text: str, what: str) -> str:
             text=text,
         )
     return text
+
+
+def is_word(text: str) -> bool:
+    """Whether any layout could have a task of this id: what else is written for one is nobody's."""
+    return len(text) <= LONGEST_WORD and ".." not in text and WORD.match(text) is not None
 
 
 def slugify(title: str, longest: int = 40) -> str:

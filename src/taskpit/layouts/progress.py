@@ -1,7 +1,7 @@
 """`progress.yaml`: a work item, its activities, their steps and blockers, as values. Pure; touches no disk.
 
 Reads every form met so far: the header flat or under `work_item`, ids in full or short (`A1`, `A1-T1`),
-activities as a list or by id, statuses in several words. Writes into the form it finds.
+lists as lists or by id, statuses in several words. Writes into the form it finds.
 """
 
 from __future__ import annotations
@@ -35,6 +35,21 @@ STATUSES = {
     "canceled": "cancelled",
     "on_hold": "blocked",
 }
+#: Who may do something, by the words people have for it; no word is anybody.
+ACTORS = {
+    "": "any",
+    "all": "any",
+    "any": "any",
+    "anyone": "any",
+    "both": "any",
+    "either": "any",
+    "mixed": "any",
+    "agent": "agent",
+    "ai": "agent",
+    "human": "human",
+    "person": "human",
+    "user": "human",
+}
 #: Statuses that end an activity, and how.
 ENDED = {
     "completed": Verdict.DONE,
@@ -62,6 +77,35 @@ def status_of(fields: Any) -> str:
     """The status in one word, whatever the spelling; no status is pending."""
     text = str(fields.get("status") or "pending").strip().lower().replace("-", "_").replace(" ", "_")
     return STATUSES.get(text, text)
+
+
+def actor_of(fields: Any) -> str:
+    """Who may do it: agent, human, any, or a word that means nothing here."""
+    text = str(fields.get("actor") or "").strip().lower()
+    return ACTORS.get(text, text)
+
+
+def pairs(found: Any) -> list[tuple[str, Any]]:
+    """What is inside a list or a mapping by id, each with the id it has by its place; mappings only."""
+    inside = found.items() if isinstance(found, dict) else (("", one) for one in found) if _is_list(found) else ()
+    return [(str(key), one) for key, one in inside if isinstance(one, dict)]
+
+
+def _is_list(found: Any) -> bool:
+    return isinstance(found, list)
+
+
+def append(home: Any, word: str, fields: dict[str, Any]) -> None:
+    """One more in a list or mapping of this name; Invalid if it is neither."""
+    found = home.get(word)
+    if found is None:
+        home[word] = [fields]
+    elif isinstance(found, dict):
+        found[fields["id"] if "id" in fields else str(len(found) + 1)] = fields
+    elif _is_list(found):
+        found.append(fields)
+    else:
+        raise Invalid(f"{word} is neither a list nor a mapping")
 
 
 class Step(Value):
@@ -98,10 +142,10 @@ class Activity(Value):
     def unfit(self, kind: str) -> str:
         """Why this kind of worker may not do what comes next; empty if it may."""
         if self.actor not in ("any", kind):
-            return f"only {_people(self.actor)} may do it"
+            return f"only {people(self.actor)} may do it"
         step = self.next_step(kind)
         if step is not None and step.actor not in ("any", kind):
-            return f"its next task {step.id} is for {_people(step.actor)}"
+            return f"its next task {step.id} is for {people(step.actor)}"
         return ""
 
     def next_step(self, kind: str) -> Step | None:
@@ -118,8 +162,9 @@ class Activity(Value):
         return waiting
 
 
-def _people(kind: str) -> str:
-    return "a person" if kind == "human" else "an agent"
+def people(kind: str) -> str:
+    """Who that is, in a sentence."""
+    return {"human": "a person", "agent": "an agent"}.get(kind, f"{kind!r}, which means nobody here,")
 
 
 class Progress:
@@ -131,8 +176,22 @@ class Progress:
         head = document.get("work_item")
         #: Where the work item's own fields are.
         self.head: Any = head if isinstance(head, dict) else document
-        if not isinstance(document.get("activities") or [], list | dict):
-            raise Invalid("activities is neither a list nor a mapping", id=item)
+        for word in ("activities", "blockers", "pivots"):
+            if not isinstance(document.get(word), list | dict | None):
+                raise Invalid(f"{word} is neither a list nor a mapping", id=item)
+        self._refuse_shared()
+
+    def _refuse_shared(self) -> None:
+        """Two entries that are one by an alias cannot be changed one by one."""
+        seen: set[int] = set()
+        for _, one in pairs(self.document.get("activities")):
+            tasks = one.get("tasks")
+            parts = [one, *([tasks] if tasks else []), *(step for _, step in pairs(tasks))]
+            if any(id(part) in seen for part in parts):
+                raise Invalid(
+                    f"{one.get('id') or one.get('title')} shares a part with another by an alias", id=self.item
+                )
+            seen.update(map(id, parts))
 
     # -- the work item -----------------------------------------------------------------------------
 
@@ -152,27 +211,38 @@ class Progress:
 
     def touch(self, worker: str, now: float) -> None:
         """One version more, by whom and when."""
-        version = self.document.get("version")
-        self.document["version"] = version + 1 if isinstance(version, int) else 1
-        self.document["last_modified"] = iso(now)
-        self.document["last_modified_by"] = worker
-        schema = self.document.get("schema_version")
-        if schema is not None and isinstance(schema, int) and schema < SCHEMA:
-            self.document["schema_version"] = SCHEMA
+        version = str(self._home("version").get("version"))
+        self._home("version")["version"] = int(version) + 1 if version.isascii() and version.isdecimal() else 1
+        self._home("last_modified")["last_modified"] = iso(now)
+        self._home("last_modified_by")["last_modified_by"] = worker
+        schema = self._home("schema_version").get("schema_version")
+        if isinstance(schema, int | float) and schema < SCHEMA:
+            self._home("schema_version")["schema_version"] = SCHEMA
+
+    def _home(self, word: str) -> Any:
+        """Where a word of the file stands: in a header of its own only if it is there already."""
+        return self.head if word in self.head else self.document
 
     # -- activities --------------------------------------------------------------------------------
 
     def entries(self) -> Iterator[tuple[str, Any]]:
-        """Every activity's id in full, and its mapping; what is no activity is passed over."""
-        found = self.document.get("activities") or []
-        pairs = found.items() if isinstance(found, dict) else ((None, one) for one in found)
-        for key, one in pairs:
-            if not isinstance(one, dict):
-                continue
-            activity_id = self.full(str(one.get("id") or key or ""))
+        """Every activity's id in full, and its mapping; what is no activity is passed over, and a second one too."""
+        seen: set[str] = set()
+        for key, one in pairs(self.document.get("activities")):
+            activity_id = self.full(str(one.get("id") or key))
             spot = place(activity_id)
-            if spot is not None and spot.activity == activity_id and spot.item == self.item:
+            if spot is not None and spot.activity == activity_id and spot.item == self.item and activity_id not in seen:
+                seen.add(activity_id)
                 yield activity_id, one
+
+    def odd(self) -> Iterator[str]:
+        """What stands among the activities and is none, or a second one of its id, in words."""
+        known = {id(one) for _, one in self.entries()}
+        found = self.document.get("activities") or []
+        for one in found.values() if isinstance(found, dict) else found:
+            if id(one) not in known:
+                told = one.get("id") or one.get("title") if isinstance(one, dict) else one
+                yield str(told)[:80]
 
     def full(self, text: str) -> str:
         """An id in full, if it is short."""
@@ -189,12 +259,12 @@ class Progress:
     def activity(self, activity_id: str, fields: Any) -> Activity:
         """One of them."""
         try:
-            task = entry.load(activity_id, fields, self._hold(activity_id, fields))
+            task = entry.load(activity_id, fields, self.hold(activity_id, fields))
         except Invalid as error:
             task = Task(id=activity_id, title=activity_id, hold=f"it cannot be read: {error.message}")
         task = task.replace(parent=task.parent or self.item, needs=tuple(map(self.full, task.needs)))
         steps = tuple(self.steps(activity_id, fields))
-        actor = str(fields.get("actor") or "any")
+        actor = actor_of(fields)
         if not fields.get("actor") and steps and all(step.actor == "human" for step in steps):
             actor = "human"
         return Activity(id=activity_id, task=task, status=status_of(fields), actor=actor, steps=steps)
@@ -203,21 +273,21 @@ class Progress:
         """The tasks inside an activity."""
         for step_id, one in self.step_entries(activity_id, fields):
             needs = one.get("depends_on") or []
+            needs = needs if isinstance(needs, list) else [needs]
             yield Step(
                 id=step_id,
                 title=str(one.get("title") or step_id),
                 status=status_of(one),
-                actor=str(one.get("actor") or "any"),
-                needs=tuple(self._step_id(activity_id, str(need)) for need in needs) if isinstance(needs, list) else (),
+                actor=actor_of(one),
+                needs=tuple(self._step_id(activity_id, str(need)) for need in needs),
                 completed_by=str(one.get("completed_by") or ""),
             )
 
     def step_entries(self, activity_id: str, fields: Any) -> Iterator[tuple[str, Any]]:
         """Every step's id in full, and its mapping."""
-        found = fields.get("tasks") or []
-        for one in found if isinstance(found, list) else []:
-            if isinstance(one, dict) and one.get("id"):
-                yield self._step_id(activity_id, str(one["id"])), one
+        for key, one in pairs(fields.get("tasks")):
+            if one.get("id") or key:
+                yield self._step_id(activity_id, str(one.get("id") or key)), one
 
     def _step_id(self, activity_id: str, text: str) -> str:
         return f"{activity_id}-{text}" if text.startswith("T") else self.full(text)
@@ -233,44 +303,34 @@ class Progress:
 
     def add(self, fields: dict[str, Any]) -> None:
         """One activity more."""
-        found = self.document.get("activities")
-        if isinstance(found, dict):
-            found[fields["id"]] = fields
-        elif found is None:
-            self.document["activities"] = [fields]
-        else:
-            found.append(fields)
+        append(self.document, "activities", fields)
 
     # -- blockers and pivots -----------------------------------------------------------------------
 
     def blockers(self, activity_id: str = "") -> Iterator[Any]:
         """Open ones, of this activity or of all."""
-        found = self.document.get("blockers") or []
-        for one in found if isinstance(found, list) else []:
-            if (
-                isinstance(one, dict)
-                and not one.get("resolved_at")
-                and (not activity_id or activity_id in self._blocked(one))
-            ):
+        for _, one in pairs(self.document.get("blockers")):
+            over = one.get("resolved_at") or one.get("resolved") or status_of(one) in ("resolved", "closed")
+            if not over and (not activity_id or {activity_id, self.item} & self._blocked(one)):
                 yield one
 
     def _blocked(self, one: Any) -> set[str]:
-        """What a blocker stands before, as activities."""
-        told = [one.get("activity_id"), one.get("task_id"), *(one.get("blocking") or [])]
+        """What a blocker stands before: activities, or the whole work item, also if it does not say."""
+        more = one.get("blocking") or []
+        told = [one.get("activity_id"), one.get("task_id"), *(more if isinstance(more, list) else [more])]
         places = (place(self.full(str(text))) for text in told if text)
-        return {spot.activity for spot in places if spot is not None}
+        return {spot.activity or spot.item for spot in places if spot is not None} or {self.item}
 
-    def _hold(self, activity_id: str, fields: Any) -> str:
+    def hold(self, activity_id: str, fields: Any) -> str:
+        """What holds it by other words than its own."""
         for one in self.blockers(activity_id):
             return str(one.get("description") or one.get("id") or "blocked")
         return "its status is blocked" if status_of(fields) == "blocked" else ""
 
     def block(self, activity_id: str, why: str, worker: str, now: float, step_id: str = "") -> str:
         """One blocker more; its id."""
-        found = self.document.get("blockers")
-        if not isinstance(found, list):
-            found = self.document["blockers"] = []
-        numbers = (BLOCKERS.match(str(one.get("id"))) for one in found if isinstance(one, dict))
+        known = pairs(self.document.get("blockers"))
+        numbers = (BLOCKERS.match(str(one.get("id") or key)) for key, one in known)
         number = max((int(match[1]) for match in numbers if match), default=0) + 1
         blocker = {
             "id": f"{self.item}-B{number}",
@@ -282,34 +342,39 @@ class Progress:
             "resolved_at": None,
             "resolution": None,
         }
-        found.append(blocker)
+        append(self.document, "blockers", blocker)
         return str(blocker["id"])
 
     def unblock(self, activity_id: str, how: str, now: float) -> None:
-        """Its open blockers are resolved."""
+        """Its open blockers are resolved; what blocks the whole work item stays."""
         for one in self.blockers(activity_id):
-            one["resolved_at"] = iso(now)
-            one["resolution"] = how
+            if activity_id in self._blocked(one):
+                one["resolved_at"] = iso(now)
+                one["resolution"] = how
 
     def pivot(self) -> Any | None:
         """The pivot that is under way, if one is."""
-        found = self.document.get("pivots") or []
-        running = (
-            [one for one in found if isinstance(one, dict) and not one.get("finished_at")]
-            if isinstance(found, list)
-            else []
-        )
+        running = [one for _, one in pairs(self.document.get("pivots")) if not one.get("finished_at")]
         return running[-1] if running else None
 
     def state(self) -> State:
-        """Where the work item is, by its activities."""
-        statuses = [activity.status for activity in self.activities()]
+        """Where the work item is, by its activities: one that failed is not made up for by the others."""
+        statuses = [status_of(fields) for _, fields in self.entries()]
         if not statuses:
             verdict = ENDED.get(self.status)
             return verdict.state if verdict else State.READY
-        if all(status in ENDED for status in statuses):
-            return State.DONE if any(status == "completed" for status in statuses) else State.FAILED
-        return State.READY
+        if any(status not in ENDED for status in statuses):
+            return State.READY
+        return State.DONE if "completed" in statuses and "failed" not in statuses else State.FAILED
+
+    def settle(self, now: float) -> None:
+        """The work item's own status follows its activities: completed with the last of them, and no longer."""
+        if self.state() is State.DONE:
+            self.head["status"] = "completed"
+            self.head["completed_at"] = iso(now)
+        elif self.status == "completed":
+            self.head["status"] = "in_progress"
+            self.head.pop("completed_at", None)
 
 
 def begin(task: Task, worker: str, now: float) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""YAML that people write, changed without losing what they wrote: comments, order, quotes. Needs `taskpit[yaml]`."""
+"""YAML that people write, changed without losing what they wrote: comments, order, quotes. Needs `taskpit[yaml]`.
+
+Lines that say what they said stay as they are, byte for byte. Only a text that the library reads line by line
+otherwise than it was written (keys spelled `? key`) comes back in the library's own shape.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,17 @@ import io
 import re
 
 from taskpit.errors import Invalid, MissingExtra
+from taskpit.layouts.yamlpatch import patched
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["dump", "load"]
+__all__ = ["changed", "dump", "load"]
+
+#: How large a document may be with every alias written out, in letters: a few lines of aliases can be endless.
+LARGEST = 32 * 1024 * 1024
+MARK = "\ufeff"
 
 #: A list under a key, and how far each of them is indented.
 LIST = re.compile(r"^( *)[^\s#-][^\n#]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)- ", re.MULTILINE)
@@ -38,7 +47,7 @@ def _yaml(text: str) -> Any:
 def load(data: bytes) -> Any:
     """The document, as a mapping that remembers how it was written; Invalid says what is wrong and where."""
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8").removeprefix(MARK).replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise Invalid(f"it is not UTF-8 text: {error.reason} at byte {error.start}") from None
     yaml = _yaml(text)
@@ -50,7 +59,28 @@ def load(data: bytes) -> Any:
         raise Invalid(f"it is not YAML that can be read: {_short(error)}") from None
     if not isinstance(document, dict):
         raise Invalid("it is not a YAML mapping")
+    _refuse_endless(document)
     return document
+
+
+def _refuse_endless(document: Any) -> None:
+    """Whether it is small with every alias written out; what contains itself is not."""
+    sizes: dict[int, int] = {}
+    waiting: list[tuple[Any, bool]] = [(document, False)]
+    while waiting:
+        one, counted = waiting.pop()
+        inside = [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list | tuple | set) else []
+        if counted:
+            size = 1 + sum(sizes[id(item)] for item in inside)
+            if size > LARGEST:
+                raise Invalid("its aliases make it endless")
+            sizes[id(one)] = size
+        elif not inside:
+            sizes[id(one)] = 1 + (len(one) if isinstance(one, str | bytes) else 0)
+        elif sizes.get(id(one)) is None:
+            sizes[id(one)] = LARGEST + 1  # until it is counted: it must not be inside itself
+            waiting.append((one, True))
+            waiting += [(item, False) for item in inside]
 
 
 def _short(error: BaseException) -> str:
@@ -67,6 +97,27 @@ def dump(document: Any, before: bytes = b"") -> bytes:
     stream = io.StringIO()
     yaml.dump(document, stream)
     return stream.getvalue().encode()
+
+
+def changed(document: Any, before: bytes, shaped: bytes) -> bytes:
+    """The text `before` with what was changed in its document; `shaped` is what `dump` made of it unchanged."""
+    after = dump(document, before)
+    text = before.decode("utf-8", "replace").removeprefix(MARK)
+    told = patched(text, shaped.decode(), after.decode())
+    if told is None:
+        return after
+    if told != after.decode():
+        try:
+            if _without_columns(dump(load(told.encode()), before)) != _without_columns(after):
+                return after
+        except Invalid:
+            return after
+    return (MARK if before.startswith(MARK.encode()) else "").encode() + told.encode()
+
+
+def _without_columns(text: bytes) -> bytes:
+    """Comments stand in columns that depend on indents; what they say does not."""
+    return re.sub(rb" +#", b" #", text)
 
 
 def _readable(value: Any) -> None:

@@ -18,7 +18,7 @@ __all__ = ["append", "decode", "encode", "mentions", "read", "tells_end"]
 #: How far back we look for a line that may have been swallowed.
 TAIL = 256 * 1024
 #: What may be told of a task at any time; none of it ends a claim.
-ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined"))
+ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task"))
 #: What ends a task for good; a split may do so or not.
 FINAL = frozenset(("completed_task", "failed_task", "cancelled_task", "split_task"))
 
@@ -32,9 +32,7 @@ def encode(event: Event) -> bytes:
 def decode(line: bytes) -> Event | None:
     """The event of a line, or None: a torn or foreign line is skipped, not judged."""
     try:
-        fields = read_json(line)
-        known = {key: str(fields[key]) for key in Event._fields if fields.get(key) is not None}
-        return Event(**known)
+        return Event.of(read_json(line))
     except (ValueError, TypeError, AttributeError):
         return None
 

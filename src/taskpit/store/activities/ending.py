@@ -6,20 +6,20 @@ import json
 
 from taskpit import fs, owner
 from taskpit.clock import iso
-from taskpit.errors import Invalid
+from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import activities as names
 from taskpit.layouts import entry
 from taskpit.layouts.progress import ENDED, status_of
-from taskpit.store.activities.items import Items
+from taskpit.store.activities.items import Items, Unreadable
 from taskpit.store.folder import LATE, STOPS
-from taskpit.task import End, Lock, Said, State, Task, Verdict
+from taskpit.task import End, Lock, Said, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.layouts.progress import Progress
-    from taskpit.task import Result
+    from taskpit.task import Claim, Result, Try
 
 __all__ = ["finish", "renew", "reopen"]
 
@@ -42,28 +42,60 @@ def finish(items: Items, end: End) -> Said:
     """The claim has ended; LOST if it was not this claim's any more, and then its result is kept aside."""
     task_id, fence = end.claim.task.id, end.claim.fence
     spot = names.place(task_id)
-    found = items.get(spot.item) if spot else None
-    if spot is None or found is None:
+    if spot is None or _found(items, spot.item) is None:
         return Said.LOST
     with items.grip(task_id) as grip:
         mine = grip.mine(Lock(name=task_id, holder=fence))
         if mine is not None:
-            output = _publish(items, spot.item, task_id, end.result)
-            action = items.edit(spot.item, fence, lambda now: _carry_out(items, now, end, output))
+            try:
+                action = _edited(items, spot.item, end, mine)
+            except _Over:
+                action = ""
             grip.let_go()
-    if mine is not None:
-        if end.result is not None:  # a wish to stop outlives a claim that merely ends
-            fs.remove(items.folder.at(f"{STOPS}/{task_id}"))
-        items.tell(action, task_id, fence, end.details, mine.kind)
-        for child in end.children:
-            items.tell("added_activity", child.id, fence, child.title, mine.kind)
+    if mine is not None and action:
+        _tell(items, end, action, mine)
         return Said.OK
-    if _ended_so(found, end):
+    found = _found(items, spot.item)
+    if found is not None and _ended_so(found, end):
         return Said.ALREADY
     if end.result is not None:
         kept = _set_aside(items, task_id, end.result)
         items.tell("late_result", task_id, fence, f"kept in {kept}")
     return Said.LOST
+
+
+def _found(items: Items, item: str) -> Progress | None:
+    """The work item. What cannot be read now may be read again soon, and a claim must be able to end."""
+    try:
+        return items.get(item)
+    except Unreadable as error:
+        raise Unavailable(f"{error.message}; nothing happened", hint=error.hint, id=item) from None
+
+
+class _Over(Exception):
+    """A person, or a new plan, ended it while it was being worked on: that stands."""
+
+
+def _edited(items: Items, item: str, end: End, mine: Lock) -> str:
+    """The file says how it ended; the changelog's word for it."""
+    output = _publish(items, item, end.claim.task.id, end.result)
+    try:
+        return items.edit(item, end.claim.fence, lambda now: _carry_out(items, now, end, output, mine.kind))
+    except Exception as error:
+        if output:
+            fs.remove(items.folder.at(items.path(item, output)))
+        if isinstance(error, Unreadable):
+            raise Unavailable(f"{error.message}; nothing happened", hint=error.hint, id=item) from None
+        raise
+
+
+def _tell(items: Items, end: End, action: str, mine: Lock) -> None:
+    task_id, fence = end.claim.task.id, end.claim.fence
+    if end.result is not None:  # a wish to stop outlives a claim that merely ends
+        fs.remove(items.folder.at(f"{STOPS}/{task_id}"))
+    items.tell(action, task_id, fence, end.details, mine.kind)
+    for child in end.children:
+        items.tell("added_activity", child.id, fence, child.title, mine.kind)
 
 
 def _ended_so(found: Progress, end: End) -> bool:
@@ -102,32 +134,45 @@ def _set_aside(items: Items, task_id: str, result: Result) -> str:
     return path
 
 
-def _carry_out(items: Items, found: Progress, end: End, output: str) -> str:
+def _carry_out(items: Items, found: Progress, end: End, output: str, kind: str) -> str:
     """All that the end says, in the document; the changelog's word for it."""
     task, fence, now = end.claim.task, end.claim.fence, items.folder.clock.now()
     fields = found.entry(task.id)
-    if fields is None:
-        raise Invalid(f"{task.id} is no longer in {names.PROGRESS}; its lock stays", id=task.id)
-    activity = found.activity(task.id, fields)
-    action = _word(end)
+    if fields is None or status_of(fields) in ENDED:
+        raise _Over
     if end.attempt is not None:
-        one = end.attempt.as_dict()
-        one["evidence"] = end.attempt.evidence.as_dict() if end.attempt.evidence else None
-        fields["tries"] = [*entry_list(fields, "tries"), {key: value for key, value in one.items() if value}]
+        _count(fields, end.attempt)
     for child in end.children:
-        if found.entry(child.id) is None:
-            found.add(entry.new(child.replace(parent="") if child.parent == found.item else child))
+        _add_child(found, child)
     if end.result is not None:
-        left = [step for step in activity.steps if step.open and step.actor == "human"]
-        people = end.claim.worker if left and end.result.verdict is Verdict.DONE else ""
-        if people and not _is_person(items, task.id):
+        done = end.result.verdict is Verdict.DONE
+        left = [step for step in found.steps(task.id, fields) if step.open and step.actor == "human"]
+        if done and left and kind != "human":
             return _wait_for_people(found, fields, end, output, now)
-        return _end_for_good(found, fields, end, output, now) or action
-    after = end.task or activity.task
+        _end_for_good(found, fields, end.result, output, end.claim, now)
+        return _word(end)
+    after = end.task or task
     if end.delay:
         after = after.replace(not_before=now + end.delay)
-    _go_back(found, fields, activity.task, after, fence, now)
-    return action
+    _go_back(found, fields, task, after, fence, now)
+    return _word(end)
+
+
+def _count(fields: Any, attempt: Try) -> None:
+    """One try more; an end that is told twice is counted once."""
+    one = {**attempt.as_dict(), "evidence": attempt.evidence.as_dict() if attempt.evidence else None}
+    told = {key: value for key, value in one.items() if value}
+    known = entry_list(fields, "tries")
+    if told not in known:
+        fields["tries"] = [*known, told]
+
+
+def _add_child(found: Progress, child: Task) -> None:
+    spot = names.place(child.id)
+    if spot is None or spot.item != found.item or spot.activity != child.id:
+        raise Invalid(f"{child.id} is no activity of {found.item}", hint="Leave out the ids of children.", id=child.id)
+    if found.entry(child.id) is None:
+        found.add(entry.new(child.replace(parent="") if child.parent == found.item else child))
 
 
 def entry_list(fields: Any, word: str) -> list[Any]:
@@ -138,35 +183,24 @@ def entry_list(fields: Any, word: str) -> list[Any]:
 
 def _word(end: End) -> str:
     """What happened, in the words of activities."""
-    action = end.action or "released_task"
+    action = end.action or (f"{STATUS[end.result.verdict]}_task" if end.result else "released_task")
     return f"{action.removesuffix('_task')}_activity" if action.endswith("_task") else action
 
 
-def _is_person(items: Items, task_id: str) -> bool:
-    seen = items.grip(task_id).look()
-    return seen is not None and seen.lock.kind == "human"
-
-
-def _end_for_good(found: Progress, fields: Any, end: End, output: str, now: float) -> str:
-    result = end.result
-    if result is None:
-        return ""
-    status = STATUS[result.verdict]
-    fields["status"] = status
+def _end_for_good(found: Progress, fields: Any, result: Result, output: str, claim: Claim, now: float) -> None:
+    fields["status"] = STATUS[result.verdict]
     if result.verdict is Verdict.DONE:
-        fields["completed_by"] = owner.base(end.claim.fence)
+        by = owner.base(claim.fence)
+        fields["completed_by"] = by
         fields["completed_at"] = iso(result.finished or now)
-        for _, step in found.step_entries(end.claim.task.id, fields):
+        for _, step in found.step_entries(claim.task.id, fields):
             if status_of(step) not in ENDED:
-                step.update(status="completed", completed_by=owner.base(end.claim.fence), completed_at=iso(now))
+                step.update(status="completed", completed_by=by, completed_at=iso(now))
     fields["result"] = entry.spell_result(result, output)
     if output:
         fields["deliverables"] = [*entry_list(fields, "deliverables"), output]
     fields.pop("not_before", None)
-    if found.state() is not State.READY:
-        found.head["status"] = "completed"
-        found.head["completed_at"] = iso(now)
-    return ""
+    found.settle(now)
 
 
 def _wait_for_people(found: Progress, fields: Any, end: End, output: str, now: float) -> str:
@@ -186,8 +220,9 @@ def _wait_for_people(found: Progress, fields: Any, end: End, output: str, now: f
 
 
 def _go_back(found: Progress, fields: Any, before: Task, after: Task, fence: str, now: float) -> None:
-    """It can be taken again, with these changes; what blocks it stands among the blockers."""
-    if after.hold != before.hold:
+    """It can be taken again. Only what its worker changed is changed: others may have been at it meanwhile."""
+    told = after.hold != before.hold
+    if told:
         found.unblock(before.id, f"by {owner.base(fence)}", now)
         fields.pop("hold", None)
         if after.hold:
@@ -196,7 +231,10 @@ def _go_back(found: Progress, fields: Any, before: Task, after: Task, fence: str
     mine = before.parent if before.parent not in ("", found.item) else ""
     entry.change(fields, before.replace(hold="", parent=mine), after.replace(hold="", parent=parent))
     waiting = any(status_of(step) == "awaiting_human" for _, step in found.step_entries(before.id, fields))
-    fields["status"] = "blocked" if after.hold else "awaiting_human" if waiting else "pending"
+    blocked = found.hold(before.id, {} if told else fields)
+    status = "blocked" if blocked else "awaiting_human" if waiting else "pending"
+    if status_of(fields) != status:  # people may have another word for it
+        fields["status"] = status
 
 
 def reopen(items: Items, task: Task) -> Said:
@@ -216,7 +254,9 @@ def reopen(items: Items, task: Task) -> Said:
         for word in ("result", "completed_by", "completed_at"):
             fields.pop(word, None)
         _go_back(now, fields, now.activity(task.id, fields).task, task, "keeper", items.folder.clock.now())
-        now.head["status"] = "in_progress"
+        now.settle(items.folder.clock.now())
         return Said.OK
 
-    return items.edit(spot.item, "keeper", back)
+    said = items.edit(spot.item, "keeper", back)
+    fs.remove(items.folder.at(f"{STOPS}/{task.id}"))  # the wish to stop was about what has ended
+    return said

@@ -7,6 +7,7 @@ read, by one rename; if a person saved the file meanwhile, it is read again.
 from __future__ import annotations
 
 import os
+import stat
 
 from taskpit import fs
 from taskpit.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Items"]
+__all__ = ["Items", "Unreadable"]
 
 #: How often a change begins anew because a person saved the file under our hands.
 TRIES = 5
 #: A `progress.yaml` larger than this is not read.
 LARGEST = 8 * 1024 * 1024
+
+
+class Unreadable(Invalid):
+    """A `progress.yaml` that cannot be read as it is now."""
 
 
 class Items:
@@ -53,10 +58,21 @@ class Items:
         found: dict[str, str] = {}
         for name in sorted(fs.names(self.folder.root)):
             item = names.item_of(name)
-            if item and item not in found and os.path.isdir(self.folder.at(name)):
+            if item and item not in found and self._is_folder(name):
                 found[item] = name
         self._folders = (changed, found)
         return found
+
+    def _is_folder(self, name: str) -> bool:
+        """A directory of the queue's own: a link leads out of it."""
+        status = fs.status(self.folder.at(name))
+        return status is not None and stat.S_ISDIR(status.st_mode)
+
+    def twins(self) -> list[tuple[str, str]]:
+        """Folders that nobody looks into, since another one of the same work item comes first."""
+        known = self.folders()
+        others = ((names.item_of(name), name) for name in sorted(fs.names(self.folder.root)))
+        return [(item, name) for item, name in others if item and known.get(item) != name and self._is_folder(name)]
 
     def _folder_of(self, item: str) -> str | None:
         """The folder of a work item; what is not known is looked for again, for times have their grain."""
@@ -81,6 +97,12 @@ class Items:
             activity_id,
             self.path(spot.item if spot else "", names.LOCKS, f"{activity_id}.lock"),
         )
+
+    def room_for_locks(self, item: str) -> None:
+        """Folders made by hand may have no `locks/` yet."""
+        path = self.folder.at(self.path(item, names.LOCKS))
+        if not fs.exists(path):
+            fs.make_dir(path)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -113,7 +135,7 @@ class Items:
         status = fs.status(path)
         if status is None:
             raise FileNotFoundError(path)
-        key = (status.st_ino, status.st_mtime_ns, status.st_size)
+        key = _sign(status)
         known = self._read.get(item)
         if known is None or known[0] != key:
             try:
@@ -136,20 +158,21 @@ class Items:
         with Turn(self.folder.at(f"{GUARDS}/{item}")):
             for _ in range(TRIES):
                 progress, data, status = parse(item, path)
+                shaped = yamltext.dump(progress.document, data)
                 value = change(progress)
                 progress.touch(worker, self.folder.clock.now())
-                if self._replace(item, path, progress, data, status):
+                text = yamltext.changed(progress.document, data, shaped)
+                if self._replace(item, path, text, status):
                     return value
         raise Unavailable(f"somebody keeps saving {names.PROGRESS} of {item}; nothing happened", id=item)
 
-    def _replace(self, item: str, path: str, progress: Progress, data: bytes, before: fs.Stat) -> bool:
-        text = yamltext.dump(progress.document, data)
+    def _replace(self, item: str, path: str, text: bytes, before: fs.Stat) -> bool:
         if len(text) > LARGEST:
             raise TooLarge(f"{names.PROGRESS} of {item} would be {len(text)} bytes; {LARGEST} is the most", id=item)
         scratch = self.folder.tmp(item, fs.fresh_name(), "progress")
         fs.create(scratch, text, sync=self.folder.durable)
         now = fs.status(path)
-        if now is None or (now.st_ino, now.st_mtime_ns) != (before.st_ino, before.st_mtime_ns):
+        if now is None or _sign(now) != _sign(before):
             fs.remove(scratch)
             return False
         fs.move(scratch, path)
@@ -161,8 +184,9 @@ class Items:
         """A new work item with all its files, whole or not at all; False if there is one of this id."""
         folder = self.folder
         with Turn(folder.at(f"{GUARDS}/work-items")):
-            if self._folder_of(item) is not None:
-                return False
+            there = self._folder_of(item)
+            if there is not None:  # somebody may have made the folder and no more
+                return self._begin(item, f"{there}/{names.PROGRESS}", document)
             scratch = folder.tmp(item, fs.fresh_name(), "item")
             for inside in (names.LOCKS, names.DELIVERABLES):
                 fs.make_dir(f"{scratch}/{inside}")
@@ -178,6 +202,15 @@ class Items:
                 raise Conflict(f"something called {name} is in the way", id=item) from None
             folder.sync("")
         return True
+
+    def _begin(self, item: str, path: str, document: dict[str, object]) -> bool:
+        scratch = self.folder.tmp(item, fs.fresh_name(), "progress")
+        fs.create(scratch, yamltext.dump(document), sync=self.folder.durable)
+        made = fs.link(scratch, self.folder.at(path))
+        fs.remove(scratch)
+        if made:
+            self.folder.sync(os.path.dirname(path))
+        return made
 
     # -- telling -----------------------------------------------------------------------------------
 
@@ -203,15 +236,20 @@ class Items:
         changelog.append(self.folder.at(f"{name}/{names.CHANGELOG}" if name else CHANGELOG), events)
 
 
+def _sign(status: fs.Stat) -> tuple[int, ...]:
+    """What changes when anybody saves the file."""
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
 def parse(item: str, path: str) -> tuple[Progress, bytes, fs.Stat]:
     """A file as it is now: what it says, its bytes, its status. Invalid, FileNotFoundError."""
     try:
         data, status = fs.read(path, LARGEST)
     except (fs.NotAFile, fs.TooBig) as error:
-        raise Invalid(f"{names.PROGRESS} of {item}: {error.strerror}", path=path) from None
+        raise Unreadable(f"{names.PROGRESS} of {item}: {error.strerror}", path=path) from None
     try:
         return Progress(item, yamltext.load(data)), data, status
     except Invalid as error:
-        raise Invalid(
+        raise Unreadable(
             f"{names.PROGRESS} of {item}: {error.message}", hint="Mend it by hand; nobody else will.", path=path
         ) from None

@@ -20,6 +20,10 @@ __all__ = ["check", "lapsed", "mend"]
 
 #: Lines this far from a changelog's end are looked at for what a crash swallowed.
 TAIL = 256 * 1024
+#: What tells that an activity has ended for good.
+ENDS = frozenset(("completed_activity", "failed_activity", "cancelled_activity", "split_activity", "transferred"))
+#: What may be told of an activity at any time.
+ASIDE = frozenset(("noted", "late_result"))
 
 
 def lapsed(items: Items, orphans: Collection[tuple[str, str]]) -> list[Lapse]:
@@ -59,7 +63,7 @@ def _left_locks(items: Items, progress: Progress, *, dry_run: bool) -> Iterator[
             mine = grip.mine(Lock(name=activity_id, holder=by))
             if mine is None:
                 seen = grip.look()
-                if seen is None or not grip.over(seen):
+                if seen is None or not grip.over(seen) or grip.mine(seen.lock) is None:
                     continue  # somebody else's, and it may be live
             if not dry_run:
                 grip.let_go()
@@ -69,15 +73,19 @@ def _left_locks(items: Items, progress: Progress, *, dry_run: bool) -> Iterator[
 def _swallowed(items: Items, progress: Progress, *, dry_run: bool) -> Iterator[Mend]:
     """An end that the file tells and the changelog does not: the line is added."""
     path = items.folder.at(items.path(progress.item, names.CHANGELOG))
-    status = fs.status(path)
-    if status is not None and status.st_size > TAIL:
-        return  # too long to be sure
-    told = {event.activity_id for event in map(changelog.decode, fs.tail(path, TAIL).splitlines()) if event}
+    status, saved = fs.status(path), fs.status(items.folder.at(items.path(progress.item, names.PROGRESS)))
+    if (status is not None and status.st_size > TAIL) or saved is None or items.folder.being_written(saved):
+        return  # too long to be sure, or its line may be on its way
+    told: dict[str, bool] = {}
+    for event in filter(None, map(changelog.decode, fs.tail(path, TAIL).splitlines())):
+        if event.activity_id and not event.task_id and event.action not in ASIDE:
+            told[event.activity_id] = event.action in ENDS
     for activity_id, fields in progress.entries():
-        if status_of(fields) in ENDED and fields.get("result") and activity_id not in told:
+        result = fields.get("result")
+        if status_of(fields) in ENDED and isinstance(result, dict) and not told.get(activity_id):
             if not dry_run:
                 action = f"{status_of(fields)}_activity"
-                items.tell(action, activity_id, str(fields["result"].get("worker") or "keeper"), "told by the keeper")
+                items.tell(action, activity_id, str(result.get("worker") or "keeper"), "told by the keeper")
             yield Mend(kind="line swallowed", what=activity_id, details=status_of(fields))
 
 
@@ -102,6 +110,7 @@ def check(items: Items) -> list[Mend]:
     for item, name in items.folders().items():
         if not fs.exists(items.folder.at(f"{name}/{names.PROGRESS}")):
             found.append(Mend(kind="no progress.yaml", what=item, details=name))
+    found += [Mend(kind="folder not used", what=item, details=name) for item, name in items.twins()]
     for standing in standings.values():
         task = standing.activity.task
         if task.hold.startswith("it cannot be read"):
@@ -115,7 +124,7 @@ def check(items: Items) -> list[Mend]:
         ]
     for progress in items.readable():
         known = [key for key, _ in progress.entries()]
-        found += [Mend(kind="twice", what=key) for key in sorted({key for key in known if known.count(key) > 1})]
+        found += [Mend(kind="no activity", what=progress.item, details=told) for told in progress.odd()]
         found += [
             Mend(kind="lock of nothing", what=name, details=progress.item)
             for name in sorted(fs.names(items.folder.at(items.path(progress.item, names.LOCKS))))

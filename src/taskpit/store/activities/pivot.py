@@ -7,7 +7,7 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.layouts import activities as names
 from taskpit.layouts import entry
-from taskpit.layouts.progress import ENDED, Progress, status_of
+from taskpit.layouts.progress import ENDED, Progress, append, status_of
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.standing import View
 from taskpit.store.folder import STOPS
@@ -40,11 +40,9 @@ def start(items: Items, item: str, worker: str, reason: str) -> None:
         if running is not None:
             told = f"{item} is being replanned already: {running.get('reason')}"
             raise Conflict(told, hint=f"`pit pivot finish {item}` ends that.", id=item)
-        pivots = found.document.get("pivots")
-        if not isinstance(pivots, list):
-            pivots = found.document["pivots"] = []
         now = iso(items.folder.clock.now())
-        pivots.append({"started_at": now, "started_by": worker, "reason": reason, "finished_at": None})
+        pivot = {"started_at": now, "started_by": worker, "reason": reason, "finished_at": None}
+        append(found.document, "pivots", pivot)
 
     items.edit(item, worker, begin)
     items.tell("pivot_started", item, worker, reason)
@@ -53,9 +51,13 @@ def start(items: Items, item: str, worker: str, reason: str) -> None:
 @verb
 def ask_to_stop(items: Items, cards: Sequence[Card]) -> None:
     """Their holders learn it when they renew."""
-    for card in cards:
+    _stop(items, [card.task.id for card in cards])
+
+
+def _stop(items: Items, ids: Sequence[str]) -> None:
+    for task_id in ids:
         try:
-            fs.create(items.folder.at(f"{STOPS}/{card.task.id}"), b"", sync=False)
+            fs.create(items.folder.at(f"{STOPS}/{task_id}"), b"", sync=False)
         except FileExistsError:
             continue
 
@@ -83,6 +85,7 @@ def finish(
     `redo` is completed work that is no longer valid; `drop` will not be done any more.
     """
     busy = [card.task.id for card in live(items, item)]
+    _free_abandoned(items, item)
 
     def end(found: Progress) -> tuple[list[str], list[str]]:
         running = found.pivot()
@@ -94,15 +97,26 @@ def finish(
         running["finished_by"] = worker
         if summary:
             running["summary"] = summary
-        found.head["status"] = "completed" if found.state() is not State.READY else "in_progress"
+        found.settle(items.folder.clock.now())
         return told
 
     reset, kept = items.edit(item, worker, end)
     told = summary or f"kept {', '.join(kept) or 'nothing'}; pending again: {', '.join(reset) or 'nothing'}"
     items.tell("pivot_completed", item, worker, told)
-    for task_id in (*reset, *drop):
+    for task_id in {*reset, *drop} - set(busy):
         fs.remove(items.folder.at(f"{STOPS}/{task_id}"))
+    _stop(items, [task_id for task_id in drop if task_id in busy])
     return reset, kept
+
+
+def _free_abandoned(items: Items, item: str) -> None:
+    """What nobody works on any more is nobody's: whoever comes back to it later finds it gone."""
+    for key, one in View(items).standings().items():
+        if key.startswith(f"{item}-A") and one.seen is not None and one.over:
+            with items.grip(key) as grip:
+                mine = grip.mine(one.seen.lock)
+                if mine is not None and (seen := grip.look()) is not None and grip.over(seen):
+                    grip.let_go()
 
 
 def _check(found: Progress, redo: Sequence[str], drop: Sequence[str]) -> None:
@@ -122,7 +136,7 @@ def _replan(
     """Every activity as it goes on: what was reset, what was kept."""
     reset, kept = [], []
     for activity_id, fields in found.entries():
-        _renew_steps(found, activity_id, fields, redo, drop)
+        _renew_steps(found, activity_id, fields, redo, drop, going_on=activity_id in busy)
         if activity_id in drop:
             fields["status"] = "cancelled"
         elif status_of(fields) in ENDED and activity_id not in redo and not _redone(activity_id, redo):
@@ -137,13 +151,19 @@ def _redone(activity_id: str, redo: Sequence[str]) -> bool:
     return any(task_id.startswith(f"{activity_id}-T") for task_id in redo)
 
 
-def _renew_steps(found: Progress, activity_id: str, fields: object, redo: Sequence[str], drop: Sequence[str]) -> None:
-    """Steps that are open start anew; completed ones stay unless they, or their activity, are to be done again."""
+def _renew_steps(
+    found: Progress, activity_id: str, fields: object, redo: Sequence[str], drop: Sequence[str], *, going_on: bool
+) -> None:
+    """Steps that are open start anew unless somebody is at them; completed ones only if they are to be done again."""
     for step_id, step in found.step_entries(activity_id, fields):
         spot = names.place(step_id)
         if step_id in drop:
             step["status"] = "cancelled"
-        elif status_of(step) not in ENDED or step_id in redo or (spot is not None and spot.activity in redo):
+        elif (
+            (status_of(step) not in ENDED and not going_on)
+            or step_id in redo
+            or (spot is not None and spot.activity in redo)
+        ):
             step["status"] = "pending"
             for word in ("completed_by", "completed_at"):
                 step.pop(word, None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from taskpit import fs, rules
 from taskpit.errors import Invalid
 from taskpit.layouts import activities as names
 from taskpit.layouts import entry
-from taskpit.layouts.progress import ENDED, Activity, Progress
+from taskpit.layouts.progress import ENDED, Activity, Progress, actor_of, status_of
 from taskpit.store.activities.items import Items
 from taskpit.store.folder import LARGEST_RESULT, LATE
 from taskpit.store.judge import alive
@@ -68,9 +70,9 @@ class View:
     def _of(self, progress: Progress) -> Iterator[Standing]:
         activities = progress.activities()
         if not activities:
-            own = Activity(
-                id=progress.item, task=_own_task(progress), status=_own_status(progress), actor="any", steps=()
-            )
+            task, actor = _own_task(progress), actor_of(progress.head)
+            task = task.replace(hold=task.hold or progress.hold(progress.item, {}))
+            own = Activity(id=progress.item, task=task, status=_own_status(progress), actor=actor, steps=())
             yield Standing(activity=own, item=progress)
         held = set(fs.names(self.items.folder.at(self.items.path(progress.item, names.LOCKS))))
         for activity in activities:
@@ -87,8 +89,14 @@ class View:
         standing = self.standings().get(task_id)
         if standing is not None:
             return standing.state
-        progress = self._progress.get(task_id)
-        return progress.state() if progress else None
+        spot = names.place(task_id)
+        progress = self._progress.get(spot.item) if spot else None
+        if spot is None or progress is None:
+            return None
+        if not spot.activity:
+            return progress.state()
+        step = progress.step_entry(task_id) if spot.step else None
+        return None if step is None else _step_state(step[0])
 
     def running(self) -> list[Task]:
         """What is being worked on."""
@@ -104,11 +112,20 @@ class View:
             return f"{standing.item.item} is {standing.item.status}"
         if activity.status not in ("pending", "in_progress", "awaiting_human", "blocked", "planning"):
             return f"its status is {activity.status!r}, which means nothing here"
-        reason = rules.held(task, self.items.folder.clock.now(), self.state_of)
+        reason = self._whole_held(standing) or rules.held(task, self.items.folder.clock.now(), self.state_of)
         if reason and task.needs:
             ready = {key: one.activity.task for key, one in self.standings().items() if one.state is State.READY}
             reason = rules.held_in_circle(task, ready) or reason
         return reason or activity.unfit(kind) or (rules.in_the_way(task, self.running()) if task.touches else "")
+
+    def _whole_held(self, standing: Standing) -> str:
+        """Why nothing of its work item may be taken: what that needs, or when it may begin."""
+        head, item = standing.item.head, standing.item.item
+        if item == standing.activity.id:
+            return ""
+        whole = entry.load(item, {word: head.get(word) for word in ("depends_on", "hold", "not_before")})
+        reason = rules.held(whole, self.items.folder.clock.now(), self.state_of)
+        return f"{item}: {reason}" if reason else ""
 
     # -- cards -------------------------------------------------------------------------------------
 
@@ -198,8 +215,10 @@ class View:
         if found is None or standing is None:
             return None
         fields = found[0]
-        task = entry.load(step_id, {**fields, "depends_on": None}).replace(parent=standing.activity.id)
-        status = next(step.status for step in standing.activity.steps if step.id == step_id)
+        step = next(step for step in standing.activity.steps if step.id == step_id)
+        task, status = Task(id=step_id, title=step.title, parent=standing.activity.id), step.status
+        with contextlib.suppress(Invalid):  # what a task of an activity has beside its words may be anything
+            task = entry.load(step_id, {**fields, "depends_on": None}).replace(parent=task.parent)
         lock = standing.seen.lock if standing.seen else None
         if status in ENDED:
             result = entry.load_result(step_id, fields, ENDED[status])
@@ -208,6 +227,11 @@ class View:
             return Card(task=task, state=State.CLAIMED, worker=lock.holder, kind=lock.kind, until=lock.task_expires)
         told = "it waits for a person" if status == "awaiting_human" else f"it is part of {task.parent}: claim that"
         return Card(task=task, state=State.READY, held=told)
+
+
+def _step_state(fields: dict[str, object]) -> State:
+    verdict = ENDED.get(status_of(fields))
+    return verdict.state if verdict else State.READY
 
 
 def _own_task(progress: Progress) -> Task:

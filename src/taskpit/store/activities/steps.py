@@ -10,10 +10,11 @@ from taskpit import owner
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Lost, NotFound
 from taskpit.layouts import activities as names
-from taskpit.layouts.progress import ENDED, status_of
+from taskpit.layouts import entry
+from taskpit.layouts.progress import ENDED, actor_of, people, status_of
 from taskpit.store.activities.items import Items
 from taskpit.store.trouble import verb
-from taskpit.task import Lock, State, Verdict
+from taskpit.task import Lock, Result, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,10 +40,7 @@ def start(items: Items, step_id: str, worker: str, lease: float = 0.0) -> Lock:
 
         def begin(found: Progress) -> None:
             step = _open_step(found, step_id)
-            actor = str(step.get("actor") or "any")
-            if actor not in ("any", mine.kind):
-                told = "a person" if actor == "human" else "an agent"
-                raise Held(f"{step_id} is for {told}", hint=f"`pit task wait {step_id}` leaves it to them.", id=step_id)
+            _fits(step, step_id, mine.kind)
             _needs_done(found, step_id)
             step["status"] = "in_progress"
 
@@ -58,8 +56,9 @@ def start(items: Items, step_id: str, worker: str, lease: float = 0.0) -> Lock:
 def finish(items: Items, step_id: str, worker: str, kind: str, notes: str = "") -> State:
     """The task is done; where its activity is now. Whoever does the last one of nobody's activity completes it."""
 
-    def complete(found: Progress) -> None:
+    def complete(found: Progress, kind: str) -> None:
         step = _open_step(found, step_id)
+        _fits(step, step_id, kind)
         _needs_done(found, step_id)
         step["status"] = "completed"
         step["completed_by"] = owner.base(worker)
@@ -74,7 +73,7 @@ def finish(items: Items, step_id: str, worker: str, kind: str, notes: str = "") 
 def await_human(items: Items, step_id: str, worker: str, kind: str, notes: str = "") -> State:
     """A person must do this one; what does not need it goes on."""
 
-    def wait(found: Progress) -> None:
+    def wait(found: Progress, _: str) -> None:
         step = _open_step(found, step_id)
         step["status"] = "awaiting_human"
         step["actor"] = "human"
@@ -89,11 +88,12 @@ def _change(
     step_id: str,
     worker: str,
     kind: str,
-    change: Callable[[Progress], None],
+    change: Callable[[Progress, str], None],
     action: str,
     notes: str,
 ) -> State:
     activity = _activity(step_id)
+    items.room_for_locks(_item(step_id))
     with items.grip(activity) as grip:
         seen = grip.look()
         ours = seen is not None and seen.lock.holder == worker
@@ -101,10 +101,14 @@ def _change(
             mine, passing = _held(grip, activity, worker), False
         else:
             mine, passing = _for_a_moment(items, grip, activity, worker, kind), True
+        now = items.folder.clock.now()
+
+        def edit(found: Progress) -> bool:
+            change(found, mine.kind or kind)
+            return passing and _ended(found, activity, worker, now)
+
         try:
-            ended = items.edit(
-                _item(step_id), worker, lambda found: _with_end(found, change, activity, worker, passing)
-            )
+            ended = items.edit(_item(step_id), worker, edit)
         finally:
             if passing:
                 grip.let_go()
@@ -116,32 +120,23 @@ def _change(
     return State.DONE if ended else State.CLAIMED if ours else State.READY
 
 
-def _with_end(
-    found: Progress, change: Callable[[Progress], None], activity_id: str, worker: str, passing: bool
-) -> bool:
-    """Make the change; True if that was the last of an activity nobody else has."""
-    change(found)
+def _ended(found: Progress, activity_id: str, worker: str, now: float) -> bool:
+    """Whether that was the last of an activity nobody else has: then it is completed."""
     fields = found.entry(activity_id)
-    if fields is None or not passing:
+    if fields is None:
         return False
     steps = [status_of(step) for _, step in found.step_entries(activity_id, fields)]
-    if all(status in ENDED for status in steps):
-        now = found.document.get("last_modified")
-        fields["status"] = "completed"
-        fields["completed_by"] = owner.base(worker)
-        fields["completed_at"] = now
-        fields["result"] = {
-            "verdict": str(Verdict.DONE),
-            "worker": worker,
-            "attempt": 1,
-            "reason": "All tasks complete",
-        }
-        if found.state() is not State.READY:
-            found.head["status"] = "completed"
-        return True
-    if status_of(fields) in ("in_progress", "awaiting_human"):
-        fields["status"] = "awaiting_human" if "awaiting_human" in steps else "pending"
-    return False
+    if any(status not in ENDED for status in steps):
+        if status_of(fields) in ("in_progress", "awaiting_human"):
+            fields["status"] = "awaiting_human" if "awaiting_human" in steps else "pending"
+        return False
+    by, told = owner.base(worker), "All tasks complete"
+    fields.update(status="completed", completed_by=by, completed_at=iso(now))
+    attempt = found.activity(activity_id, fields).task.attempts + 1
+    result = Result(id=activity_id, verdict=Verdict.DONE, worker=worker, attempt=attempt, reason=told, finished=now)
+    fields["result"] = entry.spell_result(result, "")
+    found.settle(now)
+    return True
 
 
 def _activity(step_id: str) -> str:
@@ -185,6 +180,14 @@ def _open_step(found: Progress, step_id: str) -> Any:
     if status_of(step) in ENDED:
         raise Conflict(f"{step_id} is {status_of(step)} already", id=step_id)
     return step
+
+
+def _fits(step: Any, step_id: str, kind: str) -> None:
+    """Whether this kind of worker may do it."""
+    actor = actor_of(step)
+    if actor not in ("any", kind):
+        hint = f"`pit task wait {step_id}` leaves it to them; a person says --human." if actor == "human" else ""
+        raise Held(f"{step_id} is for {people(actor)}", hint=hint, id=step_id)
 
 
 def _needs_done(found: Progress, step_id: str) -> None:

@@ -45,6 +45,7 @@ class ActivityStore(House):
         self.items = Items(self.folder)
         self._orphans: set[tuple[str, str]] = set()
         self._watch: Watch | None = None
+        self._watched: list[str] = []
         yamltext.load(b"{}")  # say at once if the library is missing
 
     # -- put, claim, renew, finish -----------------------------------------------------------------
@@ -129,6 +130,10 @@ class ActivityStore(House):
         from taskpit.store.activities.minding import mend
 
         return mend(self.items, dry_run=dry_run)
+
+    def fix(self, *, dry_run: bool = False) -> list[Mend]:
+        """What a crash left undone; all else in a work item is for its people."""
+        return self.mend(dry_run=dry_run)
 
     @verb
     def check(self) -> list[Mend]:
@@ -237,9 +242,13 @@ class ActivityStore(House):
         """Sleep in the kernel until something changes in a work item or its locks."""
         from taskpit.watch import Watch
 
-        if self._watch is None:
-            inside = [self.folder.at(name) for name in self.items.folders().values()]
-            self._watch = Watch([self.folder.root, *inside, *(f"{path}/{names.LOCKS}" for path in inside)])
+        inside = [self.folder.at(name) for name in self.items.folders().values()]
+        if self._watch is None or self._watched != inside:
+            self.close()
+            self._watch, self._watched = (
+                Watch([self.folder.root, *inside, *(f"{one}/{names.LOCKS}" for one in inside)]),
+                inside,
+            )
             return True  # something may have come before we watched
         woken = self._watch.wait(timeout)
         self._watch.changes()

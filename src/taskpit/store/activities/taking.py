@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from taskpit import fs, owner, rules
+from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Invalid, Lost, NotFound, Unavailable
 from taskpit.layouts import activities as names
 from taskpit.layouts import entry, progress
@@ -17,6 +18,7 @@ from taskpit.task import Claim, Lock, Said, Task, Want, worker_type
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from taskpit.layouts.progress import Progress
 
@@ -73,10 +75,13 @@ def put(items: Items, task: Task) -> Said:
     return _put_step(items, task, spot) if spot.step else _put_activity(items, task, spot)
 
 
-def _put_item(items: Items, task: Task) -> Said:
+def _put_item(items: Items, task: Task, *inside: Task) -> Said:
     by, now = task.by or "keeper", items.folder.clock.now()
-    if items.create(task.id, names.folder_name(task.id, task.title), progress.begin(task, by, now)):
-        _remember(items, task)
+    document = progress.begin(task, by, now)
+    document["activities"] = [entry.new(_inside(one, task.id)) for one in inside]
+    if items.create(task.id, names.folder_name(task.id, task.title), document):
+        for one in (task, *inside):
+            _remember(items, one)
         items.tell("work_item_created", task.id, by, task.title)
         return Said.CREATED
     found = items.get(task.id)
@@ -89,12 +94,13 @@ def _put_activity(items: Items, task: Task, spot: names.Place) -> Said:
         if fields is not None:
             raise _There(_again(items, task, found.activity(task.id, fields).task))
         found.add(entry.new(_inside(task, spot.item)))
-        if found.head.get("status") == "completed":
-            found.head["status"] = "in_progress"
+        found.settle(items.folder.clock.now())
         return Said.CREATED
 
-    if items.get(spot.item) is None:  # the first thing that is asked of it names it
-        _put_item(items, Task(id=spot.item, title=task.title, by=task.by))
+    whole = Task(id=spot.item, title=task.title, by=task.by)  # the first thing that is asked of it names it
+    if items.get(spot.item) is None and _put_item(items, whole, task) is Said.CREATED:
+        items.tell("added_activity", task.id, task.by or "keeper", task.title)
+        return Said.CREATED
     try:
         said = items.edit(spot.item, task.by or "keeper", add)
     except _There as there:
@@ -120,17 +126,27 @@ def _put_step(items: Items, task: Task, spot: names.Place) -> Said:
             step["description"] = task.body
         if task.needs:
             step["depends_on"] = list(task.needs)
-        if not isinstance(fields.get("tasks"), list):
-            fields["tasks"] = []
-        fields["tasks"].append(step)
+        progress.append(fields, "tasks", step)
         return Said.CREATED
 
+    _refuse_what_steps_lack(task)
     try:
         said = items.edit(spot.item, task.by or "keeper", add)
     except _There as there:
         return there.said
     items.tell("added_task", task.id, task.by or "keeper", task.title)
     return said
+
+
+def _refuse_what_steps_lack(task: Task) -> None:
+    blank = Task(id=task.id, title=task.title)
+    for name in ("check", "priority", "tags", "touches", "not_before", "hold", "big", "max_attempts"):
+        if getattr(task, name) != getattr(blank, name):
+            raise Invalid(
+                f"a task inside an activity has no {name.replace('_', ' ')} of its own",
+                hint="Give it to the activity.",
+                id=task.id,
+            )
 
 
 class _There(Exception):
@@ -200,7 +216,9 @@ def _candidates(view: View, want: Want) -> list[Standing]:
         if task_id in standings:
             found.append(standings[task_id])
         elif (spot := names.place(task_id)) is not None and not spot.activity:  # a whole work item: its next
-            inside = (one for key, one in standings.items() if key.startswith(f"{task_id}-A"))
+            inside = [one for key, one in standings.items() if key.startswith(f"{task_id}-A")]
+            if inside and want.even_held:
+                raise Conflict(f"{task_id} has activities", hint="Name one of them.", id=task_id)
             found += sorted(inside, key=lambda one: rules.order(one.activity.task))
     return found
 
@@ -212,13 +230,20 @@ def _take(items: Items, standing: Standing, want: Want, kind: str) -> Claim | No
     try:
         if not (spot := names.place(task.id)) or not spot.activity:
             task = _first_activity(items, standing.item.item, want.worker)
+        items.room_for_locks(standing.item.item)
         with alone, items.grip(task.id) as grip:
-            now = View(items).standings().get(task.id)
+            view = View(items)
+            now = view.standings().get(task.id)
             if now is None or not now.takeable:
                 return None
-            if not want.even_held and View(items).held(now, kind):
+            if not want.even_held and view.held(now, kind):
                 return None
-            return _have(items, now, want, kind, grip.acquire(_wanted(items, now, want, kind)))
+            lock = grip.acquire(_wanted(items, now, want, kind))
+            try:
+                return _have(items, now, want, kind, lock)
+            except Exception:
+                grip.let_go()  # it did not become ours: nobody must wait for its time to run out
+                raise
     except (Lost, Unavailable):
         return None  # somebody was faster, or stands still in the middle; there are others
 
@@ -227,12 +252,13 @@ def _wanted(items: Items, now: Standing, want: Want, kind: str) -> Lock:
     fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
     start = items.folder.clock.now()
     lock = Lock(name=now.activity.id, holder=fence, kind=kind, acquired=start, expires=start + max(want.lease, 1.0))
-    before = now.seen.lock if now.seen else None
-    open_steps = {step.id for step in now.activity.steps if step.open}
-    if before is None or before.task_id not in open_steps or want.even_held:
+    last = now.seen.lock.task_id if now.seen else ""
+    fit = [step for step in now.activity.steps if step.open and step.actor in ("any", kind)]
+    begun = [step.id for step in fit if step.id == last] or [step.id for step in fit if step.status == "in_progress"]
+    if not begun or want.even_held:
         return lock
     until = min(start + items.folder.config.task_lease_of(kind), lock.expires)  # go on where the last one stopped
-    return lock.replace(task_id=before.task_id, task_acquired=start, task_expires=until)
+    return lock.replace(task_id=begun[0], task_acquired=start, task_expires=until)
 
 
 def _have(items: Items, now: Standing, want: Want, kind: str, lock: Lock) -> Claim:
@@ -250,10 +276,9 @@ def _have(items: Items, now: Standing, want: Want, kind: str, lock: Lock) -> Cla
         return got
 
     def begin(found: Progress) -> None:
-        fields = found.entry(task.id)
-        if fields is not None:
-            fields["status"] = "in_progress"
-            fields.setdefault("started_at", found.document.get("last_modified"))
+        fields = _still(found, task.id)
+        fields["status"] = "in_progress"
+        fields["started_at"] = fields.get("started_at") or iso(items.folder.clock.now())
         if progress.status_of(found.head) in ("pending", "planning", "review", "completed"):
             found.head["status"] = "in_progress"
 
@@ -263,6 +288,16 @@ def _have(items: Items, now: Standing, want: Want, kind: str, lock: Lock) -> Cla
     return got
 
 
+def _still(found: Progress, task_id: str) -> Any:
+    """The entry, if nothing has come between since it was looked at: this is the last moment to see it."""
+    fields = found.entry(task_id)
+    if fields is None or progress.status_of(fields) in progress.ENDED or found.pivot() is not None:
+        raise Lost(f"{task_id} is no longer to be had", id=task_id)
+    if found.hold(task_id, fields):
+        raise Lost(f"{task_id} has been blocked", id=task_id)
+    return fields
+
+
 def _told(now: Standing, lock: Lock) -> tuple[str, str]:
     """The changelog's word for this claim."""
     where = f"; resuming at {lock.task_id}" if lock.task_id else ""
@@ -270,8 +305,8 @@ def _told(now: Standing, lock: Lock) -> tuple[str, str]:
         return "recovered_activity", f"{now.over}{where}"
     if now.activity.status == "in_progress":
         return "recovered_activity", f"it was in progress and nobody had it{where}"
-    if any(step.status == "completed" for step in now.activity.steps):
-        return "resumed_activity", ""
+    if any(step.status in ("completed", "in_progress") for step in now.activity.steps):
+        return "resumed_activity", where.removeprefix("; ")
     return "claimed_activity", ""
 
 

@@ -1,0 +1,49 @@
+"""A crash before every call that changes something leaves the state before the verb or the state after it."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from itemscenes import SCENES, Stages
+from workitems import FAST
+
+from taskpit.errors import Storage
+from taskpit.testing.faults import fail_at, killed_at
+
+#: A crash before a call that only looks leaves what the last change left: those are tried in the long run.
+EVERY = bool(os.environ.get("TASKPIT_LONG"))
+POWER = FAST.replace(durability="power")
+#: What changes the file: where the disk may refuse it.
+WRITES = ("put an activity", "claim", "done", "failed, again later", "task done", "pivot finish", "split")
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=repr)
+def test_killed_before_every_call(scene, tmp_path):
+    stages = Stages(scene, tmp_path, POWER if EVERY else FAST)
+    seen = []
+    for number in stages.numbers(every=EVERY):
+        queue, given = stages.stage()
+        with killed_at(number):
+            scene.act(queue, given)
+        seen.append(stages.judge(queue, f"killed before call {number}, {stages.calls[number - 1]}"))
+    assert len(seen) > 0
+    assert seen[0] == stages.before or scene.name == "sweep"
+
+
+@pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.name in WRITES], ids=repr)
+def test_refused_at_every_change(scene, tmp_path):
+    """The disk says no once: the verb raises Storage or copes, and others notice nothing."""
+    stages = Stages(scene, tmp_path)
+    refused = 0
+    for number in stages.numbers(every=EVERY):
+        queue, given = stages.stage()
+        where = f"refused call {number}, {stages.calls[number - 1]}"
+        try:
+            with fail_at(number, errno.ENOSPC):
+                scene.act(queue, given)
+        except Storage as error:
+            refused += error.details["errno"] == errno.ENOSPC
+        stages.judge(queue, where)
+    assert refused > 0
