@@ -29,7 +29,7 @@ class FilesLikeMemory(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         # Ahead of the real time, so that the times the filesystem stamps by itself always lie in the past.
-        self.clock = FakeClock(float(int(time.time()) + 10**6))
+        self.clock = FakeClock(float(int(time.time())))
         self.root = tempfile.mkdtemp()
         self.files = make(f"{self.root}/pit", self.clock)
         self.memory = Queue(MemoryStore(self.clock), CONFIG, self.clock)

@@ -69,6 +69,7 @@ def test_a_stalled_putter_brings_nothing_back_to_life(tmp_path):
         assert card.state is (State.DONE if done else State.READY), stall.where
         assert misplaced(stall.other) == {}, stall.where
         assert wrong(stall.other) == [], stall.where
+        assert quarantine(stall.other) == [], stall.where
         outcomes.add(bool(done))
     assert outcomes == {True, False}
 

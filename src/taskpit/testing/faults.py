@@ -28,24 +28,25 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["CHANGES", "Killed", "Stopped", "fail_at", "kill_at", "killed_at", "record"]
+__all__ = ["CHANGES", "Killed", "Stopped", "fail_at", "kill_at", "killed_at", "record", "short_at"]
 
 #: Calls that change something: a crash before any other one leaves what the last of these left.
 CHANGES = frozenset(("create", "write", "link", "rename", "unlink", "utime", "mkdir"))
+#: What a short write stores, in bytes.
+FEW = 7
 #: How long anything here waits for another thread, in seconds, before it calls that a failure.
 PATIENCE = 60.0
 
-_hooks: dict[int, Callable[[str, str], None]] = {}
+_hooks: dict[int, Callable[[str, str], int | None]] = {}
 
 
-def _dispatch(call: str, path: str) -> None:
+def _dispatch(call: str, path: str) -> int | None:
     hook = _hooks.get(threading.get_ident())
-    if hook is not None:
-        hook(call, path)
+    return None if hook is None else hook(call, path)
 
 
 @contextlib.contextmanager
-def _hooked(hook: Callable[[str, str], None]) -> Iterator[None]:
+def _hooked(hook: Callable[[str, str], int | None]) -> Iterator[None]:
     """Calls of this thread go through `hook`."""
     me = threading.get_ident()
     before = _hooks.get(me)
@@ -106,6 +107,26 @@ def fail_at(number: int, code: int) -> Iterator[None]:
         count += 1
         if count == number:
             raise OSError(code, f"{os.strerror(code)} (call {count}: {call})", path)
+
+    with _hooked(hook):
+        yield
+
+
+@contextlib.contextmanager
+def short_at(number: int, code: int = 0) -> Iterator[None]:
+    """Call `number`, if it writes, stores a few bytes only; with `code`, the next write is refused with it."""
+    count, full = 0, False
+
+    def hook(call: str, path: str) -> int | None:
+        nonlocal count, full
+        count += 1
+        if full and call == "write":
+            full = False
+            raise OSError(code, f"{os.strerror(code)} (call {count}: {call})", path)
+        if count == number and call == "write":
+            full = bool(code)
+            return FEW
+        return None
 
     with _hooked(hook):
         yield

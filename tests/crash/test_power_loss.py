@@ -1,0 +1,142 @@
+"""The power goes off at any moment of any verb: what was acknowledged is there whole, and the queue goes on.
+
+Every state of the disk that three models of a filesystem allow is laid out, opened, swept and judged (see
+`taskpit.testing.powerloss`); of more than STATES for one verb, layout and model a sample that is always the same.
+Every fsync is left out once, and some model must then show what is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from outages import LAYOUTS, Outage, kind_of, scenes_of
+from pits import CONFIG
+
+from taskpit.testing.powerloss import MODELS
+
+#: How many states of one verb in one layout and model are tried; 0 is all.
+STATES = int(os.environ.get("TASKPIT_STATES", "24"))
+#: Among so many states of one verb the fault of a missing fsync must show.
+SEARCHED = 400
+CASES = [(layout, scene) for layout in LAYOUTS for scene in scenes_of(layout)]
+
+
+def sample(trace, model, most):
+    """The states to try, in an order that is always the same."""
+    states = list(trace.states(model))
+    random.Random(len(states)).shuffle(states)
+    return states[: most or None]
+
+
+@pytest.mark.parametrize(("layout", "scene"), CASES, ids=lambda value: repr(value).strip("'"))
+def test_every_state_is_recovered(layout, scene, tmp_path):
+    outage, tried = Outage(scene, tmp_path, layout), {}
+    for model in MODELS:
+        states = sample(outage.trace, model, STATES)
+        for disk, acknowledged in states:
+            outage.judge(disk, acknowledged=acknowledged, model=model)
+        tried[model] = len(states)
+    print(f"{layout}, {scene}: {tried} states, {outage.vanished} put back by the doctor")
+    assert all(tried.values())
+
+
+#: Each fsync by who asks for it and what it settles, a verb that needs it, and a model that shows it.
+NEEDED = {
+    "admit: bytes of put": ("put", "ordered"),
+    "admit: {tmp}": ("put", "subset"),
+    "admit: .taskpit/ids": ("put", "folders"),
+    "admit: {ready}": ("put", "folders"),
+    "seal: bytes of result": ("done", "ordered"),
+    "seal: bytes of try": ("failed for good", "ordered"),
+    "seal: bytes of next": ("failed, again later", "ordered"),
+    "seal: bytes of children": ("split", "ordered"),
+    "seal: bytes of ask": ("ask", "ordered"),
+    "seal: bytes of choked": ("choke", "ordered"),
+    "seal: {tmp}": ("failed for good", "subset"),
+    "roll: the seal": ("failed for good", "subset"),
+    "roll: .taskpit/tries": ("failed for good", "folders"),
+    "roll: .taskpit/tries/<id>": ("failed for good", "folders"),
+    "_back_to_ready: {ready}": ("failed, again later", "folders"),
+    "_back_to_ready: .taskpit/sealed": ("failed, again later", "folders"),
+    "reopen: bytes of next": ("reopen", "ordered"),
+    "reopen: {tmp}": ("reopen", "folders"),
+    "reopen: .taskpit/sealed": ("reopen", "subset"),
+    "_withdraw_result: .taskpit/late": ("reopen", "folders"),
+}
+ONLY = {
+    "pit": {
+        "_publish_result: done": ("done", "ordered"),
+        "_publish_result: scraps": ("failed for good", "subset"),
+        "_publish_result: .taskpit/outcomes": ("failed for good", "folders"),
+    },
+    "mailbox": {
+        "_publish_result: outbox": ("done", "ordered"),
+        "_publish_result: failed": ("failed for good", "folders"),
+        "_withdraw_result: failed": ("reopen", "folders"),
+        "_write_holder: bytes of claim": ("choke", "ordered"),
+        "admit: bytes of id": ("split", "ordered"),
+        "seal: bytes of beside": ("failed, again later", "ordered"),
+        "reopen: bytes of beside": ("reopen", "ordered"),
+        "roll: .taskpit/beside": ("edit tags", "folders"),
+    },
+    "workspace": {
+        "_publish_result: outputs": ("done", "folders"),
+        "_publish_result: .taskpit/outcomes": ("done", "folders"),
+        "_withdraw_result: tasks": ("reopen", "subset"),
+    },
+}
+PLACES = {
+    "pit": {"tmp": ".taskpit/tmp", "ready": "food"},
+    "mailbox": {"tmp": ".tmp", "ready": "inbox"},
+    "workspace": {"tmp": ".taskpit/tmp", "ready": "tasks"},
+}
+
+
+def needed(layout):
+    return {kind.format(**PLACES[layout]): shown for kind, shown in {**NEEDED, **ONLY[layout]}.items()}
+
+
+FSYNCS = [(layout, kind, *shown) for layout in LAYOUTS for kind, shown in needed(layout).items()]
+
+
+def first_fault(outage, trace, model):
+    """What the first state that cannot be recovered says, and how many were tried."""
+    for number, (disk, acknowledged) in enumerate(sample(trace, model, SEARCHED), 1):
+        try:
+            outage.judge(disk, acknowledged=acknowledged, model=model)
+        except (AssertionError, ValueError) as error:
+            return f"{error}", number
+    return "", 0
+
+
+@pytest.mark.parametrize(("layout", "kind", "verb", "model"), FSYNCS)
+def test_no_fsync_can_be_left_out(layout, kind, verb, model, tmp_path):
+    scene = next(scene for scene in scenes_of(layout) if scene.name == verb)
+    outage = Outage(scene, tmp_path, layout)
+    without = outage.trace.without(lambda op: kind_of(op) == kind)
+    assert len(without.ops) < len(outage.trace.ops)
+    fault, number = first_fault(outage, without, model)
+    print(f"{layout}, without {kind}: state {number}: {fault[:200]}")
+    assert fault
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_fsync_is_on_the_list(layout, tmp_path):
+    """What is not on it has not been shown to be needed."""
+    found = set()
+    for scene in scenes_of(layout):
+        trace = Outage(scene, tmp_path / scene.name, layout).trace
+        found |= {kind_of(op) for op in trace.ops if op.kind == "fsync"}
+    assert found == needed(layout).keys()
+
+
+@pytest.mark.parametrize("verb", ["put", "done", "failed, again later"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_without_power_the_same_judge_finds_losses(layout, verb, tmp_path):
+    """The control: durability `process` promises nothing here, and keeps nothing."""
+    scene = next(scene for scene in scenes_of(layout) if scene.name == verb)
+    outage = Outage(scene, tmp_path, layout, CONFIG)
+    assert not any(op.kind == "fsync" for op in outage.trace.ops)
+    assert all(first_fault(outage, outage.trace, model)[0] for model in MODELS)

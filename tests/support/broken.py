@@ -1,0 +1,335 @@
+"""Broken variants of the protocol: each takes pytest's monkeypatch and breaks one thing."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from types import SimpleNamespace
+
+import pytest
+
+import taskpit.store
+from taskpit import fs
+from taskpit.store import changelog, choosing, claims, ending, entering, folder, judge
+from taskpit.store.turns import Turn
+from taskpit.task import Said
+
+# What the store loads when it first needs it must be loaded before anything is broken: a module that is
+# first imported while a mutant lives would keep the mutant's functions for all tests that follow.
+for found in pkgutil.walk_packages(taskpit.store.__path__, "taskpit.store."):
+    importlib.import_module(found.name)
+
+
+def seal_skipped(patch):
+    """Who has lost the claim publishes all the same."""
+    real = ending.seal
+    patch.setattr(claims, "seal", lambda *args, **named: (real(*args, **named)[0], True))
+
+
+def publish_before_seal(patch):
+    """The result has its name before the claim is known to be ours."""
+    real = ending.seal
+
+    def seal(where, claimed, end, still_ours):
+        if end.result is not None:
+            target = where.at(where.layout.result_path(end.claim.task, end.result.verdict))
+            scratch = where.tmp(end.claim.task.id, fs.fresh_name(), "early")
+            fs.replace(target, where.layout.dump_result(end.claim.task, end.result), scratch, sync=False)
+        return real(where, claimed, end, still_ours)
+
+    patch.setattr(claims, "seal", seal)
+
+
+def publish_by_rename(patch):
+    """A result takes its place whatever stands there."""
+
+    def link_result(sealed, task):
+        target = sealed.folder.at(sealed.folder.layout.result_path(task, ending.Verdict(sealed.kind)))
+        scratch = sealed.folder.tmp(sealed.spot.id, fs.fresh_name(), "copy")
+        try:
+            fs.replace(target, fs.read(sealed.part("r"), 1 << 20)[0], scratch, sync=False)
+        except FileNotFoundError:
+            return Said.OK if sealed.folder.outcome(sealed.spot.id) else None
+        return Said.OK
+
+    patch.setattr(ending, "_link_result", link_result)
+
+
+def seal_by_link_and_unlink(patch):
+    """For a moment the token is in two places."""
+    real = fs.move
+
+    def move(source, target):
+        if "/.taskpit/sealed/" not in target or "/claimed/" not in source:
+            return real(source, target)
+        try:
+            fs.link(source, target)
+        except FileNotFoundError:
+            return False
+        fs.remove(source)
+        return True
+
+    patch.setattr(fs, "move", move)
+
+
+def second_link_in_put(patch):
+    """The ready file is one more link of the registered one: a stalled putter brings back what was done meanwhile."""
+
+    def enter(where, source, ready):
+        made = fs.link(where.at(f"{folder.IDS}/{os.path.basename(source).partition('~')[0]}"), where.at(ready))
+        fs.remove(source)
+        return made
+
+    patch.setattr(entering, "enter", enter)
+
+
+def put_without_the_registry(patch):
+    """The id is looked up and then taken, in two steps."""
+    real = fs.link
+
+    def link(source, target):
+        if "/.taskpit/ids/" not in target:
+            return real(source, target)
+        if fs.exists(target):
+            return False
+        scratch = source + "~copy"
+        fs.replace(target, fs.read(source, 1 << 20)[0], scratch, sync=False)
+        return True
+
+    patch.setattr(fs, "link", link)
+
+
+def fixed_claim_name(patch):
+    """Every claim of a worker has the same fence."""
+    names = iter(range(10**6))
+    patch.setattr(fs, "fresh_name", lambda letters=6: f"{next(names):06d}")
+    real = claims._take
+    patch.setattr(claims, "_take", lambda where, ready, fence, want: real(where, ready, f"{want.worker}~fixed", want))
+
+
+def next_bytes_straight_to_ready(patch):
+    """The next bytes are moved to ready and the sealed file is removed afterwards: two tokens for a moment."""
+
+    def back(sealed, event):
+        where = sealed.folder
+        ready = where.at(where.layout.ready_path(folder.stub(sealed.spot)))
+        if "n" in sealed.parts and fs.move(sealed.part("n"), ready):
+            fs.remove(sealed.path)
+        elif not fs.move(sealed.path, ready):
+            return Said.ALREADY
+        ending._finish_up(sealed, event)
+        return Said.OK
+
+    patch.setattr(ending, "_back_to_ready", back)
+
+
+def result_before_its_bytes_are_written(patch):
+    """The claim is sealed first, and what follows is written then."""
+    real = ending.seal
+
+    def seal(where, claimed, end, still_ours):
+        late = []
+        create = fs.create
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(fs, "create", lambda *args, **named: late.append((args, named)))
+            sealed = real(where, claimed, end, still_ours)
+        for args, named in late:
+            create(*args, **named)
+        return sealed
+
+    patch.setattr(claims, "seal", seal)
+
+
+def children_forgotten_by_the_keeper(patch):
+    """Only the worker itself lets its children in."""
+    real = ending.roll
+
+    def roll(sealed, *, end=None, event=None):
+        if end is None:
+            sealed.parts = sealed.parts.replace("c", "")
+        return real(sealed, end=end, event=event)
+
+    patch.setattr(ending, "roll", roll)
+    patch.setattr("taskpit.store.mend.roll", roll)
+
+
+def swallowed_lines_stay_swallowed(patch):
+    """A line of the changelog that a crash took is not written later."""
+    patch.setattr(changelog, "tells_end", lambda *_, **__: True)
+
+
+def renewal_by_descriptor(patch):
+    """The stamp follows the file into somebody else's claim."""
+    held = {}
+    real_take, real_times = claims._take, fs.set_times
+
+    def take(where, ready, fence, want):
+        claim = real_take(where, ready, fence, want)
+        if claim is not None:
+            path = where.at(where.layout.claimed_path(claim.task, fence))
+            held[path] = os.open(path, os.O_RDONLY)
+        return claim
+
+    def set_times(path, modified):
+        if path in held and modified is not None:
+            fs._step("utime", path)
+            os.utime(held[path], (modified, modified))
+            return True
+        return real_times(path, modified)
+
+    patch.setattr(claims, "_take", take)
+    patch.setattr(fs, "set_times", set_times)
+
+
+def judged_by_mtime_alone(patch):
+    """A claim that was renamed and not yet stamped looks abandoned."""
+    real, look = judge.lapsed, judge.fresh_status
+
+    def without_ctime(path):
+        status = look(path)
+        return status and SimpleNamespace(
+            st_ino=status.st_ino,
+            st_mtime=status.st_mtime,
+            st_mtime_ns=status.st_mtime_ns,
+            st_ctime=0.0,
+            st_ctime_ns=0,
+            st_uid=status.st_uid,
+        )
+
+    def lapsed(where, orphans=()):
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(judge, "fresh_status", without_ctime)
+            inner.setattr(judge, "_set_since", lambda *_: False)
+            return real(where, orphans)
+
+    patch.setattr(judge, "lapsed", lapsed)
+
+
+def no_fsync_of(place):
+    """One kind of fsync is left out: of every file, or of a directory."""
+
+    def mutant(patch):
+        real_dir, real_create = fs.sync_dir, fs.create
+
+        def sync_dir(path):
+            if not path.endswith(place):
+                real_dir(path)
+
+        def create(path, data, *, sync):
+            real_create(path, data, sync=sync and place != "file")
+
+        patch.setattr(fs, "sync_dir", sync_dir)
+        patch.setattr(fs, "create", create)
+
+    mutant.__name__ = f"no fsync of {place}"
+    mutant.__doc__ = no_fsync_of.__doc__
+    return mutant
+
+
+def tombstone_not_kept(patch):
+    """A finished task's id is free again."""
+    real = ending._publish_result
+
+    def publish(sealed, end, event):
+        said = real(sealed, end, event)
+        fs.remove(sealed.folder.at(f"{folder.IDS}/{sealed.spot.id}"))
+        return said
+
+    patch.setattr(ending, "_publish_result", publish)
+
+
+def attempt_counted_by_every_roller(patch):
+    """Whoever carries an end out writes the attempt down once more."""
+    real = ending.roll
+
+    def roll(sealed, *, end=None, event=None):
+        if "t" in sealed.parts and fs.exists(sealed.part("t")):
+            tries = sealed.folder.at(f"{folder.TRIES}/{sealed.spot.id}")
+            fs.make_dir(tries)
+            fs.create(f"{tries}/{fs.fresh_name()}", fs.read(sealed.part("t"), 1 << 20)[0], sync=False)
+            sealed.parts = sealed.parts.replace("t", "")
+        return real(sealed, end=end, event=event)
+
+    for module in (ending, claims):
+        patch.setattr(module, "roll", roll)
+    patch.setattr("taskpit.store.mend.roll", roll)
+
+
+def children_before_the_seal(patch):
+    """Children enter before it is known whether their parent's claim still holds."""
+    real = ending.seal
+
+    def seal(where, claimed, end, still_ours):
+        for child in end.children:
+            entering.admit(where, child, where.spell(child), where.event("added_task", child.id))
+        return real(where, claimed, end, still_ours)
+
+    patch.setattr(claims, "seal", seal)
+
+
+def sealed_file_removed_without_an_outcome(patch):
+    """A sealed file whose result is gone is taken for finished."""
+    real = ending._link_result
+
+    def link_result(sealed, task):
+        said = real(sealed, task)
+        return Said.OK if said is None else said
+
+    patch.setattr(ending, "_link_result", link_result)
+
+
+def late_results_thrown_away(patch):
+    """What a superseded claim brings is not kept."""
+
+    def give_up(sealed):
+        for letter in sealed.parts:
+            fs.remove(sealed.part(letter))
+        return ""
+
+    patch.setattr(claims, "give_up", give_up)
+
+
+def copies_run(patch):
+    """A file that an editor saved of a finished task is a task."""
+    patch.setattr(folder.Folder, "_refuse_copy", lambda *_: None)
+
+
+def no_guard_in_the_mailbox(patch):
+    """Verbs on one fixed name don't take turns."""
+    patch.setattr(folder.Folder, "guard", lambda self, _: Turn(self.at(f"{folder.GUARDS}/{fs.fresh_name()}")))
+
+
+def holder_not_looked_at(patch):
+    """Whoever comes to the fixed name of a claimed file takes it for its own."""
+    patch.setattr(claims, "_holds", lambda *_: True)
+
+
+def short_writes_taken_for_whole(patch):
+    """What the disk did not store is not written again."""
+
+    def write_all(fd, data, path):
+        os.write(fd, data[: fs._step("write", path)])
+
+    patch.setattr(fs, "_write_all", write_all)
+
+
+def half_a_file_left_behind(patch):
+    """A file that could not be written in full keeps its name, and the verb goes on."""
+    real = fs.create
+
+    def create(path, data, *, sync):
+        try:
+            real(path, data, sync=sync)
+        except OSError as error:
+            if isinstance(error, FileExistsError):
+                raise
+            with open(path, "wb") as file:
+                file.write(data[:5])
+
+    patch.setattr(fs, "create", create)
+
+
+def need_counts_as_done_when_it_is_known(patch):
+    """A task may run as soon as what it needs exists."""
+    patch.setattr(choosing.Chooser, "_done_or_not", lambda *_: ending.State.DONE)

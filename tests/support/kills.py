@@ -1,0 +1,240 @@
+"""Which test kills which mutant, by suite, and the page that tells people."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import NamedTuple
+
+import broken
+import scenes
+from crashes import Stages
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from outages import Outage, scenes_of
+from pits import POWER, make
+
+from taskpit import layouts
+from taskpit.config import Config
+from taskpit.store.files import FileStore
+from taskpit.store.opening import init
+from taskpit.testing import FakeClock, StoreContract
+from taskpit.testing.faults import killed_at
+
+TESTS = os.path.dirname(os.path.dirname(__file__))
+PAGE = os.path.join(os.path.dirname(TESTS), "docs", "mutants.md")
+
+
+class Case(NamedTuple):
+    """One mutant and one test that must not survive it."""
+
+    mutant: object
+    suite: str
+    shown: str
+    victim: object
+
+
+def module(path):
+    spec = importlib.util.spec_from_file_location(path.replace("/", "_"), f"{TESTS}/{path}.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def tests_of(suite, path):
+    """The tests of a file, each by name as a victim of a mutant."""
+    found = module(path)
+
+    def victims(mutant, name, *args):
+        run = getattr(found, f"test_{name}")
+        return Case(mutant, suite, name.replace("_", " "), lambda tmp_path: run(*args, tmp_path))
+
+    return victims
+
+
+worker = tests_of("races", "races/test_stalled_worker")
+others = tests_of("races", "races/test_stalled_others")
+guard = tests_of("races", "mailbox/test_guard")
+matrix = tests_of("crashes", "crash/test_every_call")
+fsync = module("crash/test_fsync")
+power_loss = module("crash/test_power_loss")
+model_of = module("model/test_files_like_memory")
+
+
+def crash(mutant, name):
+    """The crash suite's own loop over one verb, killed before each change."""
+
+    def victim(tmp_path):
+        scene = next(one for one in scenes.SCENES if one.name == name)
+        stages = Stages(scene, tmp_path)
+        for number in stages.numbers(changes=True):
+            queue, given = stages.stage()
+            with killed_at(number):
+                scene.act(queue, given)
+            stages.judge(queue, f"killed before call {number}")
+
+    return Case(mutant, "crashes", name, victim)
+
+
+def faulted(mutant, name):
+    """Every fault at every call of one verb."""
+    scene = next(one for one in scenes.SCENES if one.name == name)
+    return matrix(mutant, "every_fault_at_every_call", "pit", scene)._replace(shown=name)
+
+
+def power(mutant, layout, name, model):
+    """The states of one verb after a power loss, by one model."""
+
+    def victim(tmp_path):
+        scene = next(one for one in scenes_of(layout) if one.name == name)
+        outage = Outage(scene, tmp_path, layout)
+        fault, _ = power_loss.first_fault(outage, outage.trace, model)
+        assert not fault, fault
+
+    return Case(mutant, "power loss", f"{name} ({layout}, {model})", victim)
+
+
+def traced(mutant, name):
+    """The order of fsyncs around the call that decides."""
+
+    def victim(tmp_path):
+        queue = make(str(tmp_path / "pit"), FakeClock(), POWER)
+        try:
+            getattr(fsync, f"test_{name}")(queue)
+        finally:
+            queue.close()
+
+    return Case(mutant, "fsync order", name.replace("_", " "), victim)
+
+
+def contract(mutant, name):
+    """A test of the contract that every store keeps."""
+
+    class Folder(StoreContract):
+        def make_store(self, clock):
+            root = str(self.where / f"pit-{os.urandom(4).hex()}")
+            init(root, "pit", clock)
+            return FileStore(root, layouts.get("pit"), Config(durability="process"), clock)
+
+    def victim(tmp_path):
+        kept = Folder()
+        kept.where = tmp_path
+        kept.setup_method()
+        try:
+            getattr(kept, f"test_{name}")()
+        finally:
+            kept.teardown_method()
+
+    return Case(mutant, "contract", name.replace("_", " "), victim)
+
+
+def model(mutant):
+    """The file store beside the store in memory, whatever is done to both."""
+    quick = settings(
+        max_examples=60,
+        stateful_step_count=30,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=(Phase.generate,),
+    )
+
+    def victim(tmp_path):
+        run_state_machine_as_test(model_of.FilesLikeMemory, settings=quick)
+
+    return Case(mutant, "model", "files like memory", victim)
+
+
+CASES = [
+    worker(broken.seal_skipped, "a_stalled_done_while_the_other_still_works"),
+    worker(broken.publish_before_seal, "a_stalled_done"),
+    crash(broken.publish_before_seal, "done"),
+    others(broken.publish_by_rename, "a_foreign_result_while_finishing"),
+    crash(broken.seal_by_link_and_unlink, "reclaim"),
+    others(broken.seal_by_link_and_unlink, "two_keepers"),
+    others(broken.second_link_in_put, "a_stalled_putter_brings_nothing_back_to_life"),
+    others(broken.put_without_the_registry, "two_putters_of_one_id"),
+    others(broken.fixed_claim_name, "a_stalled_keeper_and_the_same_worker_again"),
+    contract(broken.fixed_claim_name, "every_claim_has_a_fence_of_its_own"),
+    crash(broken.next_bytes_straight_to_ready, "failed, again later"),
+    crash(broken.result_before_its_bytes_are_written, "split"),
+    power(broken.result_before_its_bytes_are_written, "pit", "split", "subset"),
+    crash(broken.children_forgotten_by_the_keeper, "split"),
+    crash(broken.children_before_the_seal, "split"),
+    contract(broken.children_before_the_seal, "no_children_of_a_lost_claim"),
+    power(broken.children_before_the_seal, "pit", "split", "ordered"),
+    crash(broken.swallowed_lines_stay_swallowed, "done"),
+    worker(broken.renewal_by_descriptor, "a_stalled_renewal"),
+    worker(broken.judged_by_mtime_alone, "a_claim_is_not_taken_away_before_it_is_stamped"),
+    contract(broken.tombstone_not_kept, "an_id_is_known_when_its_task_is_done"),
+    model(broken.tombstone_not_kept),
+    crash(broken.attempt_counted_by_every_roller, "failed, again later"),
+    worker(broken.sealed_file_removed_without_an_outcome, "a_stalled_end_whose_parts_were_swept"),
+    worker(broken.late_results_thrown_away, "a_stalled_done"),
+    contract(broken.late_results_thrown_away, "late_results_are_kept_aside"),
+    others(broken.copies_run, "an_editor_saves_a_finished_task"),
+    guard(broken.no_guard_in_the_mailbox, "a_stalled_end_takes_nothing_from_the_next_holder", "done"),
+    guard(broken.holder_not_looked_at, "a_stalled_renewal_stamps_nobody_elses_claim"),
+    faulted(broken.short_writes_taken_for_whole, "put"),
+    faulted(broken.half_a_file_left_behind, "done"),
+    contract(broken.need_counts_as_done_when_it_is_known, "a_need_must_be_done_first"),
+    model(broken.need_counts_as_done_when_it_is_known),
+    traced(broken.no_fsync_of("file"), "put"),
+    power(broken.no_fsync_of("file"), "pit", "put", "ordered"),
+    traced(broken.no_fsync_of("/ids"), "put"),
+    power(broken.no_fsync_of("/ids"), "pit", "put", "folders"),
+    traced(broken.no_fsync_of("/food"), "put"),
+    traced(broken.no_fsync_of("/food"), "back_to_ready"),
+    power(broken.no_fsync_of("/food"), "pit", "put", "folders"),
+    traced(broken.no_fsync_of("/tmp"), "done"),
+    traced(broken.no_fsync_of("/tmp"), "reopen"),
+    power(broken.no_fsync_of("/tmp"), "pit", "put", "subset"),
+    traced(broken.no_fsync_of("/done"), "done"),
+    power(broken.no_fsync_of("/done"), "pit", "done", "ordered"),
+    traced(broken.no_fsync_of("/scraps"), "failed"),
+    power(broken.no_fsync_of("/scraps"), "pit", "failed for good", "subset"),
+    traced(broken.no_fsync_of("/sealed"), "split"),
+    power(broken.no_fsync_of("/sealed"), "pit", "reopen", "subset"),
+    power(broken.no_fsync_of("/claimed"), "pit", "ask", "folders"),
+    power(broken.no_fsync_of("/outcomes"), "pit", "failed for good", "folders"),
+]
+
+
+def name_of(case):
+    """How a case is called among the tests."""
+    return f"{case.mutant.__name__} by {case.suite}: {case.shown}"
+
+
+def page():
+    """The whole page: mutants by what kills them, then every fsync with the model that misses it."""
+    rows = {}
+    for case in CASES:
+        rows.setdefault(case.mutant, []).append(case)
+    lines = [
+        HEAD,
+        f"| mutant ({len({mutant.__name__ for mutant in rows})}) | what it breaks | killed by |",
+        "|---|---|---|",
+    ]
+    told = {}
+    for mutant, cases in rows.items():
+        kills = told.setdefault(mutant.__name__.replace("_", " "), [" ".join((mutant.__doc__ or "").split()), []])
+        kills[1] += [f"{case.suite}: {case.shown}" for case in cases]
+    lines += [f"| {name} | {what} | {'; '.join(kills)} |" for name, (what, kills) in told.items()]
+    lines += [FSYNCS, "| layout | who asks: what it settles | missed by the verb | model |", "|---|---|---|---|"]
+    lines += [f"| {layout} | {kind} | {verb} | {shown} |" for layout, kind, verb, shown in power_loss.FSYNCS]
+    return "\n".join(lines) + "\n"
+
+
+HEAD = """# Mutants
+
+A fault test counts only once it has killed its mutants. Each line is one deliberate break of the protocol and the tests
+that fail because of it; every one of these pairs is run by `make test` (`tests/mutants`), and the same tests pass on
+the unbroken code. This page is written by `python tests/mutants/table.py`, and a test refuses it when it is stale.
+"""
+FSYNCS = """
+## Every fsync, left out
+
+Leaving out any one of these loses something in a state that the model allows (`tests/crash/test_power_loss.py`; the
+models are described in `taskpit.testing.powerloss`). The two fsyncs around a seal count as one: either settles a
+rename that is one step.
+"""
