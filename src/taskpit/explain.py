@@ -11,11 +11,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.task import Card
 
-__all__ = ["held_by", "why"]
+__all__ = ["ENDING", "held_by", "why"]
+
+#: Whose a task is between the end of its claim and the last step of it.
+ENDING = "(ending)"
 
 
 def held_by(card: Card, now: float) -> errors.Lost:
     """Who has it, whether it lives, since when, and what to do."""
+    if card.worker == ENDING:
+        told = f"the end of {card.task.id} is decided and not carried out yet"
+        return errors.Lost(told, hint="`pit sweep` carries it out.", id=card.task.id)
     left = card.until - now
     life = {"yes": "is alive", "no": "is dead", "unknown": "may or may not be alive"}[card.alive]
     hint = "Wait for it, or choose another task with `pit claim`."

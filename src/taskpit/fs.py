@@ -38,6 +38,7 @@ __all__ = [
     "remove",
     "replace",
     "set_hook",
+    "set_mode",
     "set_times",
     "status",
     "sync_dir",
@@ -46,18 +47,17 @@ __all__ = [
 
 Stat = os.stat_result
 
-_hook: Callable[[str, str], None] | None = None
+_hook: Callable[[str, str], int | None] | None = None
 
 
-def set_hook(hook: Callable[[str, str], None] | None) -> None:
-    """Have `hook(call, path)` run before every system call here; None takes it away. For tests."""
+def set_hook(hook: Callable[[str, str], int | None] | None) -> None:
+    """Have `hook(call, path)` run before every call here, for tests; from a write its number of bytes is kept."""
     global _hook  # noqa: PLW0603 - one process, one place to stop
     _hook = hook
 
 
-def _step(call: str, path: str) -> None:
-    if _hook is not None:
-        _hook(call, path)
+def _step(call: str, path: str) -> int | None:
+    return None if _hook is None else _hook(call, path)
 
 
 class NotAFile(OSError):
@@ -68,6 +68,8 @@ class TooBig(OSError):
     """The file is over the limit."""
 
 
+#: Never follows a link out of the queue and never waits for the other end of a FIFO.
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -77,13 +79,10 @@ def fresh_name(letters: int = 6) -> str:
 
 
 def read(path: str, limit: int) -> tuple[bytes, Stat]:
-    """The bytes of a regular file and its status, or NotAFile, TooBig, OSError.
-
-    Never follows a link out of the queue and never waits for the other end of a FIFO.
-    """
+    """The bytes of a regular file and its status, or NotAFile, TooBig, OSError."""
     _step("open", path)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(path, READ)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
             raise NotAFile(errno.ELOOP, "not a regular file", path) from None
@@ -112,8 +111,7 @@ def create(path: str, data: bytes, *, sync: bool) -> None:
     A name that could not be written in full is taken away again.
     """
     _step("create", path)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(path, flags, 0o666)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         _write_all(fd, data, path)
         if sync:
@@ -129,8 +127,8 @@ def create(path: str, data: bytes, *, sync: bool) -> None:
 def _write_all(fd: int, data: bytes, path: str) -> None:
     view = memoryview(data)
     while True:
-        _step("write", path)
-        view = view[os.write(fd, view) :]
+        most = _step("write", path)
+        view = view[os.write(fd, view[:most]) :]
         if not view:
             return
 
@@ -144,8 +142,8 @@ def replace(path: str, data: bytes, scratch: str, *, sync: bool) -> None:
 
 def overwrite(fd: int, data: bytes, path: str) -> None:
     """The open file now holds these bytes, written in place: for records whose lock is the open file."""
-    _step("write", path)
-    os.pwrite(fd, data, 0)
+    os.lseek(fd, 0, os.SEEK_SET)
+    _write_all(fd, data, path)
     os.ftruncate(fd, len(data))
 
 
@@ -233,13 +231,16 @@ def set_times(path: str, modified: float | None) -> bool:
     """
     _step("utime", path)
     try:
-        if modified is None:
-            os.utime(path, follow_symlinks=False)
-        else:
-            os.utime(path, (modified, modified), follow_symlinks=False)
+        os.utime(path, None if modified is None else (modified, modified), follow_symlinks=False)
     except FileNotFoundError:
         return False
     return True
+
+
+def set_mode(path: str, mode: int) -> None:
+    """Its owner, group and others may do with it what these bits say."""
+    _step("chmod", path)
+    os.chmod(path, mode)
 
 
 def status(path: str) -> Stat | None:
@@ -372,7 +373,7 @@ def tail(path: str, size: int) -> bytes:
     """The last `size` bytes of a file, from the start of a line; empty if it is missing."""
     _step("open", path)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, READ)
     except FileNotFoundError:
         return b""
     try:
@@ -387,7 +388,7 @@ def lines(path: str, start: int = 0) -> Iterator[tuple[int, bytes]]:
     """Whole lines from byte `start` on, each with the place after it."""
     _step("open", path)
     try:
-        file = open(path, "rb")  # noqa: SIM115 - closed below, by the with
+        file = open(path, "rb", opener=lambda path, _: os.open(path, READ))  # noqa: SIM115 - closed below, by the with
     except FileNotFoundError:
         return
     with file:

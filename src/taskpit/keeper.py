@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Claim
 
-__all__ = ["sweep"]
+__all__ = ["fix", "sweep"]
 
 
 def sweep(
@@ -28,7 +28,17 @@ def sweep(
     Where it says False, the claim is left alone: the next sweep tries again.
     """
     store = queue.store
-    done = store.mend(dry_run=dry_run)
+    done = [*store.mend(dry_run=dry_run), *_give_back(queue, dry_run=dry_run, ended=ended)]
+    return done + store.compost(dry_run=dry_run)
+
+
+def fix(queue: Queue, *, dry_run: bool = False, ended: Callable[[Queue, Claim], bool]) -> list[Mend]:
+    """What a sweep mends and gives back, and what needs a person's word, who has given it. Prunes nothing."""
+    return [*queue.store.fix(dry_run=dry_run), *_give_back(queue, dry_run=dry_run, ended=ended)]
+
+
+def _give_back(queue: Queue, *, dry_run: bool, ended: Callable[[Queue, Claim], bool]) -> list[Mend]:
+    store, done = queue.store, []
     for lapse in store.lapsed(dry_run=dry_run):
         claim = lapse.claim
         if not dry_run:
@@ -44,4 +54,4 @@ def sweep(
             if said is not Said.OK:
                 continue  # its worker came back to life and finished it, or another keeper was faster
         done.append(Mend(kind="reclaimed", what=claim.task.id, details=lapse.reason))
-    return done + store.compost(dry_run=dry_run)
+    return done

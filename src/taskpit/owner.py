@@ -131,8 +131,11 @@ def lives(path: str, record: Record) -> bool | None:
     if not record.stays or record.host != host():
         return None
     lock = fs.Flock(path)
-    if not lock.take(wait=False):
-        return True
+    try:
+        if not lock.take(wait=False):
+            return True
+    except PermissionError:
+        return None  # another user's, who lets nobody near it: only its leases tell
     lock.drop()
     return False
 

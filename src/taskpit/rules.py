@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
     from taskpit.task import Task, Want
 
-__all__ = ["check_mode", "check_task", "find_cycle", "held", "in_the_way", "natural", "order", "overlap", "suits"]
+__all__ = [
+    "check_mode",
+    "check_task",
+    "find_cycle",
+    "held",
+    "in_the_way",
+    "natural",
+    "order",
+    "overlap",
+    "suits",
+    "tangled",
+]
 
 Order = tuple[int, float, int, str]
 
@@ -113,6 +124,23 @@ def find_cycle(start: str, needs_of: Callable[[str], Iterable[str]]) -> list[str
             trail.append(need)
             open_needs.append(iter(needs_of(need)))
     return []
+
+
+def tangled(tasks: Mapping[str, Task]) -> dict[str, Task]:
+    """The tasks that no order of working could free: those in a circle of needs, and those that wait for one."""
+    open_needs = {key: {need for need in task.needs if need in tasks} for key, task in tasks.items()}
+    waiting: dict[str, list[str]] = {}
+    for key, needs in open_needs.items():
+        for need in needs:
+            waiting.setdefault(need, []).append(key)
+    free = [key for key, needs in open_needs.items() if not needs]
+    while free:
+        done = free.pop()
+        for key in waiting.pop(done, ()):
+            open_needs[key].discard(done)
+            if not open_needs[key]:
+                free.append(key)
+    return {key: tasks[key] for key, needs in open_needs.items() if needs}
 
 
 def held_in_circle(task: Task, tasks: Mapping[str, Task]) -> str:

@@ -53,10 +53,11 @@ class Context:
         if self._queue is None:
             from taskpit.queue import Queue
 
-            self._queue = Queue.open(self._find(), self.env)
+            self._queue = Queue.open(self.find(), self.env)
         return self._queue
 
-    def _find(self) -> str:
+    def find(self) -> str:
+        """Where the queue is."""
         from taskpit.store.opening import discover
 
         if self.directory is None:

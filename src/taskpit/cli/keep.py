@@ -1,8 +1,8 @@
-"""Keeping the queue in order: `sweep` does what is due, `doctor` only looks."""
+"""Keeping the queue in order: `sweep` does what is due; `doctor` looks, and with `--fix` puts right."""
 
 from __future__ import annotations
 
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import paint
 
@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["VERBS"]
 
 #: Findings that mend themselves or are merely worth knowing; all others need a person.
-HARMLESS = frozenset(("sweep will do", "late result"))
+HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn"))
 #: What each kind of finding means for whoever reads it.
 ADVICE = {
     "sweep will do": "`pit sweep` does these",
     "late result": "results of superseded claims; the published ones stand",
     "quarantined": "set aside with the reason; look, mend, and put it back or leave it",
-    "vanished": "somebody removed the file by hand; what was asked for is kept",
-    "in two places": "look which of them is right; `pit sweep` sets copies aside",
-    "stranger": "rename it to food-<id>-<slug>.md if it should be a task",
+    "vanished": "somebody removed the file by hand; what was asked for is kept, and --fix puts it back",
+    "in two places": "look which of them is right; `pit sweep` sets copies aside, --fix second names of one file",
+    "stranger": "rename it to food-<id>-<slug>.md if it should be a task; --fix sets it aside",
+    "foreign": "nothing of the queue's own; --fix sets it aside",
+    "result gone": "somebody took the result away; --fix puts ours back in its place",
+    "unregistered": "--fix makes its id known again",
+    "torn": "a writer was killed; --fix ends the line",
+    "not readable": "--fix gives you back the right to",
 }
 
 
@@ -58,22 +63,61 @@ def _swept(mends: Sequence[Mend], *, dry_run: bool) -> str:
 
 
 def _doctor_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Look for what is out of order; change nothing. Exits 1 when something needs a person."
-    parser.epilog = example("pit doctor", "pit doctor --json")
+    parser.description = (
+        "Look for what is out of order; change nothing. Exits 1 when something needs a person.\n"
+        "With --fix, put right what can be: all that a sweep mends, and what needs your word, such as a task whose\n"
+        "file is gone. Nothing is deleted; what is in the way is set aside with its reason. Workers may go on."
+    )
+    parser.epilog = example("pit doctor", "pit doctor --fix --dry-run", "pit doctor --fix")
+    parser.add_argument("--fix", action="store_true", help="put right what can be, then look")
+    parser.add_argument("--dry-run", action="store_true", help="with --fix: only say what would be done")
 
 
-def _doctor(_: Namespace, context: Context) -> Reply:
+def _doctor(args: Namespace, context: Context) -> Reply:
+    if args.dry_run and not args.fix:
+        raise Usage("--dry-run goes with --fix", hint="Without --fix nothing is changed anyway.")
+    act = args.fix and not args.dry_run
+    lost = _refound(context, dry_run=not act)
+    if lost and not act:
+        data = {"clean": False, "needs_person": True, "findings": _findings(lost), "queue": None}
+        return Reply(data=data, text=lambda: _diagnosis(context.find(), lost), exit_code=1)
+    did = [*lost, *(_fix(context, dry_run=args.dry_run) if args.fix else [])]
     store = context.queue.store
     findings, info = store.check(), store.info()
     urgent = [mend for mend in findings if mend.kind not in HARMLESS]
     data = {
         "clean": not findings,
         "needs_person": bool(urgent),
-        "findings": [{**mend.as_dict(), "needs_person": mend.kind not in HARMLESS} for mend in findings],
+        "findings": _findings(findings),
         "queue": info.as_dict(),
     }
+    if args.fix:
+        data |= {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in did]}
     place = f"{info.where}: layout {info.layout}, durability {info.durability}"
-    return Reply(data=data, text=lambda: _diagnosis(place, findings), exit_code=1 if urgent else 0)
+
+    def text() -> str:
+        told = [_swept(did, dry_run=args.dry_run), ""] if args.fix else []
+        return "\n".join([*told, _diagnosis(place, findings)])
+
+    return Reply(data=data, text=text, exit_code=1 if urgent else 0)
+
+
+def _refound(context: Context, *, dry_run: bool) -> list[Mend]:
+    """What says that the folder is a queue: without it nothing can be opened."""
+    from taskpit.store.refound import refound
+
+    return refound(context.find(), dry_run=dry_run)
+
+
+def _fix(context: Context, *, dry_run: bool) -> list[Mend]:
+    from taskpit.keeper import fix
+    from taskpit.worker.leftover import end_commands_of
+
+    return fix(context.queue, dry_run=dry_run, ended=end_commands_of)
+
+
+def _findings(found: Sequence[Mend]) -> list[dict[str, object]]:
+    return [{**mend.as_dict(), "needs_person": mend.kind not in HARMLESS} for mend in found]
 
 
 def _diagnosis(place: str, findings: Sequence[Mend]) -> str:

@@ -8,6 +8,7 @@ import sys
 from taskpit import layouts, transfer
 from taskpit.cli.context import Reply
 from taskpit.cli.options import example
+from taskpit.cli.output import harmless
 from taskpit.errors import Conflict, Invalid, Lost
 from taskpit.task import State
 
@@ -37,7 +38,7 @@ def _export_arguments(parser: ArgumentParser) -> None:
 
 
 def _export(args: Namespace, context: Context) -> Reply:
-    lines = transfer.dump(context.queue.store)
+    lines = map(harmless, transfer.dump(context.queue.store))
     count = 0
     if not args.output:
         # Straight to standard output: these lines are for programs, and cleaning them would change them.

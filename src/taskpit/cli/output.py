@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from taskpit.errors import TaskpitError
 
-__all__ = ["Screen", "envelope", "failure", "pad", "paint", "table"]
+__all__ = ["Screen", "envelope", "failure", "harmless", "pad", "paint", "table"]
 
 #: The number in every envelope; grows when what programs rely on changes.
 SCHEMA = 1
@@ -80,10 +80,14 @@ def failure(error: TaskpitError, stream: TextIO | None = None) -> None:
 
 def _print_json(value: object, stream: TextIO) -> None:
     readable = (stream.encoding or "").lower() in ("utf-8", "utf8")
-    text = json.dumps(value, ensure_ascii=not readable, default=_plain)
-    if not text.isascii() or "\x7f" in text:  # these stand only inside strings, where their escapes mean the same
-        text = re.sub(_UNSAFE_IN_JSON, lambda letter: f"\\u{ord(letter[0]):04x}", text)
-    _put(text + "\n", stream)
+    _put(harmless(json.dumps(value, ensure_ascii=not readable, default=_plain)) + "\n", stream)
+
+
+def harmless(text: str) -> str:
+    """The same JSON without a letter that a terminal would obey: they stand only inside strings, as escapes now."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return re.sub(_UNSAFE_IN_JSON, lambda letter: f"\\u{ord(letter[0]):04x}", text)
 
 
 def _plain(value: object) -> object:

@@ -23,9 +23,10 @@ import re
 
 from taskpit import layouts
 from taskpit.cli.options import PRIORITIES, read_input
-from taskpit.clock import instant
+from taskpit.clock import FIRST, LAST, instant
 from taskpit.errors import Invalid, TaskpitError, TooLarge
 from taskpit.task import State, Task
+from taskpit.text import read_json
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -140,13 +141,13 @@ def _json(path: str, data: bytes) -> Iterator[Record]:
 
 def _parse(text: bytes, where: str) -> object:
     try:
-        return json.loads(text.decode("utf-8-sig"))
+        return read_json(text.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise Invalid(f"{where}: it is not UTF-8", where=where) from None
     except json.JSONDecodeError as error:
         raise Invalid(f"{where}: it is not JSON: {error.msg} (line {error.lineno})", where=where) from None
-    except RecursionError:
-        raise Invalid(f"{where}: it is nested too deeply", where=where) from None
+    except ValueError as error:  # nested too deeply, or a number of more digits than anybody needs
+        raise Invalid(f"{where}: it cannot be read: {error}", where=where) from None
 
 
 def bad_record(where: str, error: TaskpitError) -> Invalid:
@@ -258,6 +259,8 @@ def _a_flag(value: object, name: str) -> bool:
 
 def _a_time(value: object, name: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
+        if not FIRST <= value <= LAST:
+            raise Invalid(f"{name} is no time: {str(value)[:40]}")
         return float(value)
     try:
         return instant(_a_text(value, name), 0.0)

@@ -24,6 +24,7 @@ __all__ = ["Sheet", "command_in", "one_line", "quote_command"]
 _BULLET = re.compile(r"- \*\*([A-Za-z][A-Za-z0-9 ._-]*):\*\*(?:[ \t]+|\r?\Z)(.*)", re.DOTALL)
 #: Stands between head and body when the body itself begins like a head.
 BODY_MARK = "<!-- body -->"
+BYTE_ORDER_MARK = "\ufeff"
 
 
 class _Bullet:
@@ -41,7 +42,9 @@ class Sheet:
     """One such text, to look at and to change."""
 
     def __init__(self, text: str, known: Collection[str], prose: Collection[str] = ()) -> None:
-        self._lines = text.split("\n")
+        #: What some editors begin every file with; it is no letter of the text.
+        self._mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
+        self._lines = text.removeprefix(BYTE_ORDER_MARK).split("\n")
         self._known = known
         #: Keys whose values are sentences: there a comment needs two spaces before its `#`.
         self._prose = prose
@@ -160,7 +163,7 @@ class Sheet:
 
     def text(self) -> str:
         """The whole text."""
-        return "\n".join(self._lines)
+        return self._mark + "\n".join(self._lines)
 
 
 def _looks_like_head(text: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from taskpit import fs, rules
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
+from taskpit.layouts.layout import is_word
 from taskpit.store import claims
 from taskpit.store.folder import IDS, TOUCHES, Folder
 from taskpit.store.ready import Ready
@@ -86,6 +87,8 @@ class Chooser:
 
     def _done_or_not(self, task_id: str) -> State:
         """All that a claim needs to know of a need, for the price of one look."""
+        if not is_word(task_id):
+            return State.READY  # nobody can ever do it; looking for it might lead anywhere
         done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or task_id in self._foreign_results()
         return State.DONE if done else State.READY
 
@@ -116,14 +119,14 @@ class Chooser:
 
     def state_of(self, task_id: str) -> State | None:
         """Where a task is, as cheaply as can be told: finished ones by their outcome, others by their id."""
-        verdict = self.folder.outcome(task_id)
+        verdict = self.folder.outcome(task_id) if is_word(task_id) else None
         if verdict is not None:
             return verdict.state
         if task_id in self._foreign_results():
             return State.DONE
         if self.folder.claims_of(task_id):
             return State.CLAIMED
-        if fs.exists(self.folder.at(f"{IDS}/{task_id}")):
+        if is_word(task_id) and fs.exists(self.folder.at(f"{IDS}/{task_id}")):
             return State.READY
         return State.READY if self.folder.find(self.folder.layout.ready, State.READY, task_id) else None
 

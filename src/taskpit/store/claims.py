@@ -6,11 +6,15 @@ from taskpit import fs, owner
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.store.ending import carried_before, give_up, roll, seal
-from taskpit.store.folder import LARGEST_RESULT, STOPS, Folder, stub
+from taskpit.store.folder import LARGEST_RESULT, STOPS, WORKERS, Folder, stub
+from taskpit.store.signs import freshen, stamp
 from taskpit.store.strays import put_away
 from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
 __all__ = ["end", "renew", "take"]
+
+#: Two clock offsets closer than this, in seconds, are the same: nobody has set the clock in between.
+JUMP = 1.0
 
 
 def take(folder: Folder, ready: Spot, want: Want) -> Claim | None:
@@ -32,11 +36,12 @@ def _take(folder: Folder, ready: Spot, fence: str, want: Want) -> Claim | None:
     path = folder.layout.claimed_path(stub(ready), fence)
     source, target = folder.at(ready.path), folder.at(path)
     # A foreign cleaner judges by mtime, which a rename leaves alone: make it fresh before, not after.
-    if not fs.set_times(source, None) or not fs.move(source, target):
+    if not freshen(source) or not fs.move(source, target):
         return None
     now = folder.clock.now()
-    if not fs.set_times(target, now + want.lease):
+    if not stamp(target, now + want.lease, _record(folder, fence)):
         return None
+    _mind_the_clock(folder, fence)
     try:
         task = folder.load(ready.replace(state=State.CLAIMED, worker=fence, path=path), target)
     except FileNotFoundError:
@@ -69,8 +74,8 @@ def _holds(folder: Folder, claim: Claim, path: str) -> bool:
         return True
     try:
         data, _ = fs.read(folder.at(path), folder.config.largest_task)
-    except OSError:
-        return False
+    except (FileNotFoundError, fs.NotAFile, fs.TooBig):
+        return False  # what merely can't be read just now is for whoever asks: nobody has lost anything yet
     return folder.layout.holder(data) == claim.fence
 
 
@@ -78,9 +83,29 @@ def renew(folder: Folder, claim: Claim, lease: float) -> Said:
     """Row *renew*: stamp by path; a name that is gone is a claim that is over."""
     path = folder.layout.claimed_path(claim.task, claim.fence)
     with folder.guard(claim.task.id):
-        if not _holds(folder, claim, path) or not fs.set_times(folder.at(path), folder.clock.now() + lease):
+        until = folder.clock.now() + lease
+        if not _holds(folder, claim, path) or not stamp(folder.at(path), until, _record(folder, claim.fence)):
             return Said.LOST
+    _mind_the_clock(folder, claim.fence)
     return Said.CANCEL if fs.exists(folder.at(f"{STOPS}/{claim.task.id}")) else Said.OK
+
+
+def _record(folder: Folder, fence: str) -> str:
+    """Where its worker's record lies."""
+    return folder.at(f"{WORKERS}/{owner.base(fence)}")
+
+
+def _mind_the_clock(folder: Folder, fence: str) -> None:
+    """A stamp made by a clock that was set since the worker's record is told: set back, it would seem old."""
+    offset = folder.clock.offset()
+    if folder.even is None:
+        record = owner.load(_record(folder, fence))
+        folder.even = record.offset if record else offset
+    if abs(folder.even - offset) >= JUMP:
+        from taskpit.store.judge import note_jump
+
+        if note_jump(folder):
+            folder.even = offset
 
 
 def end(folder: Folder, how: End) -> Said:

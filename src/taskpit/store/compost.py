@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import stat
+
 from taskpit import fs
 from taskpit.clock import iso
 from taskpit.layouts import Spot
@@ -33,7 +35,7 @@ def compost_logs(folder: Folder, *, dry_run: bool) -> list[Mend]:
 
 def _alone(folder: Folder, dry_run: bool, steps: tuple[Callable[[Folder, bool], Iterator[Mend]], ...]) -> list[Mend]:
     lock = fs.Flock(folder.at(".taskpit/compost.lock"))  # two digests of one log would be one too many
-    if not lock.take(wait=False):
+    if not dry_run and not lock.take(wait=False):
         return []  # somebody is at it; who was stopped in the middle must not stop every keeper
     try:
         return [mend for step in steps for mend in step(folder, dry_run)]
@@ -48,6 +50,8 @@ def _logs(folder: Folder, dry_run: bool) -> Iterator[Mend]:
         status = fs.status(path)
         if not name.endswith(".log") or status is None or now - status.st_mtime < folder.config.compost:
             continue
+        if not stat.S_ISREG(status.st_mode):
+            continue  # no log of ours, and nothing to read
         if not dry_run:
             line = _digest(name, path, status.st_size, now)
             if f"**{name}**".encode() not in fs.tail(digest, LOG_READ):

@@ -19,6 +19,7 @@ from taskpit.layouts import Spot
 from taskpit.store import changelog
 from taskpit.store.entering import admit, enter
 from taskpit.store.folder import BESIDE, CHANGELOG, IDS, LATE, OUTCOMES, SEALED, SLACK, TRIES, Folder, stub
+from taskpit.store.signs import freshen
 from taskpit.task import End, Event, Said, State, Task, Verdict
 
 TYPE_CHECKING = False
@@ -85,15 +86,15 @@ def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]
     kind = end.result.verdict if end.result else "ready"
     nonce = fs.fresh_name() + _tag(kind, end.claim.fence, content)
     sealed = Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind)
-    for letter, data in content.items():
-        fs.create(sealed.part(letter), data, sync=folder.durable)
-    if content:
-        folder.sync(folder.layout.tmp)
     try:
+        for letter, data in content.items():
+            fs.create(sealed.part(letter), data, sync=folder.durable)
+        if content:
+            folder.sync(folder.layout.tmp)
         with folder.guard(claimed.id):
             return sealed, still_ours() and fs.move(folder.at(claimed.path), sealed.path)
-    except Unavailable:
-        for letter in content:
+    except (Unavailable, OSError):  # where the disk is full, every part that nobody needs is in the way
+        for letter in content if not fs.exists(sealed.path) else ():
             fs.remove(sealed.part(letter))
         raise
 
@@ -293,10 +294,11 @@ def _withdraw_result(sealed: Sealed) -> None:
         status = fs.status(folder.at(path))
         if kept and status and status.st_ino == kept.st_ino:
             fs.remove(folder.at(path))
-            folder.sync(path.rpartition("/")[0])
         ended = folder.layout.ended_path(stub(sealed.spot), verdict)
         if ended:
             fs.move(folder.at(ended), folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}.task"))
+        # Where it told that the task has failed, it must not come back and tell so again.
+        folder.sync(*{(ended or path).rpartition("/")[0]}.intersection(folder.layout.results))
 
 
 def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
@@ -304,7 +306,7 @@ def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
     folder = sealed.folder
     if "n" in sealed.parts:
         fs.move(sealed.part("n"), sealed.path)
-    if not fs.set_times(sealed.path, None):
+    if not freshen(sealed.path):
         return Said.ALREADY
     _finish_up(sealed, event)
     enter(folder, sealed.path, folder.layout.ready_path(stub(sealed.spot)))
@@ -342,8 +344,7 @@ def _publish_again(sealed: Sealed, end: End, event: Event | None) -> Said:
     """
     folder = sealed.folder
     again = Sealed(folder, sealed.spot, fs.fresh_name() + sealed.nonce[-TAG:], f"{sealed.kind}.r")
-    result = end.result
-    if result is None:
+    if (result := end.result) is None:
         return Said.LOST
     fs.create(again.part("r"), folder.layout.dump_result(end.claim.task, result), sync=folder.durable)
     if fs.move(sealed.path, again.path):
@@ -362,7 +363,9 @@ def _link_result(sealed: Sealed, task: Task) -> Said | None:
             if fs.link(source, target):
                 return Said.OK
         except FileNotFoundError:
-            # Either another roller has published it and cleared up, or there is none to publish.
+            # Another roller has published it or kept it aside, and cleared up; or there is none to publish.
+            if fs.exists(folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}")):
+                return Said.LOST
             return Said.OK if folder.outcome(sealed.spot.id) else None
         ours, theirs = fs.status(source), fs.status(target)
         if ours is None or (theirs is not None and ours.st_ino == theirs.st_ino):

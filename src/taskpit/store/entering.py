@@ -42,8 +42,26 @@ def enter(folder: Folder, source: str, ready: str) -> bool:
     A rename of a name only this verb knows, never a second link: a stalled putter whose task somebody
     rolled forward and finished must not bring it back to life.
     """
+    target = folder.at(ready)
     while True:
         try:
-            return fs.move_new(source, folder.at(ready))
+            return fs.move_new(source, target)
         except FileExistsError:
+            if _is_there_already(source, target):
+                fs.remove(source)
+                return False
             folder.set_aside(ready, "the task of this id was put back at this place")
+
+
+def _is_there_already(source: str, target: str) -> bool:
+    """Whether what stands there is our own: another carried the verb on, or a power loss left both names.
+
+    A network filesystem may still show us a name that another machine has moved; a listing is up to date.
+    """
+    from taskpit.store.fresh import fresh_status
+
+    place, _, name = source.rpartition("/")
+    if name not in fs.names(place):
+        return True
+    ours, there = fresh_status(source), fresh_status(target)
+    return ours is None or (there is not None and ours.st_ino == there.st_ino)

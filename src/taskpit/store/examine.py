@@ -1,58 +1,205 @@
-"""The doctor's eyes: every invariant of the tree, looked at and not touched."""
+"""The doctor's eyes: every invariant of the tree, looked at and not touched; what can be cured, with its cure."""
 
 from __future__ import annotations
 
 import os
+import stat
+from functools import partial
 
 from taskpit import fs
+from taskpit.errors import Invalid
 from taskpit.layouts import Spot
-from taskpit.store.folder import IDS, LATE, OURS, QUARANTINE, Folder
+from taskpit.store import cures
+from taskpit.store.folder import (
+    BESIDE,
+    CHANGELOG,
+    GUARDS,
+    HIDDEN,
+    IDS,
+    LATE,
+    NOTES,
+    OURS,
+    OUTCOMES,
+    QUARANTINE,
+    SEALED,
+    STOPS,
+    TRIES,
+    WORKERS,
+    Folder,
+    stub,
+)
 from taskpit.store.mend import mend
 from taskpit.store.port import Mend
-from taskpit.task import State
+from taskpit.task import State, Verdict
+from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["examine"]
+__all__ = ["examine", "fix"]
+
+#: Directories of our own with files in them, and the one that has directories.
+OF_FILES = (IDS, SEALED, OUTCOMES, LATE, WORKERS, STOPS, NOTES, BESIDE, GUARDS)
+OF_FOLDERS = (TRIES,)
+#: Files of our own that no verb goes on without; each is made again when it is missing.
+FILES = frozenset(
+    ("changelog.log", "config.toml", "layout", "next", "paused", "sightings", "spend.log", "manifest.dirty")
+)
+
+
+class Case(Value):
+    """Something that is out of order, and what puts it right: a function that says what it did, if anything."""
+
+    finding: Mend
+    cure: Callable[[], str] | None = None
 
 
 def examine(folder: Folder) -> list[Mend]:
     """What is out of order, most urgent first."""
-    found = [*_folders(folder)]
+    found = [case.finding for case in _places(folder)]
     if not found:
-        found += [*_twice(folder), *_vanished(folder), *_strangers(folder)]
-        found += [Mend(kind="sweep will do", what=m.what, details=f"{m.kind}: {m.details}") for m in _due(folder)]
+        found += [case.finding for case in _contents(folder)]
+        due = mend(folder, dry_run=True)
+        found += [Mend(kind="sweep will do", what=m.what, details=f"{m.kind}: {m.details}") for m in due]
         found += [*_quarantined(folder), *_late(folder)]
     return found
 
 
-def _due(folder: Folder) -> list[Mend]:
-    return mend(folder, dry_run=True)
+def fix(folder: Folder, *, dry_run: bool) -> list[Mend]:
+    """Put right what can be: what a sweep mends without pruning anything, and what needs a person's word."""
+    done = [*_cured(_places(folder), dry_run=dry_run)]
+    if done and dry_run:
+        return done  # what lies there can be looked at once these are right
+    done += mend(folder, dry_run=dry_run, prune=False)
+    return [*done, *_cured(_contents(folder), dry_run=dry_run)]
 
 
-def _folders(folder: Folder) -> Iterator[Mend]:
-    for name in (*folder.layout.folders, folder.layout.tmp, *OURS):
+def _cured(cases: Iterable[Case], *, dry_run: bool) -> Iterator[Mend]:
+    for case in cases:
+        told = "" if case.cure is None else case.finding.details if dry_run else case.cure()
+        if told:
+            yield case.finding.replace(details=told)
+
+
+def _places(folder: Folder) -> Iterator[Case]:
+    """Nothing else can be looked at while one of these is not as it should be."""
+    yield from _own_files(folder)
+    mine = os.geteuid()
+    for name in (HIDDEN, *folder.layout.folders, folder.layout.tmp, *OURS):
         path = folder.at(name)
         if not os.path.isdir(path):
-            yield Mend(kind="missing", what=name, details="`pit init` on the same folder makes it again")
+            finding = Mend(kind="missing", what=name, details="`pit doctor --fix` or `pit init` makes it again")
+            yield Case(finding=finding, cure=partial(cures.make_folder, folder, name))
+            continue
+        status = fs.status(path)
+        if status is not None and status.st_uid == mine and status.st_mode & 0o700 != 0o700:
+            finding = Mend(kind="not writable", what=name, details="it is yours, but its permissions keep you out")
+            yield Case(finding=finding, cure=partial(cures.let_owner, folder, name, 0o700))
         elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-            yield Mend(kind="not writable", what=name, details="check its owner and permissions")
+            yield Case(finding=Mend(kind="not writable", what=name, details="check its owner and permissions"))
 
 
-def _twice(folder: Folder) -> Iterator[Mend]:
+def _own_files(folder: Folder) -> Iterator[Case]:
+    """Our own files that are something else: verbs would fail on them, one after the other."""
+    for name in sorted(fs.names(folder.at(HIDDEN))):
+        status = fs.status(folder.at(f"{HIDDEN}/{name}"))
+        if status is None or stat.S_ISREG(status.st_mode):
+            continue
+        if not stat.S_ISDIR(status.st_mode) or name in FILES or name.endswith(".lock"):
+            yield _foreign(folder, f"{HIDDEN}/{name}", "it is not a regular file", status)
+
+
+def _contents(folder: Folder) -> Iterator[Case]:
+    yield from _kept_out(folder)
+    yield from _among_ours(folder)
+    yield from _torn(folder)
+    yield from _twice(folder)
+    yield from _vanished(folder)
+    yield from _unknown(folder)
+    yield from _taken_away(folder)
+    yield from _strangers(folder)
+
+
+def _foreign(folder: Folder, path: str, why: str, status: fs.Stat) -> Case:
+    return Case(
+        finding=Mend(kind="foreign", what=ascii(path)[1:-1], details=why),
+        cure=partial(cures.aside, folder, path, why, status),
+    )
+
+
+def _kept_out(folder: Folder) -> Iterator[Case]:
+    """Files of our own that we may not read."""
+    for name in dict.fromkeys((folder.layout.ready, folder.layout.claimed, IDS)):
+        for file in sorted(fs.names(folder.at(name))):
+            path = f"{name}/{file}"
+            status = fs.status(folder.at(path))
+            if status is None or not stat.S_ISREG(status.st_mode) or status.st_mode & 0o400:
+                continue
+            if status.st_uid == os.geteuid():
+                finding = Mend(kind="not readable", what=path, details="it is yours, but its permissions keep you out")
+                yield Case(finding=finding, cure=partial(cures.let_owner, folder, path, 0o600))
+
+
+def _among_ours(folder: Folder) -> Iterator[Case]:
+    """Entries of our own directories that we never made."""
+    for name in (*OF_FILES, *OF_FOLDERS):
+        is_ours = stat.S_ISDIR if name in OF_FOLDERS else stat.S_ISREG
+        for file in sorted(fs.names(folder.at(name))):
+            status = fs.status(folder.at(f"{name}/{file}"))
+            if status is None:
+                continue
+            if not is_ours(status.st_mode):
+                yield _foreign(folder, f"{name}/{file}", "nothing of ours is like this", status)
+            elif not _is_called_like_ours(folder, name, file):
+                yield _foreign(folder, f"{name}/{file}", "nothing of ours is called like this", status)
+
+
+def _is_called_like_ours(folder: Folder, name: str, file: str) -> bool:
+    try:
+        if name == IDS:
+            return folder.layout.check_id(file) == file
+        if name == OUTCOMES:
+            task_id, _, verdict = file.partition("~")
+            return folder.layout.check_id(task_id) == task_id and verdict in tuple(Verdict)
+        if name == SEALED:
+            return file.count("~") == 2 and folder.layout.spot(folder.layout.ready, file.partition("~")[0]) is not None
+    except Invalid:
+        return False
+    return True
+
+
+def _torn(folder: Folder) -> Iterator[Case]:
+    if fs.tail(folder.at(CHANGELOG), 1) not in (b"", b"\n"):
+        finding = Mend(kind="torn", what=CHANGELOG, details="its last line was cut off; the next one will end it")
+        yield Case(finding=finding, cure=partial(cures.end_line, folder))
+
+
+def _twice(folder: Folder) -> Iterator[Case]:
     """Tasks in two places. Looked at twice: a task that just moved is not in two places."""
-    first = _places(folder)
+    first = _standing(folder)
     suspects = {task_id for task_id, places in first.items() if len(places) > 1}
-    again = _places(folder) if suspects else {}
+    again = _standing(folder) if suspects else {}
     for task_id in sorted(suspects):
-        places = again.get(task_id, set()) & first[task_id]
+        places = sorted(again.get(task_id, set()) & first[task_id])
         if len(places) > 1:
-            yield Mend(kind="in two places", what=task_id, details=", ".join(sorted(places)))
+            finding = Mend(kind="in two places", what=task_id, details=", ".join(places))
+            yield Case(finding=finding, cure=_cure_of_twins(folder, places))
 
 
-def _places(folder: Folder) -> dict[str, set[str]]:
+def _cure_of_twins(folder: Folder, places: list[str]) -> Callable[[], str] | None:
+    """Two names of one file: the ready one goes. Two files are a sweep's business, which knows which is the task."""
+    ready = [path for path in places if path.startswith(f"{folder.layout.ready}/")]
+    statuses = [fs.status(folder.at(path)) for path in places]
+    inodes = {status.st_ino if status else 0 for status in statuses}
+    if len(places) != 2 or len(inodes) != 1 or 0 in inodes or not ready:
+        return None
+    name = ready[-1]
+    other = next(path for path in places if path != name)
+    return partial(cures.one_name, folder, name, other)
+
+
+def _standing(folder: Folder) -> dict[str, set[str]]:
     places: dict[str, set[str]] = {}
     for name in dict.fromkeys((folder.layout.ready, folder.layout.claimed, *folder.layout.results)):
         for _, spot in folder.entries(name):
@@ -61,17 +208,19 @@ def _places(folder: Folder) -> dict[str, set[str]]:
     return places
 
 
-def _vanished(folder: Folder) -> Iterator[Mend]:
-    """Tasks whose id is known and that are nowhere: somebody removed the file by hand."""
-    missing = [task_id for task_id in fs.names(folder.at(IDS)) if not _is_somewhere(folder, task_id, {})]
+def _vanished(folder: Folder) -> Iterator[Case]:
+    """Tasks whose id is known and that are nowhere: somebody removed the file by hand, or a disk lost it."""
+    known_ids = [name for name in fs.names(folder.at(IDS)) if _is_called_like_ours(folder, IDS, name)]
+    missing = [task_id for task_id in known_ids if not _is_somewhere(folder, task_id, {})]
     if not missing:
         return
-    known = _places(folder)  # they may have moved while we looked: look once more, at everything
+    known = _standing(folder)  # they may have moved while we looked: look once more, at everything
     waiting = {name.split("~", 1)[0] for name in fs.names(folder.at(folder.layout.tmp))}
     for task_id in sorted(missing):
         if task_id not in waiting and not _is_somewhere(folder, task_id, known):
             details = f"its file is gone; what was asked for is in {IDS}/{task_id}"
-            yield Mend(kind="vanished", what=task_id, details=details)
+            finding = Mend(kind="vanished", what=task_id, details=details)
+            yield Case(finding=finding, cure=partial(cures.put_back, folder, task_id))
 
 
 def _is_somewhere(folder: Folder, task_id: str, places: dict[str, set[str]]) -> bool:
@@ -83,13 +232,54 @@ def _is_somewhere(folder: Folder, task_id: str, places: dict[str, set[str]]) -> 
     return folder.is_sealed(task_id) or folder.published(task_id) is not None
 
 
-def _strangers(folder: Folder) -> Iterator[Mend]:
+def _unknown(folder: Folder) -> Iterator[Case]:
+    """Claimed and finished tasks that the registry does not know; a sweep registers ready ones."""
+    known = set(fs.names(folder.at(IDS)))
+    found = [(spot.id, spot.path) for spot in folder.spots(folder.layout.claimed, State.CLAIMED)]
+    found += [(file.partition("~")[0], f"{OUTCOMES}/{file}") for file in fs.names(folder.at(OUTCOMES))]
+    for task_id, path in sorted(found):
+        status = fs.status(folder.at(path))
+        if status is None or not stat.S_ISREG(status.st_mode):
+            continue  # its lease will end, and then it is set aside
+        if task_id not in known and _is_called_like_ours(folder, IDS, task_id):
+            finding = Mend(kind="unregistered", what=task_id, details=f"{path} is there, but nobody knows its id")
+            yield Case(finding=finding, cure=partial(cures.register, folder, task_id, path))
+
+
+def _taken_away(folder: Folder) -> Iterator[Case]:
+    """Finished tasks whose result is not in its place although we have it: somebody moved or removed it."""
+    shown = {spot.id: spot for spot in folder.finished()}
+    for file in sorted(fs.names(folder.at(OUTCOMES))):
+        task_id, _, said = file.partition("~")
+        status = fs.status(folder.at(f"{OUTCOMES}/{file}"))
+        if said not in tuple(Verdict) or status is None or not status.st_size:
+            continue  # an empty outcome: the result was pruned, or there never was one
+        spot, verdict = shown.get(task_id), Verdict(said)
+        lost = spot is None or not fs.exists(folder.at(folder.layout.result_of(spot)))
+        whose = spot or Spot(state=verdict.state, id=task_id, verdict=verdict)
+        if lost and _belongs_in_sight(folder, whose, verdict):
+            finding = Mend(kind="result gone", what=task_id, details=f"it is kept in {OUTCOMES}/{file}")
+            yield Case(finding=finding, cure=partial(cures.show_result, folder, whose, verdict))
+
+
+def _belongs_in_sight(folder: Folder, spot: Spot, verdict: Verdict) -> bool:
+    """Whether such a result has a place that others read; failures may lie where people tidy up as they like."""
+    place, best = (folder.layout.result_path(stub(spot), one).rpartition("/")[0] for one in (verdict, Verdict.DONE))
+    return place in (best, *folder.layout.results)
+
+
+def _strangers(folder: Folder) -> Iterator[Case]:
     """Files where tasks should be that are called like none."""
     known = {file for file, _ in folder.entries(folder.layout.ready)}
     for name in sorted(fs.names(folder.at(folder.layout.ready))):
-        if name not in known and not name.startswith((".", "README", "readme")) and not name.endswith("~"):
-            details = "it is not called like a task, so nobody will take it"
-            yield Mend(kind="stranger", what=f"{folder.layout.ready}/{name!r}", details=details)
+        status = fs.status(folder.at(f"{folder.layout.ready}/{name}"))
+        if name in known or name.startswith((".", "README", "readme")) or name.endswith("~") or status is None:
+            continue
+        path, why = f"{folder.layout.ready}/{name}", "it is not called like a task"
+        finding = Mend(
+            kind="stranger", what=f"{folder.layout.ready}/{name!r}", details=f"{why}, so nobody will take it"
+        )
+        yield Case(finding=finding, cure=partial(cures.aside, folder, path, why, status))
 
 
 def _quarantined(folder: Folder) -> Iterator[Mend]:

@@ -129,9 +129,17 @@ class FileStore(House):
     @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
-        said = [claims.end(self.folder, end) for end in ends]
+        said = [self._end(end) for end in ends]
         self._changed()
         return said
+
+    def _end(self, end: End) -> Said:
+        try:
+            return claims.end(self.folder, end)
+        except OSError as error:
+            from taskpit.store.ballast import finish_on
+
+            return finish_on(self.folder, error, lambda: claims.end(self.folder, end))
 
     # -- what people do ----------------------------------------------------------------------------
 
@@ -188,9 +196,21 @@ class FileStore(House):
     @verb
     def mend(self, *, dry_run: bool = False) -> list[Mend]:
         """Everything that `mend` knows how to repair."""
+        from taskpit.store.ballast import hold
         from taskpit.store.mend import mend
 
         found = mend(self.folder, dry_run=dry_run)
+        if not dry_run:
+            hold(self.folder)
+            self._changed()
+        return found
+
+    @verb
+    def fix(self, *, dry_run: bool = False) -> list[Mend]:
+        """Everything that can be put right."""
+        from taskpit.store.examine import fix
+
+        found = fix(self.folder, dry_run=dry_run)
         if not dry_run:
             self._changed()
         return found

@@ -85,6 +85,8 @@ class Folder:
         #: What was touched less than this many seconds ago is left to whoever is at it.
         self.grace = grace
         self.durable = config.durability == "power"
+        #: Wall clock minus monotonic when this process last looked; None: it has not.
+        self.even: float | None = None
 
     def at(self, relative: str) -> str:
         """The path of something in the queue."""
@@ -317,10 +319,7 @@ class Folder:
         self._refuse_copy(spot, here, known)
 
     def refuse_finished(self, spot: Spot, here: fs.Stat) -> None:
-        """Conflict if its own file is back although it is finished: nobody needs to run it again.
-
-        Somebody put it back, or a power loss took the moves that led away from here but not the result.
-        """
+        """Conflict if its own file is here although it is finished: put back, or a power loss undid its moves."""
         verdict = self.outcome(spot.id)
         if verdict is not None or self.is_finished(spot):
             raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here)

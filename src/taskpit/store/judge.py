@@ -13,7 +13,9 @@ import json
 from taskpit import fs, owner
 from taskpit.clock import say_duration
 from taskpit.layouts import Spot
+from taskpit.store.claims import JUMP
 from taskpit.store.folder import HIDDEN, WORKERS, Folder
+from taskpit.store.fresh import fresh_status
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -21,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from typing import Any
 
-__all__ = ["alive", "begin", "lapsed", "lease_end"]
+__all__ = ["alive", "begin", "lapsed", "lease_end", "note_jump"]
 
 SIGHTINGS = f"{HIDDEN}/sightings"
-#: Two clock offsets closer than this are the same: nobody has set the clock in between.
-JUMP = 1.0
+#: A file's times may be so much older than a clock that was read just before, in seconds: filesystems have a grain.
+GRAIN = 0.05
 #: Sightings of this many boots are kept.
 BOOTS = 8
 
@@ -35,8 +37,9 @@ def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tu
     claims = list(folder.claims())
     unsure: list[tuple[Spot, fs.Stat, float]] = []
     found: list[tuple[Spot, str]] = []
+    noted = _load(folder).get(folder.clock.boot()) if claims else None
     for spot in claims:
-        status = fs.status(folder.at(spot.path))
+        status = fresh_status(folder.at(spot.path))  # a renewal on another machine must be seen
         if status is None:
             continue
         record = _record(folder, spot.worker)
@@ -44,10 +47,10 @@ def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tu
             found.append((spot, f"an earlier {owner.base(spot.worker)} left it"))
         elif record and owner.lives(_path(folder, spot.worker), record) is False:
             found.append((spot, f"{owner.base(spot.worker)} is dead (process {record.pid})"))
-        elif record and _clock_unchanged(folder, record):
+        elif record and _clock_unchanged(folder, record) and not _set_since(folder, noted, status):
             # Not stamped since its last rename: only the ctime is fresh, just now or because `mv` claimed it.
-            grace = record.lease if status.st_mtime < status.st_ctime else min(folder.grace, record.lease)
-            if folder.clock.now() > max(status.st_mtime, status.st_ctime + grace):
+            grace = record.lease if status.st_mtime <= status.st_ctime else min(folder.grace, record.lease)
+            if folder.clock.now() > max(_stamped(folder, spot, status) / 1e9, status.st_ctime + grace):
                 found.append((spot, f"{spot.worker} did not renew within {say_duration(record.lease)}"))
         else:
             lease = record.lease if record else folder.config.abandoned
@@ -63,10 +66,46 @@ def _record(folder: Folder, worker: str) -> owner.Record | None:
     return owner.load(_path(folder, worker)) if worker else None
 
 
+def _stamped(folder: Folder, spot: Spot, status: fs.Stat) -> int:
+    """What the claim was last stamped with, in nanoseconds: on its file, or on its worker's record if that is later.
+
+    Only where they are of different users: a worker that can stamp its claims is judged by each of them.
+    """
+    record = fs.status(_path(folder, spot.worker)) if spot.worker else None
+    if record is None or record.st_uid == status.st_uid:
+        return status.st_mtime_ns
+    return max(status.st_mtime_ns, record.st_mtime_ns)
+
+
 def _clock_unchanged(folder: Folder, record: owner.Record) -> bool:
     """Whether the wall clock has run evenly since the worker wrote its record, as far as we can know."""
     clock = folder.clock
     return record.boot == clock.boot() and abs(record.offset - clock.offset()) < JUMP
+
+
+def _set_since(folder: Folder, noted: dict[str, Any] | None, status: fs.Stat) -> bool:
+    """Whether the clock was set after this file's last sign, as far as is noted: it may have been set back again."""
+    if noted is None:
+        return False
+    return abs(noted["offset"] - folder.clock.offset()) >= JUMP or bool(noted["since"] > status.st_ctime + GRAIN)
+
+
+def note_jump(folder: Folder) -> bool:
+    """Kept for those who judge later that somebody has set the clock: what was stamped before tells them nothing.
+
+    False if another is just writing there.
+    """
+    lock = fs.Flock(folder.at(f"{SIGHTINGS}.lock"))
+    if not lock.take(wait=False):
+        return False
+    try:
+        boots, offset = _load(folder), folder.clock.offset()
+        mine = boots.pop(folder.clock.boot(), {"offset": offset + 2 * JUMP, "claims": {}})
+        if abs(mine["offset"] - offset) >= JUMP:
+            _keep(folder, boots, {**mine, "offset": offset, "since": folder.clock.now()})
+    finally:
+        lock.drop()
+    return True
 
 
 def _unchanged(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) -> list[tuple[Spot, str]]:
@@ -75,7 +114,10 @@ def _unchanged(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) ->
     if not claims and not fs.exists(folder.at(SIGHTINGS)):
         return []
     lock = fs.Flock(folder.at(f"{SIGHTINGS}.lock"))
-    alone = lock.take(wait=False)  # who was stopped in the middle must not stop every keeper
+    try:
+        alone = lock.take(wait=False)  # who was stopped in the middle must not stop every keeper
+    except OSError:
+        alone = False  # no room for it: what was seen can be judged all the same
     try:
         return _compare(folder, claims, keep=alone)
     finally:
@@ -84,28 +126,34 @@ def _unchanged(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) ->
 
 def _compare(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]], *, keep: bool) -> list[tuple[Spot, str]]:
     boots = _load(folder)
-    boot, monotonic, offset = folder.clock.boot(), folder.clock.monotonic(), folder.clock.offset()
-    mine = boots.pop(boot, {})
+    monotonic, offset = folder.clock.monotonic(), folder.clock.offset()
+    mine = boots.pop(folder.clock.boot(), {})
     before, even_since = mine.get("claims", {}), mine.get("since", folder.clock.now())
     if abs(mine.get("offset", offset) - offset) >= JUMP:
         even_since = folder.clock.now()  # somebody set the clock; older times mean nothing
     now: dict[str, list[float]] = {}
     found = []
     for spot, status, lease in claims:
-        sign = [status.st_mtime_ns, status.st_ctime_ns]
+        sign = [_stamped(folder, spot, status), status.st_ctime_ns]
         seen = before.get(spot.path)
         first = seen[2] if seen and seen[:2] == sign else monotonic
         now[spot.path] = [*sign, first]
-        last_sign = max(status.st_mtime, status.st_ctime)
+        last_sign = max(sign) / 1e9
         if monotonic - first >= lease or even_since <= last_sign < folder.clock.now() - lease:
             found.append((spot, f"{spot.worker or 'its worker'} gave no sign for {say_duration(lease)}"))
-    if not keep:
-        return found
-    kept = dict(list(boots.items())[-BOOTS:])
-    kept[boot] = {"offset": offset, "since": even_since, "claims": now}
-    scratch = folder.tmp("sightings", fs.fresh_name(), "new")
-    fs.replace(folder.at(SIGHTINGS), json.dumps(kept).encode(), scratch, sync=False)
+    if keep:
+        _keep(folder, boots, {"offset": offset, "since": even_since, "claims": now})
     return found
+
+
+def _keep(folder: Folder, others: dict[str, Any], mine: dict[str, Any]) -> None:
+    """What was seen in this boot, and in some before."""
+    kept = {**dict(list(others.items())[-BOOTS:]), folder.clock.boot(): mine}
+    scratch = folder.tmp("sightings", fs.fresh_name(), "new")
+    try:
+        fs.replace(folder.at(SIGHTINGS), json.dumps(kept).encode(), scratch, sync=False)
+    except OSError:
+        return  # no place or room to write it: what is not remembered is only judged later
 
 
 def _load(folder: Folder) -> dict[str, Any]:
@@ -137,5 +185,5 @@ def alive(folder: Folder, worker: str) -> str:
 def lease_end(folder: Folder, spot: Spot, status: fs.Stat) -> float:
     """When the claim ends unless renewed, by the wall clock: for showing."""
     if _record(folder, spot.worker):
-        return status.st_mtime
+        return _stamped(folder, spot, status) / 1e9
     return max(status.st_mtime, status.st_ctime) + folder.config.abandoned

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 
-from taskpit import fs
+from taskpit import fs, rules
 from taskpit.clock import LAST
 from taskpit.errors import Invalid
+from taskpit.explain import ENDING
 from taskpit.layouts import Spot
 from taskpit.rules import held, held_in_circle, in_the_way, order
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
@@ -69,11 +70,27 @@ def _find(store: FileStore, task_id: str) -> Card | None:
             return claimed
     for spot, _, _ in folder.sealed():
         if spot.id == task_id:
-            return Card(task=folder.original(task_id) or stub(spot), state=State.CLAIMED, worker="(ending)")
+            return Card(task=folder.original(task_id) or stub(spot), state=State.CLAIMED, worker=ENDING)
     return _finished_card(folder, task_id)
 
 
-def _ready_card(store: FileStore, spot: Spot) -> Card | None:
+class _Ready:
+    """The ready tasks, known once for all the cards of a page: looked for one by one they would take for ever."""
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+        self.tasks = store.ready_tasks()
+        self.tangled = rules.tangled(self.tasks)
+
+    def state_of(self, task_id: str) -> State | None:
+        """Where a task is that another needs."""
+        if task_id not in self.tasks:
+            return self._store.state_of(task_id)
+        verdict = self._store.folder.outcome(task_id)
+        return verdict.state if verdict else State.READY
+
+
+def _ready_card(store: FileStore, spot: Spot, ready: _Ready | None = None) -> Card | None:
     folder = store.folder
     try:
         task = folder.load(spot, folder.at(spot.path))
@@ -81,9 +98,9 @@ def _ready_card(store: FileStore, spot: Spot) -> Card | None:
         return None
     except Invalid as error:
         return Card(task=stub(spot), state=State.READY, held=f"it cannot be read: {error.message}")
-    reason = held(task, folder.clock.now(), store.state_of)
+    reason = held(task, folder.clock.now(), ready.state_of if ready else store.state_of)
     if reason and task.needs:
-        reason = held_in_circle(task, store.ready_tasks()) or reason
+        reason = held_in_circle(task, ready.tangled if ready else store.ready_tasks()) or reason
     if not reason and task.touches:
         reason = in_the_way(task, folder.running())
     return Card(task=task, state=State.READY, held=reason)
@@ -224,26 +241,27 @@ def page(store: FileStore, state: State | None, after: str, limit: int) -> Page:
     start: Key | None = tuple(json.loads(after)) if after else None
     cards: list[Card] = []
     last: Key | None = None
-    for key, spot in _ordered(store, state):
+    ready = _Ready(store) if state in (None, State.READY) else None
+    for key, spot in _ordered(store, state, ready):
         if start is not None and [key[0], key[1]] <= list(start):
             continue
         if len(cards) == limit:
             return Page(cards=tuple(cards), cursor=json.dumps(last))
-        found = _card_at(store, spot)
+        found = _card_at(store, spot, ready)
         if found is not None:
             cards.append(found)
             last = key
     return Page(cards=tuple(cards))
 
 
-def _ordered(store: FileStore, state: State | None) -> Iterator[tuple[Key, Spot]]:
+def _ordered(store: FileStore, state: State | None, ready: _Ready | None) -> Iterator[tuple[Key, Spot]]:
     folder = store.folder
     for rank, shown in enumerate(SHOWN):
         if state not in (None, shown):
             continue
         keyed: list[tuple[list[object], Spot]] = []
         if shown is State.READY:
-            for task in store.ready_tasks().values():
+            for task in ready.tasks.values() if ready else ():
                 path = folder.layout.ready_path(task)
                 keyed.append((list(order(task)), Spot(state=shown, id=task.id, slug=task.slug, path=path)))
         else:
@@ -268,9 +286,9 @@ def _spots(folder: Folder, state: State) -> Iterator[Spot]:
             yield Spot(state=state, id=task_id, verdict=verdict, path=f"{OUTCOMES}/{name}")
 
 
-def _card_at(store: FileStore, spot: Spot) -> Card | None:
+def _card_at(store: FileStore, spot: Spot, ready: _Ready | None) -> Card | None:
     if spot.state is State.READY:
-        return _ready_card(store, spot)
+        return _ready_card(store, spot, ready)
     if spot.state is State.CLAIMED:
         return _claimed_card(store.folder, spot)
     if spot.path.startswith(OUTCOMES):

@@ -11,6 +11,7 @@ import stat
 from taskpit import fs
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
+from taskpit.owner import MARK
 from taskpit.store import changelog
 from taskpit.store.ending import Sealed, learn, roll
 from taskpit.store.entering import enter
@@ -29,11 +30,11 @@ __all__ = ["mend"]
 GONE = "gone"
 
 
-def mend(folder: Folder, *, dry_run: bool) -> list[Mend]:
-    """Run every repair; with `dry_run` only say what each would do."""
+def mend(folder: Folder, *, dry_run: bool, prune: bool = True) -> list[Mend]:
+    """Run every repair; with `dry_run` only say what each would do. Without `prune` nothing at all is removed."""
     job = _Mender(folder, act=not dry_run)
-    repairs = (job.ends, job.puts, job.results, job.ready, job.claimed, job.published, job.leftovers)
-    return [found for repair in repairs for found in repair()]
+    repairs = [job.ends, job.puts, job.results, job.ghosts, job.ready, job.claimed, job.published]
+    return [found for repair in (*repairs, *([job.leftovers] if prune else [])) for found in repair()]
 
 
 class _Mender:
@@ -159,6 +160,17 @@ class _Mender:
                 return other.path
         return ""
 
+    def ghosts(self) -> Iterator[Mend]:
+        """Claims whose end is recorded: a power loss brought the name back, and with it the bytes of before."""
+        from taskpit.store.look import tries
+
+        for spot in list(self.folder.spots(self.folder.layout.claimed, State.CLAIMED)):
+            here = fs.status(self.folder.at(spot.path))
+            if here is None or MARK not in spot.worker:  # a name that is used again may well have ended before
+                continue
+            if any(one.worker == spot.worker for one in tries(self.folder, spot.id)):
+                yield self._aside(spot.path, "this claim has ended; a power loss brought its name back", here)
+
     def claimed(self) -> Iterator[Mend]:
         """Claimed files of tasks that are finished: nobody needs to run them."""
         for spot in list(self.folder.spots(self.folder.layout.claimed, State.CLAIMED)):
@@ -182,7 +194,7 @@ class _Mender:
         folder = self.folder
         known = folder.outcome(spot.id)
         if known is None:
-            if any(words[0] == spot.id and words[2] == "result" for _, words, _ in self._tmp() if len(words) == 3):
+            if folder.unfinished_result(spot.id) is not None:
                 return  # ours, with its last step to come
             if self.act:
                 learn(folder, spot)
@@ -218,8 +230,15 @@ class _Mender:
                 continue
             if len(words) == 3 and (words[0] in claimed or words[1] in ending or tuple(words[:2]) in putting):
                 continue
+            if not stat.S_ISREG(status.st_mode):
+                yield self._aside(
+                    f"{self.folder.layout.tmp}/{path.rpartition('/')[2]}", "it is not a regular file", status
+                )
+                continue
             if self.act and words[2:3] == ["put"]:
                 self._clear_put(path, words)
+            elif self.act and words[2:3] == ["id"]:  # in two steps: it may just have been linked
+                fs.move(path, self.folder.tmp(words[0], words[1], GONE))
             elif self.act:
                 fs.remove(path)
             yield Mend(kind="swept", what=words[0], details=f"left over: {path.rpartition('/')[2]}")

@@ -5,6 +5,7 @@ Knows where queues may lie and whose they may be; nothing of what happens in the
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -42,6 +43,8 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None) 
     if known not in (None, layout_name):
         raise Invalid(f"{root} is a queue of layout {known!r} already", hint=f"Leave out --layout {layout_name}.")
     try:
+        from taskpit.store.ballast import hold
+
         if layout_name == "activities":
             from taskpit.layouts.yamltext import load
 
@@ -55,7 +58,9 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None) 
                 fs.create(f"{root}/{name}", text.encode(), sync=True)
             except FileExistsError:
                 continue
-        begin(Folder(root, layout, Config(), clock or Clock()))
+        folder = Folder(root, layout, Config(), clock or Clock())
+        begin(folder)
+        hold(folder)
     except OSError as error:
         raise storage_error(error) from error
     return made
@@ -135,6 +140,8 @@ def discover(start: str, env: Mapping[str, str]) -> str:
             if os.path.isdir(f"{root}/{HIDDEN}"):
                 _check_trust(root, env, found=True)
                 return root
+    if os.path.isdir(start) and not os.access(start, os.R_OK | os.X_OK):
+        raise storage_error(PermissionError(errno.EACCES, os.strerror(errno.EACCES), start))
     raise NotFound(
         f"there is no queue in {start} or above it",
         hint="Make one with `pit init pit`, or name one with -C DIR or TASKPIT_DIR.",

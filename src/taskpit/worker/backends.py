@@ -15,6 +15,7 @@ import os
 
 from taskpit import fs
 from taskpit.clock import iso
+from taskpit.text import read_json
 from taskpit.values import Value
 from taskpit.worker.resets import LONGEST
 
@@ -171,13 +172,13 @@ class Gate:
         if not self._root:
             return self._held
         try:
-            fields = json.loads(fs.read(self._path("json"), 65536)[0])
+            fields = read_json(fs.read(self._path("json"), 65536)[0])
             return {
                 "paused_until": float(fields.get("paused_until", 0)),
                 "reason": str(fields.get("reason", "")),
                 "strikes": int(fields.get("strikes", 0)),
             }
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError, TypeError, AttributeError, OverflowError):
             return {}
 
     def _write(self, fields: dict[str, Any]) -> bool:

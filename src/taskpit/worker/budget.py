@@ -10,8 +10,9 @@ import json
 import re
 
 from taskpit import fs
-from taskpit.clock import duration, say_duration
+from taskpit.clock import LAST, duration, say_duration
 from taskpit.errors import Invalid
+from taskpit.text import read_json
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -115,7 +116,7 @@ class Ledger:
         found = []
         for _, line in fs.lines(self._path):
             try:
-                fields = json.loads(line)
+                fields = read_json(line)
             except ValueError:
                 continue  # torn by a crash; the others count
             if isinstance(fields, dict):
@@ -144,6 +145,6 @@ def _sum(lines: Iterable[Mapping[str, object]]) -> Spent:
 def _number(fields: Mapping[str, object], *keys: str) -> float:
     for key in keys:
         value = fields.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LAST:
             return float(value)
     return 0.0

@@ -21,7 +21,7 @@ import time
 from taskpit import fs, owner
 from taskpit.clock import Clock, instant
 from taskpit.errors import Conflict, Storage
-from taskpit.text import last_lines
+from taskpit.text import last_lines, read_json
 from taskpit.values import Value
 from taskpit.worker.post import Post
 
@@ -93,7 +93,7 @@ class Papers:
 
     def _read(self, name: str) -> Any:
         try:
-            return json.loads(fs.read(self.at(name), LARGEST)[0])
+            return read_json(fs.read(self.at(name), LARGEST)[0])
         except (OSError, ValueError):
             return None
 

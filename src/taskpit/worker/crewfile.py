@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import sys
-import tomllib
 
 from taskpit.errors import Invalid, NotFound, Untrusted
+from taskpit.text import read_toml
 from taskpit.worker.crewkeys import KEYS, nearest
 from taskpit.worker.post import Backend, Crew, Post
 from taskpit.worker.tomllines import key_lines
@@ -54,7 +54,7 @@ def load(path: str, root: str, env: Mapping[str, str]) -> Crew:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        data = tomllib.loads(text)
+        data = read_toml(text)
     except FileNotFoundError:
         raise NotFound(f"there is no file {path}", path=path) from None
     except (OSError, ValueError) as error:

@@ -16,6 +16,8 @@ __all__ = ["KEYS", "nearest"]
 WATCHES = ("none", "heal", "heal+stall")
 DELIVERIES = ("file", "stdin", "argument")
 MERGES = ("none", "ff")
+#: As many agents of one kind as one machine could ever run; more is a slip of the pen.
+LARGEST_CROWD = 10_000
 
 
 def _text(value: object) -> str:
@@ -41,6 +43,12 @@ def _number(value: object) -> int:
     if type(value) is not int or value < 1:
         raise ValueError("a number, at least 1")
     return value
+
+
+def _crowd(value: object) -> int:
+    if _number(value) > LARGEST_CROWD:
+        raise ValueError(f"a number from 1 to {LARGEST_CROWD}")
+    return _number(value)
 
 
 def _seconds(value: object) -> float:
@@ -96,7 +104,7 @@ _SHARED: dict[str, Callable[[object], Any]] = {
 }
 KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
     "defaults": _SHARED,
-    "agent": {"name": _text, "count": _number, **_SHARED},
+    "agent": {"name": _text, "count": _crowd, **_SHARED},
     "service": {
         "name": _text,
         "command": _command,
@@ -121,5 +129,5 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """What was probably meant, or nothing."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    near = get_close_matches(word[:100], list(known), n=1, cutoff=0.5)
     return near[0] if near else ""

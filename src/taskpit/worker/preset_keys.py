@@ -9,6 +9,7 @@ import re
 
 from taskpit.clock import duration
 from taskpit.errors import Invalid, Storage
+from taskpit.text import read_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,17 +42,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """What was probably meant; empty if nothing comes near."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word, list(known), n=1)), "")
+    return next(iter(get_close_matches(word[:100], list(known), n=1)), "")
 
 
 def read(path: str) -> dict[str, Any]:
     """What the file says, checked key by key but not yet converted."""
-    import tomllib
-
     try:
-        with open(path, "rb") as file:
-            fields = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        with open(path, encoding="utf-8") as file:
+            fields = read_toml(file.read())
+    except ValueError as error:
         raise Invalid(f"{path}: {error}", path=path) from None
     except OSError as error:
         raise Storage(f"{path} cannot be read: {error.strerror}", path=path) from None
@@ -142,9 +141,13 @@ def _one_of(*words: str) -> Checker:
 
 
 def _pattern(value: Any) -> re.Pattern[str]:
+    import warnings
+
     try:
-        return re.compile(_text(value), re.MULTILINE)
-    except re.error as error:
+        with warnings.catch_warnings():  # what may mean another thing in a later Python means this here
+            warnings.simplefilter("ignore")
+            return re.compile(_text(value), re.MULTILINE)
+    except (re.error, OverflowError, RecursionError) as error:
         raise Wrong(f"this is no regular expression: {error}") from None
 
 
@@ -214,7 +217,7 @@ def _named(check: Checker, name: Checker = _text) -> Checker:
 
 
 def _code(value: Any) -> int:
-    if not value.isdecimal():
+    if not value.isdecimal() or len(value) > 3:
         raise Wrong(f"this is an exit code, not {value!r}", value)
     return int(value)
 

@@ -18,6 +18,8 @@ __all__ = ["LONGEST", "moment", "seconds_in"]
 
 #: No limit is longer: whatever says so was misread.
 LONGEST = 32 * 86400.0
+#: Nobody needs more letters to say when a limit ends.
+LONGEST_TEXT = 1000
 #: Smaller numbers are no time of day since 1970 but a number of seconds.
 FIRST_UNIX = 1e9
 #: Larger ones are milliseconds.
@@ -44,7 +46,7 @@ def moment(said: object, now: float) -> float:
     """The unix seconds meant; 0 if nobody can tell, or it is past or too far away to be true."""
     if isinstance(said, bool) or said is None:
         return 0.0
-    text = str(said).strip()
+    text = str(said)[:LONGEST_TEXT].strip()
     if text.replace(".", "", 1).isdecimal():
         return _sane(_from_number(float(text), now), now)
     found = _ISO.search(text)

@@ -14,6 +14,7 @@ import os
 import time
 
 from taskpit import fs
+from taskpit.text import read_json
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -52,9 +53,11 @@ class Sessions:
         if not self._root:
             return None
         try:
-            fields = json.loads(fs.read(self._path(claim.task.id), 65536)[0])
+            fields = read_json(fs.read(self._path(claim.task.id), 65536)[0])
             found = Session(**fields)
         except (OSError, ValueError, TypeError):
+            return None
+        if type(found.attempt) is not int or type(found.session) is not str:
             return None
         fits = found.preset == preset and found.cwd == cwd and 0 <= claim.attempt - found.attempt <= FURTHER
         return found if fits and found.session else None
