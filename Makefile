@@ -3,18 +3,30 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
+HOURS  ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean
+.PHONY: help demo test check format clean test-all faults soak
 
 help:  ## what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary folder: half a minute, no network, no model
 	@$(BIN)/pit demo
 
 test: check  ## everything a change must pass
 	$(BIN)/pytest -n $(JOBS)
+
+test-all: check  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
+	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=20 $(BIN)/pytest -n $(JOBS) --timeout 3000
+
+faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks: a quarter of an hour
+	-@sh scripts/system-packages vm
+	$(BIN)/python scripts/faults.py
+
+soak: $(VENV)/dev  ## the same for HOURS hours, with other seeds each time
+	-@sh scripts/system-packages vm
+	$(BIN)/python scripts/faults.py --hours $(HOURS)
 
 check: $(VENV)/dev  ## style, types and import layers
 	$(BIN)/ruff format --check .

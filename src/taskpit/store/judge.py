@@ -34,6 +34,8 @@ BOOTS = 8
 
 def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tuple[Spot, str]]:
     """Claimed files whose claim has lapsed, and why; `orphans` (path and holder) are known to be nobody's."""
+    # Read before the files are: a judge that stalls after its look must not hold the time that passes against anybody.
+    clocks = folder.clock.now(), folder.clock.monotonic()
     claims = list(folder.claims())
     unsure: list[tuple[Spot, fs.Stat, float]] = []
     found: list[tuple[Spot, str]] = []
@@ -50,12 +52,12 @@ def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tu
         elif record and _clock_unchanged(folder, record) and not _set_since(folder, noted, status):
             # Not stamped since its last rename: only the ctime is fresh, just now or because `mv` claimed it.
             grace = record.lease if status.st_mtime <= status.st_ctime else min(folder.grace, record.lease)
-            if folder.clock.now() > max(_stamped(folder, spot, status) / 1e9, status.st_ctime + grace):
+            if clocks[0] > max(_stamped(folder, spot, status) / 1e9, status.st_ctime + grace):
                 found.append((spot, f"{spot.worker} did not renew within {say_duration(record.lease)}"))
         else:
             lease = record.lease if record else folder.config.abandoned
             unsure.append((spot, status, lease))
-    return found + _unchanged(folder, unsure)
+    return found + _unchanged(folder, unsure, clocks)
 
 
 def _path(folder: Folder, worker: str) -> str:
@@ -108,7 +110,9 @@ def note_jump(folder: Folder) -> bool:
     return True
 
 
-def _unchanged(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) -> list[tuple[Spot, str]]:
+def _unchanged(
+    folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]], clocks: tuple[float, float]
+) -> list[tuple[Spot, str]]:
     """Claims we have watched for a whole lease without a sign of life."""
     claims = list(claims)
     if not claims and not fs.exists(folder.at(SIGHTINGS)):
@@ -119,14 +123,18 @@ def _unchanged(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]]) ->
     except OSError:
         alone = False  # no room for it: what was seen can be judged all the same
     try:
-        return _compare(folder, claims, keep=alone)
+        return _compare(folder, claims, clocks, keep=alone)
     finally:
         lock.drop()
 
 
-def _compare(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]], *, keep: bool) -> list[tuple[Spot, str]]:
+def _compare(
+    folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]], clocks: tuple[float, float], *, keep: bool
+) -> list[tuple[Spot, str]]:
+    """What was seen for a lease by `clocks`, read before the look; what is new was first seen after it."""
     boots = _load(folder)
-    monotonic, offset = folder.clock.monotonic(), folder.clock.offset()
+    wall, monotonic = clocks
+    seen_now, offset = folder.clock.monotonic(), folder.clock.offset()
     mine = boots.pop(folder.clock.boot(), {})
     before, even_since = mine.get("claims", {}), mine.get("since", folder.clock.now())
     if abs(mine.get("offset", offset) - offset) >= JUMP:
@@ -136,10 +144,10 @@ def _compare(folder: Folder, claims: Iterable[tuple[Spot, fs.Stat, float]], *, k
     for spot, status, lease in claims:
         sign = [_stamped(folder, spot, status), status.st_ctime_ns]
         seen = before.get(spot.path)
-        first = seen[2] if seen and seen[:2] == sign else monotonic
+        first = seen[2] if seen and seen[:2] == sign else seen_now
         now[spot.path] = [*sign, first]
         last_sign = max(sign) / 1e9
-        if monotonic - first >= lease or even_since <= last_sign < folder.clock.now() - lease:
+        if monotonic - first >= lease or even_since <= last_sign < wall - lease:
             found.append((spot, f"{spot.worker or 'its worker'} gave no sign for {say_duration(lease)}"))
     if keep:
         _keep(folder, boots, {"offset": offset, "since": even_since, "claims": now})
@@ -172,7 +180,7 @@ def _checked(mine: Any) -> dict[str, Any]:
 
 def begin(folder: Folder) -> None:
     """Note that the clock runs evenly from now on: what is claimed later can be judged at once."""
-    _compare(folder, [], keep=True)
+    _compare(folder, [], (0.0, 0.0), keep=True)
 
 
 def alive(folder: Folder, worker: str) -> str:
