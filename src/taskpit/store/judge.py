@@ -73,7 +73,10 @@ def _stamped(folder: Folder, spot: Spot, status: fs.Stat) -> int:
 
     Only where they are of different users: a worker that can stamp its claims is judged by each of them.
     """
-    record = fs.status(_path(folder, spot.worker)) if spot.worker else None
+    try:
+        record = fs.status(_path(folder, spot.worker)) if spot.worker else None
+    except (OSError, ValueError):
+        record = None  # a holder that somebody made up, whom no file can be called after
     if record is None or record.st_uid == status.st_uid:
         return status.st_mtime_ns
     return max(status.st_mtime_ns, record.st_mtime_ns)
