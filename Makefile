@@ -6,7 +6,7 @@ JOBS   ?= auto
 HOURS  ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean test-all faults soak
+.PHONY: help demo test check format clean test-all faults soak bench
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, c
 soak: $(VENV)/dev  ## the same for HOURS hours, with other seeds each time
 	-@sh scripts/system-packages vm
 	$(BIN)/python scripts/faults.py --hours $(HOURS)
+
+bench: bench/.venv/ready  ## ours beside peers and the bare system calls, with plots: a quarter of an hour (BENCH=--quick: two minutes)
+	@bench/.venv/bin/python bench/run.py $(BENCH)
 
 check: $(VENV)/dev  ## style, types and import layers
 	$(BIN)/ruff format --check .
@@ -54,4 +57,10 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 $(VENV)/dev: $(VENV)/installed
 	@sh scripts/system-packages git
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev
+	@touch $@
+
+bench/.venv/ready: bench/requirements.txt
+	$(PYTHON) -m venv bench/.venv
+	bench/.venv/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
+	-@sh bench/system-packages
 	@touch $@

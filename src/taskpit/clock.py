@@ -42,7 +42,7 @@ def boot_id() -> str:
     """A name for this boot of this machine."""
     if not _boot:
         try:
-            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
                 _boot.append(file.read().strip())
         except OSError:  # not Linux: the boot time, to the minute, is as good as we can tell
             _boot.append(f"boot-{int((time.time() - time.monotonic()) // 60)}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["SAMPLE", "Config", "parse"]
+__all__ = ["SAMPLE", "Config", "parse", "plain_settings"]
 
 DAY = 86400.0
 
@@ -114,6 +114,26 @@ SAMPLE = """\
 # largest_task = 1048576    # bytes
 # check_limit = "10m"       # how long a done-when command may run
 """
+
+
+def plain_settings(text: str) -> dict[str, object] | None:
+    """What TOML as plain as the sample says; None if it is not: then a parser must be loaded to read it."""
+    found: dict[str, object] = {}
+    for line in text.splitlines():
+        told = line.strip()
+        if not told or told.startswith("#"):
+            continue
+        key, equals, value = (part.strip() for part in told.partition("="))
+        inside = value[1:-1]
+        if not equals or not key.replace("_", "").isalpha() or not key.isascii() or key in found:
+            return None
+        if value.isascii() and value.isdecimal() and (value == "0" or value[0] != "0"):
+            found[key] = int(value)
+        elif len(value) > 1 and value[0] == value[-1] == '"' and inside.isalnum() and inside.isascii():
+            found[key] = inside
+        else:
+            return None
+    return found
 
 
 def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:

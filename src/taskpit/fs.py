@@ -282,14 +282,14 @@ def sync_dir(path: str) -> None:
         os.close(fd)
 
 
-def append(path: str, data: bytes) -> None:
-    """These bytes are at the end of the file, in one write, on a line of their own.
+def append(path: str, data: bytes, *, make: bool = True) -> None:
+    """These bytes are at the end of the file, in one write, on a line of their own; made if it is not there.
 
     Writers take turns under a lock; a tail that a killed writer left torn is ended first, so that it
     can spoil only itself.
     """
     _step("open", path)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    fd = os.open(path, os.O_RDWR | make * os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
         _step("flock", path)
         _take_turn(fd)

@@ -21,6 +21,10 @@ else:
 __all__ = ["dumps", "loads"]
 
 
+#: Words that are numbers; always the same object, since one of them does not equal itself.
+_CONSTANTS = {word: float(word) for word in ("NaN", "Infinity", "-Infinity")}
+
+
 class _Plain:
     """How the scanner is to read: no hooks, nothing special."""
 
@@ -29,7 +33,7 @@ class _Plain:
     object_pairs_hook = None
     parse_float = float
     parse_int = int
-    parse_constant = float
+    parse_constant = _CONSTANTS.__getitem__
     memo: dict[str, str] = {}
 
 
@@ -38,7 +42,7 @@ _scan: Any = make_scanner(_Plain()) if make_scanner is not None else None
 
 def loads(data: bytes | str) -> Any:
     """The value of a JSON text; ValueError if it is none."""
-    text = data.decode("utf-8") if isinstance(data, bytes) else data
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8") if isinstance(data, bytes) else data
     if _scan is None:
         import json
 

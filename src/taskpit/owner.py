@@ -8,11 +8,10 @@ lease alone.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
-from taskpit import fs
+from taskpit import fs, jsontext
 from taskpit.clock import LAST
 from taskpit.text import read_json
 from taskpit.values import Value
@@ -88,7 +87,7 @@ def describe(worker: str, lease: float, clock: Clock, *, stays: bool) -> Record:
 
 
 def _bytes(record: Record) -> bytes:
-    return json.dumps(record.as_dict()).encode() + b"\n"
+    return jsontext.dumps(record.as_dict()).encode("utf-8", "replace") + b"\n"
 
 
 def introduce(path: str, record: Record) -> None:

@@ -12,7 +12,6 @@ Ask      -> held until a person answers
 from __future__ import annotations
 
 import os
-import re
 
 from taskpit.clock import say_duration
 from taskpit.task import Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict
@@ -22,27 +21,30 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from taskpit.config import Config
-    from taskpit.task import Claim, Outcome
+    from taskpit.task import Claim, Outcome, Task
 
-__all__ = ["pause", "settle", "signature"]
+__all__ = ["answered", "pause", "settle", "signature"]
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "crash", "timeout"))
 
+#: What differs each time, and what stands for it.
 _NOISE = (
-    (re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+(Z|[+-][\d:]+)?"), "<time>"),
-    (re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{7,}\b"), "<hex>"),
-    (re.compile(r"(?:/[\w.~+-]+)+/"), "<dir>/"),
-    (re.compile(r"\d+(\.\d+)?"), "<n>"),
-    (re.compile(r"\s+"), " "),
+    (r"\d{4}-\d\d-\d\d[T ][\d:.,]+(Z|[+-][\d:]+)?", "<time>"),
+    (r"0x[0-9a-f]+|\b[0-9a-f]{7,}\b", "<hex>"),
+    (r"(?:/[\w.~+-]+)+/", "<dir>/"),
+    (r"\d+(\.\d+)?", "<n>"),
+    (r"\s+", " "),
 )
 
 
 def signature(error: str) -> str:
     """The error without what differs each time (times, numbers, addresses, directories): equal ones are the same."""
+    import re  # only failures pay for it
+
     text = error.lower()
     for pattern, word in _NOISE:
-        text = pattern.sub(word, text)
+        text = re.sub(pattern, word, text)
     return text.strip()[:400]
 
 
@@ -88,6 +90,14 @@ def _ask(claim: Claim, outcome: Ask) -> End:
     lines += [f"Key: {outcome.key}"] if outcome.key else []
     lines += ["", f"Answer: `pit answer {claim.task.id} TEXT`.", ""]
     return End(claim=claim, task=held, note=("ask", "\n".join(lines)), action="asked", details=question)
+
+
+def answered(task: Task, text: str, worker: str) -> Task:
+    """The task with question and answer in its body, so that whoever takes it reads both."""
+    question = task.hold.removeprefix(WAITS)
+    extra = {key: value for key, value in task.extra.items() if key != KEY}
+    body = f"{task.body.rstrip()}\n\n**Question:** {question}\n\n**Answer** ({worker}): {text.strip()}\n"
+    return task.replace(hold="", extra=extra, body=body.lstrip())
 
 
 def _done(claim: Claim, outcome: Done, now: float) -> End:

@@ -5,10 +5,9 @@ The same verbs serve the command line, the worker pool, the boards and programs 
 
 from __future__ import annotations
 
-from taskpit import errors, explain
+from taskpit import errors
 from taskpit.clock import Clock
 from taskpit.config import Config
-from taskpit.policy import KEY, WAITS, settle
 from taskpit.rules import check_task, find_cycle
 from taskpit.task import (
     Claim,
@@ -177,7 +176,7 @@ class Queue:
             if card.state is State.CLAIMED and card.worker == want.worker and want.verbatim:
                 mine.append(self._claim_of(card, want.lease))
             elif card.state is State.CLAIMED:
-                raise explain.held_by(card, self.clock.now())
+                raise self._held_by(card)
             elif card.state is not State.READY:
                 raise errors.Conflict(
                     f"{task_id} is {card.state} already", hint=f"See it with `pit show {task_id}`.", id=task_id
@@ -187,6 +186,12 @@ class Queue:
         if mine:
             self.store.renew(mine, want.lease)
         return mine
+
+    def _held_by(self, card: Card) -> errors.Lost:
+        """Who has it, and what to do."""
+        from taskpit.explain import held_by
+
+        return held_by(card, self.clock.now())
 
     def _claim_of(self, card: Card, lease: float = 0.0) -> Claim:
         return Claim(
@@ -206,7 +211,7 @@ class Queue:
             hint = f"`pit claim {task_id}` takes it." if card.state is State.READY else f"See `pit show {task_id}`."
             raise errors.Lost(finished, hint=hint, id=task_id, state=str(card.state))
         if card.worker != worker:
-            raise explain.held_by(card, self.clock.now())
+            raise self._held_by(card)
         return self._claim_of(card)
 
     def renew(self, claim: Claim, lease: float = 0.0) -> Said:
@@ -217,6 +222,8 @@ class Queue:
         """The claim ends this way. LOST: it was over before; the result is kept aside and the other's stands."""
         if isinstance(outcome, Split):
             outcome = self._with_ids(claim, outcome)
+        from taskpit.policy import settle  # a command that only claims does without
+
         end = settle(claim, outcome, self._tries(claim.task.id, outcome), self.config, self.clock.now())
         return self.store.finish([end])[0], end
 
@@ -297,7 +304,7 @@ class Queue:
             return claims[0]
         card = self.card(task_id)
         if card.state is State.CLAIMED:
-            raise explain.held_by(card, self.clock.now())
+            raise self._held_by(card)
         raise errors.Conflict(f"{task_id} is {card.state} already", hint=f"See `pit show {task_id}`.", id=task_id)
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
@@ -327,6 +334,8 @@ class Queue:
         """Every task that waits for this answer goes on with it: the task of that id, or all with that key."""
         if not text.strip():
             raise errors.Invalid("the answer is empty")
+        from taskpit.policy import KEY, WAITS, answered
+
         asked = [card.task for card in self._all(State.READY) if card.task.hold.startswith(WAITS)]
         ids = [task.id for task in asked if task.extra.get(KEY) == word]
         if not ids:
@@ -336,7 +345,7 @@ class Queue:
             key = task.extra.get(KEY)
             ids = [other.id for other in asked if key and other.extra.get(KEY) == key] or [task.id]
         for task_id in ids:
-            self.edit(task_id, worker, lambda task: _answered(task, text, worker), "answered", " ".join(text.split()))
+            self.edit(task_id, worker, lambda task: answered(task, text, worker), "answered", " ".join(text.split()))
         return ids
 
     def _all(self, state: State) -> Iterator[Card]:
@@ -378,16 +387,10 @@ class Queue:
 
     def why(self, task_id: str) -> list[str]:
         """Why this task is where it is, in sentences: what holds it, what happened to it, what to do."""
+        from taskpit import explain
+
         return explain.why(self.card(task_id), self.clock.now(), self.store.paused())
 
 
 def _fresh(task: Task) -> Task:
     return task.replace(hold="", not_before=0.0, attempts=0)
-
-
-def _answered(task: Task, text: str, worker: str) -> Task:
-    """The task with question and answer in its body, so that whoever takes it reads both."""
-    question = task.hold.removeprefix(WAITS)
-    extra = {key: value for key, value in task.extra.items() if key != KEY}
-    body = f"{task.body.rstrip()}\n\n**Question:** {question}\n\n**Answer** ({worker}): {text.strip()}\n"
-    return task.replace(hold="", extra=extra, body=body.lstrip())

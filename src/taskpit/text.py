@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from taskpit import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["fit", "last_lines", "one_line", "plain", "read_json", "read_toml", "width_of"]
+__all__ = ["fit", "is_plain", "last_lines", "one_line", "plain", "read_json", "read_toml", "width_of"]
 
 #: Compiled when first used: a command that prints JSON never pays for it.
 #: Escape sequences as a whole; then every control character but tab and newline, and those that turn
@@ -21,7 +21,16 @@ _UNSAFE = (
 
 def plain(text: str) -> str:
     """The text without anything a terminal would obey."""
+    if is_plain(text):
+        return text  # as most are: nobody need pay for a search
+    import re
+
     return re.sub(_UNSAFE, "", text.replace("\r\n", "\n"))
+
+
+def is_plain(text: str) -> bool:
+    """Whether it has nothing but printable letters and ends of lines."""
+    return text.replace("\n", "").isprintable()
 
 
 def one_line(text: str) -> str:
@@ -72,10 +81,8 @@ DEEPEST = 100
 
 def read_json(text: bytes | str) -> Any:
     """The value in JSON; ValueError for all that is none, also for what is nested beyond reason."""
-    import json
-
     try:
-        value = json.loads(text)
+        value = jsontext.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     level, depth = [value], 0
@@ -95,6 +102,7 @@ def read_json(text: bytes | str) -> Any:
 
 def read_toml(text: str) -> dict[str, Any]:
     """The tables in TOML; ValueError for all that is none, also for what is nested or dotted beyond reason."""
+    import re
     import tomllib
 
     if re.search(rf"(?:\.[^.\n=]+){{{DEEPEST}}}", text):  # Python's reader would take hours over such a key

@@ -75,6 +75,7 @@ class Value:
 
     _fields: ClassVar[tuple[str, ...]] = ()
     _defaults: ClassVar[dict[str, Any]] = {}
+    _names: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         annotations = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is what we avoid
@@ -82,6 +83,7 @@ class Value:
         cls._fields = (*cls._fields, *(name for name in own if name not in cls._fields))
         given = {name: cls.__dict__[name] for name in own if name in cls.__dict__}
         cls._defaults = {**cls._defaults, **given}
+        cls._names = frozenset(cls._fields)
 
     if not TYPE_CHECKING:
 
@@ -89,7 +91,7 @@ class Value:
             fields = self.__dict__
             fields.update(self._defaults)
             fields.update(given)
-            if len(fields) != len(self._fields) or not fields.keys() <= set(self._fields):
+            if fields.keys() != self._names:
                 self._refuse(given)
 
     def _refuse(self, given: dict[str, object]) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from taskpit import layouts
 from taskpit.config import Config
+from taskpit.store import ready
 from taskpit.store.activities.store import ActivityStore
 from taskpit.store.files import FileStore
 from taskpit.store.memory import MemoryStore
@@ -30,7 +31,10 @@ class TestFileStore(StoreContract):
     @pytest.fixture(autouse=True, params=FOLDERS, ids="-".join)
     def kind(self, request, tmp_path):
         """The kind of folder, known before the store is made."""
-        self.layout, self.durability = request.param
+        self.begin(request.param, tmp_path)
+
+    def begin(self, kind, tmp_path):
+        self.layout, self.durability = kind
         self.numbers_are_ids = self.layout == "pit"
         self.places = (str(tmp_path / f"pit-{number}") for number in range(10))
         super().setup_method()
@@ -46,6 +50,16 @@ class TestFileStore(StoreContract):
         root = next(self.places)
         init(root, self.layout, clock)
         return FileStore(root, layouts.get(self.layout), Config(durability=self.durability), clock)
+
+
+class TestCataloguedFileStore(TestFileStore):
+    """The same where the ready tasks have a catalogue from the first one on, as large queues do."""
+
+    @pytest.fixture(autouse=True, params=[("pit", "process"), ("mailbox", "process")], ids="-".join)
+    def kind(self, request, tmp_path, monkeypatch):
+        """The kind of folder, known before the store is made."""
+        monkeypatch.setattr(ready, "SMALL", 0)
+        self.begin(request.param, tmp_path)
 
 
 class TestActivityStore(StoreContract):

@@ -11,9 +11,9 @@ import pytest
 
 import taskpit.store
 from taskpit import fs
-from taskpit.store import changelog, choosing, claims, ending, entering, folder, judge
+from taskpit.store import changelog, choosing, claims, closing, ending, entering, folder, judge
 from taskpit.store.turns import Turn
-from taskpit.task import Said
+from taskpit.task import Said, State
 
 # What the store loads when it first needs it must be loaded before anything is broken: a module that is
 # first imported while a mutant lives would keep the mutant's functions for all tests that follow.
@@ -24,7 +24,7 @@ for found in pkgutil.walk_packages(taskpit.store.__path__, "taskpit.store."):
 def seal_skipped(patch):
     """Who has lost the claim publishes all the same."""
     real = ending.seal
-    patch.setattr(claims, "seal", lambda *args, **named: (real(*args, **named)[0], True))
+    patch.setattr(closing, "seal", lambda *args, **named: (real(*args, **named)[0], True))
 
 
 def publish_before_seal(patch):
@@ -38,7 +38,7 @@ def publish_before_seal(patch):
             fs.replace(target, where.layout.dump_result(end.claim.task, end.result), scratch, sync=False)
         return real(where, claimed, end, still_ours)
 
-    patch.setattr(claims, "seal", seal)
+    patch.setattr(closing, "seal", seal)
 
 
 def publish_by_rename(patch):
@@ -138,7 +138,7 @@ def result_before_its_bytes_are_written(patch):
             create(*args, **named)
         return sealed
 
-    patch.setattr(claims, "seal", seal)
+    patch.setattr(closing, "seal", seal)
 
 
 def children_forgotten_by_the_keeper(patch):
@@ -251,7 +251,7 @@ def attempt_counted_by_every_roller(patch):
             sealed.parts = sealed.parts.replace("t", "")
         return real(sealed, end=end, event=event)
 
-    for module in (ending, claims):
+    for module in (ending, closing):
         patch.setattr(module, "roll", roll)
     patch.setattr("taskpit.store.mend.roll", roll)
 
@@ -265,7 +265,7 @@ def children_before_the_seal(patch):
             entering.admit(where, child, where.spell(child), where.event("added_task", child.id))
         return real(where, claimed, end, still_ours)
 
-    patch.setattr(claims, "seal", seal)
+    patch.setattr(closing, "seal", seal)
 
 
 def sealed_file_removed_without_an_outcome(patch):
@@ -287,7 +287,7 @@ def late_results_thrown_away(patch):
             fs.remove(sealed.part(letter))
         return ""
 
-    patch.setattr(claims, "give_up", give_up)
+    patch.setattr(closing, "give_up", give_up)
 
 
 def copies_run(patch):
@@ -302,7 +302,8 @@ def no_guard_in_the_mailbox(patch):
 
 def holder_not_looked_at(patch):
     """Whoever comes to the fixed name of a claimed file takes it for its own."""
-    patch.setattr(claims, "_holds", lambda *_: True)
+    for module in (claims, closing):
+        patch.setattr(module, "holds", lambda *_: True)
 
 
 def short_writes_taken_for_whole(patch):
@@ -332,4 +333,4 @@ def half_a_file_left_behind(patch):
 
 def need_counts_as_done_when_it_is_known(patch):
     """A task may run as soon as what it needs exists."""
-    patch.setattr(choosing.Chooser, "_done_or_not", lambda *_: ending.State.DONE)
+    patch.setattr(choosing.Chooser, "_done_or_not", lambda *_: State.DONE)

@@ -8,12 +8,10 @@ worst a task can do is to be green.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
 
-from taskpit.text import fit, plain, width_of
+from taskpit.text import fit, is_plain, plain, width_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +34,6 @@ _COLOURS = {
     "yellow": ("\ufdd5", "33"),
     "blue": ("\ufdd6", "34"),
 }
-# Patterns are compiled when first used: a program that reads JSON never pays for them.
-_MARK = "[\ufdd0-\ufdd6]"
 _CODES = {mark: f"\x1b[{code}m" for mark, code in _COLOURS.values()} | {_END: "\x1b[0m"}
 _UNSAFE_IN_JSON = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 
@@ -55,9 +51,13 @@ class Screen:
 
     def write(self, text: str, stream: TextIO) -> None:
         """The text is out, on lines of its own."""
-        text = plain(text).rstrip("\n")
+        bare = text
+        for mark in _CODES:
+            bare = bare.replace(mark, "")
+        text = (text if is_plain(bare) else plain(text)).rstrip("\n")
         colour = not self._no_colour and stream.isatty()
-        text = re.sub(_MARK, lambda mark: _CODES[mark[0]] if colour else "", text)
+        for mark, code in _CODES.items():
+            text = text.replace(mark, code if colour else "")
         _put(text + "\n", stream)
 
 
@@ -80,6 +80,8 @@ def failure(error: TaskpitError, stream: TextIO | None = None) -> None:
 
 def _print_json(value: object, stream: TextIO) -> None:
     readable = (stream.encoding or "").lower() in ("utf-8", "utf8")
+    import json
+
     _put(harmless(json.dumps(value, ensure_ascii=not readable, default=_plain)) + "\n", stream)
 
 
@@ -87,6 +89,8 @@ def harmless(text: str) -> str:
     """The same JSON without a letter that a terminal would obey: they stand only inside strings, as escapes now."""
     if text.isascii() and "\x7f" not in text:
         return text
+    import re
+
     return re.sub(_UNSAFE_IN_JSON, lambda letter: f"\\u{ord(letter[0]):04x}", text)
 
 

@@ -103,6 +103,7 @@ VERBS: tuple[Verb, ...] = (
     *_group(
         "more",
         ("demo", "demo", "watch a pit at work", ()),
+        ("bench", "bench", "measure this machine: our verbs beside bare system calls", ()),
         ("pipe", "pipe", "send and receive messages between agents", ()),
         ("completion", "completion", "print a completion script for bash, zsh or fish", ()),
     ),

@@ -7,12 +7,10 @@ no words for (a tag with a comma, a title of two lines) stands in one bullet mor
 
 from __future__ import annotations
 
-import json
-import re
-
-from taskpit.clock import instant, iso
+from taskpit import jsontext
+from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
-from taskpit.layouts.sheet import Sheet, command_in, one_line, quote_command
+from taskpit.layouts.sheet import Sheet, command_in, is_key, is_plain, one_line, quote_command
 from taskpit.task import Task
 from taskpit.text import read_json
 
@@ -23,14 +21,12 @@ if TYPE_CHECKING:
 
     from taskpit.layouts.layout import Spot
 
-__all__ = ["dump_task", "load_task", "read_sheet", "with_bullet"]
+__all__ = ["dump_task", "is_sure", "load_task", "read_sheet", "with_bullet"]
 
 #: Before a value that a bullet carries for another layout.
 JSON = "json "
 #: The bullet for what the others can't say: `extra`, and `task`: for each field what they say and what is meant.
 CARRIED = "carried"
-_KEY = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*\Z")
-_COUNT = re.compile(r"(?:(\d+) of )?(\d+)\Z")
 
 
 def _int(text: str) -> int:
@@ -83,23 +79,46 @@ FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...]
     ("hold", "hold", one_line, one_line),
     ("last_error", "last-error", one_line, one_line),
 )
+READ = {bullet: (field, read) for field, bullet, read, _ in FIELDS}
 KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
 PROSE = frozenset({"task", "done-when", "hold", "last-error"})
 
 
+#: What was read last: a task is read when it is seen, when it is claimed and when it ends, and is mostly the same.
+_known: dict[tuple[str, str, bytes, bool], Task] = {}
+MOST_KNOWN = 256
+LARGEST_KNOWN = 16 * 1024
+
+
 def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Task:
     """The task in these bytes; Invalid says what is wrong with them."""
+    key = (spot.id, spot.slug, data, title_in_heading)
+    task = _known.get(key)
+    if task is None:
+        task = _load_task(spot, data, title_in_heading=title_in_heading)
+        if len(data) <= LARGEST_KNOWN:
+            if len(_known) >= MOST_KNOWN:
+                _known.clear()
+            _known[key] = task
+    return task
+
+
+def _load_task(spot: Spot, data: bytes, *, title_in_heading: bool) -> Task:
     sheet = read_sheet(data)
     fields: dict[str, Any] = {}
-    for field, bullet, read, _ in FIELDS:
-        value = sheet.get(bullet)
-        if value is not None:
-            fields[field] = _read(bullet, value, read)
-    count = sheet.get("attempts")
-    if count is not None:
-        fields["attempts"], fields["max_attempts"] = _read("attempts", count, _counts)
-    extra: dict[str, object] = {key: _plain_or_json(value) for key, value in sheet.items() if key not in KNOWN}
-    done_when = sheet.get("done-when")
+    extra: dict[str, object] = {}
+    said: dict[str, str] = {}
+    for bullet, value in sheet.items():
+        if bullet not in KNOWN:
+            extra[bullet] = _plain_or_json(value)
+        elif bullet not in said:  # of two the first counts
+            said[bullet] = value
+            if bullet == "attempts":
+                fields["attempts"], fields["max_attempts"] = _read(bullet, value, _counts)
+            else:
+                field, read = READ[bullet]
+                fields[field] = _read(bullet, value, read)
+    done_when = said.get("done-when")
     if done_when and not fields.get("check"):
         extra["done-when"] = done_when  # a sentence for people
     if title_in_heading or not fields.get("title"):
@@ -110,6 +129,8 @@ def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Tas
 
 def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> bytes:
     """The task's bytes: the old ones with the bullets that changed, or new ones under this heading."""
+    if is_sure(task):
+        return _plain_page(task, heading, title_in_heading=title_in_heading)
     if task.source:
         was = load_task(_spot_of(task), task.source, title_in_heading=title_in_heading)
         if was == task:
@@ -130,6 +151,43 @@ def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> by
     return data
 
 
+def is_sure(task: Task) -> bool:
+    """Whether what is written for this task is read again as it is, without having to try."""
+    return not task.source and _is_plain(task)
+
+
+def _is_plain(task: Task) -> bool:
+    """Whether every field is said by its bullet as it is, so that nobody need read it back to be sure."""
+    if task.extra or task.body[:1] in (" ", "\t", "\n", "#", "-", "<") or "\0" in task.body or "\r" in task.body:
+        return False
+    try:
+        task.body.encode()
+    except UnicodeEncodeError:
+        return False
+    must = (task.title, *task.needs, *task.tags, *task.touches)
+    may = (task.check, task.by, task.parent, task.hold, task.last_error)
+    if not all(must) or not all(map(is_plain, (*must, *may))) or min(task.attempts, task.max_attempts) < 0:
+        return False
+    times = (task.created, task.not_before)
+    return not any("/" in word or word.startswith("food-") for word in (*task.needs, task.parent)) and all(
+        time == int(time) and 0 <= time <= LAST for time in times
+    )
+
+
+def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
+    """A new task that needs no care."""
+    lines = [f"# {_flat(heading)}"]
+    for field, bullet, _, write in FIELDS:
+        value = getattr(task, field)
+        if value and not (field == "title" and title_in_heading):
+            lines.append(f"- **{bullet}:** {write(value)}")
+    if task.attempts or task.max_attempts:
+        spent = f"{task.attempts} of {task.max_attempts}" if task.attempts else str(task.max_attempts)
+        lines.append(f"- **attempts:** {spent}")
+    body = task.body.strip("\n")
+    return "\n".join([*lines, "", body, ""] if body else [*lines, ""]).encode("utf-8", "replace")
+
+
 def _encode(sheet: Sheet) -> bytes:
     return sheet.text().replace("\0", "\ufffd").encode("utf-8", "replace")
 
@@ -140,7 +198,7 @@ def _set_extra(sheet: Sheet, task: Task, was: Task) -> None:
         if key not in task.extra and (key not in KNOWN or (key == "done-when" and not task.check)):
             sheet.drop(key)
     for key, value in task.extra.items():
-        sayable = key.lower() not in KNOWN and key != CARRIED and _KEY.match(key) is not None
+        sayable = key.lower() not in KNOWN and key != CARRIED and is_key(key)
         changed = key not in was.extra or was.extra[key] != value
         sentence = key == "done-when" and not task.check and isinstance(value, str)
         if changed and (sayable or sentence):
@@ -204,8 +262,12 @@ def _carry(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return JSON + (text if text.isprintable() else json.dumps(value))
+    text = jsontext.dumps(value)
+    if text.isprintable():
+        return JSON + text
+    import json
+
+    return JSON + json.dumps(value)
 
 
 def _plain_or_json(text: str) -> object:
@@ -259,10 +321,10 @@ def _read(bullet: str, text: str, read: Callable[[str], Any]) -> Any:
 
 def _counts(text: str) -> tuple[int, int]:
     """`3` are three attempts; `1 of 3` says that one is spent."""
-    match = _COUNT.match(text.strip())
-    if match is None:
+    spent, of, allowed = text.strip().rpartition(" of ")
+    if not allowed.isdecimal() or (of and not spent.isdecimal()):
         raise ValueError("write how many attempts there may be, or `1 of 3`")
-    return int(match[1] or 0), int(match[2])
+    return int(spent or 0), int(allowed)
 
 
 def _title(sheet: Sheet, spot: Spot, bullet: str, *, title_in_heading: bool) -> str:

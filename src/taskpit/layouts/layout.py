@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-
 from taskpit.clock import stamp
 from taskpit.errors import Invalid
 from taskpit.values import Value
@@ -15,14 +12,15 @@ if TYPE_CHECKING:
 
     from taskpit.task import Result, State, Task, Verdict
 
-__all__ = ["Layout", "Spot", "check_word", "is_word", "slugify"]
+__all__ = ["Layout", "Spot", "check_word", "is_word", "is_worker", "slugify"]
 
 #: What every id is made of, whatever the layout; each may allow less.
-WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 #: Bytes an id or a worker's name may have, so that every name built from them fits a directory entry.
 LONGEST_WORD = 64
 #: A worker's name, and what a pool adds to make one claim unique.
-WORKER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_@+-]*(?:~[a-z0-9]+)?\Z")
+OF_WORKERS = f"{ALNUM}_@+-"
+OF_NONCES = "abcdefghijklmnopqrstuvwxyz0123456789"
 LONGEST_WORKER = 72
 #: Bytes a ready file's name may have, so that a worker's name fits before it and a suffix after.
 LONGEST_NAME = 160
@@ -82,7 +80,7 @@ class Layout:
 
     def check_worker(self, text: str) -> str:
         """The worker's name, if file names can carry it: without a dot, which ends it in a pit."""
-        if len(text) > LONGEST_WORKER or WORKER.match(text) is None:
+        if len(text) > LONGEST_WORKER or not is_worker(text):
             raise Invalid(
                 f"worker name {text!r} is not allowed",
                 hint="Use letters, digits, dash, underscore and @, beginning with a letter or digit; no dot.",
@@ -100,6 +98,9 @@ class Layout:
 
     def like(self, old: str) -> Iterator[str]:
         """Ids like this one, first those that look most like it; the last kind fits everywhere, some day."""
+        import itertools
+        import re
+
         stem = re.sub(r"[^A-Za-z0-9.]+", "_", old).strip("._") or "task"
         for text in (stem, re.sub(r"[._]+", ".", stem)):
             yield text[:60]
@@ -158,6 +159,10 @@ class Layout:
         """The task's bytes; what was not changed since it was read is as it was."""
         raise NotImplementedError
 
+    def is_sure(self, task: Task) -> bool:  # noqa: ARG002 - most must try
+        """Whether its bytes are known to be read again as they are meant, without trying."""
+        return False
+
     def beside(self, task: Task) -> bytes:  # noqa: ARG002 - most keep all of it inside
         """What must be kept beside the task's file, since others drop it from inside; empty if nothing."""
         return b""
@@ -189,7 +194,7 @@ def check_word(text: str, what: str) -> str:
         raise Invalid(f"the {what} is empty")
     if len(text.encode("utf-8", "replace")) > LONGEST_WORD:
         raise Invalid(f"the {what} is {len(text)} characters long; {LONGEST_WORD} is the most", text=text)
-    if ".." in text or WORD.match(text) is None:
+    if ".." in text or not _is_made_of(text, f"{ALNUM}._-"):
         raise Invalid(
             f"{what} {text!r} is not allowed",
             hint="Use letters, digits, dot, underscore and dash, beginning with a letter or digit.",
@@ -200,12 +205,24 @@ def check_word(text: str, what: str) -> str:
 
 def is_word(text: str) -> bool:
     """Whether any layout could have a task of this id: what else is written for one is nobody's."""
-    return len(text) <= LONGEST_WORD and ".." not in text and WORD.match(text) is not None
+    return len(text) <= LONGEST_WORD and ".." not in text and _is_made_of(text, f"{ALNUM}._-")
+
+
+def is_worker(text: str) -> bool:
+    """Whether a worker may be called this, with or without what makes one claim of it unique."""
+    name, mark, nonce = text.partition("~")
+    return _is_made_of(name, OF_WORKERS) and (not mark or (bool(nonce) and not nonce.strip(OF_NONCES)))
+
+
+def _is_made_of(text: str, letters: str) -> bool:
+    """Whether it begins with a letter or digit and has only these."""
+    return text[:1] in ALNUM and bool(text) and not text.strip(letters)
 
 
 def slugify(title: str, longest: int = 40) -> str:
     """The readable part of a file name: `Fix the login!` becomes `fix-the-login`."""
-    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    told = "".join(letter if letter in OF_NONCES else "-" for letter in title.lower())
+    words = "-".join(part for part in told.split("-") if part)
     if len(words) > longest:
         words = words[: longest + 1].rpartition("-")[0] or words[:longest]
     return words or "task"

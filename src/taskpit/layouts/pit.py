@@ -9,12 +9,9 @@ waste/<snake-id>-<ts>.log                working logs
 
 from __future__ import annotations
 
-import re
-
 from taskpit.errors import Invalid
-from taskpit.layouts.bulleted import dump_task, load_task, read_sheet, with_bullet
-from taskpit.layouts.layout import LONGEST_NAME, WORKER, Layout, Spot, check_word
-from taskpit.layouts.report import dump_report, load_report
+from taskpit.layouts.bulleted import dump_task, is_sure, load_task, read_sheet, with_bullet
+from taskpit.layouts.layout import ALNUM, LONGEST_NAME, Layout, Spot, check_word, is_worker
 from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
@@ -23,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Pit"]
 
-_FOOD = re.compile(r"food-([A-Za-z0-9][A-Za-z0-9._]*)(?:-([^/\x00-\x1f\x7f~]+))?\.md\Z")
+#: What no slug has: they end names, or whoever reads one would obey them.
+_NEVER = frozenset(map(chr, (*range(32), 47, 126, 127)))
 
 #: What failed results are called, by verdict.
 _SCRAPS = {Verdict.FAILED: "needs-keeper", Verdict.CANCELLED: "cancelled"}
@@ -62,7 +60,7 @@ class Pit(Layout):
             return self._food(file, State.READY, f"food/{file}") if file.startswith("food-") else None
         if folder == "claimed":
             worker, dot, name = file.partition(".")
-            if not dot or not name.startswith("food-") or WORKER.match(worker) is None:
+            if not dot or not name.startswith("food-") or not is_worker(worker):
                 return None
             spot = self._food(name, State.CLAIMED, f"claimed/{file}")
             return spot and spot.replace(worker=worker)
@@ -76,15 +74,15 @@ class Pit(Layout):
     def _food(self, file: str, state: State, path: str) -> Spot | None:
         if not file.endswith(".md"):
             return None  # an editor's swap or backup file
-        match = _FOOD.match(file)
-        if match is None or len(file.encode("utf-8", "surrogateescape")) > LONGEST_NAME:
-            why = f"is longer than {LONGEST_NAME} bytes" if match else "does not read food-<id>-<slug>.md"
+        name = _name_of(file)
+        if name is None or len(file.encode("utf-8", "surrogateescape")) > LONGEST_NAME:
+            why = f"is longer than {LONGEST_NAME} bytes" if name else "does not read food-<id>-<slug>.md"
             raise Invalid(f"the name {file[:80]!r} {why}")
         try:
             file.encode("utf-8")
         except UnicodeEncodeError:
             raise Invalid(f"the name {file!r} is not UTF-8") from None
-        return Spot(state=state, id=self.check_id(match[1]), slug=match[2] or "", path=path)
+        return Spot(state=state, id=self.check_id(name[0]), slug=name[1], path=path)
 
     def _stem(self, task: Task) -> str:
         return f"food-{task.id}-{task.slug}" if task.slug else f"food-{task.id}"
@@ -120,6 +118,10 @@ class Pit(Layout):
             task = task.replace(slug=_slug_in(read_sheet(data).heading, spot.id))
         return task
 
+    def is_sure(self, task: Task) -> bool:
+        """If nothing in it needs care."""
+        return is_sure(task)
+
     def dump(self, task: Task) -> bytes:
         """The food's bytes, new ones as the pit draws them."""
         return dump_task(task, self._stem(task))
@@ -130,6 +132,8 @@ class Pit(Layout):
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
         """The result in these bytes; a text somebody else wrote is all output."""
+        from taskpit.layouts.report import load_report
+
         result, stem, text = load_report(spot.id, spot.verdict or Verdict.DONE, data)
         if text is None:
             return result, None
@@ -137,10 +141,22 @@ class Pit(Layout):
 
     def dump_result(self, task: Task, result: Result) -> bytes:
         """Verdict first, then output and evidence, then the task's own text."""
+        from taskpit.layouts.report import dump_report
+
         return dump_report(self._stem(task), result, self.dump(task))
+
+
+def _name_of(file: str) -> tuple[str, str] | None:
+    """Id and slug in `food-0007-reverse-string.md`; None if it does not read so."""
+    task_id, dash, slug = file.removeprefix("food-").removesuffix(".md").partition("-")
+    if len(file) < 9 or not file.startswith("food-") or not file.endswith(".md"):
+        return None
+    if not task_id or task_id[0] not in ALNUM or task_id.strip(f"{ALNUM}._"):
+        return None
+    return (task_id, slug) if (bool(slug) and _NEVER.isdisjoint(slug)) or not dash else None
 
 
 def _slug_in(heading: str, task_id: str) -> str:
     """The slug in `food-0007-reverse-string`, if that is this task's name."""
     prefix = f"food-{task_id}-"
-    return heading[len(prefix) :] if heading.startswith(prefix) and _FOOD.match(f"{heading}.md") else ""
+    return heading[len(prefix) :] if heading.startswith(prefix) and _name_of(f"{heading}.md") else ""

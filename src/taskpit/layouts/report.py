@@ -10,7 +10,7 @@ import json
 import re
 
 from taskpit.clock import LAST, instant, iso
-from taskpit.layouts.sheet import Sheet, command_in, one_line, quote_command
+from taskpit.layouts.sheet import Sheet, command_in, is_plain, one_line, quote_command
 from taskpit.task import Evidence, Result, Verdict
 from taskpit.text import read_json
 
@@ -26,16 +26,21 @@ KEYS |= {"carried"}
 def dump_report(stem: str, result: Result, task: bytes) -> bytes:
     """The page. What one line can't say stands in one bullet more, as JSON."""
     page = _page(stem, result, {}, task)
+    if all(map(is_plain, (result.reason, result.worker, result.log, *result.children, _command(result)))):
+        return page  # nothing in it can be read in another way
     read, _, _ = load_report(result.id, result.verdict, page)
     carried = {key: value for key, value in _lines(result).items() if _lines(read)[key] != value}
     return _page(stem, result, carried, task) if carried else page
 
 
+def _command(result: Result) -> str:
+    return result.evidence.command if result.evidence else ""
+
+
 def _lines(result: Result) -> dict[str, object]:
     """What is written on one line each, as it is meant."""
-    command = result.evidence.command if result.evidence else ""
-    children = list(result.children)
-    return {"reason": result.reason, "worker": result.worker, "log": result.log, "children": children, "check": command}
+    told = {"reason": result.reason, "worker": result.worker, "log": result.log, "children": list(result.children)}
+    return {**told, "check": _command(result)}
 
 
 def _page(stem: str, result: Result, carried: dict[str, object], task: bytes) -> bytes:

@@ -13,15 +13,15 @@ allowed before a bullet whose key is known. What nobody sets is written back byt
 
 from __future__ import annotations
 
-import re
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
-__all__ = ["Sheet", "command_in", "one_line", "quote_command"]
+__all__ = ["Sheet", "command_in", "is_key", "is_plain", "one_line", "quote_command"]
 
-_BULLET = re.compile(r"- \*\*([A-Za-z][A-Za-z0-9 ._-]*):\*\*(?:[ \t]+|\r?\Z)(.*)", re.DOTALL)
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+#: What a bullet's key is made of.
+_OF_KEYS = f"{_LETTERS}0123456789 ._-"
 #: Stands between head and body when the body itself begins like a head.
 BODY_MARK = "<!-- body -->"
 BYTE_ORDER_MARK = "\ufeff"
@@ -64,10 +64,10 @@ class Sheet:
         end = at
         while at < len(lines):
             line = lines[at]
-            match = _BULLET.match(line)
+            found = _bullet_in(line)
             gap = at > end  # an empty line came before this one
-            if match and not (gap and self._bullets and match[1].lower() not in self._known):
-                self._bullets.append(self._bullet(match, at))
+            if found and not (gap and self._bullets and found[0].lower() not in self._known):
+                self._bullets.append(self._bullet(*found, at))
                 end = at + 1
             elif line.strip() and line[0] in " \t" and self._bullets and not gap:
                 while end < len(lines) and lines[end].strip() and lines[end][0] in " \t":
@@ -79,10 +79,10 @@ class Sheet:
             at += 1
         return end
 
-    def _bullet(self, match: re.Match[str], at: int) -> _Bullet:
-        key = match[1].lower()
-        bullet = _Bullet(key if key in self._known else match[1], at)
-        bullet.value, bullet.comment = _cut_comment(match[2].rstrip(), bullet.key in self._prose)
+    def _bullet(self, said: str, value: str, at: int) -> _Bullet:
+        key = said.lower()
+        bullet = _Bullet(key if key in self._known else said, at)
+        bullet.value, bullet.comment = _cut_comment(value.rstrip(), bullet.key in self._prose)
         return bullet
 
     def _continue(self, bullet: _Bullet, lines: list[str]) -> None:
@@ -166,18 +166,45 @@ class Sheet:
         return self._mark + "\n".join(self._lines)
 
 
+def _bullet_in(line: str) -> tuple[str, str] | None:
+    """Key and value of `- **key:** value`; by hand, since a regular expression costs every command its import."""
+    if not line.startswith("- **"):
+        return None
+    end = line.find(":**", 4)
+    key, rest = line[4:end], line[end + 3 :]
+    if end <= 4 or not is_key(key):
+        return None
+    if rest[:1] in (" ", "\t"):
+        return key, rest.lstrip(" \t")
+    return (key, "") if rest in ("", "\r") else None
+
+
+def is_key(text: str) -> bool:
+    """Whether a bullet's key may read so."""
+    return text[:1] in _LETTERS and bool(text) and not text.strip(_OF_KEYS)
+
+
 def _looks_like_head(text: str) -> bool:
-    return text[:1] in (" ", "\t") or text.startswith(("# ", BODY_MARK)) or _BULLET.match(text) is not None
+    return text[:1] in (" ", "\t") or text.startswith(("# ", BODY_MARK)) or _bullet_in(text) is not None
 
 
 def _cut_comment(value: str, prose: bool) -> tuple[str, str]:
     """Value and trailing comment, the comment with the space before it. JSON has no comments."""
-    if value.startswith("json "):
+    if "#" not in value or value.startswith("json "):
         return value, ""
+    import re
+
     for match in re.finditer(r"[ \t]{2,}#(?=[ \t]|\Z)" if prose else r"[ \t]+#(?=[ \t]|\Z)", value):
         if value.count("`", 0, match.start()) % 2 == 0:
             return value[: match.start()].rstrip(), value[match.start() :]
     return value, ""
+
+
+def is_plain(text: str) -> bool:
+    """Whether a bullet says this text as it is, whoever reads it: no white space but single blanks, no marks."""
+    if not text.isprintable() or "  " in text or text[:1] == " " or text[-1:] == " " or text.startswith("json"):
+        return False
+    return not ("#" in text or "`" in text or "," in text or "\xa0" in text)
 
 
 def one_line(text: str) -> str:
@@ -196,9 +223,20 @@ def command_in(value: str) -> str:
     return inner
 
 
+def _ticks(value: str) -> Iterator[tuple[int, int]]:
+    """Where backticks begin and end."""
+    start = value.find("`")
+    while start >= 0:
+        end = start + 1
+        while value.startswith("`", end):
+            end += 1
+        yield start, end
+        start = value.find("`", end)
+
+
 def _between_ticks(value: str) -> str:
     """What stands on one line between some backticks and the next that are just as many; however many there are."""
-    runs = [found.span() for found in re.finditer("`+", value)]
+    runs = list(_ticks(value))
     starts: dict[int, list[int]] = {}
     for start, end in reversed(runs):
         starts.setdefault(end - start, []).append(start)

@@ -11,8 +11,8 @@ manifest.json                        an index for coordinators, derived from the
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.bulleted import dump_task, load_task, with_bullet
-from taskpit.layouts.layout import LONGEST_NAME, WORKER, Layout, Spot
+from taskpit.layouts.bulleted import dump_task, is_sure, load_task, with_bullet
+from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, is_worker
 from taskpit.layouts.report import dump_report, load_report
 from taskpit.task import State, Verdict
 
@@ -68,7 +68,7 @@ class Workspace(Layout):
         path, name = f"tasks/{file}", file.removesuffix(".md")
         if _CLAIM in name:  # before the endings: an agent may be called anything
             task_id, _, worker = name.partition(_CLAIM)
-            if WORKER.match(worker) is None:
+            if not is_worker(worker):
                 raise Invalid(f"the name {file[:80]!r} has no agent after {_CLAIM}")
             return Spot(state=State.CLAIMED, id=self._id(task_id, file), worker=worker, path=path)
         for ending, state, verdict in _ENDINGS:
@@ -119,6 +119,10 @@ class Workspace(Layout):
             case [str(ours), theirs]:  # there is another field of that name
                 return task.replace(slug=ours, extra={**extra, "slug": theirs})
         return task
+
+    def is_sure(self, task: Task) -> bool:
+        """If nothing in it needs care."""
+        return is_sure(task)
 
     def dump(self, task: Task) -> bytes:
         """The task's bytes: a heading, what the queue must know, the text."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from taskpit import fs
+from taskpit import fs, jsontext
 from taskpit.errors import CursorLost
 from taskpit.task import Event
 from taskpit.text import read_json
@@ -26,7 +24,7 @@ FINAL = frozenset(("completed_task", "failed_task", "cancelled_task", "split_tas
 def encode(event: Event) -> bytes:
     """One line as it is documented: its keys in their order, empty optional ones left out."""
     fields = {key: value for key, value in event.as_dict().items() if value}
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return jsontext.dumps(fields, tight=True).encode("utf-8", "replace") + b"\n"
 
 
 def decode(line: bytes) -> Event | None:
@@ -80,7 +78,7 @@ def tells_end(path: str, task_id: str, *, since: str, final: bool) -> bool:
 
 
 def _recent(path: str, task_id: str) -> Iterator[Event]:
-    needle = json.dumps(task_id, ensure_ascii=False).encode("utf-8", "replace")
+    needle = jsontext.dumps(task_id).encode("utf-8", "replace")
     for line in fs.tail(path, TAIL).splitlines():
         event = decode(line) if needle in line else None
         if event is not None and event.task_id == task_id:

@@ -37,6 +37,9 @@ class Chooser:
     def take_best(self, want: Want) -> list[Claim]:
         """The best that fit, by priority and age."""
         self._ready.refresh()
+        return self._take_some(want) or (self._take_some(want) if self._ready.recheck() else [])
+
+    def _take_some(self, want: Want) -> list[Claim]:
         taken: list[Claim] = []
         for file, task in self._ready.best(lambda task: self._fits(task, want)):
             spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
@@ -51,7 +54,7 @@ class Chooser:
 
     def ready_tasks(self) -> dict[str, Task]:
         """The ready tasks by id, as they are now."""
-        self._ready.refresh()
+        self._ready.refresh(closely=True)
         return self._ready.tasks()
 
     def take_named(self, want: Want) -> list[Claim]:
@@ -111,7 +114,9 @@ class Chooser:
         if claim is None:
             return None
         if not self._fits(claim.task, want):  # it was edited after we had read it
-            claims.end(self.folder, End(claim=claim, details="it was changed while it waited"))
+            from taskpit.store import closing
+
+            closing.end(self.folder, End(claim=claim, details="it was changed while it waited"))
             return None
         if not want.even_held:  # a person's change is told when it is made
             self.folder.tell("claimed_task", claim.task.id, claim.fence)

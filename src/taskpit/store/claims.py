@@ -1,17 +1,15 @@
-"""Taking, keeping and ending a claim on the disk: who has a task is decided here, by one rename each."""
+"""Taking and keeping a claim on the disk: who has a task is decided here, by one rename."""
 
 from __future__ import annotations
 
 from taskpit import fs, owner
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
-from taskpit.store.ending import carried_before, give_up, roll, seal
-from taskpit.store.folder import LARGEST_RESULT, STOPS, WORKERS, Folder, stub
+from taskpit.store.folder import STOPS, WORKERS, Folder, stub
 from taskpit.store.signs import freshen, stamp
-from taskpit.store.strays import put_away
-from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
+from taskpit.task import Claim, Said, State, Task, Want
 
-__all__ = ["end", "renew", "take"]
+__all__ = ["holds", "renew", "take"]
 
 #: Two clock offsets closer than this, in seconds, are the same: nobody has set the clock in between.
 JUMP = 1.0
@@ -22,6 +20,8 @@ def take(folder: Folder, ready: Spot, want: Want) -> Claim | None:
     try:
         folder.register(ready)
     except Conflict as error:
+        from taskpit.store.strays import put_away
+
         put_away(folder, ready, error)
         return None
     fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
@@ -68,7 +68,7 @@ def _write_holder(folder: Folder, task: Task, fence: str, target: str, until: fl
         fs.remove(scratch)
 
 
-def _holds(folder: Folder, claim: Claim, path: str) -> bool:
+def holds(folder: Folder, claim: Claim, path: str) -> bool:
     """Whether a file with a fixed name is this claim's."""
     if not folder.layout.guarded:
         return True
@@ -84,7 +84,7 @@ def renew(folder: Folder, claim: Claim, lease: float) -> Said:
     path = folder.layout.claimed_path(claim.task, claim.fence)
     with folder.guard(claim.task.id):
         until = folder.clock.now() + lease
-        if not _holds(folder, claim, path) or not stamp(folder.at(path), until, _record(folder, claim.fence)):
+        if not holds(folder, claim, path) or not stamp(folder.at(path), until, _record(folder, claim.fence)):
             return Said.LOST
     _mind_the_clock(folder, claim.fence)
     return Said.CANCEL if fs.exists(folder.at(f"{STOPS}/{claim.task.id}")) else Said.OK
@@ -106,37 +106,3 @@ def _mind_the_clock(folder: Folder, fence: str) -> None:
 
         if note_jump(folder):
             folder.even = offset
-
-
-def end(folder: Folder, how: End) -> Said:
-    """Row *end of a claim*: seal, then carry out."""
-    claim = how.claim
-    event = folder.event(how.action or "released_task", claim.task.id, claim.fence, how.details)
-    path = folder.layout.claimed_path(claim.task, claim.fence)
-    spot = Spot(state=State.CLAIMED, id=claim.task.id, slug=claim.task.slug, worker=claim.fence, path=path)
-    sealed, committed = seal(folder, spot, how, still_ours=lambda: _holds(folder, claim, path))
-    if committed:
-        if how.result is not None:  # a wish to stop outlives a claim that merely ends
-            fs.remove(folder.at(f"{STOPS}/{claim.task.id}"))
-        if how.action == "recovered_task" and folder.layout.reclaims:
-            line = f"- {event.timestamp} {path.rpartition('/')[2]}: {how.details}\n"
-            fs.append(folder.at(folder.layout.reclaims), line.encode("utf-8", "replace"))
-        return roll(sealed, end=how, event=event)
-    if carried_before(sealed) or (how.result is not None and _ended_by(folder, claim, how.result.verdict)):
-        for letter in sealed.parts:
-            fs.remove(sealed.part(letter))
-        return Said.ALREADY
-    kept = give_up(sealed)
-    if kept:
-        folder.tell("late_result", claim.task.id, claim.fence, f"kept in {kept}")
-    return Said.LOST
-
-
-def _ended_by(folder: Folder, claim: Claim, verdict: Verdict) -> bool:
-    """Whether this very claim has ended this way before."""
-    try:
-        data, _ = fs.read(folder.outcome_path(claim.task.id, verdict), LARGEST_RESULT)
-        spot = Spot(state=verdict.state, id=claim.task.id, slug=claim.task.slug, verdict=verdict)
-        return folder.layout.load_result(spot, data)[0].worker == claim.fence
-    except (OSError, Invalid):
-        return False

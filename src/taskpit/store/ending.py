@@ -10,23 +10,22 @@ says what is left to do, so that the worker, its successor or ten keepers at onc
 
 from __future__ import annotations
 
-import json
-
-from taskpit import fs
+from taskpit import fs, jsontext
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.store import changelog
 from taskpit.store.entering import admit, enter
-from taskpit.store.folder import BESIDE, CHANGELOG, IDS, LATE, OUTCOMES, SEALED, SLACK, TRIES, Folder, stub
+from taskpit.store.folder import BESIDE, CHANGELOG, LATE, OUTCOMES, SEALED, SLACK, TRIES, Folder, stub
+from taskpit.store.rows import announce_file
 from taskpit.store.signs import freshen
-from taskpit.task import End, Event, Said, State, Task, Verdict
+from taskpit.task import End, Event, Said, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Sealed", "carried_before", "give_up", "learn", "reopen", "roll", "seal"]
+__all__ = ["Sealed", "carried_before", "give_up", "roll", "seal"]
 
 #: What an end may have written beforehand, by the letter that stands for it in a sealed name.
 PARTS = {
@@ -151,7 +150,7 @@ def _content(folder: Folder, end: End) -> dict[str, bytes]:
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    return jsontext.dumps(value).encode("utf-8", "replace")
 
 
 def give_up(sealed: Sealed) -> str:
@@ -164,51 +163,6 @@ def give_up(sealed: Sealed) -> str:
         else:
             fs.remove(sealed.part(letter))
     return kept
-
-
-def reopen(folder: Folder, task: Task) -> Said:
-    """A failed task is ready again with these bytes. LOST if it has not failed, or no longer.
-
-    Its outcome is its token: whoever renames it away reopens the task. The result is kept with the late ones.
-    """
-    parts = "nbo" if folder.layout.rewritten else "no"
-    sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), fs.fresh_name(), f"ready.{parts}")
-    fs.create(sealed.part("n"), folder.spell(task, SLACK), sync=folder.durable)
-    if "b" in parts:
-        fs.create(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
-    folder.sync(folder.layout.tmp, SEALED)  # no earlier end may come back and be carried out beside this one
-    _learn_failure(folder, task.id)
-    for verdict in (Verdict.FAILED, Verdict.CANCELLED):
-        if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
-            return roll(sealed, event=folder.event("reopened_task", task.id, task.by or "keeper"))
-    for letter in parts.removesuffix("o"):
-        fs.remove(sealed.part(letter))
-    return Said.LOST
-
-
-def _learn_failure(folder: Folder, task_id: str) -> None:
-    """A failure that somebody else wrote, and no keeper has seen yet, becomes the task's outcome."""
-    if folder.outcome(task_id) is None and folder.unfinished_result(task_id) is None:
-        published = folder.published(task_id)
-        if published is not None and published.state is State.FAILED:
-            learn(folder, published)
-
-
-def learn(folder: Folder, spot: Spot) -> None:
-    """Somebody else finished it: know the id for ever, and the outcome; that last, since it says all is known."""
-    verdict, result = spot.verdict or Verdict.DONE, folder.at(folder.layout.result_of(spot))
-    there = fs.exists(result)
-    try:
-        fs.link(result if there else folder.at(spot.path), folder.at(f"{IDS}/{spot.id}"))
-        action = "completed_task" if verdict is Verdict.DONE else "failed_task"
-        if not changelog.mentions(folder.at(CHANGELOG), action, spot.id):
-            folder.tell(action, spot.id, details=f"somebody else wrote {spot.path}")
-        if there:
-            fs.link(result, folder.outcome_path(spot.id, verdict))
-        else:  # a task may be called done without a result; one that comes later is still welcome
-            fs.create(folder.outcome_path(spot.id, verdict), b"", sync=folder.durable)
-    except (FileNotFoundError, FileExistsError):
-        return  # it is gone again, or another has learnt of it
 
 
 def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) -> Said:
@@ -258,7 +212,7 @@ def _swallowed(sealed: Sealed) -> Event | None:
 def _admit_children(sealed: Sealed) -> None:
     folder = sealed.folder
     try:
-        children = json.loads(fs.read(sealed.part("c"), LARGEST_PART)[0])
+        children = jsontext.loads(fs.read(sealed.part("c"), LARGEST_PART)[0])
     except FileNotFoundError:
         return  # another roller has done it and gone on
     for child in children:
@@ -309,8 +263,10 @@ def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
     if not freshen(sealed.path):
         return Said.ALREADY
     _finish_up(sealed, event)
-    enter(folder, sealed.path, folder.layout.ready_path(stub(sealed.spot)))
+    ready = folder.layout.ready_path(stub(sealed.spot))
+    enter(folder, sealed.path, ready)
     folder.sync(folder.layout.ready, SEALED)
+    announce_file(folder, sealed.spot, ready)
     return Said.OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from taskpit import fs
 from taskpit.store import changelog
 from taskpit.store.folder import CHANGELOG, IDS, Folder
+from taskpit.store.rows import announce
 from taskpit.task import Event, Said, Task
 
 __all__ = ["admit", "enter"]
@@ -29,6 +30,7 @@ def admit(folder: Folder, task: Task, data: bytes, event: Event) -> Said:
         changelog.append(folder.at(CHANGELOG), [event])
         enter(folder, tmp, ready)
         folder.sync(folder.layout.ready)
+        announce(folder, [(task, ready.rpartition("/")[2])])
     else:
         fs.remove(tmp)
     if original != tmp:

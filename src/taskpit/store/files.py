@@ -13,11 +13,8 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog, claims
 from taskpit.store.choosing import Chooser
-from taskpit.store.ending import reopen
-from taskpit.store.entering import admit
 from taskpit.store.folder import CHANGELOG, NOTES
 from taskpit.store.house import House
-from taskpit.store.numbers import allot
 from taskpit.store.trouble import verb
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 
@@ -54,6 +51,8 @@ class FileStore(House):
     @verb
     def allot(self, parents: Sequence[str]) -> list[str]:
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
+        from taskpit.store.numbers import allot
+
         return allot(self.folder, len(parents))
 
     def vet(self, tasks: Sequence[Task]) -> None:
@@ -87,6 +86,8 @@ class FileStore(House):
         folder = self.folder
         task, data = self._bytes(task)
         event = folder.event("added_task", task.id, task.by or "keeper", task.title)
+        from taskpit.store.entering import admit
+
         if admit(folder, task, data, event) is Said.CREATED:
             return Said.CREATED
         known = folder.original(task.id)
@@ -134,18 +135,22 @@ class FileStore(House):
         return said
 
     def _end(self, end: End) -> Said:
+        from taskpit.store import closing  # a command that only claims does without
+
         try:
-            return claims.end(self.folder, end)
+            return closing.end(self.folder, end)
         except OSError as error:
             from taskpit.store.ballast import finish_on
 
-            return finish_on(self.folder, error, lambda: claims.end(self.folder, end))
+            return finish_on(self.folder, error, lambda: closing.end(self.folder, end))
 
     # -- what people do ----------------------------------------------------------------------------
 
     @verb
     def reopen(self, tasks: Sequence[Task]) -> list[Said]:
         """A failed outcome becomes the token of a ready task; its result goes to the late ones."""
+        from taskpit.store.reopening import reopen
+
         said = [reopen(self.folder, task) for task in tasks]
         self._changed()
         return said

@@ -45,26 +45,13 @@ GUARDS = ".taskpit/guard"
 STOPS = ".taskpit/stops"
 FENCES = ".taskpit/fences"
 LOCKS = ".taskpit/locks"
+INDEX = ".taskpit/index"
+LOGS = ".taskpit/logs"
 TOUCHES = ".taskpit/touches.lock"
 NOTES = ".taskpit/notes"
 CHANGELOG = ".taskpit/changelog.log"
 #: Directories of our own that `init` makes.
-OURS = (
-    IDS,
-    SEALED,
-    OUTCOMES,
-    TRIES,
-    LATE,
-    WORKERS,
-    QUARANTINE,
-    STOPS,
-    NOTES,
-    BESIDE,
-    GUARDS,
-    FENCES,
-    LOCKS,
-    ".taskpit/logs",
-)
+OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES, BESIDE, GUARDS, FENCES, LOCKS, LOGS)
 
 #: Attempts, holds and errors that we write into a task may make it this much larger than it may be put.
 SLACK = 64 * 1024
@@ -247,7 +234,8 @@ class Folder:
             data = layout.dump(task)
         except UnicodeError:
             raise Invalid("it has letters that cannot be written", id=task.id) from None
-        layout.load(spot, data)
+        if not layout.is_sure(task):
+            layout.load(spot, data)
         if len(data) > self.config.largest_task + slack:
             raise TooLarge(
                 f"the task is {len(data)} bytes; {self.config.largest_task} is the most",

@@ -9,7 +9,6 @@ from taskpit.clock import Clock
 from taskpit.errors import Lost
 from taskpit.store import pausing
 from taskpit.store.folder import STOPS, WORKERS, Folder
-from taskpit.store.members import FileMember
 from taskpit.store.trouble import verb
 from taskpit.task import Lock, Said
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from taskpit.config import Config
     from taskpit.layouts import Layout
+    from taskpit.store.members import FileMember
     from taskpit.store.port import Info
 
 __all__ = ["House"]
@@ -75,6 +75,8 @@ class House:
         if not member.join(record, self.folder.clock, patience=patience):
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         self._members.add(worker)
+        from taskpit.store.members import FileMember
+
         return FileMember(worker, member, self._members)
 
     @verb

@@ -13,10 +13,11 @@ from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
 from taskpit.owner import MARK
 from taskpit.store import changelog
-from taskpit.store.ending import Sealed, learn, roll
+from taskpit.store.ending import Sealed, roll
 from taskpit.store.entering import enter
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, stub
 from taskpit.store.port import Mend
+from taskpit.store.reopening import learn
 from taskpit.store.strays import put_away
 from taskpit.task import State
 

@@ -9,13 +9,12 @@ import errno
 import os
 import stat
 
-from taskpit import fs, layouts
+from taskpit import catalog, fs, layouts
 from taskpit.clock import Clock
-from taskpit.config import SAMPLE, Config, parse
+from taskpit.config import SAMPLE, Config, parse, plain_settings
 from taskpit.errors import Invalid, NotFound, Storage, Untrusted
 from taskpit.store.files import FileStore
-from taskpit.store.folder import HIDDEN, OURS, Folder
-from taskpit.store.judge import begin
+from taskpit.store.folder import HIDDEN, INDEX, OURS, Folder
 from taskpit.store.trouble import storage_error
 from taskpit.text import read_toml
 
@@ -55,10 +54,13 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None) 
         _check_links(root, layout.tmp)
         for name, text in ((LAYOUT, f"{layout_name}\n"), (CONFIG, SAMPLE), (f"{HIDDEN}/.gitignore", "*\n")):
             try:
-                fs.create(f"{root}/{name}", text.encode(), sync=True)
+                fs.create(f"{root}/{name}", text.encode(), sync=name == LAYOUT)  # the others can do without
             except FileExistsError:
                 continue
         folder = Folder(root, layout, Config(), clock or Clock())
+        catalog.begin(f"{root}/{INDEX}")
+        from taskpit.store.judge import begin
+
         begin(folder)
         hold(folder)
     except OSError as error:
@@ -235,10 +237,10 @@ def _written(root: str, base: Config) -> Config:
         return base
     except OSError as error:
         raise storage_error(error) from error
-    if all(line.startswith(b"#") or not line.strip() for line in data.splitlines()):
-        return base  # the sample as it was made: don't load a TOML parser for it
     try:
-        return parse(read_toml(data.decode("utf-8")), base)
+        text = data.decode("utf-8")
+        settings = plain_settings(text)
+        return parse(read_toml(text) if settings is None else settings, base)
     except ValueError as error:
         raise Invalid(f"config.toml cannot be read: {error}", path=f"{root}/{CONFIG}") from None
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from taskpit import fs
+from taskpit import fs, jsontext
 from taskpit.clock import LAST, iso
 from taskpit.store.folder import HIDDEN, Folder
 from taskpit.text import read_json
@@ -17,7 +15,7 @@ PAUSED = f"{HIDDEN}/paused"
 def pause(folder: Folder, reason: str, seconds: float, worker: str) -> None:
     """Nobody is given anything for so long; 0 is until `resume`."""
     until = folder.clock.now() + seconds if seconds else 0.0
-    data = json.dumps({"reason": reason, "until": until, "by": worker}).encode()
+    data = jsontext.dumps({"reason": reason, "until": until, "by": worker}).encode("utf-8", "replace")
     fs.replace(folder.at(PAUSED), data, folder.tmp("paused", fs.fresh_name(), "new"), sync=False)
     folder.tell("paused", worker=worker, details=reason)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 
 from taskpit.errors import Storage
 
@@ -21,13 +20,13 @@ __all__ = ["storage_error", "verb"]
 def verb(method: Callable[P, R]) -> Callable[P, R]:
     """A verb of the port: what the disk refuses becomes a Storage error that says what to do."""
 
-    @functools.wraps(method)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return method(*args, **kwargs)
         except OSError as error:
             raise storage_error(error) from error
 
+    wrapped.__name__, wrapped.__doc__ = method.__name__, method.__doc__  # as `functools.wraps` does, without its import
     return wrapped
 
 

@@ -1,0 +1,263 @@
+"""A derived, sorted catalogue of a large directory: which entry comes first, without reading them all.
+
+Belongs to the fs room; knows rows and their order, nothing about tasks. Whoever adds an entry to the
+directory appends a row to a log; whoever wants the first ones takes the log into a small database first.
+It may be deleted at any time, is built anew by itself, and is never trusted over the directory: a row whose
+entry is gone costs a failed rename. After a power loss (another boot) it is thrown away.
+"""
+
+from __future__ import annotations
+
+import os
+
+from taskpit import fs, jsontext
+from taskpit.clock import boot_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    #: The order of an entry, its name, its inode, and whatever its owner wants to know of it.
+    Row = tuple[int, float, int, str, str, int, str]
+
+__all__ = ["Catalog", "append", "begin", "built", "entries", "fresh", "kept", "trim"]
+
+#: Which database is the catalogue (each has a name of its own: others may still have the last one open), and the log.
+POINTER, LOG = "catalog", "fresh"
+#: The log is begun anew when it is this long and all of it has been taken in.
+LONGEST_LOG = 1 << 20
+SCHEMA = """
+create table if not exists rows (
+    rank integer, age real, number integer, text text, name text primary key, inode integer, brief text
+) without rowid;
+create index if not exists first on rows (rank, age, number, text);
+create table if not exists facts (key text primary key, value) without rowid;
+"""
+KEY = "rank, age, number, text"
+
+
+def kept(folder: str) -> bool:
+    """Whether somebody keeps a catalogue here."""
+    return fs.exists(f"{folder}/{LOG}")
+
+
+def built(folder: str) -> bool:
+    """Whether there is a catalogue, not only the log of what came."""
+    return fs.exists(f"{folder}/{POINTER}")
+
+
+def begin(folder: str) -> None:
+    """From now on it is logged what comes."""
+    fs.make_dir(folder)
+    try:
+        fs.create(f"{folder}/{LOG}", b"", sync=False)
+    except FileExistsError:
+        return
+
+
+def trim(folder: str) -> None:
+    """A log that nobody needs begins anew when it is long."""
+    status = fs.status(f"{folder}/{LOG}")
+    if status is not None and status.st_size > LONGEST_LOG and not built(folder):
+        try:
+            fs.replace(f"{folder}/{LOG}", b"", f"{folder}/{LOG}~{fs.fresh_name()}", sync=False)
+        except OSError:
+            return
+
+
+def append(folder: str, rows: Iterable[Row]) -> None:
+    """These entries have come. Where nobody keeps a catalogue, or it can't be written, nobody minds."""
+    data = "".join(f"{jsontext.dumps(list(row), tight=True)}\n" for row in rows).encode("utf-8", "replace")
+    try:
+        fs.append(f"{folder}/{LOG}", data, make=False)
+    except OSError:
+        return
+
+
+def entries(path: str) -> dict[str, int]:
+    """The entries of a directory, each with its inode."""
+    try:
+        with os.scandir(path) as found:
+            return {entry.name: entry.inode() for entry in found}
+    except FileNotFoundError:
+        return {}
+
+
+def fresh(folder: str, place: str) -> tuple[list[Row], str]:
+    """The log's rows after a place, and the next place; a place in another log is as good as its beginning."""
+    path = f"{folder}/{LOG}"
+    status = fs.status(path)
+    if status is None:
+        raise OSError("the catalogue's log is gone")
+    told, _, at = place.partition(":")
+    start = int(at) if told == str(status.st_ino) and at.isdecimal() else 0
+    rows: list[Row] = []
+    if start < status.st_size:
+        for after, line in fs.lines(path, start):
+            row, start = parse(line), after
+            if row is not None:
+                rows.append(row)
+    return rows, f"{status.st_ino}:{start}"
+
+
+class Catalog:
+    """The catalogue of one directory. Trouble with it is an OSError: do without."""
+
+    def __init__(self, folder: str, name: str, database: Any) -> None:
+        self._folder = folder
+        self._name = name
+        self._database = database
+
+    @classmethod
+    def open(cls, folder: str) -> Catalog | None:
+        """The catalogue that is there, whole and of this boot; None if there is none."""
+        name = _named(folder)
+        if not name or not kept(folder) or not fs.exists(f"{folder}/{name}"):
+            return None
+        catalog = cls._connect(folder, name)
+        try:
+            if catalog is not None and catalog.fact("boot") == boot_id():
+                return catalog
+        except OSError:
+            pass  # spoilt: as good as none
+        if catalog is not None:
+            catalog.close()
+        return None
+
+    @classmethod
+    def build(cls, folder: str, rows: Callable[[], Iterable[Row]]) -> Catalog | None:
+        """A new catalogue with these rows; None where there can be none. Whoever builds it, all have it then."""
+        fs.make_dir(folder)
+        before = _named(folder)
+        with fs.Flock(f"{folder}/lock"):
+            if _named(folder) != before:  # another was faster
+                found = cls.open(folder)
+                if found is not None:
+                    return found
+            begin(folder)
+            name = f"catalog-{fs.fresh_name()}.db"
+            catalog = cls._connect(folder, name)
+            if catalog is None:
+                return None
+            catalog._fill(rows())  # noqa: SLF001 - its own
+            fs.replace(f"{folder}/{POINTER}", name.encode(), f"{folder}/{POINTER}~{fs.fresh_name()}", sync=False)
+            for old in fs.names(folder):
+                if old.startswith("catalog-") and not old.startswith(name):
+                    fs.remove(f"{folder}/{old}")
+        return catalog
+
+    @classmethod
+    def _connect(cls, folder: str, name: str) -> Catalog | None:
+        try:
+            import _sqlite3  # without what the package around it loads
+        except ImportError:
+            return None
+        try:
+            database = _sqlite3.connect(f"{folder}/{name}", timeout=2.0, isolation_level=None, check_same_thread=False)
+            database.execute("pragma journal_mode = persist").fetchall()  # kill -9 must not spoil it
+            database.execute("pragma synchronous = off").fetchall()  # power loss may: it is thrown away then
+            return cls(folder, name, database)
+        except _sqlite3.Error:
+            return None
+
+    def _ask(self, statement: str, values: Iterable[object] = ()) -> list[tuple[Any, ...]]:
+        import _sqlite3
+
+        try:
+            return list(self._database.execute(statement, tuple(values)))
+        except _sqlite3.Error as error:
+            raise OSError(f"the catalogue: {error}") from None
+
+    def _tell(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        """All of these or none."""
+        import _sqlite3
+
+        try:
+            self._database.execute("begin immediate")
+            self._database.executemany(statement, rows)
+            self._database.execute("commit")
+        except _sqlite3.Error as error:
+            raise OSError(f"the catalogue: {error}") from None
+
+    def _fill(self, rows: Iterable[Row]) -> None:
+        for statement in SCHEMA.split(";"):
+            self._ask(statement)
+        self._tell(INSERT, rows)
+        self.note("boot", boot_id())
+
+    @property
+    def current(self) -> bool:
+        """Whether it still stands under its name: another may have been built, or somebody took it away."""
+        return _named(self._folder) == self._name
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def first(self, count: int, after: Row | None = None) -> list[Row]:
+        """The first rows by their order, or those after this one."""
+        where = f"where ({KEY}, name) > (?, ?, ?, ?, ?)" if after else ""
+        values = (*after[:5], count) if after else (count,)
+        found: list[Any] = self._ask(f"select * from rows {where} order by {KEY}, name limit ?", values)  # noqa: S608
+        return found
+
+    def names(self) -> dict[str, int]:
+        """Every name, with its inode."""
+        return dict(self._ask("select name, inode from rows"))
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return int(self._ask("select count(*) from rows")[0][0])
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """These are in; a name that was known is known anew."""
+        self._tell(INSERT, rows)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """These are gone."""
+        self._tell("delete from rows where name = ?", ((name,) for name in names))
+
+    def fact(self, key: str) -> Any:
+        """Something that was noted; None if it was not."""
+        found = self._ask("select value from facts where key = ?", (key,))
+        return found[0][0] if found else None
+
+    def note(self, key: str, value: object) -> None:
+        """Something to remember."""
+        self._tell("replace into facts values (?, ?)", [(key, value)])
+
+    # -- the log -----------------------------------------------------------------------------------
+
+    def take_in(self) -> str:
+        """What was appended to the log is in the rows; the place after it. Begins the log anew when it is long."""
+        before = str(self.fact("log") or "")
+        rows, place = fresh(self._folder, before)
+        if place != before:
+            self.add(rows)
+            self.note("log", place)
+            if int(place.partition(":")[2]) > LONGEST_LOG:
+                fs.replace(f"{self._folder}/{LOG}", b"", f"{self._folder}/{LOG}~{fs.fresh_name()}", sync=False)
+        return place
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._database.close()
+
+
+INSERT = "replace into rows values (?, ?, ?, ?, ?, ?, ?)"
+
+
+def parse(line: bytes) -> Row | None:
+    """The row of a line of the log; None if it is none."""
+    try:
+        rank, age, number, text, name, inode, brief = jsontext.loads(line)
+        return int(rank), float(age), int(number), str(text), str(name), int(inode), str(brief)
+    except (ValueError, TypeError):
+        return None
+
+
+def _named(folder: str) -> str:
+    """The name of the database that is the catalogue; empty if there is none."""
+    try:
+        return fs.read(f"{folder}/{POINTER}", 4096)[0].decode("ascii", "replace").strip().replace("/", "_")
+    except OSError:
+        return ""

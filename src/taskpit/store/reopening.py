@@ -1,0 +1,57 @@
+"""Failed tasks that are to be tried anew, and ends that somebody else brought about: what becomes of an outcome."""
+
+from __future__ import annotations
+
+from taskpit import fs
+from taskpit.layouts import Spot
+from taskpit.store import changelog
+from taskpit.store.ending import Sealed, roll
+from taskpit.store.folder import CHANGELOG, IDS, SEALED, SLACK, Folder
+from taskpit.task import Said, State, Task, Verdict
+
+__all__ = ["learn", "reopen"]
+
+
+def reopen(folder: Folder, task: Task) -> Said:
+    """A failed task is ready again with these bytes. LOST if it has not failed, or no longer.
+
+    Its outcome is its token: whoever renames it away reopens the task. The result is kept with the late ones.
+    """
+    parts = "nbo" if folder.layout.rewritten else "no"
+    sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), fs.fresh_name(), f"ready.{parts}")
+    fs.create(sealed.part("n"), folder.spell(task, SLACK), sync=folder.durable)
+    if "b" in parts:
+        fs.create(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
+    folder.sync(folder.layout.tmp, SEALED)  # no earlier end may come back and be carried out beside this one
+    _learn_failure(folder, task.id)
+    for verdict in (Verdict.FAILED, Verdict.CANCELLED):
+        if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
+            return roll(sealed, event=folder.event("reopened_task", task.id, task.by or "keeper"))
+    for letter in parts.removesuffix("o"):
+        fs.remove(sealed.part(letter))
+    return Said.LOST
+
+
+def _learn_failure(folder: Folder, task_id: str) -> None:
+    """A failure that somebody else wrote, and no keeper has seen yet, becomes the task's outcome."""
+    if folder.outcome(task_id) is None and folder.unfinished_result(task_id) is None:
+        published = folder.published(task_id)
+        if published is not None and published.state is State.FAILED:
+            learn(folder, published)
+
+
+def learn(folder: Folder, spot: Spot) -> None:
+    """Somebody else finished it: know the id for ever, and the outcome; that last, since it says all is known."""
+    verdict, result = spot.verdict or Verdict.DONE, folder.at(folder.layout.result_of(spot))
+    there = fs.exists(result)
+    try:
+        fs.link(result if there else folder.at(spot.path), folder.at(f"{IDS}/{spot.id}"))
+        action = "completed_task" if verdict is Verdict.DONE else "failed_task"
+        if not changelog.mentions(folder.at(CHANGELOG), action, spot.id):
+            folder.tell(action, spot.id, details=f"somebody else wrote {spot.path}")
+        if there:
+            fs.link(result, folder.outcome_path(spot.id, verdict))
+        else:  # a task may be called done without a result; one that comes later is still welcome
+            fs.create(folder.outcome_path(spot.id, verdict), b"", sync=folder.durable)
+    except (FileNotFoundError, FileExistsError):
+        return  # it is gone again, or another has learnt of it

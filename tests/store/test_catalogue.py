@@ -1,0 +1,252 @@
+"""The catalogue of a large queue: derived, deletable, never trusted over the folder, and worth having."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pits import make, root_of, task
+
+from taskpit import jsontext
+from taskpit.keeper import sweep
+from taskpit.queue import Queue
+from taskpit.store import ready
+from taskpit.store.memory import MemoryStore
+from taskpit.task import End, Task
+from taskpit.testing import FakeClock
+from taskpit.testing.faults import killed_at, record
+
+MANY = 120
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def queue(tmp_path, clock):
+    queue = make(str(tmp_path / "pit"), clock)
+    yield queue
+    queue.close()
+
+
+def again(queue):
+    """Another process on the same folder."""
+    return Queue.open(root_of(queue))
+
+
+def fill(queue, count=MANY, seed=1):
+    """Tasks of mixed priorities; their ids in the order they must come out."""
+    dice = random.Random(seed)
+    tasks = [task(number, priority=dice.randrange(5), created=1000.0 + number) for number in range(1, count + 1)]
+    queue.put(tasks)
+    return [one.id for one in sorted(tasks, key=lambda one: (-one.priority, one.created))]
+
+
+def index(queue):
+    return f"{root_of(queue)}/.taskpit/index"
+
+
+def take(queue, count=1):
+    return [claim.task.id for _ in range(count) for claim in queue.claim("snake")]
+
+
+def read_tasks(calls):
+    return [path for call, path in calls if call == "open" and "/food/" in path]
+
+
+def test_a_large_queue_is_taken_in_order(queue):
+    wanted = fill(queue)
+    assert take(queue, MANY + 1) == wanted
+    assert any(name.startswith("catalog-") for name in os.listdir(index(queue)))
+
+
+def test_each_command_takes_the_next(queue):
+    wanted = fill(queue)
+    got = []
+    for _ in range(10):
+        other = again(queue)
+        got += take(other)
+        other.close()
+    assert got == wanted[:10]
+
+
+def test_a_command_reads_only_what_it_takes(queue):
+    fill(queue)
+    for number in range(3):
+        other = again(queue)
+        with record() as calls:
+            assert len(take(other)) == 1
+        other.close()
+        assert len(read_tasks(calls)) <= 1, number
+
+
+def test_without_a_catalogue_it_would_read_them_all(queue, monkeypatch):
+    """The control: this is what the catalogue saves."""
+    fill(queue)
+    monkeypatch.setattr(ready, "SMALL", 10**9)
+    other = again(queue)
+    with record() as calls:
+        assert len(take(other)) == 1
+    other.close()
+    assert len(read_tasks(calls)) >= MANY
+
+
+def test_a_worker_keeps_a_window_in_memory(queue, monkeypatch):
+    monkeypatch.setattr(ready, "MOST", 40)
+    monkeypatch.setattr(ready, "SOME", 16)
+    wanted = fill(queue, 300)
+    assert take(queue, 250) == wanted[:250]
+    known = queue.store._chooser._ready
+    assert len(known._tasks) <= 40 + 16
+
+
+def test_what_comes_later_takes_its_turn(queue):
+    fill(queue)
+    take(queue)
+    queue.put([Task(id="9001", title="urgent", priority=99, created=1.0)])
+    assert take(queue) == ["9001"]
+    other = again(queue)
+    queue.put([Task(id="9002", title="more urgent", priority=100, created=1.0)])
+    assert take(other) == ["9002"]
+    other.close()
+
+
+def test_what_goes_back_is_there_again(queue):
+    wanted = fill(queue)
+    (claim,) = queue.claim("snake")
+    queue.store.finish([End(claim=claim, task=claim.task.replace(priority=-1))])
+    other = again(queue)
+    assert take(other, MANY) == [*wanted[1:], wanted[0]]
+    other.close()
+
+
+@pytest.mark.parametrize("spoil", ["delete all", "delete the log", "delete the database", "scribble", "another boot"])
+def test_it_may_be_spoilt_at_any_time(spoil, queue, monkeypatch):
+    """By whomever: the next one sees all of it in order, and so does who had it open."""
+    wanted = fill(queue)
+    assert take(queue, 2) == wanted[:2]
+    for name in os.listdir(index(queue)):
+        path = f"{index(queue)}/{name}"
+        doomed = {"delete all": "", "delete the log": "fresh", "delete the database": "catalog"}.get(spoil)
+        if doomed is not None and name.startswith(doomed):
+            os.unlink(path)
+        elif spoil == "scribble" and name.endswith(".db"):
+            with open(path, "r+b") as file:
+                file.write(b"scribble" * 2000)
+    if spoil == "another boot":
+        monkeypatch.setattr("taskpit.catalog.boot_id", lambda: "another")
+    other = again(queue)
+    assert take(other, 2) == wanted[2:4]
+    assert take(queue, 2) == wanted[4:6]
+    assert sorted(take(other, MANY)) == sorted(wanted[6:])
+    other.close()
+
+
+def test_what_others_drop_in_is_noticed(queue, clock):
+    """At once by whoever begins (up to a few thousand tasks), else after the stated time, or when nothing is left."""
+    fill(queue)
+    take(queue)
+    with open(f"{root_of(queue)}/food/food-7777-urgent.md", "w", encoding="utf-8") as file:
+        file.write("# food-7777-urgent\n- **task:** urgent\n- **priority:** 50\n")
+    assert "7777" not in take(queue)
+    clock.advance(ready.RESCAN + 1)
+    assert take(queue) == ["7777"]
+
+
+def test_what_others_drop_in_is_noticed_when_nothing_is_left(queue):
+    fill(queue)
+    take(queue, MANY)
+    with open(f"{root_of(queue)}/food/food-7777-late.md", "w", encoding="utf-8") as file:
+        file.write("# food-7777-late\n- **task:** late\n")
+    assert take(queue) == ["7777"]
+
+
+def test_a_hold_that_a_person_takes_out_is_noticed(queue):
+    queue.put([task(number, hold="wait") for number in range(1, MANY)])
+    assert take(queue) == []
+    path = f"{root_of(queue)}/food/{os.listdir(f'{root_of(queue)}/food')[0]}"
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace("- **hold:** wait\n", ""))
+    assert len(take(queue)) == 1
+
+
+def test_killed_anywhere_nothing_is_lost(tmp_path):
+    """Whoever dies while putting, claiming or comparing leaves a queue from which everything can be had."""
+    number = 0
+    while True:
+        number += 1
+        queue = make(str(tmp_path / str(number)), FakeClock())
+        wanted = fill(queue, 80)
+        with record() as calls, killed_at(number):
+            queue.put([task(500, priority=9)])
+            take(queue, 2)
+            queue.put([task(501, priority=9)])
+            take(queue)
+        whole = len(calls) < number
+        queue.close()
+        other = make(root_of(queue), FakeClock())
+        sweep(other)
+        ready_now = {card.task.id for card in other.store.page(limit=1000).cards if card.state == "ready"}
+        assert set(take(other, 100)) == ready_now
+        known = {card.task.id for card in other.store.page(limit=1000).cards}
+        assert set(wanted) <= known
+        assert other.store.check() == []
+        other.close()
+        if whole:
+            return
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 3), st.booleans()), min_size=1, max_size=40))
+def test_the_order_is_that_of_memory(tmp_path_factory, tasks):
+    """Whatever the priorities, ages and holds."""
+    clock = FakeClock()
+    queue = make(str(tmp_path_factory.mktemp("q") / "pit"), clock)
+    memory = Queue(MemoryStore(clock), queue.config, clock)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ready, "SMALL", 2)
+        patch.setattr(ready, "SOME", 4)
+        patch.setattr(ready, "FIRST", 2)
+        for number, (priority, age, held) in enumerate(tasks, 1):
+            for store in (queue, memory):
+                store.put([task(number, priority=priority, created=1000.0 + age, hold="no" if held else "")])
+        assert take(queue, len(tasks)) == take(memory, len(tasks))
+    queue.close()
+
+
+@settings(deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+        max_leaves=20,
+    )
+)
+def test_json_is_json(value):
+    """Our own writer and reader of it say what the standard library says."""
+    import json
+
+    assert jsontext.dumps(value) == json.dumps(value, ensure_ascii=False)
+    assert jsontext.dumps(value, tight=True) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    assert jsontext.loads(json.dumps(value)) == json.loads(json.dumps(value))
+
+
+@settings(deadline=None)
+@given(st.text(max_size=30) | st.sampled_from(["", "{", "[1,]", "1 2", "nul", '"a', "[1", '{"a":}', "NaN", "\ufeff1"]))
+def test_what_is_no_json_is_refused(text):
+    import json
+
+    try:
+        wanted = json.loads(text)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"."):
+            jsontext.loads(text)
+    else:
+        assert repr(jsontext.loads(text)) == repr(wanted)
