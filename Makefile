@@ -5,6 +5,9 @@ BIN    := $(VENV)/bin
 JOBS   ?= auto
 HOURS  ?= 1
 
+# Tests start thousands of commands: each would compile the whole program anew without its bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format clean test-all faults soak bench
 
