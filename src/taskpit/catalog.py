@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     #: The order of an entry, its name, its inode, and whatever its owner wants to know of it.
     Row = tuple[int, float, int, str, str, int, str]
 
-__all__ = ["Catalog", "append", "begin", "built", "entries", "fresh", "kept", "trim"]
+__all__ = ["Catalog", "append", "begin", "built", "end_of_log", "entries", "fresh", "kept", "trim"]
 
 #: Which database is the catalogue (each has a name of its own: others may still have the last one open), and the log.
 POINTER, LOG = "catalog", "fresh"
@@ -84,6 +84,12 @@ def entries(path: str) -> dict[str, int]:
         return {}
 
 
+def end_of_log(folder: str) -> str:
+    """The place after all that the log tells now; empty if there is no log."""
+    status = fs.status(f"{folder}/{LOG}")
+    return f"{status.st_ino}:{status.st_size}" if status else ""
+
+
 def fresh(folder: str, place: str) -> tuple[list[Row], str]:
     """The log's rows after a place, and the next place; a place in another log is as good as its beginning."""
     path = f"{folder}/{LOG}"
@@ -126,8 +132,11 @@ class Catalog:
         return None
 
     @classmethod
-    def build(cls, folder: str, rows: Callable[[], Iterable[Row]]) -> Catalog | None:
-        """A new catalogue with these rows; None where there can be none. Whoever builds it, all have it then."""
+    def build(cls, folder: str, rows: Callable[[], Iterable[Row]], place: str) -> Catalog | None:
+        """A new catalogue with these rows, which the log tells of up to a place; None where there can be none.
+
+        Whoever builds it, all have it then.
+        """
         fs.make_dir(folder)
         before = _named(folder)
         with fs.Flock(f"{folder}/lock"):
@@ -140,7 +149,7 @@ class Catalog:
             catalog = cls._connect(folder, name)
             if catalog is None:
                 return None
-            catalog._fill(rows())  # noqa: SLF001 - its own
+            catalog._fill(rows(), place)  # noqa: SLF001 - its own
             fs.replace(f"{folder}/{POINTER}", name.encode(), f"{folder}/{POINTER}~{fs.fresh_name()}", sync=False)
             for old in fs.names(folder):
                 if old.startswith("catalog-") and not old.startswith(name):
@@ -180,10 +189,11 @@ class Catalog:
         except _sqlite3.Error as error:
             raise OSError(f"the catalogue: {error}") from None
 
-    def _fill(self, rows: Iterable[Row]) -> None:
+    def _fill(self, rows: Iterable[Row], place: str) -> None:
         for statement in SCHEMA.split(";"):
             self._ask(statement)
         self._tell(INSERT, rows)
+        self.note("log", place)
         self.note("boot", boot_id())
 
     @property

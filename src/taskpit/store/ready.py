@@ -180,12 +180,13 @@ class Ready:
     def _begin_catalog(self) -> bool:
         """So many that nobody should have to read them all, we least: the log tells of most. False if they are few."""
         index, began = self._folder.at(INDEX), self._folder.clock.monotonic()
+        told = catalog.end_of_log(index)  # before the listing: what was taken since then must not come back
         here = catalog.entries(self._path)
         if len(here) <= SMALL:
             catalog.trim(index)
             return False
         try:
-            built = catalog.Catalog.build(index, lambda: self._rows(here))
+            built = catalog.Catalog.build(index, lambda: self._rows(here), told)
             if built is None:
                 return False
             self._clear()
