@@ -232,9 +232,9 @@ class FileStore(House):
     @verb
     def read(self, ids: Sequence[str]) -> list[Card | None]:
         """Each task as it stands."""
-        from taskpit.store.look import card
+        from taskpit.store.look import cards
 
-        return [card(self, task_id) for task_id in ids]
+        return cards(self, ids)
 
     @verb
     def resolve(self, text: str) -> list[str]:

@@ -21,11 +21,11 @@ from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from taskpit.store.files import FileStore
 
-__all__ = ["card", "counts", "page", "resolve", "tries"]
+__all__ = ["card", "cards", "counts", "page", "resolve", "tries"]
 
 #: How often a task that is known but was seen nowhere is looked for.
 LOOKS = 5
@@ -35,36 +35,57 @@ SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
 Key = tuple[int, list[object]]
 
 
-def card(store: FileStore, task_id: str) -> Card | None:
+class _Listing:
+    """Directories as they were listed, each once for all the tasks that are looked for."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._names: dict[str, list[str]] = {}
+
+    def names(self, path: str) -> list[str]:
+        """What stands there."""
+        if path not in self._names:
+            self._names[path] = list(fs.names(self._folder.at(path)))
+        return self._names[path]
+
+
+def cards(store: FileStore, ids: Sequence[str]) -> list[Card | None]:
+    """Each task as it stands, with everything known about it."""
+    listing = _Listing(store.folder)
+    return [card(store, task_id, listing) for task_id in ids]
+
+
+def card(store: FileStore, task_id: str, listing: _Listing | None = None) -> Card | None:
     """The task as it stands, with everything known about it."""
-    folder = store.folder
+    folder, seen = store.folder, listing or _Listing(store.folder)
     found = None
     for _ in range(LOOKS):
-        found = _find(store, task_id)
+        found = _find(store, task_id, seen)
         if found is not None or not fs.exists(folder.at(f"{IDS}/{task_id}")):
             break
+        seen = _Listing(folder)  # it was on its way from one place to another
     if found is None:
         return None
     return found.replace(
         tries=tries(folder, task_id),
-        late=_late(folder, task_id),
+        late=_late(seen, task_id),
         notes=_text(folder.at(f"{NOTES}/{task_id}.md")),
     )
 
 
-def _late(folder: Folder, task_id: str) -> tuple[str, ...]:
+def _late(listing: _Listing, task_id: str) -> tuple[str, ...]:
     """Results kept aside, without the task's own file that some layouts keep with one."""
-    names = (name for name in fs.names(folder.at(LATE)) if name.startswith(f"{task_id}~"))
+    names = (name for name in listing.names(LATE) if name.startswith(f"{task_id}~"))
     return tuple(sorted(f"{LATE}/{name}" for name in names if not name.endswith(".task")))
 
 
-def _find(store: FileStore, task_id: str) -> Card | None:
-    folder = store.folder
-    for spot in folder.find(folder.layout.ready, State.READY, task_id):
+def _find(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
+    folder, layout = store.folder, store.folder.layout
+    for spot in folder.find(layout.ready, State.READY, task_id, listing.names(layout.ready)):
         ready = _ready_card(store, spot)
         if ready is not None:
             return ready
-    for spot in folder.claims_of(task_id):
+    for spot in folder.claims_of(task_id, listing.names(layout.claimed)):
         claimed = _claimed_card(folder, spot)
         if claimed is not None:
             return claimed
