@@ -119,7 +119,7 @@ def test_strangers_are_noticed(folder, clock):
 def test_a_new_changelog_is_a_new_beginning(folder):
     folder.put([task(1)])
     board = Board(folder).load()
-    os.unlink(f"{root_of(folder)}/.taskpit/changelog.log")
+    os.rename(f"{root_of(folder)}/.taskpit/changelog.log", f"{root_of(folder)}/.taskpit/changelog.log.1")
     folder.put([task(2)])
     assert board.follow().anew
     assert shown(board)["ready"] == ["0001", "0002"]
