@@ -104,6 +104,7 @@ VERBS: tuple[Verb, ...] = (
         "more",
         ("demo", "demo", "watch a pit at work", ()),
         ("bench", "bench", "measure this machine: our verbs beside bare system calls", ()),
+        ("mcp", "mcp", "serve the queue to agents over MCP", ()),
         ("pipe", "pipe", "send and receive messages between agents", ()),
         ("completion", "completion", "print a completion script for bash, zsh or fish", ()),
     ),
