@@ -9,9 +9,11 @@ from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from taskpit.task import Card
 
-__all__ = ["ENDING", "held_by", "why"]
+__all__ = ["ENDING", "held_by", "nothing", "why"]
 
 #: Whose a task is between the end of its claim and the last step of it.
 ENDING = "(ending)"
@@ -36,6 +38,25 @@ def held_by(card: Card, now: float) -> errors.Lost:
         holder=card.worker,
         alive=card.alive,
     )
+
+
+def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequence[str] = ()) -> errors.TaskpitError:
+    """Why there was nothing to claim, or not the one named, and what to do."""
+    if paused:
+        return errors.Nothing(f"the queue is {paused}", hint="`pit resume` gives out tasks again.", paused=paused)
+    if task_id:
+        return errors.Lost(f"{task_id} could not be had: somebody was faster", hint=f"See `pit why {task_id}`.")
+    ready, claimed = counts[State.READY], counts[State.CLAIMED]
+    if ready and tags:
+        hint = "Other tasks are ready or held; `pit list --state ready` shows them."
+    elif ready:
+        hint = f"{ready} ready but held; `pit list --state held` says why."
+    elif claimed:
+        hint = f"{claimed} being worked on; `pit list --state claimed` shows by whom, --wait waits for more."
+    else:
+        hint = "Everything is finished. `pit add` puts something in."
+    with_tag = f" with the tag {' or '.join(tags)}" if tags else ""
+    return errors.Nothing(f"there is nothing to claim{with_tag}", hint=hint, ready=ready, claimed=claimed)
 
 
 def why(card: Card, now: float, paused: str) -> list[str]:

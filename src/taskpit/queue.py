@@ -243,9 +243,9 @@ class Queue:
             if card is not None:
                 raise errors.Conflict(f"the child's id {task_id} exists already", id=task_id, state=str(card.state))
         # Where ids tell what belongs where, the children stand beside what they replace, not inside it.
-        return split.replace(children=tuple(self._prepare(parented, self._family(claim.task))))
+        return split.replace(children=tuple(self._prepare(parented, self.family(claim.task))))
 
-    def _family(self, task: Task) -> str:
+    def family(self, task: Task) -> str:
         """What the task belongs to in the end: its parent's parent, and so on."""
         seen, top = {task.id}, task.parent or task.id
         while top not in seen:

@@ -8,10 +8,10 @@ import sys
 
 from taskpit import layouts
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.facts import card_facts
 from taskpit.cli.make import moment, need_ids, with_fields
 from taskpit.cli.options import example, id_argument, read_text, task_options, vet, words, worker_option
 from taskpit.errors import Conflict, Invalid
+from taskpit.facts import card_facts
 from taskpit.task import State
 
 TYPE_CHECKING = False

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from taskpit.cli.context import Reply
-from taskpit.cli.facts import card_facts, full_facts
 from taskpit.cli.options import a_count, example, id_argument, named, words
 from taskpit.cli.output import paint, table
 from taskpit.clock import iso, say_duration
+from taskpit.facts import card_facts, full_facts
 from taskpit.task import State
 
 TYPE_CHECKING = False
