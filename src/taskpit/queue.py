@@ -26,6 +26,7 @@ from taskpit.task import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from taskpit.locking import NamedLock
     from taskpit.store.port import Store
@@ -48,7 +49,7 @@ class Queue:
         self.clock = clock or Clock()
 
     @classmethod
-    def open(cls, path: str, env: Mapping[str, str] | None = None) -> Queue:
+    def open(cls, path: str, env: Mapping[str, str] | None = None) -> Self:
         """The queue in this folder."""
         from taskpit.store.opening import open_store
 

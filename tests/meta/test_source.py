@@ -39,9 +39,11 @@ def test_there_is_something_to_look_at():
 
 def test_public_names():
     assert sorted(taskpit.__all__) == [
+        "Ask",
         "Claim",
         "Done",
         "Failed",
+        "Job",
         "Queue",
         "Release",
         "Result",
