@@ -247,6 +247,7 @@ class Queue(Verbs):
                         cursor, quiet_since = after, self.clock.monotonic()
                 except CursorLost:
                     cursor = ""  # somebody began a new changelog: so do we
+                    continue
                 left = LOOK_AGAIN if timeout is None else quiet_since + timeout - self.clock.monotonic()
                 if left <= 0:
                     return
