@@ -23,7 +23,7 @@ CHANGING = {
     *("open", "truncate", "ftruncate", "mkfifo", "chmod", "write", "pwrite"),
 }
 #: Rooms that make system calls: the fs room, and those that keep files of their own outside the queue's protocol.
-MAY_CHANGE = ("fs.py", "testing/powerloss.py", "watch.py", "pipes.py", "worker/", "cli/")
+MAY_CHANGE = ("fs.py", "testing/powerloss.py", "watch.py", "pipes.py", "hooks/", "worker/", "cli/")
 LONGEST_MODULE = 400
 LONGEST_FUNCTION = 60
 

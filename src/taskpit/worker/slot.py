@@ -10,6 +10,7 @@ import traceback
 from fnmatch import fnmatchcase
 
 from taskpit.errors import Storage, TaskpitError
+from taskpit.hooks import tell
 from taskpit.policy import pause
 from taskpit.rules import check_mode
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
@@ -234,9 +235,9 @@ def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: flo
     if reached is None or not isinstance(outcome, Failed) or outcome.final or outcome.cancelled:
         return outcome
     told = " ".join(outcome.error.split())[:200]
-    return Ask(
-        question=f"it has cost {reached.told(spent)} and failed ({told}); go on?", wanted="yes, or what to change"
-    )
+    question = f"it has cost {reached.told(spent)} and failed ({told}); go on?"
+    tell(queue.store, queue.config.hooks, "budget", claim=claim, details=question)
+    return Ask(question=question, wanted="yes, or what to change")
 
 
 def _keep_log(queue: Queue, run: Run) -> str:
