@@ -17,16 +17,16 @@ from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager
 
 from taskpit.errors import Lost
-from taskpit.library import WORKER, Queue
+from taskpit.library import WORKER, Queue, Watcher
 from taskpit.task import Done, Outcome, Release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from os import PathLike
     from types import TracebackType
-    from typing import Any, ParamSpec, Self, TypeVar
+    from typing import ParamSpec, Self, TypedDict, TypeVar, Unpack
 
     from taskpit.job import Job
     from taskpit.task import Card, Claim, End, Event, Said, Task
@@ -35,6 +35,35 @@ if TYPE_CHECKING:
 
     #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
     AsyncHandler = Callable[[Job], Awaitable[str | Outcome | None]]
+
+    class Fields(TypedDict, total=False):
+        """What `add` may be told of a task."""
+
+        id: str
+        body: str
+        priority: int
+        needs: Iterable[str]
+        check: str
+        tags: Iterable[str]
+        touches: Iterable[str]
+        parent: str
+        not_before: float
+        max_attempts: int
+        big: bool
+        by: str
+
+    class Wish(TypedDict, total=False):
+        """What `claim` may be told of a task to have."""
+
+        ids: Sequence[str]
+        tags: Sequence[str]
+        big: bool | None
+        lease: float
+        count: int
+        wait: float
+        verbatim: bool
+        kind: str
+
     P = ParamSpec("P")
     T = TypeVar("T")
 
@@ -73,7 +102,7 @@ class AsyncQueue:
         """Let go of what is held open."""
         await _surely(self.sync.close)
 
-    async def add(self, title: str, **fields: Any) -> str:
+    async def add(self, title: str, **fields: Unpack[Fields]) -> str:
         """A task is in the queue for good; its id. Fields are those of `Queue.add`."""
         return await _surely(self.sync.add, title, **fields)
 
@@ -93,7 +122,7 @@ class AsyncQueue:
         """The claim ends this way."""
         return await _surely(self.sync.finish, claim, outcome)
 
-    async def claim(self, worker: str, **wish: Any) -> list[Claim]:
+    async def claim(self, worker: str, **wish: Unpack[Wish]) -> list[Claim]:
         """Up to `count` tasks for this worker; the wish is that of `Queue.claim`."""
         return await _unless_left(_start(self.sync.claim, worker, **wish), self._give_back)
 
@@ -153,13 +182,30 @@ class AsyncQueue:
 
     async def events(self) -> AsyncIterator[Event]:
         """The changelog from its beginning, line by line."""
-        async for event in _stepped(self.sync.events()):
-            yield event
+        cursor = ""
+        while True:
+            events, cursor = await _surely(self.sync.store.events, cursor)
+            for event in events:
+                yield event
+            if not events:
+                return
 
-    async def watch(self, timeout: float | None = None) -> AsyncIterator[Event]:  # noqa: ASYNC109 - of silence, as in Queue.watch
-        """What happens from now on, as it happens; ends after `timeout` seconds in which nothing did."""
-        async for event in _stepped(await _surely(self.sync.watch, timeout)):
-            yield event
+    async def watch(self, timeout: float | None = None) -> AsyncIterator[Event]:  # noqa: ASYNC109 - of silence
+        """What happens from now on, as it happens; ends after `timeout` seconds in which nothing did.
+
+        Being cancelled it ends within a second.
+        """
+        watcher = await _surely(Watcher, self.sync)
+        try:
+            while True:
+                for event in await _surely(watcher.look):
+                    yield event
+                left = watcher.patience(timeout)
+                if left <= 0:
+                    return
+                await _surely(watcher.sleep, left)
+        finally:
+            watcher.close()
 
 
 # -- threads ---------------------------------------------------------------------------------------
@@ -234,15 +280,6 @@ def _left_by(block: AbstractContextManager[Job], error: BaseException) -> None:
     except BaseException as other:
         if other is not error:
             raise
-
-
-async def _stepped(events: Iterator[Event]) -> AsyncIterator[Event]:
-    """The same, each step in a thread."""
-    while True:
-        event = await _surely(next, events, None)
-        if event is None:
-            return
-        yield event
 
 
 def _awaited(handler: AsyncHandler, loop: asyncio.AbstractEventLoop) -> Runner:

@@ -46,6 +46,8 @@ __all__ = ["Job", "Queue"]
 
 #: A watcher looks again after this many seconds, whatever the folder tells.
 LOOK_AGAIN = 1.0
+#: Who waits for work gives back what others abandoned, this often.
+SWEEP_EVERY = 10.0
 #: What a worker is called that has no name.
 WORKER = "python"
 
@@ -149,12 +151,14 @@ class Queue(Verbs):
     def _next(self, worker: str, *, wait: float, **wish: Any) -> Claim:
         """The next task for a worker that stays."""
         name = self._join(worker, wish.get("lease", 0.0))
+        deadline = self.clock.monotonic() + wait
         claims = self.claim(name, **wish)
-        if not claims:
+        while not claims:
             keeper.sweep(self, ended=end_commands_of)  # who comes for nothing has the time to look after the others
-            claims = self.claim(name, wait=wait, **wish)
-        if not claims:
-            raise Nothing(hint="`pit list` shows what is held, and why.")
+            left = max(deadline - self.clock.monotonic(), 0.0)
+            claims = self.claim(name, wait=min(left, SWEEP_EVERY), **wish)
+            if not claims and self.clock.monotonic() >= deadline:
+                raise Nothing(hint="`pit list` shows what is held, and why.")
         return claims[0]
 
     def _join(self, worker: str, lease: float) -> str:
@@ -215,65 +219,77 @@ class Queue(Verbs):
 
     def events(self) -> Iterator[Event]:
         """The changelog from its beginning, line by line."""
-        return (event for event, _ in self._events(""))
-
-    def _events(self, cursor: str) -> Iterator[tuple[Event, str]]:
-        """Each line after the cursor, with the cursor after its page."""
+        cursor = ""
         while True:
             events, cursor = self.store.events(cursor)
-            yield from ((event, cursor) for event in events)
+            yield from events
             if not events:
                 return
 
     def watch(self, timeout: float | None = None) -> Iterator[Event]:
         """What happens from now on, as it happens; ends after `timeout` seconds in which nothing did."""
-        sleeper = _Sleeper(self)
-        return self._watch(sleeper, self._last_cursor(), timeout)
+        return _watched(Watcher(self), timeout)
 
-    def _last_cursor(self) -> str:
-        cursor = ""
+
+def _watched(watcher: Watcher, timeout: float | None) -> Iterator[Event]:
+    try:
         while True:
-            events, cursor = self.store.events(cursor, 100_000)
-            if not events:
-                return cursor
-
-    def _watch(self, sleeper: _Sleeper, cursor: str, timeout: float | None) -> Iterator[Event]:
-        try:
-            quiet_since = self.clock.monotonic()
-            while True:
-                try:
-                    for event, after in self._events(cursor):
-                        yield event
-                        cursor, quiet_since = after, self.clock.monotonic()
-                except CursorLost:
-                    cursor = ""  # somebody began a new changelog: so do we
-                    continue
-                left = LOOK_AGAIN if timeout is None else quiet_since + timeout - self.clock.monotonic()
-                if left <= 0:
-                    return
-                sleeper.sleep(min(left, LOOK_AGAIN))
-        finally:
-            sleeper.close()
+            yield from watcher.look()
+            left = watcher.patience(timeout)
+            if left <= 0:
+                return
+            watcher.sleep(left)
+    finally:
+        watcher.close()
 
 
-class _Sleeper:
-    """Sleeps until the changelog may have grown."""
+class Watcher:
+    """Looks what has happened since it last looked, and sleeps until something may have."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: Verbs) -> None:
         from taskpit.watch import Watch
 
+        self._store, self._clock = queue.store, queue.clock
         info = queue.store.info()
         told = info.kind == "files" and info.layout != "activities"  # whose changelogs lie where the work items do
-        self._watch = Watch([f"{info.where}/.taskpit"]) if told else None
-        self._store = queue.store
+        self._watch = Watch([f"{info.where}/.taskpit"]) if told else None  # before the look: nothing falls between
+        self._cursor = ""
+        while self._page(100_000):
+            pass
+        self._heard = self._clock.monotonic()
+
+    def _page(self, limit: int) -> list[Event]:
+        events, self._cursor = self._store.events(self._cursor, limit)
+        return events
+
+    def look(self) -> list[Event]:
+        """What is new."""
+        found: list[Event] = []
+        try:
+            while events := self._page(1000):
+                found += events
+        except CursorLost:
+            self._cursor = ""  # somebody began a new changelog: so do we
+            return found + self.look()
+        if found:
+            self._heard = self._clock.monotonic()
+        return found
+
+    def patience(self, timeout: float | None) -> float:
+        """How long to sleep before the next look; none if it was silent for `timeout` seconds."""
+        if timeout is None:
+            return LOOK_AGAIN
+        return min(self._heard + timeout - self._clock.monotonic(), LOOK_AGAIN)
 
     def sleep(self, seconds: float) -> None:
+        """Until the changelog may have grown, or that many seconds."""
         if self._watch is None:
             self._store.wait(seconds)
         elif self._watch.wait(seconds):
             self._watch.changes()
 
     def close(self) -> None:
+        """Stop watching."""
         if self._watch is not None:
             self._watch.close()
 

@@ -113,7 +113,9 @@ def test_a_dry_run_changes_nothing(pit, place):
 
     assert answer.out.startswith("from taskmaster: 5 would come in, 2 left out")
     assert files(place / "pit") == before
-    assert pit("import", "-", "--dry-run", stdin='{"title": "plain"}').out == "1 would come in; nothing was changed\n"
+    plain = '{"id": "with-dash", "title": "plain"}'
+    assert pit("import", "-", "--dry-run", stdin=plain).out == "1 would come in; nothing was changed\n"
+    assert files(place / "pit") == before
     assert pit("list", "--json").data == []
 
 

@@ -10,6 +10,7 @@ import pytest
 from taskpit import Done, Queue, State, Task
 from taskpit.aio import AsyncQueue
 from taskpit.errors import Nothing
+from taskpit.watch import Watch
 
 
 def run(body, root):
@@ -218,19 +219,45 @@ def test_a_pool_that_is_cancelled_gives_back_what_runs(root):
     assert [(card.state, card.task.attempts) for card in cards] == [(State.READY, 0)] * 2
 
 
-def test_watching(root):
+def test_watching(root, monkeypatch):
+    """It sleeps until the folder changes: looking again by itself is put out of reach."""
+    monkeypatch.setattr("taskpit.library.LOOK_AGAIN", 1000.0)
+
     async def body(queue):
         await queue.add("before")
-        watching = queue.watch()
-        first = asyncio.create_task(anext(watching))
-        await asyncio.sleep(0)
-        task_id = ""
-        while not first.done():  # it may have begun to watch after the first of these
-            task_id = task_id or await queue.add("after")
-            await asyncio.wait([first], timeout=0.2)
-            if not first.done():
-                await queue.add("again")
-        await watching.aclose()
-        return (await first).action
+        begun = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(
+            Watch,
+            "wait",
+            lambda one, seconds, wait=Watch.wait: loop.call_soon_threadsafe(begun.set) or wait(one, seconds),
+        )
 
-    assert run(body, root) == "added_task"
+        async def first():
+            async for event in queue.watch():
+                return event.details
+            return None
+
+        watching = asyncio.create_task(first())
+        await begun.wait()
+        await queue.add("after")
+        return await watching
+
+    assert run(body, root) == "after"
+
+
+def test_watching_ends_in_silence_and_when_it_is_cancelled(root):
+    async def body(queue):
+        assert [event async for event in queue.watch(timeout=0.0)] == []
+
+        async def listen():
+            async for _ in queue.watch():
+                pass
+
+        listening = asyncio.create_task(listen())
+        await asyncio.sleep(0)
+        listening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listening
+
+    run(body, root)

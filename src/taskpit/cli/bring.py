@@ -75,7 +75,7 @@ def _import(args: Namespace, context: Context) -> Reply:
         return bring_back(whole, context)
     layout = layouts.get(queue.store.info().layout)
     read = collect(args.paths, queue.config.largest_task, layout=layout)
-    records = _signed(settle(queue, read), context, queue.clock.now())
+    records = _signed(settle(queue, read, dry_run=args.dry_run), context, queue.clock.now())
     if args.dry_run:
         titles = [record.task.title for record in records]
         return Reply(data={"would_create": titles}, text=f"{len(titles)} would come in; nothing was changed")

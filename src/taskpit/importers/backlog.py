@@ -31,7 +31,7 @@ class Backlog(Importer):
 
     name = "backlog"
     places = (
-        *(tuple(f"{root}{folder}/*.md" for folder in _INSIDE) for root in ("", "backlog/", ".backlog/")),
+        *(tuple(f"{root}{folder}/*.md" for folder in _INSIDE) for root in ("backlog/", ".backlog/", "")),
         ("*.md",),
     )
 
