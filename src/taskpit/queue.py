@@ -26,6 +26,7 @@ from taskpit.task import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from taskpit.locking import NamedLock
     from taskpit.store.port import Store
@@ -48,7 +49,7 @@ class Queue:
         self.clock = clock or Clock()
 
     @classmethod
-    def open(cls, path: str, env: Mapping[str, str] | None = None) -> Queue:
+    def open(cls, path: str, env: Mapping[str, str] | None = None) -> Self:
         """The queue in this folder."""
         from taskpit.store.opening import open_store
 
@@ -156,13 +157,10 @@ class Queue:
         )
         deadline = self.clock.monotonic() + wait
         while True:
-            claims = self.store.claim(want)
-            if claims:
+            if claims := self.store.claim(want):
                 return claims
-            if ids:
-                mine = self._refuse_or_mine(ids, want)
-                if mine:
-                    return mine
+            if ids and (mine := self._refuse_or_mine(ids, want)):
+                return mine
             left = deadline - self.clock.monotonic()
             if left <= 0:
                 return []
@@ -225,7 +223,12 @@ class Queue:
         from taskpit.policy import settle  # a command that only claims does without
 
         end = settle(claim, outcome, self._tries(claim.task.id, outcome), self.config, self.clock.now())
-        return self.store.finish([end])[0], end
+        said = self.store.finish([end])[0]
+        if said is Said.OK and self.config.hooks.commands:
+            from taskpit.hooks import tell_end
+
+            tell_end(self.store, self.config.hooks, end)
+        return said, end
 
     def _tries(self, task_id: str, outcome: Outcome) -> tuple[Try, ...]:
         """Earlier attempts, read only where the policy asks for them."""

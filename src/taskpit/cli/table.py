@@ -46,7 +46,7 @@ VERBS: tuple[Verb, ...] = (
         ("edit", "edit", "change a task that nobody works on", ()),
         ("export", "move", "write the whole queue as JSON lines", ()),
         ("convert", "move", "make a queue of another layout with all that is here", ()),
-        ("import", "bring", "bring in tasks from Markdown, JSON or JSON lines", ()),
+        ("import", "bring", "bring in tasks: Markdown, JSON, or what another tracker keeps", ()),
     ),
     *_group(
         "look",

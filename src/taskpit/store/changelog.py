@@ -16,7 +16,7 @@ __all__ = ["append", "decode", "encode", "mentions", "read", "tells_end"]
 #: How far back we look for a line that may have been swallowed.
 TAIL = 256 * 1024
 #: What may be told of a task at any time; none of it ends a claim.
-ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task"))
+ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task", "hook_failed"))
 #: What ends a task for good; a split may do so or not.
 FINAL = frozenset(("completed_task", "failed_task", "cancelled_task", "split_task"))
 

@@ -14,6 +14,7 @@ import time
 
 from taskpit import keeper
 from taskpit.errors import Lost, Storage, TaskpitError
+from taskpit.hooks import tell
 from taskpit.store.port import Mend
 from taskpit.task import Release
 from taskpit.worker.backends import gate_for
@@ -207,6 +208,7 @@ class Pool:
         reason = f"the budget is spent: {reached.told(spent)}; `pit answer budget yes` goes on"
         self.queue.store.pause(reason, DAY - now % DAY, self.orders.name)
         self.show.say(reason)
+        tell(self.queue.store, self.queue.config.hooks, "budget", details=reason, worker=self.orders.name)
         return True
 
     def _was_refused(self, error: Storage) -> None:
