@@ -54,6 +54,7 @@ VERBS: tuple[Verb, ...] = (
         ("show", "look", "one task with its result, tries and notes", ()),
         ("ready", "look", "what may be taken now, best first", ()),
         ("why", "look", "why a task is where it is", ()),
+        ("search", "find", "tasks that mention these words", ("find", "grep")),
         ("stats", "past", "counts, throughput, what ran twice", ()),
         ("log", "past", "what happened, line by line", ()),
     ),
