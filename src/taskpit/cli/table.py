@@ -103,6 +103,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     *_group(
         "more",
+        ("board", "board", "the board in the terminal: look and steer", ("tui",)),
         ("demo", "demo", "watch a pit at work", ()),
         ("bench", "bench", "measure this machine: our verbs beside bare system calls", ()),
         ("pipe", "pipe", "send and receive messages between agents", ()),
