@@ -22,21 +22,21 @@ EMPTY = {
     "done": "Nothing is done yet.",
     "failed": "Nothing has failed.",
 }
-HEAD = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$text-muted", "failed": "$error"}
+HEAD = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$muted", "failed": "$error"}
 
 
 def place(where: str, *, read_only: bool) -> Content:
     """Which queue this is."""
     home = os.path.expanduser("~")
     short = where.replace(home, "~", 1) if where.startswith(f"{home}/") else where
-    return Content.assemble(("pit ", "bold"), (cut(short, 60), "$text-muted"), "  read-only" if read_only else "")
+    return Content.assemble(("pit ", "bold"), (cut(short, 60), "$muted"), "  read-only" if read_only else "")
 
 
 def news(view: View | None, trouble: str, told: str) -> Content:
     """What a person should know: trouble, a pause, how many tasks ask them something."""
     asks = sum(1 for slip in view.columns["held"] if slip.question) if view else 0
-    said = [(trouble, "bold $error"), (told, "$text-muted"), (view.paused if view else "", "$warning")]
-    said += [(f"{asks} ask{'s' if asks == 1 else ''} you", "bold $warning")] if asks else []
+    said = [(trouble, "bold $error"), (told, "$muted"), (view.paused if view else "", "$warning")]
+    said += [(f"{asks} task{'s ask' if asks > 1 else ' asks'} you", "bold $warning")] if asks else []
     return Content("  ").join([Content.styled(cut(text, 70), style) for text, style in said if text])
 
 

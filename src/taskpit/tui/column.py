@@ -157,7 +157,7 @@ class Column(ScrollView, can_focus=True):
         if at >= len(self.slips):
             return Strip.blank(width, self.rich_style)
         slip, now = self.slips[at], self._clock()
-        room = width - 2
+        room = width - 3  # a mark before, a space before the scroll bar or the next column
         parts = table_line(slip, room, self._id_width, now) if self.pitch == 1 else two_lines(slip, room, now)[part]
         return self._strip(parts, width, picked=at == self.at)
 

@@ -25,7 +25,7 @@ LONGEST = 40_000
 #: So many of a task's tries are shown.
 TRIES = 10
 #: Colours of the states, by the names of the theme.
-COLOURS = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$text-muted", "failed": "$error"}
+COLOURS = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$muted", "failed": "$error"}
 
 Fact = tuple[str, str, str]
 
@@ -72,7 +72,7 @@ def _attempts(card: Card) -> str:
 def _head(card: Card, now: float) -> Content:
     told = [Content.styled(f"{card.task.id}  {one_line(card.task.title)}", "bold")]
     for name, value, colour in facts(card, now):
-        told.append(Content.assemble((f"{name:<10} ", "$text-muted"), (value, colour)))
+        told.append(Content.assemble((f"{name:<10} ", "$muted"), (value, colour)))
     return Content("\n").join(told)
 
 
@@ -110,7 +110,7 @@ def _sections(sections: Iterator[tuple[str, list[str]]]) -> Content:
     for title, lines in sections:
         if lines:
             text = plain("\n".join(lines))[:LONGEST]
-            blocks.append(Content.assemble((f"{title}\n", "bold $text-muted"), text))
+            blocks.append(Content.assemble((f"{title}\n", "bold $muted"), text))
     return Content("\n\n").join(blocks)
 
 
@@ -132,7 +132,7 @@ class Detail(VerticalScroll, can_focus=True):
 
     def say(self, text: str) -> None:
         """Words instead of a task."""
-        self._put("head", Content.styled(text, "$text-muted"))
+        self._put("head", Content.styled(text, "$muted"))
         for name in ("body", "ended", "output", "rest"):
             self.query_one(f"#{name}").display = False
 

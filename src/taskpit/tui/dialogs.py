@@ -143,7 +143,7 @@ class Find(ModalScreen[str]):
     @staticmethod
     def _line(hit: Hit) -> Content:
         where = f"\n  {hit.field}: {hit.snippet}" if hit.field not in ("id", "title") else ""
-        return Content.assemble((hit.id, "bold"), f"  {hit.title}", (f"  {hit.column}", "$text-muted"), where)
+        return Content.assemble((hit.id, "bold"), f"  {hit.title}", (f"  {hit.column}", "$muted"), where)
 
     def action_to_hits(self) -> None:
         """From the words to what was found."""

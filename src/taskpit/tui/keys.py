@@ -21,7 +21,8 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
     (
         "Look",
         [
-            ("← → ↑ ↓", "columns and tasks (also 1-5, j k)"),
+            ("← → ↑ ↓", "columns and tasks"),
+            ("1-5 j k", "the same"),
             ("enter", "read it on the whole screen"),
             ("esc", "back"),
             ("d l c w", "detail, log, changelog, crew"),
@@ -78,5 +79,5 @@ def bottom(slip: Slip | None, room: int, *, read_only: bool, reading: bool) -> C
         shown.append((key, word))
     parts: list[tuple[str, str]] = []
     for key, word in (*shown, *last):
-        parts += [(f" {key}", "bold $primary"), (f" {word} ", "$text-muted")]
+        parts += [(f" {key}", "bold $primary"), (f" {word} ", "$muted")]
     return Content.assemble(*parts)

@@ -45,7 +45,7 @@ def _fill(text: str, room: int) -> str:
 def age(seconds: float) -> str:
     """Seconds in four letters at most: `4s`, `12m`, `3h`, `9d`, `41w`."""
     left = max(seconds, 0.0)
-    for size, letter, until in ((1, "s", 60), (60, "m", 3600), (3600, "h", 172_800), (86_400, "d", 8_640_000)):
+    for size, letter, until in ((1, "s", 60), (60, "m", 6000), (3600, "h", 172_800), (86_400, "d", 8_640_000)):
         if left < until:
             return f"{int(left // size)}{letter}"
     return f"{min(int(left // 604_800), 999)}w"

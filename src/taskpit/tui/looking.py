@@ -39,8 +39,10 @@ __all__ = ["Looking"]
 PACE = 0.25
 #: In so many looks ages are drawn again: of claims, of all the others; and the crew is asked.
 CLAIMS, AGES, CREW = 4, 40, 8
-#: Below this width there is one column at a time, below this height no panel beside the columns.
-NARROW, LOW = 100, 18
+#: Below this width there is one column at a time, below that one the current column is wider than the others.
+NARROW, ROOMY = 100, 160
+#: Below this height there is no panel beside the columns.
+LOW = 22
 #: So many hits are shown.
 HITS = 100
 
@@ -80,6 +82,10 @@ class Looking(App[None]):
         self._tail = Tail("")
         self._card: Card | None = None
 
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own colour, for as long as no theme of ours is chosen."""
+        return dict(THEMES[0].variables)
+
     # -- the screen --------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
@@ -100,17 +106,21 @@ class Looking(App[None]):
         yield Static(id="keys", markup=False)
 
     def on_mount(self) -> None:
-        """Begin to read, then to follow."""
+        """Colours, and where keys go."""
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = "pit-light" if self._light else "pit-dark"
         self.column(self._current).focus()
         self._say_bar("reading …")
+
+    def on_ready(self) -> None:
+        """Everything that can be filled is there: begin to read."""
         self.run_worker(self.load, group="follow")
 
     def on_resize(self, event: events.Resize) -> None:
         """There is more room, or less."""
         self.screen.set_class(event.size.width < NARROW, "-narrow")
+        self.screen.set_class(NARROW <= event.size.width < ROOMY, "-middle")
         self.screen.set_class(event.size.height < LOW, "-low")
         self.call_after_refresh(self._say_keys)
 

@@ -29,7 +29,7 @@ TABS = {"d": "detail", "l": "log", "c": "changelog", "w": "crew"}
 SIDE_BY_SIDE = 160
 #: So many lines of a log are kept.
 LINES = 2000
-COLOURS = {"up": "$success", "waiting": "$primary", "paused": "$warning", "stalled": "$error", "down": "$text-muted"}
+COLOURS = {"up": "$success", "waiting": "$primary", "paused": "$warning", "stalled": "$error", "down": "$muted"}
 
 
 class Panel(Vertical):
@@ -78,7 +78,7 @@ class Panel(Vertical):
         parts: list[tuple[str, str]] = []
         for key, tab in TABS.items():
             now = tab == self.tab or (both and tab == self._beside)
-            parts += [(f" {key} ", "$primary"), (f"{tab} ", "bold" if now else "$text-muted"), (" ", "")]
+            parts += [(f" {key} ", "$primary"), (f"{tab} ", "bold" if now else "$muted"), (" ", "")]
         self.query_one("#tabs", Static).update(Content.assemble(*parts))
 
     @property
@@ -120,7 +120,7 @@ def _crew(rows: Sequence[Row], room: int) -> Content:
     """A line for each: name, state, how long, its task, its last words."""
     if not rows:
         told = "There is no crew. `pit up` starts the one in agents.toml, `pit work` a pool of workers."
-        return Content.styled(told, "$text-muted")
+        return Content.styled(told, "$muted")
     name = max(width(row.name) for row in rows)
     lines = []
     for row in rows:

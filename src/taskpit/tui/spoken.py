@@ -14,6 +14,8 @@ __all__ = ["readable"]
 SAYS = frozenset(("text", "thinking", "command", "file_path", "path", "query", "pattern", "result", "error", "message"))
 #: So much of one event is shown, and so many lines of it.
 LONGEST, MOST = 400, 6
+#: What kind of event it is stands before, so wide.
+LABEL = 12
 
 
 def readable(line: str) -> list[str]:
@@ -29,12 +31,13 @@ def readable(line: str) -> list[str]:
         return [text]
     said = [part for words in _said(event) for part in plain(words).splitlines() if part.strip()]
     kind = next((str(event[key]) for key in ("type", "event", "kind") if isinstance(event.get(key), str)), "")
-    name = " ".join(dict.fromkeys(filter(None, (kind, *_names(event)))))
+    name = fit(next(_names(event), kind), LABEL)
     if not said:
-        return [f"· {fit(name or text, LONGEST)}"]
-    lines = [f"{'> ' if not number else '  '}{fit(part, LONGEST)}" for number, part in enumerate(said[:MOST])]
+        return [name or fit(text, LONGEST)]
+    heads = [f"{name:<{LABEL}}", *[" " * LABEL] * MOST]
+    lines = [f"{head}  {fit(part, LONGEST)}" for head, part in zip(heads, said[:MOST], strict=False)]
     more = len(said) - MOST
-    return [*([f"· {fit(name, 60)}"] if name else []), *lines, *([f"  … {more} more lines"] if more > 0 else [])]
+    return [*lines, *([f"{heads[1]}  … {more} more lines"] if more > 0 else [])]
 
 
 def _said(value: object) -> Iterator[str]:

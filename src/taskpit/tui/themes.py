@@ -19,6 +19,7 @@ THEMES = (
         background="#15181e",
         surface="#1b1f27",
         panel="#262c37",
+        variables={"muted": "#8a93a3"},
         dark=True,
     ),
     Theme(
@@ -33,6 +34,7 @@ THEMES = (
         background="#fcfcfa",
         surface="#f2f2ee",
         panel="#e4e6ea",
+        variables={"muted": "#646b76"},
         dark=False,
     ),
 )
