@@ -4,7 +4,7 @@
     python scripts/pictures.py board-80    only those whose name begins so
     python scripts/pictures.py --png DIR   also as PNG into DIR, for looking (needs chromium)
 
-A picture is one function with `@shot("name")`; it gets the folder of the demo queue and returns the file's text or bytes.
+A picture is one function with `@shot("name")`: it gets the demo queue and returns the file's text or bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from taskpit import layouts
 from taskpit.config import Config
@@ -30,8 +30,11 @@ from taskpit.task import Ask, Claim, Done, Evidence, Failed, Retry, Task
 from taskpit.testing import FakeClock
 from taskpit.worker.place import place_for
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 #: So many seconds pass while the demo queue is made.
-AFTERNOON = 7820 - 2520
+AFTERNOON = 5325
 OUT = Path(__file__).parents[1] / "docs" / "pictures"
 #: Name of the file and how it is made.
 SHOTS: dict[str, Callable[[Queue], str | bytes]] = {}
@@ -98,7 +101,10 @@ PRINTED = [
     {"type": "tool_use", "name": "Edit", "input": {"file_path": "src/session/cache.py"}},
     {"type": "tool_use", "name": "Bash", "input": {"command": "pytest tests/session -q"}},
     {"type": "tool_result", "content": "..............................  30 passed in 2.41s"},
-    {"type": "assistant", "message": {"content": [{"type": "text", "text": "Green. Now the hit path without a lock."}]}},
+    {
+        "type": "assistant",
+        "message": {"content": [{"type": "text", "text": "Green. Now the hit path without a lock."}]},
+    },
 ]
 
 
@@ -110,7 +116,9 @@ def demo_queue(root: str) -> Queue:
     queue = Queue(FileStore(root, layouts.get("pit"), config, clock), config, clock)
     for number, (title, tags, priority, check) in enumerate(WORK, 1):
         body = BODY if number == 1 else f"{title}. Keep the change small, and add a test that fails without it."
-        queue.put([Task(id="", title=title, body=body, tags=tuple(tags.split()), priority=priority, check=check, by="ann")])
+        queue.put(
+            [Task(id="", title=title, body=body, tags=tuple(tags.split()), priority=priority, check=check, by="ann")]
+        )
         clock.advance(55 if number % 3 else 60)
     queue.put([Task(id="", title="Announce the release", needs=("0005", "0007"), tags=("docs",), by="ann")])
     for name in ("snake-1", "snake-2", "snake-3"):

@@ -94,10 +94,10 @@ class PitBoard(Looking):
             self.complain(trouble)
         else:
             self.notify(told, markup=False)
-        self.run_worker(self.catch_up, group="follow")
+        self.begin(self.catch_up, "follow")
 
     def _do(self, act: Callable[[], str]) -> None:
-        self.run_worker(self._done(act), group="act")
+        self.begin(lambda: self._done(act), "act")
 
     async def _done(self, act: Callable[[], str]) -> None:
         """Do it, say how it went, and show what has become of it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Markdown, Static
@@ -9,6 +11,7 @@ from textual.widgets import Markdown, Static
 from taskpit.clock import iso, say_duration
 from taskpit.task import State
 from taskpit.text import one_line, plain
+from taskpit.tui.lines import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ __all__ = ["Detail", "facts"]
 LONGEST = 40_000
 #: So many of a task's tries are shown.
 TRIES = 10
+#: Names of facts stand before them, so wide.
+LABEL = 11
 #: Colours of the states, by the names of the theme.
 COLOURS = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$muted", "failed": "$error"}
 
@@ -69,10 +74,13 @@ def _attempts(card: Card) -> str:
     return f"{task.attempts} of {task.max_attempts} spent" if task.max_attempts else f"{task.attempts} spent"
 
 
-def _head(card: Card, now: float) -> Content:
+def _head(card: Card, now: float, room: int) -> Content:
+    """The title and the facts; what takes more than a line goes on below its beginning, not below its name."""
     told = [Content.styled(f"{card.task.id}  {one_line(card.task.title)}", "bold")]
     for name, value, colour in facts(card, now):
-        told.append(Content.assemble((f"{name:<10} ", "$muted"), (value, colour)))
+        lines = wrap(value, max(room - LABEL, 20)) or [""]
+        label = (f"{cut(name, LABEL - 1):<{LABEL}}", "$muted")
+        told.append(Content.assemble(label, (f"\n{' ' * LABEL}".join(lines), colour)))
     return Content("\n").join(told)
 
 
@@ -122,6 +130,8 @@ def _cut(text: str) -> str:
 class Detail(VerticalScroll, can_focus=True):
     """The task that is picked, to be read."""
 
+    _shown: tuple[Card, float] | None = None
+
     def compose(self) -> ComposeResult:
         """Plain parts, and those that are Markdown. No link opens anything."""
         yield Static(markup=False, id="head")
@@ -132,19 +142,25 @@ class Detail(VerticalScroll, can_focus=True):
 
     def say(self, text: str) -> None:
         """Words instead of a task."""
+        self._shown = None
         self._put("head", Content.styled(text, "$muted"))
         for name in ("body", "ended", "output", "rest"):
             self.query_one(f"#{name}").display = False
 
     async def show(self, card: Card, now: float) -> None:
         """This task."""
-        result = card.result
-        self._put("head", _head(card, now))
+        result, self._shown = card.result, (card, now)
+        self.on_resize()
         about = [("Result", _about(result))] if result else []
         self._put("ended", _sections(iter(about)))
         self._put("rest", _sections(_rest(card)))
         await self._markdown("body", card.task.body)
         await self._markdown("output", result.output if result else "")
+
+    def on_resize(self) -> None:
+        """Facts are broken into lines for the room there is."""
+        if self._shown is not None:
+            self._put("head", _head(*self._shown, self.size.width - 2))
 
     def _put(self, name: str, content: Content) -> None:
         static = self.query_one(f"#{name}", Static)

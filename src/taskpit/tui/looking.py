@@ -21,7 +21,7 @@ from taskpit.tui.themes import THEMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from textual import events
@@ -115,7 +115,7 @@ class Looking(App[None]):
 
     def on_ready(self) -> None:
         """Everything that can be filled is there: begin to read."""
-        self.run_worker(self.load, group="follow")
+        self.begin(self.load, "follow")
 
     def on_resize(self, event: events.Resize) -> None:
         """There is more room, or less."""
@@ -143,6 +143,11 @@ class Looking(App[None]):
         """What keys act on."""
         return self.column(self._current).picked
 
+    def begin(self, work: Callable[[], Coroutine[Any, Any, None]], group: str, *, exclusive: bool = False) -> None:
+        """Do this while the screen goes on; of an exclusive group only the last that was begun."""
+        begun: Any = work  # made a coroutine only when it runs: what is overtaken leaves nothing behind
+        self.run_worker(begun, group=group, exclusive=exclusive)
+
     # -- following ---------------------------------------------------------------------------------
 
     async def load(self) -> None:
@@ -161,7 +166,7 @@ class Looking(App[None]):
 
     def _look(self) -> None:
         if not self._busy:
-            self.run_worker(self.catch_up, group="follow")
+            self.begin(self.catch_up, "follow")
 
     async def catch_up(self) -> None:
         """What is new is shown."""
@@ -244,7 +249,7 @@ class Looking(App[None]):
             self._read_card()
 
     def _read_card(self) -> None:
-        self.run_worker(self._show_card, group="detail", exclusive=True)
+        self.begin(self._show_card, "detail", exclusive=True)
 
     async def _show_card(self) -> None:
         slip = self.slip
@@ -301,7 +306,7 @@ class Looking(App[None]):
         if self._base.has_class("-narrow") or self._base.has_class("-low"):
             self.action_read()
         if tab == "crew":
-            self.run_worker(self._show_crew, group="crew", exclusive=True)
+            self.begin(self._show_crew, "crew", exclusive=True)
         if tab == "log":
             self.panel.add_log(self._tail.more())
 

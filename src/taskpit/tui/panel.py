@@ -73,8 +73,10 @@ class Panel(Vertical):
         """Show what is to be seen."""
         both = self.size.width >= SIDE_BY_SIDE
         for tab in TABS.values():
-            seen = tab == self.tab or (both and tab in ("detail", self._beside))
-            self.query_one(f"#{tab}").display = seen
+            page = self.query_one(f"#{tab}")
+            page.display, before = tab == self.tab or (both and tab in ("detail", self._beside)), page.display
+            if page.display and not before and isinstance(page, Log):
+                self.call_after_refresh(page.scroll_end, animate=False)  # the newest is what one looks for
         parts: list[tuple[str, str]] = []
         for key, tab in TABS.items():
             now = tab == self.tab or (both and tab == self._beside)
@@ -111,9 +113,10 @@ class Panel(Vertical):
 
 
 def _line(event: Event) -> str:
-    details = f"  {event.details}" if event.details else ""
-    who = event.worker.partition("~")[0]
-    return one_line(f"{event.timestamp[11:19]}  {event.about or '-':<6}  {event.action:<15} {who}{details}")
+    """When, which task, what, who, and whatever else is told."""
+    who, did = event.worker.partition("~")[0], event.did.removesuffix("_task")
+    words = [one_line(word) for word in (event.timestamp[11:19], event.about or "-", did, who, event.details)]
+    return "  ".join(word.ljust(room) for word, room in zip(words, (8, 6, 10, 10, 0), strict=True))
 
 
 def _crew(rows: Sequence[Row], room: int) -> Content:
