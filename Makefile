@@ -9,7 +9,7 @@ HOURS  ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean test-all faults soak bench
+.PHONY: help demo test check format clean test-all faults soak bench pictures
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ soak: $(VENV)/dev  ## the same for HOURS hours, with other seeds each time
 
 bench: bench/.venv/ready  ## ours beside peers and the bare system calls, with plots: a quarter of an hour (BENCH=--quick: two minutes)
 	@bench/.venv/bin/python bench/run.py $(BENCH)
+
+pictures: $(VENV)/dev  ## make the pictures of the README and the docs anew, from the real program
+	$(BIN)/python scripts/pictures.py
 
 check: $(VENV)/dev  ## style, types and import layers
 	$(BIN)/ruff format --check .

@@ -7,6 +7,8 @@ telling anybody is noticed when the counts differ, and at the latest when everyt
 
 from __future__ import annotations
 
+from collections import deque
+
 from taskpit.errors import CursorLost
 from taskpit.history import moment
 from taskpit.policy import WAITS
@@ -36,6 +38,8 @@ TITLES = {
 MOST = 20_000
 #: Tasks are read this many at a time.
 PAGE = 1000
+#: So many of the last lines of the changelog are at hand.
+RECENT = 500
 #: Counts are compared after so many seconds, claims looked at again, and all is read anew.
 COMPARE, LOOK, ANEW = 2.0, 5.0, 300.0
 #: All is not read anew before this many times what reading took.
@@ -160,6 +164,8 @@ class Board:
         self.paused = ""
         #: Grows with every change.
         self.version = 0
+        #: The last lines of the changelog, oldest first.
+        self.recent: deque[Event] = deque(maxlen=RECENT)
         self._most = most
         self._cursor = ""
         self._claimed_at: dict[str, float] = {}
@@ -213,6 +219,7 @@ class Board:
                 return cursor
 
     def _note_claim(self, event: Event) -> None:
+        self.recent.append(event)
         if event.did == "claimed_task":
             self._claimed_at[event.about] = moment(event.timestamp)
         elif event.did not in ("noted", "late_result"):

@@ -54,6 +54,7 @@ VERBS: tuple[Verb, ...] = (
         ("show", "look", "one task with its result, tries and notes", ()),
         ("ready", "look", "what may be taken now, best first", ()),
         ("why", "look", "why a task is where it is", ()),
+        ("search", "find", "tasks that mention these words", ("find", "grep")),
         ("stats", "past", "counts, throughput, what ran twice", ()),
         ("log", "past", "what happened, line by line", ()),
     ),
@@ -102,6 +103,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     *_group(
         "more",
+        ("board", "board", "the board in the terminal: look and steer", ("tui",)),
         ("demo", "demo", "watch a pit at work", ()),
         ("bench", "bench", "measure this machine: our verbs beside bare system calls", ()),
         ("mcp", "mcp", "serve the queue to agents over MCP", ()),
