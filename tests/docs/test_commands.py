@@ -15,8 +15,9 @@ SHOWN = [page for page in sessions.pages() if sessions.commands(page.read_text(e
 
 @pytest.mark.parametrize("page", SHOWN, ids=lambda page: str(page.relative_to(sessions.ROOT)))
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
-    for said in sessions.play(page.read_text(encoding="utf-8"), tmp_path):
-        assert said.agrees, str(said)
+    said = sessions.play(page.read_text(encoding="utf-8"), tmp_path)
+
+    assert not [one for one in said if not one.agrees], "\n\n".join(str(one) for one in said if not one.agrees)
 
 
 def test_the_player_sees_a_difference(tmp_path: Path) -> None:

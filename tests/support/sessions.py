@@ -50,7 +50,7 @@ def commands(text: str) -> list[tuple[str, str]]:
         for line in block.splitlines():
             if line.startswith("$ "):
                 found.append((line[2:], []))
-            elif line.startswith("> ") and found and not found[-1][1]:
+            elif (line == ">" or line.startswith("> ")) and found and not found[-1][1]:
                 found[-1] = (f"{found[-1][0]}\n{line[2:]}", [])
             else:
                 found[-1][1].append(line)
