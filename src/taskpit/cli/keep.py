@@ -23,7 +23,7 @@ HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn"))
 #: What each kind of finding means for whoever reads it.
 ADVICE = {
     "sweep will do": "`pit sweep` does these",
-    "late result": "results of superseded claims; the published ones stand",
+    "late result": "results that came too late, or that `pit retry` took back; the published ones stand",
     "quarantined": "set aside with the reason; look, mend, and put it back or leave it",
     "vanished": "somebody removed the file by hand; what was asked for is kept, and --fix puts it back",
     "in two places": "look which of them is right; `pit sweep` sets copies aside, --fix second names of one file",
