@@ -33,11 +33,13 @@ EVENTS = ("done", "failed", "choked", "ask", "budget")
 class Config(Value):
     """What a queue's `config.toml` may say."""
 
-    #: How long a claim lasts unless renewed, and a person's; 0 is the same.
+    #: How long a claim lasts unless renewed.
     lease: float = 900.0
+    #: The same for people; 0 is no difference.
     human_lease: float = 0.0
-    #: How long a task inside an activity is somebody's, an agent's and a person's.
+    #: How long a task inside an activity is an agent's.
     task_lease: float = 1800.0
+    #: The same for people.
     human_task_lease: float = 14400.0
     #: After how long a claim that other tools made counts as abandoned.
     abandoned: float = 900.0
@@ -45,8 +47,9 @@ class Config(Value):
     durability: str = "power"
     #: Attempts a task has unless it says otherwise.
     max_attempts: int = 3
-    #: First pause before another attempt; doubles each time, up to the longest.
+    #: First pause before another attempt; doubles each time.
     backoff: float = 10.0
+    #: The longest such pause.
     backoff_longest: float = 3600.0
     #: This many identical failures in a row choke: the task waits for a person.
     choke: int = 3
@@ -54,8 +57,9 @@ class Config(Value):
     losses: int = 5
     #: Working logs older than this are summarised and pruned.
     compost: float = 1800.0
-    #: Results older than this are pruned, and failed ones; 0 keeps them for ever.
+    #: Results older than this are pruned; 0 keeps them for ever.
     keep_results: float = 0.0
+    #: The same for results of failed tasks.
     keep_failed: float = 0.0
     #: Messages that went through a workspace's pipes are kept this long after they were read.
     keep_messages: float = 7 * DAY

@@ -54,6 +54,11 @@ class Watch:
             return None
         return fd
 
+    @property
+    def told_by_kernel(self) -> bool:
+        """Whether the kernel tells of changes; else they are found by looking now and then."""
+        return self._fd is not None
+
     def _look(self) -> list[int]:
         return [os.stat(path).st_mtime_ns for path in self._paths if os.path.isdir(path)]
 

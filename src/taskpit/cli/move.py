@@ -44,6 +44,7 @@ def _export(args: Namespace, context: Context) -> Reply:
         # Straight to standard output: these lines are for programs, and cleaning them would change them.
         for line in lines:
             sys.stdout.write(line + "\n")
+        context.json = False  # they are JSON already: an envelope after them would be a line too many
         return Reply()
     try:
         with open(args.output, "x", encoding="utf-8", errors="surrogatepass") as file:

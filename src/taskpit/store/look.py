@@ -250,11 +250,24 @@ def resolve(folder: Folder, text: str) -> list[str]:
         return [text]
     number = folder.layout.number(text)
     wanted = folder.layout.new_id(number) if number else text
-    here = {spot.id for spot in folder.spots(folder.layout.ready, State.READY)} | set(known)
-    for exact in (text, wanted):
-        if exact in here:
-            return [exact]
+    here = set(known)
+    for seen in (_waiting, _elsewhere):
+        here |= seen(folder)
+        for exact in (text, wanted):
+            if exact in here:
+                return [exact]
     return sorted(task_id for task_id in here if task_id.startswith(text))
+
+
+def _waiting(folder: Folder) -> set[str]:
+    """Ready tasks, also those that somebody made by hand."""
+    return {spot.id for spot in folder.spots(folder.layout.ready, State.READY)}
+
+
+def _elsewhere(folder: Folder) -> set[str]:
+    """Tasks whose whole life was made by hand: nobody of ours has seen them before they were claimed or finished."""
+    claimed = {spot.id for spot in folder.spots(folder.layout.claimed, State.CLAIMED)}
+    return claimed | {spot.id for spot in folder.finished()}
 
 
 def page(store: FileStore, state: State | None, after: str, limit: int) -> Page:
