@@ -156,8 +156,11 @@ def _default(key: str, value: object) -> str:
 def configuration() -> str:
     """config.toml, agents.toml and presets."""
     about = fields(config.Config)
+    hooks = fields(config.Hooks)
     settings = [
-        (code(key), code(_default(key, getattr(config.Config, key))), about[key]) for key in config.Config._fields
+        (code(key), code(_default(key, getattr(config.Config, key))), about[key])
+        for key in config.Config._fields
+        if key != "hooks"
     ]
     lines = [
         "## A queue's settings",
@@ -166,6 +169,15 @@ def configuration() -> str:
         "have leases of 1 hour, a mailbox prunes results after 7 days and errors after 30.",
         "",
         *table(("key", "default", "meaning"), settings),
+        "",
+        "## Hooks: the table [hooks]",
+        "",
+        f"In the same file: a command for each of {', '.join(map(code, config.EVENTS))}; see [hooks](../hooks.md).",
+        "",
+        *table(
+            ("key", "default", "meaning"),
+            [(code(key), code(str(getattr(config.Hooks, key))), hooks[key]) for key in ("timeout", "parallel")],
+        ),
         "",
         "## A crew: agents.toml",
         "",

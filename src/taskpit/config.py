@@ -21,8 +21,9 @@ class Hooks(Value):
 
     #: The command of each event; an event without one is nobody's business.
     commands: Mapping[str, tuple[str, ...]] = {}
-    #: How long each may run, in seconds, and how many at once.
+    #: How long each may run, in seconds.
     timeout: float = 30.0
+    #: How many may run at once.
     parallel: int = 4
 
 
