@@ -91,7 +91,7 @@ class Value:
             fields = self.__dict__
             fields.update(self._defaults)
             fields.update(given)
-            if fields.keys() != self._names:
+            if len(fields) != len(self._fields) or not given.keys() <= self._names:
                 self._refuse(given)
 
     def _refuse(self, given: dict[str, object]) -> None:
@@ -101,7 +101,13 @@ class Value:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with these fields changed."""
-        return type(self)(**{**self.__dict__, **changes})
+        copy = object.__new__(type(self))
+        fields = copy.__dict__
+        fields.update(self.__dict__)
+        fields.update(changes)
+        if len(fields) != len(self._fields):
+            self._refuse(changes)
+        return copy
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, in order of declaration."""
