@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.task import Card
 
-__all__ = ["ENDING", "held_by", "why"]
+__all__ = ["ENDING", "held_by", "known_otherwise", "why"]
 
 #: Whose a task is between the end of its claim and the last step of it.
 ENDING = "(ending)"
@@ -35,6 +35,17 @@ def held_by(card: Card, now: float) -> errors.Lost:
         id=card.task.id,
         holder=card.worker,
         alive=card.alive,
+    )
+
+
+def known_otherwise(task_id: str, card: Card | None) -> errors.Conflict:
+    """The id is another task's: which, and what to do."""
+    state = card.state if card else "known"
+    return errors.Conflict(
+        f"{task_id} exists already ({state}) with other content",
+        hint=f"Look at it with `pit show {task_id}`, change it with `pit edit {task_id}`, or choose another id.",
+        id=task_id,
+        state=str(state),
     )
 
 

@@ -18,7 +18,6 @@ from taskpit import kernel
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
     from typing import Self
 
 __all__ = [
@@ -365,9 +364,7 @@ class Flock:
         self.take()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.drop()
 
 

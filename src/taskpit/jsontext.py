@@ -73,7 +73,8 @@ def _refuse(value: object) -> None:
 
 def _writer(comma: str, colon: str) -> Any:
     """How to write: nothing is looked for that comes back to itself, no order, NaN as it is."""
-    return make_encoder(None, _refuse, encode_basestring, None, colon, comma, False, False, True)  # noqa: FBT003
+    return make_encoder(None, _refuse, encode_basestring, None, colon, comma, False, False, True)
 
 
-_loose, _tight = (_writer(", ", ": "), _writer(",", ":")) if make_encoder is not None else (None, None)
+_loose: Any = _writer(", ", ": ") if make_encoder is not None else None
+_tight: Any = _writer(",", ":") if make_encoder is not None else None

@@ -1,4 +1,4 @@
-"""Calls of the kernel that Python's `os` has no word for. Part of the fs room: nobody but `fs` makes them.
+"""Calls of the kernel that Python's `os` has no word for. Part of the fs room: only `fs` changes anything by them.
 
 Where the kernel, the C library or the filesystem does not have one, its function says so, and the caller does
 without.

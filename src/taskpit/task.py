@@ -122,9 +122,6 @@ class Task(Value):
         """The way in which `source` says just this, if that is known; a copy does not know it of itself."""
         return getattr(self, "_read", None)
 
-    def __getstate__(self) -> dict[str, object]:
-        return dict(self.__dict__)
-
     def wish(self) -> tuple[object, ...]:
         """What was asked for, without who, when and how far: equal wishes are the same task."""
         return (

@@ -113,6 +113,9 @@ class Value:
         """The fields by name, in order of declaration."""
         return {name: self.__dict__[name] for name in self._fields}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)  # marks that are no fields are not copied
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; use replace({name}=...)")
 

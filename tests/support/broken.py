@@ -105,7 +105,9 @@ def fixed_claim_name(patch):
     names = iter(range(10**6))
     patch.setattr(fs, "fresh_name", lambda letters=6: f"{next(names):06d}")
     real = claims._take
-    patch.setattr(claims, "_take", lambda where, ready, fence, *rest: real(where, ready, f"{rest[0].worker}~fixed", *rest))
+    patch.setattr(
+        claims, "_take", lambda where, ready, fence, *rest: real(where, ready, f"{rest[0].worker}~fixed", *rest)
+    )
 
 
 def next_bytes_straight_to_ready(patch):

@@ -195,7 +195,8 @@ def beside(disk):
 #: Where claimed files lie in one layout or another.
 CLAIMED = ("claimed", "processing", "tasks")
 #: Functions that only pass an fsync on.
-PASSING_ON = ("create", "replace", "append", "sync_dir", "sync", "<listcomp>", "<lambda>")
+PASSING_ON = ("create", "replace", "append", "sync_dir", "sync_all", "sync_filesystem", "sync", "settle", "<listcomp>")
+PASSING_ON += ("<lambda>", "_write", "_bring_in")
 
 
 def kind_of(op):

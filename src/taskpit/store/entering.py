@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["admit", "enter"]
 
-NEW = Said.CREATED
-
 
 def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
     """The row *put* of the commit table. For each: CREATED, or EXISTS: the id is known.
@@ -38,12 +36,14 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
             said.append(Said.CREATED if new else Said.EXISTS)
     except OSError as error:
         trouble = error
-    _bring_in(folder, [(one, draft) for one, draft, is_in in zip(entrants, drafts, said, strict=False) if is_in is NEW])
+    found = zip(entrants, drafts, said, strict=False)
+    _bring_in(folder, [(entrant, draft) for entrant, draft, one in found if one is Said.CREATED])
     for number, (tmp, original, _) in enumerate(drafts):
-        tried = number < len(said)
-        if not tried and number > len(said) or tried and said[number] is not NEW:
+        if number == len(said):
+            continue  # its link was refused, and nobody knows whether it was made: left for the keeper
+        if number > len(said) or said[number] is not Said.CREATED:
             fs.remove(tmp)
-        if original != tmp and tried:
+        if original != tmp:
             fs.remove(original)
     if trouble is not None:
         raise trouble

@@ -216,10 +216,7 @@ class Folder:
 
     def is_finished(self, spot: Spot) -> bool:
         """Whether something in the layout's own places says that it has ended, without searching."""
-        for path in self.layout.finished_paths(spot):
-            if fs.exists(f"{self.root}/{path}"):
-                return True
-        return False
+        return any(fs.exists(f"{self.root}/{path}") for path in self.layout.finished_paths(spot))
 
     def guard(self, task_id: str) -> Turn | Open:
         """Where claimed files have a fixed name, one at a time may decide about a task."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from taskpit import fs
 from taskpit.store.numbers import allot
+from taskpit.store.registry import register
 from taskpit.store.signs import untouched
 from taskpit.task import Task
 
