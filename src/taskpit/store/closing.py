@@ -27,11 +27,11 @@ def end(folder: Folder, how: End) -> Said:
     return _carry_out(sealed, how) if committed else _too_late(sealed, how)
 
 
-def end_all(folder: Folder, ends: Sequence[End], alone: Callable[[End], Said]) -> list[Said]:
+def end_all(folder: Folder, ends: Sequence[End], patiently: Callable[[Callable[[], Said]], Said]) -> list[Said]:
     """The same for many, which share what they wait for: all that follows is on the disk before the first seal.
 
-    If the disk refuses something in between, each is ended `alone`: what was sealed by then was ours, and is
-    known when it is said again.
+    If the disk refuses something in between, they go on one by one, `patiently`: what is sealed is carried out as
+    far as it is not yet, what is not is ended from the beginning.
     """
     drawn = [(how, draw_up(folder, _spot(folder, how.claim), how)) for how in ends]
     said: dict[int, Said] = {}
@@ -46,13 +46,25 @@ def end_all(folder: Folder, ends: Sequence[End], alone: Callable[[End], Said]) -
             if number not in sealed:  # after all the others: it may be one of these that has ended it
                 said[number] = _too_late(token, how)
     except (OSError, Unavailable):
-        for _, (token, _) in drawn:
-            clear(token)
+        for number, (_, (token, _)) in enumerate(drawn):
+            if number not in sealed and number not in said:
+                clear(token)
         for number, how in enumerate(ends):
             if number not in said:
-                one = alone(how)
-                said[number] = Said.OK if one is Said.ALREADY and number in sealed else one
+                said[number] = patiently(_rest_of(folder, how, sealed.get(number)))
     return [said[number] for number in range(len(ends))]
+
+
+def _rest_of(folder: Folder, how: End, sealed: tuple[Sealed, End] | None) -> Callable[[], Said]:
+    """What is left to do of one of many, after trouble."""
+
+    def go_on() -> Said:
+        if sealed is None:
+            return end(folder, how)
+        said = roll(sealed[0], end=how)
+        return Said.OK if said is Said.ALREADY else said
+
+    return go_on
 
 
 def _carry_out_all(folder: Folder, sealed: dict[int, tuple[Sealed, End]], said: dict[int, Said]) -> None:

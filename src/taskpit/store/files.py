@@ -20,7 +20,7 @@ from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from taskpit.clock import Clock
     from taskpit.config import Config
@@ -136,19 +136,20 @@ class FileStore(House):
         from taskpit.store import closing  # a command that only claims does without
 
         try:
-            return closing.end_all(self.folder, ends, self._end) if len(ends) > 1 else [self._end(one) for one in ends]
+            if len(ends) == 1:
+                return [self._patiently(lambda: closing.end(self.folder, ends[0]))]
+            return closing.end_all(self.folder, ends, self._patiently) if ends else []
         finally:
             self._changed()
 
-    def _end(self, end: End) -> Said:
-        from taskpit.store import closing
-
+    def _patiently(self, step: Callable[[], Said]) -> Said:
+        """The step, with what is held back for it where the disk is full."""
         try:
-            return closing.end(self.folder, end)
+            return step()
         except OSError as error:
             from taskpit.store.ballast import finish_on
 
-            return finish_on(self.folder, error, lambda: closing.end(self.folder, end))
+            return finish_on(self.folder, error, step)
 
     # -- what people do ----------------------------------------------------------------------------
 
