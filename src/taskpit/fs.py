@@ -72,6 +72,7 @@ class TooBig(OSError):
 
 #: Never follows a link out of the queue and never waits for the other end of a FIFO.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
 
 
@@ -113,7 +114,7 @@ def create(path: str, data: bytes, *, sync: bool) -> None:
     A name that could not be written in full is taken away again.
     """
     _step("create", path)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    fd = os.open(path, CREATE, 0o666)
     try:
         _write_all(fd, data, path)
         if sync:
@@ -128,7 +129,7 @@ def create(path: str, data: bytes, *, sync: bool) -> None:
 
 def _write_all(fd: int, data: bytes, path: str) -> None:
     while True:
-        most = _step("write", path)
+        most = None if _hook is None else _hook("write", path)
         written = os.write(fd, data if most is None else data[:most])
         if written == len(data):
             return

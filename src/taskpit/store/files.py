@@ -133,12 +133,12 @@ class FileStore(House):
     @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
-        from taskpit.store import closing  # a command that only claims does without
+        from taskpit.store.closing import end, end_all  # a command that only claims does without
 
         try:
             if len(ends) == 1:
-                return [self._patiently(lambda: closing.end(self.folder, ends[0]))]
-            return closing.end_all(self.folder, ends, self._patiently) if ends else []
+                return [self._patiently(lambda: end(self.folder, ends[0]))]
+            return end_all(self.folder, ends, self._patiently) if ends else []
         finally:
             self._changed()
 
