@@ -54,8 +54,8 @@ def _give_back(queue: Queue, *, dry_run: bool, ended: Callable[[Queue, Claim], b
             if said is not Said.OK:
                 continue  # its worker came back to life and finished it, or another keeper was faster
             if queue.config.hooks.commands:
-                from taskpit.hooks import tell_end
+                from taskpit.hooks import tell_ends
 
-                tell_end(store, queue.config.hooks, end)
+                tell_ends(store, queue.config.hooks, [end])
         done.append(Mend(kind="reclaimed", what=claim.task.id, details=lapse.reason))
     return done

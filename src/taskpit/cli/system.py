@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from taskpit import __version__, fs
+from taskpit import __version__, fs, kernel
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -141,9 +141,7 @@ def _links(folder: str) -> Finding:
 
 def _no_replace(folder: str) -> Finding:
     fs.create(f"{folder}/from", b"x", sync=False)
-    call = fs._kernel_rename()  # noqa: SLF001 - the room hides whether there is one; here that is the question
-    source, target = os.fsencode(f"{folder}/from"), os.fsencode(f"{folder}/to")
-    if call is not None and call(-100, source, -100, target, fs.RENAME_NOREPLACE) == 0:
+    if kernel.rename_new(f"{folder}/from", f"{folder}/to") == 0:
         return Finding(name="rename without replacing", told="yes, by the kernel")
     told = "no; names are looked at first, which leaves a gap only to other programs"
     return Finding(name="rename without replacing", told=told, works=None)

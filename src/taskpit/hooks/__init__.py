@@ -19,13 +19,14 @@ from taskpit.clock import iso
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from taskpit.config import Hooks
     from taskpit.store.port import Info, Store
     from taskpit.task import Claim, End
 
-__all__ = ["lock_of", "tell", "tell_end"]
+__all__ = ["lock_of", "tell", "tell_ends"]
 
 #: What the end of a claim is called here, by the changelog's word for it.
 ENDS = {"completed_task": "done", "failed_task": "failed", "choked_task": "choked", "asked": "ask"}
@@ -33,13 +34,16 @@ ENDS = {"completed_task": "done", "failed_task": "failed", "choked_task": "choke
 LONGEST_OUTPUT = 64 * 1024
 
 
-def tell_end(store: Store, hooks: Hooks, end: End) -> None:
-    """Whoever wants to hear of it hears that this claim has ended."""
+def tell_ends(store: Store, hooks: Hooks, ends: Iterable[End]) -> None:
+    """Whoever wants to hear of it hears that these claims have ended."""
+    for end in ends:
+        _tell_end(store, hooks, end)
+
+
+def _tell_end(store: Store, hooks: Hooks, end: End) -> None:
     event = ENDS.get(end.action, "")
     if end.action == "recovered_task" and end.task is not None and end.task.hold:
-        event = (
-            "choked"  # it has lost its worker too often: a person must look, as after the same failure again and again
-        )
+        event = "choked"  # it has lost its worker too often: a person must look, as after the same failure thrice
     if event not in hooks.commands:
         return
     facts: dict[str, Any] = {}

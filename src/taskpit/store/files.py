@@ -20,7 +20,7 @@ from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from taskpit.clock import Clock
     from taskpit.config import Config
@@ -68,9 +68,14 @@ class FileStore(House):
     @verb
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
-        said = [self._put(task) for task in tasks]
-        self._changed()
-        return said
+        from taskpit.store.entering import admit
+
+        entrants = [self._entrant(task) for task in tasks]
+        try:
+            said = admit(self.folder, entrants)
+        finally:
+            self._changed()
+        return [one if one is Said.CREATED else self._compared(*entrants[at][:2]) for at, one in enumerate(said)]
 
     def _changed(self) -> None:
         """Tell those who read an index instead of the names; it is derived, so its trouble is not ours."""
@@ -82,16 +87,14 @@ class FileStore(House):
             except OSError:
                 return  # the mark it left is found by the next change or sweep
 
-    def _put(self, task: Task) -> Said:
-        folder = self.folder
+    def _entrant(self, task: Task) -> tuple[Task, bytes, Event]:
         task, data = self._bytes(task)
-        event = folder.event("added_task", task.id, task.by or "keeper", task.title)
-        from taskpit.store.entering import admit
+        return task, data, self.folder.event("added_task", task.id, task.by or "keeper", task.title)
 
-        if admit(folder, task, data, event) is Said.CREATED:
-            return Said.CREATED
-        known = folder.original(task.id)
-        mine = folder.layout.load(Spot(state=State.READY, id=task.id), data)
+    def _compared(self, task: Task, data: bytes) -> Said:
+        """What there is of this id, beside what was to be put."""
+        known = self.folder.original(task.id)
+        mine = self.folder.layout.load(Spot(state=State.READY, id=task.id), data)
         return Said.EXISTS if known and known.wish() == mine.wish() else Said.CONFLICT
 
     # -- claim -------------------------------------------------------------------------------------
@@ -130,19 +133,23 @@ class FileStore(House):
     @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
-        said = [self._end(end) for end in ends]
-        self._changed()
-        return said
-
-    def _end(self, end: End) -> Said:
-        from taskpit.store import closing  # a command that only claims does without
+        from taskpit.store.closing import end, end_all  # a command that only claims does without
 
         try:
-            return closing.end(self.folder, end)
+            if len(ends) == 1:
+                return [self._patiently(lambda: end(self.folder, ends[0]))]
+            return end_all(self.folder, ends, self._patiently) if ends else []
+        finally:
+            self._changed()
+
+    def _patiently(self, step: Callable[[], Said]) -> Said:
+        """The step, with what is held back for it where the disk is full."""
+        try:
+            return step()
         except OSError as error:
             from taskpit.store.ballast import finish_on
 
-            return finish_on(self.folder, error, lambda: closing.end(self.folder, end))
+            return finish_on(self.folder, error, step)
 
     # -- what people do ----------------------------------------------------------------------------
 

@@ -194,7 +194,7 @@ def _result_card(folder: Folder, spot: Spot, path: str) -> Card:
 def _result_in_place(folder: Folder, spot: Spot, verdict: Verdict) -> Result:
     """The result of a task whose outcome is known without one: it may have come later, or been pruned."""
     place = folder.layout.result_of(spot)
-    ended = folder.layout.ended_path(stub(spot), verdict)
+    ended = folder.layout.ended_path(spot, verdict)
     if not ended or not fs.exists(folder.at(ended)):
         return Result(id=spot.id, verdict=verdict, reason="the result was pruned")
     try:
@@ -205,7 +205,7 @@ def _result_in_place(folder: Folder, spot: Spot, verdict: Verdict) -> Result:
 
 def _ended_task(folder: Folder, spot: Spot, verdict: Verdict) -> Task | None:
     """The task's own file, where a layout keeps it when it is finished."""
-    path = folder.layout.ended_path(stub(spot), verdict)
+    path = folder.layout.ended_path(spot, verdict)
     try:
         return folder.load(spot, folder.at(path)) if path else None
     except (OSError, Invalid):
