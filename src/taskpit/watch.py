@@ -15,6 +15,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["LET_GO", "Watch", "held"]
 
@@ -30,6 +31,18 @@ _HEAD = struct.Struct("iIII")
 MOST, LONGEST = 65536, 512
 #: How often directories are looked at where the kernel tells nothing, and how long a watcher sleeps at most.
 POLL_SECONDS = 0.25
+
+
+_library: list[Any] = []
+
+
+def _kernel() -> Any:
+    """The C library, by which the kernel is asked."""
+    if not _library:
+        import ctypes
+
+        _library.append(ctypes.CDLL(None, use_errno=True))
+    return _library[0]
 
 
 class Watch:
@@ -49,21 +62,33 @@ class Watch:
 
     def _open(self) -> int | None:
         try:
-            import ctypes
-
-            library = ctypes.CDLL(None, use_errno=True)
+            library = _kernel()
             fd: int = library.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-            if fd < 0:
-                return None
-            for path in self._paths:
-                watch = library.inotify_add_watch(fd, os.fsencode(path), self._mask)
-                if watch < 0:
-                    os.close(fd)
-                    return None
-                self._watches[watch] = path
         except (OSError, AttributeError):
             return None
+        if fd < 0:
+            return None
+        for path in self._paths:
+            watch = library.inotify_add_watch(fd, os.fsencode(path), self._mask)
+            if watch < 0:
+                os.close(fd)
+                return None
+            self._watches[watch] = path
         return fd
+
+    def turn_to(self, path: str) -> None:
+        """Watch this instead of all else; what was not read yet of the others is forgotten.
+
+        To close a watch and open another takes milliseconds: the kernel waits until nobody can be in it.
+        """
+        self._paths = [path]
+        if self._fd is not None:
+            for watch in self._watches:
+                _kernel().inotify_rm_watch(self._fd, watch)
+            self._drain()
+            watch = _kernel().inotify_add_watch(self._fd, os.fsencode(path), self._mask)
+            self._watches = {watch: path} if watch >= 0 else {}
+        self._seen = self._look()
 
     def _look(self) -> list[int]:
         return [os.stat(path).st_mtime_ns for path in self._paths if os.path.exists(path)]

@@ -27,7 +27,7 @@ class Line:
         self._name = ""
         #: The one that stands before us, and what tells when it goes.
         self._before = ""
-        self._watch: Watch | None = None
+        self._watch = Watch([], LET_GO)
 
     def first(self) -> bool:
         """Whether nobody stands before us."""
@@ -38,15 +38,17 @@ class Line:
                 name = self._name
             return not self._find_before(name)
         except OSError:
-            self._forget_before()
             return True
 
     def _enter(self) -> None:
-        """Locked before it has its name: what stands here unlocked belongs to the dead."""
-        fs.make_dir(self._folder)
+        """Stand at the end. Locked before it has its name: what stands here unlocked belongs to the dead."""
         name = f"{time.monotonic_ns():020d}-{fs.fresh_name()}"
-        place = fs.Flock(f"{self._folder}/.{name}")
-        place.take()
+        if not self._name:
+            fs.make_dir(self._folder)
+            self._name = f".{name}"
+        place = fs.Flock(f"{self._folder}/{self._name}")  # the file of our last place, if it is still there
+        if not place.take(wait=False):
+            raise BlockingIOError(f"{place.path} is not ours")
         try:
             fs.move(place.path, f"{self._folder}/{name}")
         except BaseException:
@@ -56,29 +58,23 @@ class Line:
 
     def _find_before(self, name: str) -> bool:
         """Somebody who lives stands before us, and we shall hear of it when it goes."""
-        while True:
+        while self._watch.told:
             ahead = max((other for other in fs.names(self._folder) if other < name and other[0] != "."), default="")
-            if ahead == self._before:
-                return bool(ahead)
-            self._forget_before()
-            if not ahead:
-                return False
             path = f"{self._folder}/{ahead}"
-            self._watch = Watch([path], LET_GO)
-            if held(path):  # only now: whoever goes from here on is heard
+            if not ahead or (ahead == self._before and held(path)):
+                return bool(ahead)
+            if held(path):
                 self._before = ahead
-                return self._watch.told
+                self._watch.turn_to(path)
+            if held(path):  # after we began to watch: whoever goes from here on is heard
+                return True
             fs.remove(path)
+        return False
 
     def sleep(self, timeout: float) -> None:
         """Sleep until the one before us is gone."""
-        if self._watch is not None and self._watch.wait(timeout):
-            self._forget_before()
-
-    def _forget_before(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-        self._watch, self._before = None, ""
+        if self._watch.wait(timeout):
+            self._before = ""
 
     def leave(self) -> None:
         """Others may go before us; whoever stood behind us wakes, and takes the file away."""
@@ -90,7 +86,7 @@ class Line:
     def close(self) -> None:
         """Nobody waits here any more."""
         self.leave()
-        self._forget_before()
+        self._watch.close()
         if self._name:
             try:
                 fs.remove(f"{self._folder}/{self._name}")

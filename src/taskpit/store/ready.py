@@ -356,10 +356,11 @@ class Ready:
     def gone(self, file: str, *, missed: bool) -> None:
         """This one is taken: by us, or by somebody who was faster."""
         self._window.forget(file)
-        if missed:
-            self._window.collided()
-            if self._watch is not None and not self._hear() and self._catalog is None:
-                self._listed = None  # nobody can tell what has happened: look for ourselves
+        if missed and self._watch is not None:
+            if not self._hear():
+                self._listed = None if self._catalog is None else self._listed  # look for ourselves
+            if file in self._taken or not self._watch.told:  # since we last heard: somebody is at it, too
+                self._window.collided()
         if self._catalog is not None:
             self._spent.append(file)
             if len(self._spent) >= SPENT:
