@@ -191,7 +191,7 @@ def _inotify(folder: str) -> Finding:
     limits = ", ".join(f"{name[9:]} {_limit(name)}" for name in ("max_user_instances", "max_user_watches"))
     watch = Watch([folder])
     try:
-        if not watch.told_by_kernel:
+        if not watch.told:
             told = f"no ({limits}); directories are looked at now and then"
             hint = "All instances may be in use: `sysctl fs.inotify.max_user_instances` is the limit."
             return Finding(name="inotify", told=told, works=None, hint=hint if _linux() else "")

@@ -18,6 +18,7 @@ from taskpit.task import End, State, Verdict
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.task import Claim, Task, Want
+    from taskpit.watch import Watch
 
 __all__ = ["Chooser"]
 
@@ -50,6 +51,14 @@ class Chooser:
     def close(self) -> None:
         """Stop watching."""
         self._ready.close()
+
+    def watch(self) -> Watch | None:
+        """What tells of changes; None if nobody watched until now."""
+        return self._ready.watch()
+
+    def hear(self) -> bool:
+        """Take in what has changed; whether something came that may be for us."""
+        return self._ready.hear()
 
     def take_best(self, want: Want) -> list[Claim]:
         """The best that fit, by priority and age."""
