@@ -105,13 +105,13 @@ def read(path: str, limit: int) -> tuple[bytes, Stat]:
         os.close(fd)
 
 
-def create(path: str, data: bytes, *, sync: bool) -> None:
+def create(path: str, data: bytes, *, sync: bool, mode: int = 0o666) -> None:
     """A new file with these bytes, on the disk if `sync`; FileExistsError if the name is taken.
 
     A name that could not be written in full is taken away again.
     """
     _step("create", path)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         _write_all(fd, data, path)
         if sync:
@@ -133,9 +133,9 @@ def _write_all(fd: int, data: bytes, path: str) -> None:
             return
 
 
-def replace(path: str, data: bytes, scratch: str, *, sync: bool) -> None:
+def replace(path: str, data: bytes, scratch: str, *, sync: bool, mode: int = 0o666) -> None:
     """`path` now has these bytes; readers see the old or the new, whole."""
-    create(scratch, data, sync=sync)
+    create(scratch, data, sync=sync, mode=mode)
     _step("rename", path)
     os.rename(scratch, path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, read_text, task_options, vet, words
 from taskpit.errors import Invalid
 from taskpit.task import Said, Task
@@ -28,13 +28,24 @@ def _init_arguments(parser: ArgumentParser) -> None:
         "Make a folder a queue. What is there already is left alone, so it can be repeated at any time.\n"
         "Without DIR: the queue in this folder if there is one, else a new folder `pit`."
     )
-    parser.epilog = example("pit init", "pit init work/queue --layout pit", "pit init zoo --template snakepit")
-    parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks")
+    parser.epilog = example(
+        "pit init",
+        "pit init work/queue --layout pit",
+        "pit init zoo --template snakepit",
+        "pit init 'postgresql://localhost/work?schema=queue'",
+    )
+    parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks, or an address")
     parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
     parser.add_argument("--template", metavar="NAME", help="with a crew to begin with: snakepit or builder-reviewer")
+    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a setting of a queue in a database")
 
 
 def _init(args: Namespace, context: Context) -> Reply:
+    address = args.path or context.directory or ""
+    if "://" in address:
+        return _init_database(address, args, context)
+    if args.set:
+        raise Usage("--set is for queues in a database", hint="A folder has its settings in .taskpit/config.toml.")
     from taskpit.store.folder import HIDDEN
     from taskpit.store.opening import init
     from taskpit.worker.template import Template
@@ -59,6 +70,35 @@ def _init(args: Namespace, context: Context) -> Reply:
     elif made:
         lines.append("next: pit add 'a first task'")
     return Reply(data=data, text="\n".join(filter(None, lines)))
+
+
+def _init_database(address: str, args: Namespace, context: Context) -> Reply:
+    """The queue at this address is there and up to date; what its server does not promise is told."""
+    from taskpit.queue import Queue
+    from taskpit.store.postgres.opening import init_database, is_address
+
+    if not is_address(address):
+        scheme = address.partition("://")[0]
+        raise Invalid(f"{scheme}:// is no address of a queue", hint="Write postgresql://HOST/DATABASE.")
+    if args.layout or args.template:
+        raise Usage("--layout and --template are for folders")
+    pairs = [text.partition("=") for text in args.set or ()]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise Invalid("--set reads KEY=VALUE")
+    settings = {key.strip(): int(value) if value.isdecimal() else value for key, _, value in pairs}
+    made = init_database(address, settings)
+    queue = Queue.open(address, context.env)
+    try:
+        info = queue.store.info()
+    finally:
+        queue.close()
+    for warning in info.warnings:
+        context.warn(warning)
+    told = f"{info.where} is a queue now" if made else f"{info.where} is a queue already; nothing to do"
+    shown = f"export TASKPIT_DIR='{address}'" if info.where == address else "put its address into TASKPIT_DIR"
+    next_step = f"next: {shown}" if made else ""
+    data = {"path": info.where, "made": made, "durability": info.durability, "warnings": info.warnings}
+    return Reply(data=data, text="\n".join(filter(None, (told, next_step))))
 
 
 def _ignore_rule(root: str) -> str | None:

@@ -84,7 +84,7 @@ def _runner(args: Namespace, context: Context) -> CommandRunner | AgentRunner:
         from taskpit.worker.agent import AgentRunner
         from taskpit.worker.preset import find, places
 
-        preset = find(args.agent, places(context.queue.store.info().where, context.env))
+        preset = find(args.agent, places(context.queue.store.info().papers, context.env))
         clock = context.queue.clock
         return AgentRunner(preset, cwd=os.getcwd(), model=args.model, limit=args.limit, extra=argv, clock=clock)
     if not argv:
@@ -167,7 +167,7 @@ def _worktrees(args: Namespace, context: Context, cwd: str) -> Worktrees | None:
         return None
     from taskpit.worker.worktree import Worktrees
 
-    return Worktrees(cwd, context.queue.store.info().where, merge=args.merge)
+    return Worktrees(cwd, context.queue.store.info().papers, merge=args.merge)
 
 
 def _facts(report: Report) -> dict[str, object]:
@@ -182,7 +182,8 @@ def _dry_run(args: Namespace, context: Context, runner: CommandRunner | AgentRun
 
     claim = _next(context, words(args.tag), args.name, big=args.big)
     queue = context.queue
-    run = Run(claim, place_for(queue.store, claim), queue.store.info().where)
+    info = queue.store.info()
+    run = Run(claim, place_for(queue.store, claim), info.papers or info.where)
     try:
         argv = runner.command(run, "(the prompt)")
         prompt = make_prompt(claim, queue.card(claim.task.id).tries, run.place.result)

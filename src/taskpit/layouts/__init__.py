@@ -29,4 +29,8 @@ def get(name: str) -> Layout:
         from taskpit.layouts.activities import Activities
 
         return Activities()
+    if name == "table":
+        from taskpit.layouts.table import Table
+
+        return Table()
     raise Invalid(f"there is no layout {name!r}", hint=f"Choose one of: {', '.join(NAMES)}.")

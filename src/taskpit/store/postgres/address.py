@@ -1,4 +1,4 @@
-"""Addresses of queues in a database: `postgresql://user@host/database?schema=name`. Knows words, connects to nothing."""
+"""Addresses of queues in a database: `postgresql://user@host/database?schema=name`. Knows words only."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 
 import psycopg
 
@@ -83,7 +84,7 @@ class Bell:
         if self._fresh == 1:
             return True
         longest = min(timeout, UNDER_WAY if self._fresh == 0 else FALLBACK)
-        heard = [notice for notice in self._line.notifies(timeout=max(longest, 0.0), stop_after=1)]
+        heard = list(self._line.notifies(timeout=max(longest, 0.0), stop_after=1))
         return bool(heard) or longest < timeout
 
     def _hang_up(self) -> None:
@@ -95,8 +96,6 @@ class Bell:
         """Nobody sleeps here any more."""
         with self._turn:
             if self._line is not None:
-                try:
+                with suppress(psycopg.Error):
                     self._line.execute(f"DELETE FROM {self._table} WHERE who = %s", [self._who])  # noqa: S608
-                except psycopg.Error:
-                    pass
             self._hang_up()

@@ -80,7 +80,8 @@ class Changelog:
         """These lines are in the changelog, as they are."""
         sql = (
             f"INSERT INTO {self._schema}.event (at, worker, action, doc) "  # noqa: S608 - a quoted name
-            "SELECT %(now)s, '', '', x.doc FROM unnest(%(docs)s::text[]) WITH ORDINALITY x(doc, n) ORDER BY x.n RETURNING 1"
+            "SELECT %(now)s, '', '', x.doc FROM unnest(%(docs)s::text[]) WITH ORDINALITY x(doc, n) ORDER BY x.n "
+            "RETURNING 1"
         )
         docs = [as_json(event.as_dict()) for event in events]
         if docs:

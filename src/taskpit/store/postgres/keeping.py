@@ -1,10 +1,8 @@
-"""What keeps a queue in a database in order: pauses, notes, stray tasks, old logs, and how durable it is."""
+"""What keeps a queue in a database in order: pauses, notes, stray tasks, old logs."""
 
 from __future__ import annotations
 
-import os
-
-from taskpit.clock import Clock, iso, say_duration
+from taskpit.clock import Clock, iso
 from taskpit.store.port import Mend
 
 TYPE_CHECKING = False
@@ -16,22 +14,45 @@ if TYPE_CHECKING:
     class Ask(Protocol):
         """How a verb asks the server."""
 
-        def __call__(self, sql: str, *, repeat: bool = True, **words: object) -> list[tuple[Any, ...]]:
+        def __call__(self, sql: str, *, repeat: bool = True, **words: Any) -> list[tuple[Any, ...]]:
             """The rows it answers."""
 
 
-__all__ = ["compost", "durability", "mend", "note", "papers", "pause", "paused", "resume"]
+__all__ = ["compost", "mend", "note", "pause", "paused", "resume"]
 
-_TELL = "INSERT INTO {s}.event (at, worker, action, id, details)"
+PAUSE = """
+    WITH p AS (
+        INSERT INTO {s}.pause (said, until) VALUES (%(said)s, %(until)s)
+        ON CONFLICT (one) DO UPDATE SET said = excluded.said, until = excluded.until)
+    INSERT INTO {s}.event (at, worker, action, details) VALUES (%(at)s, %(worker)s, 'paused', %(reason)s) RETURNING 1
+"""
+RESUME = """
+    WITH p AS (DELETE FROM {s}.pause p RETURNING p.until)
+    INSERT INTO {s}.event (at, worker, action)
+        SELECT %(at)s, %(worker)s, 'resumed' FROM p WHERE p.until = 0 OR p.until > %(at)s RETURNING 1
+"""
+NOTE = """
+    WITH n AS (
+        INSERT INTO {s}.note (id, at, worker, words)
+            SELECT t.id, %(at)s, %(worker)s, %(line)s FROM {s}.task t WHERE t.id = %(id)s AND t.state <> 'w')
+    INSERT INTO {s}.event (at, worker, action, id, details)
+        VALUES (%(at)s, %(worker)s, 'noted', %(id)s, %(text)s) RETURNING 1
+"""
+DIGEST = """
+    WITH gone AS (DELETE FROM {s}.log l WHERE l.n = ANY (%(ns)s) RETURNING l.*)
+    INSERT INTO {s}.digest
+        SELECT g.n, g.worker, g.at, length(g.data),
+               right(regexp_replace(convert_from(substr(g.data, greatest(length(g.data) - 399, 1)), 'LATIN1'),
+                                    '[^[:print:]]+', ' ', 'g'), 200)
+        FROM gone g ON CONFLICT DO NOTHING RETURNING 1
+"""
 
 
 def pause(ask: Ask, clock: Clock, reason: str, seconds: float, worker: str) -> None:
     """Nobody is given anything until then."""
     now = clock.now()
     ask(
-        "WITH p AS (INSERT INTO {s}.pause (said, until) VALUES (%(said)s, %(until)s) "
-        "ON CONFLICT (one) DO UPDATE SET said = excluded.said, until = excluded.until) "
-        f"{_TELL} VALUES (%(at)s, %(worker)s, 'paused', '', %(reason)s) RETURNING 1",
+        PAUSE,
         said=f"paused by {worker}: {reason}",
         until=now + seconds if seconds else 0.0,
         at=now,
@@ -43,14 +64,7 @@ def pause(ask: Ask, clock: Clock, reason: str, seconds: float, worker: str) -> N
 def resume(ask: Ask, clock: Clock, worker: str) -> bool:
     """Tasks are given out again; False if they were all the time."""
     now = clock.now()
-    return bool(
-        ask(
-            "WITH p AS (DELETE FROM {s}.pause p RETURNING p.until) "
-            f"{_TELL} SELECT %(at)s, %(worker)s, 'resumed', '', '' FROM p WHERE p.until = 0 OR p.until > %(at)s RETURNING 1",
-            at=now,
-            worker=worker,
-        )
-    )
+    return bool(ask(RESUME, at=now, worker=worker))
 
 
 def paused(ask: Ask, clock: Clock) -> str:
@@ -65,9 +79,7 @@ def paused(ask: Ask, clock: Clock) -> str:
 def note(ask: Ask, task_id: str, text: str, line: str, worker: str, now: float) -> None:
     """A line beside the task, and one in the changelog."""
     ask(
-        "WITH n AS (INSERT INTO {s}.note (id, at, worker, words) "
-        "SELECT t.id, %(at)s, %(worker)s, %(line)s FROM {s}.task t WHERE t.id = %(id)s AND t.state <> 'w') "
-        f"{_TELL} VALUES (%(at)s, %(worker)s, 'noted', %(id)s, %(text)s) RETURNING 1",
+        NOTE,
         repeat=False,
         id=task_id,
         at=now,
@@ -94,57 +106,17 @@ STRAYS = """
 
 def mend(ask: Ask, *, dry_run: bool) -> list[Mend]:
     """What stands nowhere is ready again; what waits for nothing waits no more."""
-    if dry_run:
-        rows = ask(STRAYS)
-    else:
-        rows = ask("SELECT * FROM {s}.mend(%(now)s)")
+    rows = ask(STRAYS) if dry_run else ask("SELECT * FROM {s}.mend(%(now)s)")
     told = {"stray task": "it stood nowhere", "waits for nothing": "all it needs is done"}
     return [Mend(kind=kind, what=task_id, details=told[kind]) for task_id, kind in rows]
 
 
 def compost(ask: Ask, config: Config, *, dry_run: bool) -> list[Mend]:
-    """Old working logs leave one line each in the table digest; old results are emptied as the settings say."""
+    """Old working logs leave one line each in the table digest; results stay for ever."""
     old = ask(
         "SELECT n, worker FROM {s}.log WHERE at < {s}.time_of(%(now)s) - %(age)s ORDER BY n LIMIT 1000",
         age=config.compost,
     )
     if old and not dry_run:
-        ask(
-            "WITH gone AS (DELETE FROM {s}.log l WHERE l.n = ANY (%(ns)s) RETURNING l.*) "
-            "INSERT INTO {s}.digest SELECT g.n, g.worker, g.at, length(g.data), "
-            "right(regexp_replace(convert_from(substr(g.data, greatest(length(g.data) - 399, 1)), 'LATIN1'), "
-            "'[^[:print:]]+', ' ', 'g'), 200) FROM gone g ON CONFLICT DO NOTHING RETURNING 1",
-            ns=[row[0] for row in old],
-        )
-    done = [Mend(kind="composted", what=f"log {number}", details=f"of {worker}") for number, worker in old]
-    return done
-
-
-# -- how durable it is -------------------------------------------------------------------------------
-
-
-def durability(ask: Ask) -> tuple[str, tuple[str, ...]]:
-    """What the server's settings make of an acknowledged verb, and what a person should know of it."""
-    fsync, commit, standbys, full_pages = ask(
-        "SELECT current_setting('fsync'), current_setting('synchronous_commit'), "
-        "current_setting('synchronous_standby_names'), current_setting('full_page_writes')"
-    )[0]
-    if fsync != "on":
-        told = "fsync is off on the server: a power loss there may destroy the whole queue"
-        return "none", (told,)
-    if commit == "off":
-        told = "synchronous_commit is off: a power loss there loses what was acknowledged in the last second"
-        return "process", (told,)
-    warnings = []
-    if full_pages != "on":
-        warnings.append("full_page_writes is off on the server: a power loss there may tear pages")
-    if not standbys or commit == "local":
-        told = "no synchronous standby: if this server is lost and another takes over, the last moments are lost with it"
-        warnings.append(told)
-    return "power", tuple(warnings)
-
-
-def papers(space: str) -> str:
-    """Where a pool on this machine keeps its papers: the queue itself has no folder."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(base, "taskpit", space)
+        ask(DIGEST, ns=[row[0] for row in old])
+    return [Mend(kind="composted", what=f"log {number}", details=f"of {worker}") for number, worker in old]

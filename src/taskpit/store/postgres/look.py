@@ -47,11 +47,11 @@ CIRCLE = """
 IDS = {
     State.READY: """
         SELECT x.id, x.key FROM (
-            (SELECT r.id, r.key FROM {s}.ready r WHERE r.big = false AND r.key > %(after)s ORDER BY r.key LIMIT %(limit)s)
+            (SELECT id, key FROM {s}.ready WHERE big = false AND key > %(after)s ORDER BY key LIMIT %(limit)s)
             UNION ALL
-            (SELECT r.id, r.key FROM {s}.ready r WHERE r.big = true AND r.key > %(after)s ORDER BY r.key LIMIT %(limit)s)
+            (SELECT id, key FROM {s}.ready WHERE big = true AND key > %(after)s ORDER BY key LIMIT %(limit)s)
             UNION ALL
-            (SELECT w.id, w.key FROM {s}.waiting w WHERE w.key > %(after)s ORDER BY w.key LIMIT %(limit)s)) x
+            (SELECT id, key FROM {s}.waiting WHERE key > %(after)s ORDER BY key LIMIT %(limit)s)) x
         ORDER BY x.key LIMIT %(limit)s
     """,
     State.CLAIMED: "SELECT l.id, l.key FROM {s}.lease l WHERE l.key > %(after)s ORDER BY l.key LIMIT %(limit)s",
@@ -67,7 +67,8 @@ COUNTS = """
            (SELECT count(*) FROM {s}.task t WHERE t.state = 'd'), (SELECT count(*) FROM {s}.task t WHERE t.state = 'f')
 """
 RESOLVE = """
-    SELECT t.id FROM {s}.task t WHERE t.id >= %(text)s AND t.id < %(end)s AND t.state <> 'w' ORDER BY t.id LIMIT %(many)s
+    SELECT t.id FROM {s}.task t WHERE t.id >= %(text)s AND t.id < %(end)s AND t.state <> 'w'
+    ORDER BY t.id LIMIT %(many)s
 """
 EXACT = "SELECT t.id FROM {s}.task t WHERE t.id = ANY (%(ids)s) AND t.state <> 'w'"
 

@@ -58,6 +58,9 @@ class Meta(Value):
     config: Config
     #: How far the server's clock is ahead of ours, in seconds.
     offset: float
+    #: `power`, `process` or `none`, as the server is set, and what a person should know of that.
+    durability: str
+    warnings: tuple[str, ...]
 
 
 def quoted(schema: str) -> str:
@@ -136,7 +139,11 @@ def _note(connection: psycopg.Connection[Row], schema: str, step: Migration) -> 
 def look(wire: Wire) -> Meta:
     """What the queue says of itself; an error if there is none, or none that this program can work with."""
     before = time.time()
-    sql = "SELECT version, serves, space, config, extract(epoch FROM clock_timestamp())::float8 FROM {}.meta"
+    sql = (
+        "SELECT version, serves, space, config, extract(epoch FROM clock_timestamp())::float8, "
+        "current_setting('fsync'), current_setting('synchronous_commit'), "
+        "current_setting('synchronous_standby_names'), current_setting('full_page_writes') FROM {}.meta"
+    )
     try:
         rows = wire.ask(sql.format(quoted(wire.address.schema)))
     except NotFound:
@@ -147,13 +154,36 @@ def look(wire: Wire) -> Meta:
         raise
     if not rows:
         raise NotFound(f"there is no queue in schema {wire.address.schema}")
-    version, serves, space, config, now = rows[0]
+    version, serves, space, config, now, *settings = rows[0]
     _check(wire.address, version, serves)
     from taskpit import jsontext
 
-    settings = jsontext.loads(config) if config else {}
-    offset = now - (before + time.time()) / 2
-    return Meta(version=version, serves=serves, space=space, config=parse(settings), offset=offset)
+    durability, warnings = _durability(*settings)
+    return Meta(
+        version=version,
+        serves=serves,
+        space=space,
+        config=parse(jsontext.loads(config) if config else {}),
+        offset=now - (before + time.time()) / 2,
+        durability=durability,
+        warnings=warnings,
+    )
+
+
+def _durability(fsync: str, commit: str, standbys: str, full_pages: str) -> tuple[str, tuple[str, ...]]:
+    """What the server's settings make of an acknowledged verb, and what a person should know of it."""
+    if fsync != "on":
+        return "none", ("fsync is off on the server: a power loss there may destroy the whole queue",)
+    if commit == "off":
+        told = "synchronous_commit is off: a power loss there loses what was acknowledged in the last moments"
+        return "process", (told,)
+    warnings = []
+    if full_pages != "on":
+        warnings.append("full_page_writes is off on the server: a power loss there may tear pages")
+    if not standbys or commit == "local":
+        told = "no synchronous standby: if another server takes over from this one, its last moments are lost"
+        warnings.append(told)
+    return "power", tuple(warnings)
 
 
 def _check(address: Address, version: int, serves: int) -> None:

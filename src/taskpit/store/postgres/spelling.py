@@ -37,7 +37,8 @@ def as_json(value: object) -> str:
 
 def _fields(value: Value) -> dict[str, Any]:
     """The fields that say more than nothing."""
-    return {key: field for key, field in value.as_dict().items() if field != value._defaults.get(key)}
+    usual = value._defaults  # noqa: SLF001 - what a value says by itself need not be written
+    return {key: field for key, field in value.as_dict().items() if field != usual.get(key)}
 
 
 def doc_of(task: Task) -> str:
@@ -131,7 +132,9 @@ def as_ending(end: End, number: int, now: float) -> dict[str, Any]:
         "details": end.details,
     }
     told["late"] = told["result"] or told["attempt"]
-    told["mark"] = f"{claim.fence}/{_digest([told['result'], told['attempt'], end.action, end.task and doc_of(end.task)])[:16]}"
+    told["mark"] = (
+        f"{claim.fence}/{_digest([told['result'], told['attempt'], end.action, end.task and doc_of(end.task)])[:16]}"
+    )
     if end.note is not None:
         told["note_kind"], told["note"] = end.note
     if result is None:

@@ -13,14 +13,15 @@ from taskpit.clock import Clock, iso
 from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
 from taskpit.layouts.layout import check_word
 from taskpit.store.port import Info, Lapse
-from taskpit.store.postgres import keeping, schema
+from taskpit.store.postgres import keeping, locks, schema
 from taskpit.store.postgres.bell import Bell
 from taskpit.store.postgres.changelog import Changelog
 from taskpit.store.postgres.look import Look
 from taskpit.store.postgres.members import Member, born, here, is_dead
+from taskpit.store.postgres.opening import leave_address, papers_of
 from taskpit.store.postgres.spelling import Lapsed, as_ending, as_item, as_json, task_of
 from taskpit.store.postgres.wire import Wire
-from taskpit.task import Claim, Lock, Said, State, worker_type
+from taskpit.task import Claim, Said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.store.port import Mend
     from taskpit.store.postgres.address import Address
-    from taskpit.task import Card, End, Event, Page, Task, Want
+    from taskpit.task import Card, End, Event, Lock, Page, State, Task, Want
 
 __all__ = ["PostgresStore", "ServerClock"]
 
@@ -60,11 +61,10 @@ class PostgresStore:
         self.address = address
         self.wire = Wire(address)
         try:
-            meta = schema.look(self.wire)
+            self._meta = meta = schema.look(self.wire)
         except BaseException:
             self.wire.close()
             raise
-        self.space = meta.space
         self.config = config or meta.config
         self.clock: Clock = clock or ServerClock(meta.offset)
         self._given = clock
@@ -75,16 +75,15 @@ class PostgresStore:
         self._members: dict[str, Member] = {}
         self._signed = 0.0
         self._turn = threading.Lock()
-        self._info: Info | None = None
 
     def _now(self) -> float | None:
         """What the server is told of the time: nothing, it knows better; but a test's clock counts for all."""
         return self._given.now() if self._given else None
 
-    def _ask(self, sql: str, *, repeat: bool = True, **words: object) -> list[tuple[Any, ...]]:
+    def _ask(self, sql: str, *, repeat: bool = True, **words: Any) -> list[tuple[Any, ...]]:
         return self.wire.ask(sql.replace("{s}", self._schema), {"now": self._now(), **words}, repeat=repeat)
 
-    def _tell(self, sql: str, **words: object) -> list[Said]:
+    def _tell(self, sql: str, **words: Any) -> list[Said]:
         """A verb that may bring news: what it said of each, after whoever sleeps was woken."""
         said, rings = self._ask(f"SELECT said, rings FROM {sql}", **words)[0]  # noqa: S608 - a function of ours
         if rings:
@@ -140,7 +139,7 @@ class PostgresStore:
                 "worker": want.worker,
                 "lease": want.lease,
                 "count": want.count,
-                "ids": [task_id for task_id in want.ids if "\0" not in task_id],
+                "ids": [task_id.replace("\0", "\ufffd") for task_id in want.ids],  # which nobody is called
                 "tags": list(want.tags),
                 "big": want.big,
                 "even_held": want.even_held,
@@ -149,8 +148,6 @@ class PostgresStore:
                 "call": _fresh(),
             }
         )
-        if want.ids and "\0" in "".join(want.ids) and not any("\0" not in one for one in want.ids):
-            return []
         self._sign()
         rows = self._ask("SELECT * FROM {s}.claim(%(want)s::json, %(again)s, %(now)s)", want=asked)
         return [self._claim(want, *row) for row in rows]
@@ -216,7 +213,8 @@ class PostgresStore:
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> Member:  # noqa: ARG002 - no judge is in the way
         """A row with the worker's name and process; it lasts while the store is used."""
         row = self._ask(
-            "SELECT {s}.join_as(%(worker)s, %(host)s, %(pid)s, %(born)s, %(lease)s, %(dead)s::bigint[], %(again)s, %(now)s)",
+            "SELECT {s}.join_as(%(worker)s, %(host)s, %(pid)s, %(born)s, %(lease)s, %(dead)s::bigint[], "
+            "%(again)s, %(now)s)",
             worker=worker,
             host=here(),
             pid=os.getpid(),
@@ -227,6 +225,7 @@ class PostgresStore:
         if row[0] is None:
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         member = Member(worker, row[0], lease, self._leave)
+        leave_address(papers_of(self._meta.space), self.address.whole)  # what it runs finds the queue by its papers
         with self._turn:
             self._members[worker] = member
         return member
@@ -290,7 +289,7 @@ class PostgresStore:
         return keeping.mend(self._ask, dry_run=True)
 
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
-        """Old working logs leave a line each; old results go as the settings say."""
+        """Old working logs leave a line each; results stay for ever."""
         return keeping.compost(self._ask, self.config, dry_run=dry_run)
 
     # -- looking -----------------------------------------------------------------------------------
@@ -335,41 +334,19 @@ class PostgresStore:
 
     def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:
         """A row whose number only grows, across fail-overs too."""
-        check_word(name, "name of a lock")
-        if seconds <= 0:
-            raise Invalid("a lock must last some time", name=name)
-        row = self._ask(
-            "SELECT name, holder, kind, number, acquired, expires "
-            "FROM {s}.take_lock(%(name)s, %(worker)s, %(kind)s, %(seconds)s, %(now)s)",
-            name=name,
-            worker=worker,
-            kind=kind or worker_type(worker),
-            seconds=seconds,
-        )[0]
-        lock = _lock(row)
-        if lock.holder != worker:
-            told = f"{name} is held by {lock.holder} until {iso(lock.expires)}"
-            raise Lost(told, hint="`pit locks` shows all of them.", holder=lock.holder, id=name)
-        return lock
+        return locks.take(self._ask, name, worker, seconds, kind)
 
     def relock(self, lock: Lock, seconds: float) -> Said:
         """It lasts longer, if it is still the same."""
-        sql = "SELECT {s}.keep_lock(%(name)s, %(holder)s, %(number)s, %(seconds)s, %(now)s)"
-        kept = self._ask(sql, name=lock.name, holder=lock.holder, number=lock.number, seconds=seconds)[0][0]
-        return Said.OK if kept else Said.LOST
+        return locks.keep(self._ask, lock, seconds)
 
     def unlock(self, lock: Lock) -> Said:
         """It is free, if it was still the same."""
-        sql = "SELECT {s}.free_lock(%(name)s, %(holder)s, %(number)s, %(again)s)"
-        freed = self._ask(sql, name=lock.name, holder=lock.holder, number=lock.number)[0][0]
-        return Said.OK if freed else Said.LOST
+        return locks.free(self._ask, lock)
 
     def locks(self) -> list[Lock]:
         """By name."""
-        sql = (
-            "SELECT name, holder, kind, number, acquired, expires FROM {s}.lock WHERE holder IS NOT NULL ORDER BY name"
-        )
-        return [_lock(row) for row in self._ask(sql)]
+        return locks.held(self._ask)
 
     # -- the rest ----------------------------------------------------------------------------------
 
@@ -379,21 +356,17 @@ class PostgresStore:
         return self._bell.wait(timeout)
 
     def info(self) -> Info:
-        """What this store is; how durable the server makes it was asked once."""
-        if self._info is None:
-            durability, warnings = keeping.durability(self._ask)
-            self._info = Info(
-                kind="postgres",
-                layout="table",
-                where=self.address.shown,
-                durability=durability,
-                largest_task=self.config.largest_task,
-                wake_bound=self._bell.bound,
-                papers=keeping.papers(self.space),
-                reach=self.address.whole,
-                warnings=warnings,
-            )
-        return self._info
+        """What this store is, and how durable the server was set to be when we came."""
+        return Info(
+            kind="postgres",
+            layout="table",
+            where=self.address.shown,
+            durability=self._meta.durability,
+            largest_task=self.config.largest_task,
+            wake_bound=self._bell.bound,
+            papers=papers_of(self._meta.space),
+            warnings=self._meta.warnings,
+        )
 
     def close(self) -> None:
         """No connection is open."""
@@ -408,8 +381,3 @@ def _fresh() -> str:
 
 #: Hexadecimal digits as letters, so that what follows a number can be told from it.
 _LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
-
-
-def _lock(row: tuple[Any, ...]) -> Lock:
-    name, holder, kind, number, acquired, expires = row
-    return Lock(name=name, holder=holder, kind=kind, number=number, acquired=acquired, expires=expires)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import psycopg
-
 from taskpit.errors import NotFound, Storage, TaskpitError, TooLarge, Unavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import psycopg
+
     from taskpit.store.postgres.address import Address
 
 __all__ = ["is_gone", "is_undone", "translate"]
@@ -35,7 +35,12 @@ KNOWN: tuple[tuple[str, type[TaskpitError], str, str], ...] = (
         "this server only reads: it is a standby",
         "Name all servers in the address (host1,host2) with target_session_attrs=read-write.",
     ),
-    ("53100", Storage, "the server's disk is full; nothing was changed", "Make room there; workers go on by themselves."),
+    (
+        "53100",
+        Storage,
+        "the server's disk is full; nothing was changed",
+        "Make room there; workers go on by themselves.",
+    ),
     ("53300", Unavailable, "the server has no connection left", "Raise max_connections there, or use a pooler."),
     ("53", Unavailable, "the server is short of resources; nothing was changed", "Try again."),
     ("54", TooLarge, "that is more than the server takes", ""),
@@ -77,7 +82,9 @@ def translate(error: psycopg.Error, address: Address) -> TaskpitError:
     words = {"schema": address.schema, "address": f"'{address.shown}'"}
     for known, kind, told, hint in KNOWN:
         if code.startswith(known):
-            return kind(f"{told.format(**words)} ({said})", hint=hint.format(**words), address=address.shown, sqlstate=code)
+            return kind(
+                f"{told.format(**words)} ({said})", hint=hint.format(**words), address=address.shown, sqlstate=code
+            )
     if code and not code.startswith(GONE):
         return Storage(f"the server refused: {said}", address=address.shown, sqlstate=code)
     hint = "Is it running, and is the address right? Workers go on by themselves once it is back."

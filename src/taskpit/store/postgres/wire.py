@@ -11,6 +11,7 @@ import threading
 import time
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from taskpit.errors import Unavailable, Unknown
 from taskpit.store.postgres.trouble import is_gone, is_undone, translate
@@ -18,17 +19,11 @@ from taskpit.store.postgres.trouble import is_gone, is_undone, translate
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, LiteralString, cast
+    from typing import Any
 
     from taskpit.store.postgres.address import Address
 
     Row = tuple[Any, ...]
-else:
-
-    def cast(_kind: object, value: object) -> object:
-        """At run time there is nothing to cast."""
-        return value
-
 
 __all__ = ["Wire"]
 
@@ -37,7 +32,8 @@ FIRST, LONGEST = 0.02, 1.0
 #: What was undone since others were in the way is tried this often.
 TURNS = 50
 #: A dead peer is noticed after about half a minute; an unreachable one when connecting, after ten seconds.
-KEEP = {
+OURS: dict[str, str | int] = {
+    "application_name": "taskpit",
     "connect_timeout": 10,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -60,11 +56,9 @@ class Wire:
 
     def connect(self) -> psycopg.Connection[Row]:
         """One more connection; raises what psycopg does."""
-        given = psycopg.conninfo.conninfo_to_dict(self.address.server)
-        keep = {key: value for key, value in KEEP.items() if key not in given}
-        connection = psycopg.connect(
-            self.address.server, autocommit=True, application_name=given.get("application_name", "taskpit"), **keep
-        )
+        given = conninfo_to_dict(self.address.server)
+        told = make_conninfo(self.address.server, **{key: value for key, value in OURS.items() if key not in given})
+        connection = psycopg.connect(told, autocommit=True)
         if self.address.pooled is None and not self._met:
             row = connection.execute("SELECT pg_backend_pid()").fetchone()
             self.pooled = row is not None and row[0] != connection.info.backend_pid
@@ -109,7 +103,7 @@ class Wire:
             pause = min(pause * 2, LONGEST)
 
     def _run(self, connection: psycopg.Connection[Row], sql: str, words: Mapping[str, object]) -> list[Row]:
-        return connection.execute(cast("LiteralString", sql), words).fetchall()
+        return connection.execute(sql.encode(), words).fetchall()
 
     def _was_refused(
         self,
