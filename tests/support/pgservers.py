@@ -67,6 +67,7 @@ class Server:
         self._as = _other_user()
         self._made = 0
         self._free: list[str] = []
+        self._spoilt: set[str] = set()
         self.process: subprocess.Popen[bytes] | None = None
         if self._as:
             os.chown(self.root, self._as["user"], self._as["group"])
@@ -89,6 +90,8 @@ class Server:
 
     def make(self) -> Server:
         self.run("initdb", "-D", self.data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+        with open(f"{self.data}/pg_hba.conf", "w", encoding="ascii") as file:
+            file.write("local all locked scram-sha-256\nlocal all all trust\nlocal replication all trust\n")
         return self
 
     def copy_of(self, other: Server) -> Server:
@@ -157,6 +160,10 @@ class Server:
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.root, ignore_errors=True)
 
+    def waiting(self) -> int:
+        """How many sessions wait for a lock."""
+        return self.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")[0][0]
+
     # -- queues on it ------------------------------------------------------------------------------
 
     def queue(self, clock=None, config=None, **query: str) -> PostgresStore:
@@ -184,4 +191,21 @@ class Server:
 
     def over(self) -> None:
         """No test uses any of its queues any more."""
-        self._free = [f"queue{number}" for number in range(1, self._made + 1)]
+        names = [f"queue{number}" for number in range(1, self._made + 1)]
+        self._free = [name for name in names if name not in self._spoilt]
+
+    def mutate(self, store: PostgresStore, *changes: tuple[str, str]) -> None:
+        """One of the queue's functions is another from now on: the naive way, which a test must catch."""
+        name = store.address.schema
+        changes = tuple((old.replace("{s}", store._schema), new.replace("{s}", store._schema)) for old, new in changes)
+        for file in ("0002_verbs.sql", "0003_ends.sql"):
+            for piece in schema.script(file, name).split("\n\n"):
+                start = piece.find("CREATE FUNCTION")
+                if start >= 0 and all(old in piece for old, _ in changes):
+                    text = piece[start:].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
+                    for old, new in changes:
+                        text = text.replace(old, new)
+                    self.sql(text)
+                    self._spoilt.add(name)
+                    return
+        raise AssertionError(f"no function has {changes!r}")

@@ -94,7 +94,8 @@ def _init_database(address: str, args: Namespace, context: Context) -> Reply:
         queue.close()
     for warning in info.warnings:
         context.warn(warning)
-    told = f"{info.where} is a queue now" if made else f"{info.where} is a queue already; nothing to do"
+    told = f"{info.where} is a queue {'now' if made else 'already'}"
+    told += f"; set: {', '.join(settings)}" if settings else "" if made else "; nothing to do"
     shown = f"export TASKPIT_DIR='{address}'" if info.where == address else "put its address into TASKPIT_DIR"
     next_step = f"next: {shown}" if made else ""
     data = {"path": info.where, "made": made, "durability": info.durability, "warnings": info.warnings}

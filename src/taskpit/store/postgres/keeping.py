@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     class Ask(Protocol):
         """How a verb asks the server."""
 
-        def __call__(self, sql: str, *, repeat: bool = True, **words: Any) -> list[tuple[Any, ...]]:
+        def __call__(self, sql: str, *, repeat: bool = True, fetch: bool = True, **words: Any) -> list[tuple[Any, ...]]:
             """The rows it answers."""
 
 
-__all__ = ["compost", "mend", "note", "pause", "paused", "resume"]
+__all__ = ["compost", "mend", "note", "pause", "paused", "resume", "vacuum"]
 
 PAUSE = """
     WITH p AS (
@@ -109,6 +109,25 @@ def mend(ask: Ask, *, dry_run: bool) -> list[Mend]:
     rows = ask(STRAYS) if dry_run else ask("SELECT * FROM {s}.mend(%(now)s)")
     told = {"stray task": "it stood nowhere", "waits for nothing": "all it needs is done"}
     return [Mend(kind=kind, what=task_id, details=told[kind]) for task_id, kind in rows]
+
+
+#: Hot tables whose dead rows lie in everybody's way, and how many of them may.
+DEAD, HOT = 2000, ("ready", "ready_tag", "lease", "waiting", "need")
+
+
+def vacuum(ask: Ask, schema: str) -> list[str]:
+    """Hot tables with many dead rows are cleaned at once, not when the server gets round to it; which."""
+    rows = ask(
+        "SELECT relname FROM pg_stat_user_tables WHERE schemaname = %(schema)s AND relname = ANY (%(hot)s) "
+        "AND n_dead_tup > %(dead)s",
+        schema=schema,
+        hot=list(HOT),
+        dead=DEAD,
+    )
+    names = [row[0] for row in rows]
+    for name in names:
+        ask(f"VACUUM (SKIP_LOCKED) {{s}}.{name}", fetch=False)
+    return names
 
 
 def compost(ask: Ask, config: Config, *, dry_run: bool) -> list[Mend]:

@@ -80,8 +80,9 @@ class PostgresStore:
         """What the server is told of the time: nothing, it knows better; but a test's clock counts for all."""
         return self._given.now() if self._given else None
 
-    def _ask(self, sql: str, *, repeat: bool = True, **words: Any) -> list[tuple[Any, ...]]:
-        return self.wire.ask(sql.replace("{s}", self._schema), {"now": self._now(), **words}, repeat=repeat)
+    def _ask(self, sql: str, *, repeat: bool = True, fetch: bool = True, **words: Any) -> list[tuple[Any, ...]]:
+        told = {"now": self._now(), **words} if fetch else None
+        return self.wire.ask(sql.replace("{s}", self._schema), told, repeat=repeat)
 
     def _tell(self, sql: str, **words: Any) -> list[Said]:
         """A verb that may bring news: what it said of each, after whoever sleeps was woken."""
@@ -289,7 +290,9 @@ class PostgresStore:
         return keeping.mend(self._ask, dry_run=True)
 
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
-        """Old working logs leave a line each; results stay for ever."""
+        """Old working logs leave a line each; results stay for ever. Dead rows of hot tables are cleaned away."""
+        if not dry_run:
+            keeping.vacuum(self._ask, self.address.schema)
         return keeping.compost(self._ask, self.config, dry_run=dry_run)
 
     # -- looking -----------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def is_gone(error: psycopg.Error, *, closed: bool) -> bool:
 
 def translate(error: psycopg.Error, address: Address) -> TaskpitError:
     """The error in our words."""
-    code, said = _code(error), " ".join(str(error).split())[:300]
+    code, said = _code(error), " ".join((error.diag.message_primary or str(error)).split())[:300]
     words = {"schema": address.schema, "address": f"'{address.shown}'"}
     for known, kind, told, hint in KNOWN:
         if code.startswith(known):

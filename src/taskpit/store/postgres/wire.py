@@ -93,7 +93,8 @@ class Wire:
             connection = None
             try:
                 connection = self._take()
-                rows = self._run(connection, sql, {**(words or {}), "again": again})
+                cursor = connection.execute(sql.encode(), None if words is None else {**words, "again": again})
+                rows = cursor.fetchall() if cursor.description else []
                 self._give(connection)
                 return rows
             except psycopg.Error as error:
@@ -101,9 +102,6 @@ class Wire:
                 again = self._was_refused(error, connection, again=again, repeat=repeat, turns=turns, until=until)
             time.sleep(pause * (0.5 + os.urandom(1)[0] / 510))
             pause = min(pause * 2, LONGEST)
-
-    def _run(self, connection: psycopg.Connection[Row], sql: str, words: Mapping[str, object]) -> list[Row]:
-        return connection.execute(sql.encode(), words).fetchall()
 
     def _was_refused(
         self,
