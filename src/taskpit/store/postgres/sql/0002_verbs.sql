@@ -308,17 +308,17 @@ END $$;
 
 CREATE FUNCTION {s}.renew(p_ids text[], p_fences text[], p_lease float8, p_now float8)
 RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE w_now float8 := {s}.time_of(p_now); kept text[];
+DECLARE w_now float8 := {s}.time_of(p_now); kept bigint[];
 BEGIN
     IF cardinality(p_ids) > 1 THEN
         PERFORM 1 FROM {s}.lease l WHERE l.id = ANY (p_ids) ORDER BY l.id FOR UPDATE;
     END IF;
     WITH kept_ones AS (
-        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now FROM unnest(p_ids, p_fences) x(id, fence)
-            WHERE l.id = x.id AND l.fence = x.fence RETURNING l.id)
-    SELECT coalesce(array_agg(k.id), '{}') FROM kept_ones k INTO kept;
+        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now
+            FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n) WHERE l.id = x.id AND l.fence = x.fence RETURNING x.n)
+    SELECT coalesce(array_agg(k.n), '{}') FROM kept_ones k INTO kept;
     RETURN ARRAY(
-        SELECT CASE WHEN NOT (x.id = ANY (kept)) THEN 'lost'
+        SELECT CASE WHEN NOT (x.n = ANY (kept)) THEN 'lost'
                     WHEN EXISTS (SELECT 1 FROM {s}.stop s WHERE s.id = x.id) THEN 'cancel' ELSE 'ok' END
         FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n) ORDER BY x.n);
 END $$;
