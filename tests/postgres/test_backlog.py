@@ -11,13 +11,19 @@ import os
 import psycopg
 import pytest
 
-from taskpit.store.postgres.look import IDS
 from taskpit.store.postgres.spelling import as_ending, as_item, as_json
 from taskpit.task import Claim, End, Result, State, Task, Verdict, Want
 
 MANY = 1_000_000 if os.environ.get("TASKPIT_LONG") else 20_000
 #: No verb on one task looks at more rows than this.
 FEW = 60
+
+
+@pytest.fixture
+def session(store):
+    session = Session(store)
+    yield session
+    session.line.close()
 
 
 @pytest.fixture
@@ -57,24 +63,29 @@ def want(**fields):
     return json.dumps({**usual, "verbatim": False, "member": None, "call": "call", **fields})
 
 
+FILL = """
+    WITH n AS (
+        SELECT n, '\\x7fffffffffffffff8000000000000000'::bytea || int8send(n) AS key FROM generate_series(1, {many}) n),
+    t AS (
+        INSERT INTO {s}.task (id, state, key, wish, doc, result)
+            SELECT 'N' || n, CASE WHEN n % 2 = 0 THEN 'o' ELSE 'd' END::"char", key, '',
+                   json_build_object('id', 'N' || n, 'title', 'n'),
+                   CASE WHEN n % 2 = 1 THEN json_build_object('id', 'N' || n, 'verdict', 'done') END
+            FROM n),
+    g AS (INSERT INTO {s}.ready_tag (tag, big, key) SELECT 'tag' || n % 3, false, key FROM n WHERE n % 2 = 0)
+    INSERT INTO {s}.ready (big, key, id, tags) SELECT false, key, 'N' || n, ARRAY['tag' || n % 3] FROM n WHERE n % 2 = 0
+"""
+
+
 def fill(store, many):
     """Many tasks, each with one of three tags, and as many done."""
-    name = store._schema
-    key = "'\\x7fffffffffffffff8000000000000000'::bytea || int8send(n)"
-    store.wire.ask(
-        f"WITH t AS (INSERT INTO {name}.task SELECT 'N' || n, CASE WHEN n % 2 = 0 THEN 'o' ELSE 'd' END::\"char\", {key}, "
-        '\'\', \'{"id":"N\' || n || \'","title":"n"}\', CASE WHEN n % 2 = 1 THEN \'{"id":"N\' || n || \'","verdict":"done"}\' END '
-        f"FROM generate_series(1, {2 * many}) n), "
-        f"g AS (INSERT INTO {name}.ready_tag SELECT 'tag' || n % 3, false, {key} FROM generate_series(2, {2 * many}, 2) n) "
-        f"INSERT INTO {name}.ready SELECT false, {key}, 'N' || n, ARRAY['tag' || n % 3] FROM generate_series(2, {2 * many}, 2) n"
-    )
+    store.wire.ask(FILL.replace("{s}", store._schema).replace("{many}", str(2 * many)))
 
 
 CLAIM = "SELECT * FROM {s}.claim(%s::json, false, NULL)"
 
 
-def test_how_many_rows_each_verb_looks_at(store):
-    session = Session(store)
+def test_how_many_rows_each_verb_looks_at(store, session):
     store.put([Task(id="one", title="one", tags=("tag1", "other"), created=1.0)])
     claim = Claim(task=Task(id="held", title="held"), worker="w", fence="w")
     store.put([claim.task])
@@ -99,27 +110,23 @@ def test_how_many_rows_each_verb_looks_at(store):
     assert looked["claim"] > 0
 
 
-def test_the_naive_claim_by_tags_looks_at_everything(server, store):
+def test_the_naive_claim_by_tags_looks_at_everything(server, store, session):
     server.mutate(
         store,
-        (
-            "SELECT r.key, r.touches FROM {s}.ready_tag g JOIN {s}.ready r ON r.big = g.big AND r.key = g.key\n"
-            "                WHERE g.tag = wanted.tag AND g.big = lane.big AND",
-            "SELECT r.key, r.touches FROM {s}.ready r WHERE wanted.tag = ANY (r.tags) AND r.big = lane.big AND",
-        ),
+        ("{s}.ready_tag g JOIN {s}.ready r ON r.big = g.big AND r.key = g.key", "{s}.ready r"),
+        ("g.tag = wanted.tag AND g.big = lane.big", "wanted.tag = ANY (r.tags) AND r.big = lane.big"),
         ("ORDER BY g.key LIMIT", "ORDER BY r.key LIMIT"),
     )
     fill(store, MANY)
-    assert Session(store).rows(CLAIM, want(tags=["nobody"])) >= MANY
+    assert session.rows(CLAIM, want(tags=["nobody"])) >= MANY
 
 
-def test_pages_look_at_their_own_rows(store):
+def test_pages_look_at_their_own_rows(store, session):
     fill(store, MANY)
-    session = Session(store)
     page = 100
-    for state in (State.READY, State.DONE):
-        sql = IDS[state].replace("%(after)s", "'\\x7fffffffffffffff8000000000000000'::bytea || int8send(5000)")
-        assert 0 < session.rows(sql.replace("%(limit)s", str(page))) <= 3 * page
+    after = bytes.fromhex("7fffffffffffffff8000000000000000") + (5000).to_bytes(8, "big")
+    for letter in "rd":
+        assert 0 < session.rows("SELECT * FROM {s}.places(%s, %s, %s)", letter, after, page) <= 3 * page
     first = store.page(State.READY, limit=page)
     second = store.page(State.READY, first.cursor, limit=page)
     assert [card.task.id for card in second.cards] == [f"N{n}" for n in range(2 * page + 2, 4 * page + 2, 2)]

@@ -44,24 +44,7 @@ CIRCLE = """
         UNION SELECT n.id, n.on_id, n.place FROM way w JOIN {s}.need n ON n.id = w.on_id)
     SELECT x.id, x.on_id FROM (SELECT * FROM way LIMIT %(far)s) x ORDER BY x.id, x.place
 """
-IDS = {
-    State.READY: """
-        SELECT x.id, x.key FROM (
-            (SELECT id, key FROM {s}.ready WHERE big = false AND key > %(after)s ORDER BY key LIMIT %(limit)s)
-            UNION ALL
-            (SELECT id, key FROM {s}.ready WHERE big = true AND key > %(after)s ORDER BY key LIMIT %(limit)s)
-            UNION ALL
-            (SELECT id, key FROM {s}.waiting WHERE key > %(after)s ORDER BY key LIMIT %(limit)s)) x
-        ORDER BY x.key LIMIT %(limit)s
-    """,
-    State.CLAIMED: "SELECT l.id, l.key FROM {s}.lease l WHERE l.key > %(after)s ORDER BY l.key LIMIT %(limit)s",
-    State.FAILED: """
-        SELECT t.id, t.key FROM {s}.task t WHERE t.state = 'f' AND t.key > %(after)s ORDER BY t.key LIMIT %(limit)s
-    """,
-    State.DONE: """
-        SELECT t.id, t.key FROM {s}.task t WHERE t.state = 'd' AND t.key > %(after)s ORDER BY t.key LIMIT %(limit)s
-    """,
-}
+PLACES = "SELECT id, key FROM {s}.places(%(state)s, %(after)s, %(limit)s)"
 COUNTS = """
     SELECT (SELECT count(*) FROM {s}.ready) + (SELECT count(*) FROM {s}.waiting), (SELECT count(*) FROM {s}.lease),
            (SELECT count(*) FROM {s}.task t WHERE t.state = 'd'), (SELECT count(*) FROM {s}.task t WHERE t.state = 'f')
@@ -126,7 +109,7 @@ class Look:
         for letter in letters[letters.index(first) if first in letters else 0 :]:
             begin = place if letter == first else b""
             room = limit - len(cards)
-            rows = self._ask(IDS[kinds[letter]], after=begin, limit=room + 1)
+            rows = self._ask(PLACES, state=letter, after=begin, limit=room + 1)
             read = self.cards([row[0] for row in rows[:room]], now)
             cards += [card for card in read if card is not None and card.state is kinds[letter]]
             if len(rows) > room:

@@ -224,14 +224,38 @@ BEGIN
         SELECT b.id, 'stray task' FROM back b;
 END $$;
 
+-- Ids after a place in the order of one state: r(eady), c(laimed), f(ailed) or d(one).
+CREATE FUNCTION {s}.places(p_state text, p_after bytea, p_limit int) RETURNS TABLE (id text, key bytea) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_state = 'r' THEN
+        RETURN QUERY SELECT x.id, x.key FROM (
+            (SELECT r.id, r.key FROM {s}.ready r WHERE r.big = false AND r.key > p_after ORDER BY r.key LIMIT p_limit)
+            UNION ALL
+            (SELECT r.id, r.key FROM {s}.ready r WHERE r.big = true AND r.key > p_after ORDER BY r.key LIMIT p_limit)
+            UNION ALL
+            (SELECT w.id, w.key FROM {s}.waiting w WHERE w.key > p_after ORDER BY w.key LIMIT p_limit)) x
+            ORDER BY x.key LIMIT p_limit;
+    ELSIF p_state = 'c' THEN
+        RETURN QUERY SELECT l.id, l.key FROM {s}.lease l WHERE l.key > p_after ORDER BY l.key LIMIT p_limit;
+    ELSIF p_state = 'd' THEN
+        RETURN QUERY SELECT t.id, t.key FROM {s}.task t
+            WHERE t.state = 'd' AND t.key > p_after ORDER BY t.state, t.key LIMIT p_limit;
+    ELSE
+        RETURN QUERY SELECT t.id, t.key FROM {s}.task t
+            WHERE t.state = 'f' AND t.key > p_after ORDER BY t.state, t.key LIMIT p_limit;
+    END IF;
+END $$;
+
 -- A plan made while the tables were small is kept by each session when they have grown: a scan of four rows becomes one of
 -- a million. So the hot verbs are planned for large tables from the first day.
 DO $$
 DECLARE verb text; setting text;
 BEGIN
     FOREACH verb IN ARRAY ARRAY['put(json, float8)', 'claim(json, boolean, float8)', 'finish(json, boolean, float8)',
-                                'renew(text[], text[], float8, float8)', 'reopen(json, boolean, float8)'] LOOP
-        FOREACH setting IN ARRAY ARRAY['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'jit'] LOOP
+                                'renew(text[], text[], float8, float8)', 'reopen(json, boolean, float8)', 'places(text, bytea, int)'] LOOP
+        FOREACH setting IN ARRAY ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
+                                        'jit'] LOOP
             EXECUTE format('ALTER FUNCTION {q}.%s SET %s = off', verb, setting);
         END LOOP;
         EXECUTE format('ALTER FUNCTION {q}.%s SET plan_cache_mode = force_generic_plan', verb);
