@@ -208,7 +208,7 @@ def open_store(
     return ActivityStore(root, layout, config, clock)
 
 
-def _open_elsewhere(text: str, clock: Clock | None) -> PostgresStore:
+def _open_elsewhere(text: str, clock: Clock | None, papers: str = "") -> PostgresStore:
     """The queue at an address."""
     from taskpit.store.postgres.opening import is_address, open_database
 
@@ -216,7 +216,7 @@ def _open_elsewhere(text: str, clock: Clock | None) -> PostgresStore:
         raise Invalid(
             f"{text.partition('://')[0]}:// is no address of a queue", hint="Write postgresql://HOST/DATABASE."
         )
-    return open_database(text, clock)
+    return open_database(text, clock, papers)
 
 
 def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> PostgresStore:
@@ -224,7 +224,7 @@ def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> Pos
     from taskpit.store.postgres.opening import address_in
 
     _check_trust(root, env, found=False)
-    return _open_elsewhere(address_in(root) or "", clock)
+    return _open_elsewhere(address_in(root) or "", clock, root)
 
 
 def _config(root: str, layout: layouts.Layout, env: Mapping[str, str]) -> Config:

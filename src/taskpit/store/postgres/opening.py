@@ -60,13 +60,13 @@ def papers_of(space: str) -> str:
     return os.path.join(base, "taskpit", space)
 
 
-def open_database(text: str, clock: Clock | None = None) -> PostgresStore:
-    """The queue at this address."""
+def open_database(text: str, clock: Clock | None = None, papers: str = "") -> PostgresStore:
+    """The queue at this address; pools keep their papers in that folder, or among the user's own state."""
     _need_driver()
     from taskpit.store.postgres.address import parse
     from taskpit.store.postgres.store import PostgresStore
 
-    return PostgresStore(parse(text), clock=clock)
+    return PostgresStore(parse(text), clock=clock, papers=papers)
 
 
 def init_database(text: str, settings: Mapping[str, object]) -> list[int]:

@@ -57,7 +57,9 @@ class ServerClock(Clock):
 class PostgresStore:
     """A queue in a schema of a database."""
 
-    def __init__(self, address: Address, *, clock: Clock | None = None, config: Config | None = None) -> None:
+    def __init__(
+        self, address: Address, *, clock: Clock | None = None, config: Config | None = None, papers: str = ""
+    ) -> None:
         self.address = address
         self.wire = Wire(address)
         try:
@@ -66,6 +68,7 @@ class PostgresStore:
             self.wire.close()
             raise
         self.config = config or meta.config
+        self._papers = papers or papers_of(meta.space)
         self.clock: Clock = clock or ServerClock(meta.offset)
         self._given = clock
         self._schema = schema.quoted(address.schema)
@@ -226,7 +229,7 @@ class PostgresStore:
         if row[0] is None:
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         member = Member(worker, row[0], lease, self._leave)
-        leave_address(papers_of(self._meta.space), self.address.whole)  # what it runs finds the queue by its papers
+        leave_address(self._papers, self.address.whole)  # what it runs finds the queue by its papers
         with self._turn:
             self._members[worker] = member
         return member
@@ -367,7 +370,7 @@ class PostgresStore:
             durability=self._meta.durability,
             largest_task=self.config.largest_task,
             wake_bound=self._bell.bound,
-            papers=papers_of(self._meta.space),
+            papers=self._papers,
             warnings=self._meta.warnings,
         )
 
