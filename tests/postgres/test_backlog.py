@@ -63,29 +63,10 @@ def want(**fields):
     return json.dumps({**usual, "verbatim": False, "member": None, "call": "call", **fields})
 
 
-FILL = """
-    WITH n AS (
-        SELECT n, '\\x7fffffffffffffff8000000000000000'::bytea || int8send(n) AS key FROM generate_series(1, {many}) n),
-    t AS (
-        INSERT INTO {s}.task (id, state, key, wish, doc, result)
-            SELECT 'N' || n, CASE WHEN n % 2 = 0 THEN 'o' ELSE 'd' END::"char", key, '',
-                   json_build_object('id', 'N' || n, 'title', 'n'),
-                   CASE WHEN n % 2 = 1 THEN json_build_object('id', 'N' || n, 'verdict', 'done') END
-            FROM n),
-    g AS (INSERT INTO {s}.ready_tag (tag, big, key) SELECT 'tag' || n % 3, false, key FROM n WHERE n % 2 = 0)
-    INSERT INTO {s}.ready (big, key, id, tags) SELECT false, key, 'N' || n, ARRAY['tag' || n % 3] FROM n WHERE n % 2 = 0
-"""
+CLAIM = "SELECT * FROM {s}.claim(%s::jsonb, false, NULL)"
 
 
-def fill(store, many):
-    """Many tasks, each with one of three tags, and as many done."""
-    store.wire.ask(FILL.replace("{s}", store._schema).replace("{many}", str(2 * many)))
-
-
-CLAIM = "SELECT * FROM {s}.claim(%s::json, false, NULL)"
-
-
-def test_how_many_rows_each_verb_looks_at(store, session):
+def test_how_many_rows_each_verb_looks_at(server, store, session):
     store.put([Task(id="one", title="one", tags=("tag1", "other"), created=1.0)])
     claim = Claim(task=Task(id="held", title="held"), worker="w", fence="w")
     store.put([claim.task])
@@ -104,7 +85,7 @@ def test_how_many_rows_each_verb_looks_at(store, session):
     for _ in range(7):  # each plan is made and kept
         for sql, *words in verbs.values():
             session.rows(sql, *words)
-    fill(store, MANY)
+    server.fill(store, MANY)
     looked = {name: session.rows(sql, *words) for name, (sql, *words) in verbs.items()}
     assert {name: rows for name, rows in looked.items() if rows > FEW} == {}
     assert looked["claim"] > 0
@@ -117,12 +98,12 @@ def test_the_naive_claim_by_tags_looks_at_everything(server, store, session):
         ("g.tag = wanted.tag AND g.big = lane.big", "wanted.tag = ANY (r.tags) AND r.big = lane.big"),
         ("ORDER BY g.key LIMIT", "ORDER BY r.key LIMIT"),
     )
-    fill(store, MANY)
+    server.fill(store, MANY)
     assert session.rows(CLAIM, want(tags=["nobody"])) >= MANY
 
 
-def test_pages_look_at_their_own_rows(store, session):
-    fill(store, MANY)
+def test_pages_look_at_their_own_rows(server, store, session):
+    server.fill(store, MANY)
     page = 100
     after = bytes.fromhex("7fffffffffffffff8000000000000000") + (5000).to_bytes(8, "big")
     for letter in "rd":

@@ -5,6 +5,7 @@ The one of the wheel serves `make test`; the system's own, where there is one, s
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import pwd
@@ -33,6 +34,19 @@ SETTINGS = {
     "max_wal_senders": "4",
 }
 USER = "pit"
+#: As many ready tasks, each with one of three tags, as done ones.
+FILL = """
+    WITH n AS (
+        SELECT n, '\\x7fffffffffffffff8000000000000000'::bytea || int8send(n) AS key FROM generate_series(1, {many}) n),
+    t AS (
+        INSERT INTO {s}.task (id, state, key, wish, doc, result)
+            SELECT 'N' || n, CASE WHEN n % 2 = 0 THEN 'o' ELSE 'd' END::"char", key, '',
+                   json_build_object('id', 'N' || n, 'title', 'n'),
+                   CASE WHEN n % 2 = 1 THEN json_build_object('id', 'N' || n, 'verdict', 'done') END
+            FROM n),
+    g AS (INSERT INTO {s}.ready_tag (tag, big, key) SELECT 'tag' || n % 3, false, key FROM n WHERE n % 2 = 0)
+    INSERT INTO {s}.ready (big, key, id, tags) SELECT false, key, 'N' || n, ARRAY['tag' || n % 3] FROM n WHERE n % 2 = 0
+"""
 PATIENCE = 60.0
 
 
@@ -100,6 +114,13 @@ class Server:
         return self
 
     def start(self) -> Server:
+        """It runs and answers."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._begin(deadline):
+            time.sleep(0.05)  # a child of the last one, forked while it was killed, still holds its memory
+        return self
+
+    def _begin(self, deadline: float) -> bool:
         words = [word for key, value in self.settings.items() for word in ("-c", f"{key}={value.strip(chr(39))}")]
         with open(f"{self.root}/log", "ab") as log:
             self.process = subprocess.Popen(
@@ -112,16 +133,19 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 with psycopg.connect(self.address("postgres"), connect_timeout=5):
-                    return self
+                    return True
             except psycopg.OperationalError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    with open(f"{self.root}/log", encoding="utf-8", errors="replace") as file:
-                        raise AssertionError(file.read()[-2000:]) from None
-                time.sleep(0.02)
+                if self.process.poll() is None and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                    continue
+                with open(f"{self.root}/log", encoding="utf-8", errors="replace") as file:
+                    said = file.read()[-2000:]
+                if "still in use" in said[-500:] and time.monotonic() < deadline:
+                    return False
+                raise AssertionError(said) from None
 
     def address(self, database: str = "postgres", **query: str) -> str:
         words = "&".join(f"{key}={value}" for key, value in {"host": self.root, **query}.items())
@@ -134,18 +158,23 @@ class Server:
 
     def kill(self) -> None:
         """As a power cut would, for the processes: none of them says good-bye."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        pids = [self.process.pid, *self._children()]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
-        self._forget_memory()
-
-    def _forget_memory(self) -> None:
-        """A killed server's children may still hold its memory for a moment; a new one waits for them."""
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            left = subprocess.run(["pgrep", "-f", f"^postgres.*{self.root}"], capture_output=True, check=False)
-            if left.returncode:
-                return
-            time.sleep(0.02)
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < deadline:
+            time.sleep(0.01)  # while one of them lives, its memory keeps a new server from starting
+
+    def _children(self) -> list[int]:
+        """Its processes; each is the leader of a group of its own."""
+        found = []
+        for name in filter(str.isdecimal, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
+                if int(file.read().rpartition(")")[2].split()[1]) == self.process.pid:
+                    found.append(int(name))
+        return found
 
     def stop(self, how: int = signal.SIGINT) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -193,6 +222,10 @@ class Server:
         """No test uses any of its queues any more."""
         names = [f"queue{number}" for number in range(1, self._made + 1)]
         self._free = [name for name in names if name not in self._spoilt]
+
+    def fill(self, store: PostgresStore, many: int) -> None:
+        """So many tasks are ready and as many done, at once: what putting them one by one would leave."""
+        store.wire.ask(FILL.replace("{s}", store._schema).replace("{many}", str(2 * many)))
 
     def mutate(self, store: PostgresStore, *changes: tuple[str, str]) -> None:
         """One of the queue's functions is another from now on: the naive way, which a test must catch."""

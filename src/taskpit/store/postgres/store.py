@@ -153,7 +153,7 @@ class PostgresStore:
             }
         )
         self._sign()
-        rows = self._ask("SELECT * FROM {s}.claim(%(want)s::json, %(again)s, %(now)s)", want=asked)
+        rows = self._ask("SELECT * FROM {s}.claim(%(want)s::jsonb, %(again)s, %(now)s)", want=asked)
         return [self._claim(want, *row) for row in rows]
 
     def _claim(self, want: Want, _id: str, doc: str, fence: str, since: float) -> Claim:

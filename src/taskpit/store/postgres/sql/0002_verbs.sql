@@ -1,12 +1,12 @@
 -- The verbs. Each call is one transaction and one round trip; nothing here depends on a session.
 -- p_now is the time a test's clock shows; NULL, always but there, is the server's own clock.
 
-CREATE FUNCTION {s}.time_of(p_now float8) RETURNS float8 LANGUAGE sql VOLATILE AS
-$$ SELECT coalesce(p_now, extract(epoch FROM clock_timestamp())::float8) $$;
+CREATE FUNCTION {s}.time_of(p_now float8) RETURNS float8 LANGUAGE plpgsql VOLATILE AS
+$$ BEGIN RETURN coalesce(p_now, extract(epoch FROM clock_timestamp())::float8); END $$;
 
 -- Which history this server goes on with: another after every fail-over, so that no fence is given out twice.
-CREATE FUNCTION {s}.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS
-$$ SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint $$;
+CREATE FUNCTION {s}.epoch() RETURNS bigint LANGUAGE plpgsql VOLATILE AS
+$$ BEGIN RETURN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint; END $$;
 
 CREATE TYPE {s}.item AS (
     n int, id text, key text, wish text, doc text, big boolean, tags text[], touches text[], held boolean, due float8,
@@ -115,8 +115,8 @@ BEGIN
 END $$;
 
 -- Whether somebody sleeps who should be woken once this is committed.
-CREATE FUNCTION {s}.waits() RETURNS boolean LANGUAGE sql VOLATILE AS
-$$ SELECT EXISTS (SELECT 1 FROM {s}.waiter w WHERE w.until > clock_timestamp()) $$;
+CREATE FUNCTION {s}.waits() RETURNS boolean LANGUAGE plpgsql VOLATILE AS
+$$ BEGIN RETURN EXISTS (SELECT 1 FROM {s}.waiter w WHERE w.until > clock_timestamp()); END $$;
 
 CREATE FUNCTION {s}.put(p_items json, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
 BEGIN
@@ -199,12 +199,16 @@ BEGIN
 END $$;
 
 -- These ready tasks are this worker's.
-CREATE FUNCTION {s}.grant_ready(p_keys bytea[], p_want json, p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
+CREATE FUNCTION {s}.grant_ready(p_keys bytea[], p_want jsonb, p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     taken text[];
     w_worker text := p_want ->> 'worker';
     w_stem text := CASE WHEN (p_want ->> 'verbatim')::boolean THEN NULL ELSE w_worker || '~' END;
     w_tail text := 'e' || {s}.epoch() || (p_want ->> 'call');
+    w_call text := p_want ->> 'call';
+    w_member bigint := (p_want ->> 'member')::bigint;
+    w_until float8 := p_now + (p_want ->> 'lease')::float8;
+    w_told boolean := NOT (p_want ->> 'even_held')::boolean;
 BEGIN
     WITH gone AS (
         DELETE FROM {s}.ready r WHERE r.big IN (false, true) AND r.key = ANY (p_keys) RETURNING r.*),
@@ -215,19 +219,18 @@ BEGIN
         INSERT INTO {s}.lease (id, key, touches, mark, fence, worker, member, call, since, seen, until)
             SELECT g.id, g.key, g.touches, g.mark,
                    CASE WHEN w_stem IS NULL THEN w_worker ELSE w_stem || nextval('{q}.fence_number') || w_tail END,
-                   w_worker, (p_want ->> 'member')::bigint, p_want ->> 'call', p_now, p_now,
-                   p_now + (p_want ->> 'lease')::float8
+                   w_worker, w_member, w_call, p_now, p_now, w_until
             FROM gone g ORDER BY g.key RETURNING id, fence, key),
     told AS (
         INSERT INTO {s}.event (at, worker, action, id)
             SELECT p_now, l.fence, 'claimed_task', l.id FROM leased l
-            WHERE NOT (p_want ->> 'even_held')::boolean ORDER BY l.key)
+            WHERE w_told ORDER BY l.key)
     SELECT array_agg(l.id) FROM leased l INTO taken;
     RETURN taken;
 END $$;
 
 -- One task by its id, ready or, if it may be even held, waiting.
-CREATE FUNCTION {s}.grant_one(p_id text, p_want json, p_tags text[], p_bigs boolean[], p_now float8) RETURNS text[]
+CREATE FUNCTION {s}.grant_one(p_id text, p_want jsonb, p_tags text[], p_bigs boolean[], p_now float8) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE one record; even boolean := (p_want ->> 'even_held')::boolean; moved record;
 BEGIN
@@ -254,14 +257,14 @@ BEGIN
     RETURN {s}.grant_ready(ARRAY[one.key], p_want, p_now);
 END $$;
 
-CREATE FUNCTION {s}.claim(p_want json, p_again boolean, p_now float8)
+CREATE FUNCTION {s}.claim(p_want jsonb, p_again boolean, p_now float8)
 RETURNS TABLE (id text, doc text, fence text, since float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     w_now float8 := {s}.time_of(p_now);
     w_count int := (p_want ->> 'count')::int;
-    w_ids text[] := ARRAY(SELECT json_array_elements_text(p_want -> 'ids'));
-    w_tags text[] := nullif(ARRAY(SELECT json_array_elements_text(p_want -> 'tags')), '{}');
+    w_ids text[] := ARRAY(SELECT jsonb_array_elements_text(p_want -> 'ids'));
+    w_tags text[] := nullif(ARRAY(SELECT jsonb_array_elements_text(p_want -> 'tags')), '{}');
     w_bigs boolean[] := CASE WHEN p_want ->> 'big' IS NULL THEN '{f,t}' ELSE ARRAY[(p_want ->> 'big')::boolean] END;
     w_even boolean := (p_want ->> 'even_held')::boolean;
     w_taken text[] := '{}';
@@ -276,7 +279,8 @@ BEGIN
         IF EXISTS (SELECT 1 FROM {s}.pause p WHERE p.until = 0 OR p.until > w_now) THEN
             RETURN;
         END IF;
-        WHILE {s}.ripen(w_now) >= 1000 LOOP
+        WHILE EXISTS (SELECT 1 FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.due <= w_now)
+              AND {s}.ripen(w_now) >= 1000 LOOP
         END LOOP;
     END IF;
     IF w_taken <> '{}' THEN

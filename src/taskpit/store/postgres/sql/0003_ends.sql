@@ -43,6 +43,7 @@ DECLARE
     w_now float8 := {s}.time_of(p_now);
     ends {s}.ending[] := ARRAY(SELECT e FROM json_populate_recordset(NULL::{s}.ending, p_ends) e);
     won {s}.ending[];
+    got int[];
     done text[];
     one {s}.ending;
     woken int := 0;
@@ -54,8 +55,10 @@ BEGIN
     WITH over AS (
         DELETE FROM {s}.lease l USING (SELECT DISTINCT ON (e.id, e.fence) e.* FROM unnest(ends) e ORDER BY e.id, e.fence, e.n) e
             WHERE l.id = e.id AND l.fence = e.fence AND (e.seen IS NULL OR e.seen = l.until) RETURNING e.n)
-    SELECT array_agg(e ORDER BY e.n) FROM unnest(ends) e JOIN over o ON o.n = e.n INTO won;
-    IF won IS NOT NULL THEN
+    SELECT array_agg(o.n) FROM over o INTO got;
+    IF got IS NOT NULL THEN
+        won := CASE WHEN cardinality(got) = cardinality(ends) THEN ends
+                    ELSE ARRAY(SELECT e FROM unnest(ends) e WHERE e.n = ANY (got) ORDER BY e.n) END;
         IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.attempt IS NOT NULL) THEN
             INSERT INTO {s}.attempt (id, doc) SELECT e.id, e.attempt FROM unnest(won) e WHERE e.attempt IS NOT NULL ORDER BY e.n;
         END IF;
@@ -70,9 +73,9 @@ BEGIN
                 UPDATE {s}.task t SET state = CASE e.verdict WHEN 'done' THEN 'd' ELSE 'f' END::"char", result = e.result,
                        fence = e.fence, verdict = e.verdict, mark = e.mark
                 FROM (SELECT * FROM unnest(won) e WHERE e.verdict IS NOT NULL ORDER BY e.id) e WHERE t.id = e.id
-                RETURNING t.id, t.state),
-            heeded AS (DELETE FROM {s}.stop s USING ended d WHERE s.id = d.id)
+                RETURNING t.id, t.state)
             SELECT array_agg(d.id) FROM ended d WHERE d.state = 'd' INTO done;
+            DELETE FROM {s}.stop s WHERE s.id IN (SELECT e.id FROM unnest(won) e WHERE e.verdict IS NOT NULL);
         END IF;
         IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.back IS NOT NULL) THEN
             PERFORM {s}.go_back(ARRAY(
@@ -81,17 +84,18 @@ BEGIN
         END IF;
         INSERT INTO {s}.event (at, worker, action, id, details)
             SELECT w_now, e.fence, e.action, e.id, e.details FROM unnest(won) e ORDER BY e.n;
-        INSERT INTO {s}.note (id, at, worker, kind, words)
-            SELECT e.id, w_now, e.fence, e.note_kind, e.note FROM unnest(won) e WHERE e.note IS NOT NULL;
+        IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.note IS NOT NULL) THEN
+            INSERT INTO {s}.note (id, at, worker, kind, words)
+                SELECT e.id, w_now, e.fence, e.note_kind, e.note FROM unnest(won) e WHERE e.note IS NOT NULL;
+        END IF;
         IF done IS NOT NULL THEN
             woken := woken + {s}.release(done, w_now);
         END IF;
-        said := ARRAY(
-            SELECT CASE WHEN EXISTS (SELECT 1 FROM unnest(won) o WHERE o.n = e.n) THEN 'ok' END FROM unnest(ends) e ORDER BY e.n);
+        said := ARRAY(SELECT CASE WHEN e.n = ANY (got) THEN 'ok' END FROM unnest(ends) e ORDER BY e.n);
     ELSE
         said := array_fill(NULL::text, ARRAY[cardinality(ends)]);
     END IF;
-    IF won IS NULL OR cardinality(won) < cardinality(ends) THEN
+    IF got IS NULL OR cardinality(got) < cardinality(ends) THEN
         FOREACH one IN ARRAY ends LOOP
             IF said[one.n + 1] IS NULL THEN
                 said[one.n + 1] := {s}.too_late(one, w_now);
@@ -252,7 +256,7 @@ END $$;
 DO $$
 DECLARE verb text; setting text;
 BEGIN
-    FOREACH verb IN ARRAY ARRAY['put(json, float8)', 'claim(json, boolean, float8)', 'finish(json, boolean, float8)',
+    FOREACH verb IN ARRAY ARRAY['put(json, float8)', 'claim(jsonb, boolean, float8)', 'finish(json, boolean, float8)',
                                 'renew(text[], text[], float8, float8)', 'reopen(json, boolean, float8)', 'places(text, bytea, int)'] LOOP
         FOREACH setting IN ARRAY ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
                                         'jit'] LOOP
