@@ -70,7 +70,7 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 $(VENV)/dev: $(VENV)/installed
 	@sh scripts/system-packages git
 	-@sh scripts/system-packages strace
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev --group postgres
 	@touch $@
 
 $(VENV)/docs: $(VENV)/dev

@@ -99,7 +99,7 @@ def _doctor(args: Namespace, context: Context) -> Reply:
     }
     if args.fix:
         data |= {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in did]}
-    place = f"{info.where}: layout {info.layout}, durability {info.durability}"
+    place = "\n".join((f"{info.where}: layout {info.layout}, durability {info.durability}", *info.warnings))
 
     def text() -> str:
         told = [_swept(did, dry_run=args.dry_run), ""] if args.fix else []

@@ -88,7 +88,7 @@ def _runner(args: Namespace, context: Context) -> AnyRunner:
         from taskpit.worker.preset import find, places
 
         try:
-            preset = find(args.agent, places(context.queue.store.info().where, context.env))
+            preset = find(args.agent, places(context.queue.store.info().papers, context.env))
         except errors.NotFound:
             from taskpit.worker import plugged
 
@@ -178,7 +178,7 @@ def _worktrees(args: Namespace, context: Context, cwd: str) -> Worktrees | None:
         return None
     from taskpit.worker.worktree import Worktrees
 
-    return Worktrees(cwd, context.queue.store.info().where, merge=args.merge)
+    return Worktrees(cwd, context.queue.store.info().papers, merge=args.merge)
 
 
 def _facts(report: Report) -> dict[str, object]:
@@ -193,7 +193,8 @@ def _dry_run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
 
     claim = _next(context, words(args.tag), args.name, big=args.big)
     queue = context.queue
-    run = Run(claim, place_for(queue.store, claim), queue.store.info().where)
+    info = queue.store.info()
+    run = Run(claim, place_for(queue.store, claim), info.papers or info.where)
     try:
         argv = runner.command(run, "(the prompt)")
         prompt = make_prompt(claim, queue.card(claim.task.id).tries, run.place.result)

@@ -110,12 +110,13 @@ def look(context: Context, posts: dict[str, Post]) -> Standing:
     from taskpit.worker.standing import pid_here, rows
 
     queue, desk = context.queue, papers(context)
+    info = queue.store.info()
     paused = queue.store.paused()
     crew = rows(desk, posts, paused)
     ready = list(cards(queue, State.READY))
     counts = {str(state): count for state, count in queue.store.counts().items()}
     return Standing(
-        where=desk.root,
+        where=desk.root if info.kind == "files" else info.where,
         counts={**counts, "held": sum(1 for card in ready if card.held)},
         paused=paused,
         resting=resting(desk.root, queue.clock),

@@ -29,6 +29,10 @@ def get(name: str) -> Layout:
         from taskpit.layouts.activities import Activities
 
         return Activities()
+    if name == "table":
+        from taskpit.layouts.table import Table
+
+        return Table()
     return _from_a_package(name)
 
 

@@ -223,9 +223,9 @@ def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: flo
     """What it cost is in the ledger. A task that has cost too much asks before it is tried again."""
     cost = outcome.cost if isinstance(outcome, Done) and outcome.cost else run.cost
     info, claim = queue.store.info(), run.claim
-    if info.kind != "files" or not (cost or orders.budget):
+    if not info.papers or not (cost or orders.budget):
         return outcome
-    ledger = Ledger(info.where)
+    ledger = Ledger(info.papers)
     try:
         ledger.enter(claim.task.id, claim.worker, cost, seconds, queue.clock.now())
         spent = ledger.of_task(claim.task.id)
