@@ -14,8 +14,9 @@ from taskpit import Queue, hooks
 from taskpit.config import Config, Hooks
 from taskpit.errors import Invalid
 from taskpit.keeper import sweep
+from taskpit.store import changelog
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Ask, Done, Failed
+from taskpit.task import Ask, Done, Event, Failed
 from taskpit.worker.budget import parse
 
 BASE = 'durability = "process"\nbackoff = "0s"\nbackoff_longest = "0s"\nlosses = 1\n'
@@ -182,6 +183,18 @@ def test_a_hook_that_fails_is_a_line_in_the_changelog(place):
     place.end(Done())
 
     assert place.complaints() == ["the hook for done: exit code 3: it went wrong"]
+
+
+def test_that_a_hook_failed_is_no_end_of_a_claim(place):
+    """The keeper, who makes up for lines that a crash swallowed, must not take it for one."""
+    event = Event(timestamp="2026-01-01T00:00:00Z", worker="w", worker_type="agent", action="claimed_task", task_id="7")
+    place.queue.store.record([event, event.replace(action="hook_failed", worker="hooks")])
+    path = str(place.root / ".taskpit/changelog.log")
+    (place.root / ".taskpit/hooks").mkdir()
+
+    assert not changelog.tells_end(path, "7", since=event.timestamp, final=False)
+    place.queue.store.record([event.replace(action="retried_task")])
+    assert changelog.tells_end(path, "7", since=event.timestamp, final=False)
 
 
 def test_a_missing_command_is_a_line_in_the_changelog(place):

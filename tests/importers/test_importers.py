@@ -265,6 +265,7 @@ def test_parts_that_wait_for_their_whole_go_last():
     tasks = related(one("whole"), one("part", parent="whole", needs=("whole",)))
 
     assert (tasks["whole"].needs, tasks["part"].needs) == ((), ("whole",))
+    assert [task.hold for task in tasks.values()] == ["", ""]
 
 
 def test_needs_told_from_the_other_side():
