@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         @property
         def slug(self) -> str: ...
 
+else:
+    Named = object  # no command pays for `typing`; whoever writes a layout can import it all the same
 
-__all__ = ["Layout", "Spot", "check_word", "is_word", "is_worker", "slugify"]
+__all__ = ["Layout", "Named", "Spot", "check_word", "is_word", "is_worker", "slugify"]
 
 #: What every id is made of, whatever the layout; each may allow less.
 ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
