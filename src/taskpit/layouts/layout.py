@@ -17,9 +17,9 @@ if TYPE_CHECKING:
         """What a file is called after: a task, or as much of it as another name told."""
 
         @property
-        def id(self) -> str: ...
+        def id(self) -> str: ...  # noqa: D102 - as a task has them
         @property
-        def slug(self) -> str: ...
+        def slug(self) -> str: ...  # noqa: D102
 
 else:
     Named = object  # no command pays for `typing`; whoever writes a layout can import it all the same
