@@ -2,7 +2,7 @@
 
 General layout, each room knowing only what is below it:
 
-    cli                       surfaces
+    cli, mcp, setup           surfaces
     worker                    runs work
     queue, keeper             what should happen next
     store                     did it happen exactly once (files, memory)
