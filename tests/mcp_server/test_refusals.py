@@ -101,7 +101,7 @@ def test_there_is_no_such_tool(root, serve):
 
 
 def test_the_tool_list_is_short(root, serve):
-    """1,416 tokens as o200k_base (gpt-tokenizer 4.0.0) counts them; three bytes a token is more than any tokenizer we know needs."""
+    """1,416 tokens as o200k_base counts them (gpt-tokenizer 4.0.0). Three bytes a token is on the safe side of that."""
 
     async def ask(client):
         return (await client.list_tools()).tools
