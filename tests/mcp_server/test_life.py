@@ -16,6 +16,9 @@ from talks import PIT, refused, talk, told
 
 from taskpit import fs
 from taskpit.clock import Clock
+from taskpit.mcp.desk import Desk
+from taskpit.mcp.server import QueueServer
+from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import State, Task
 
@@ -179,14 +182,35 @@ def test_nobody_is_kept_waiting_by_a_check(root, serve):
     assert talk(serve(root).protocol, work, **MODERN)["state"] == "done"
 
 
-def test_waiting_for_a_task(root, serve, queue):
-    async def work(client):
-        waiting = asyncio.ensure_future(told(client, "claim", worker="w1", wait_seconds=50))
-        await told(client, "add", title="what it waited for")
-        return await waiting
+def test_several_may_wait_for_a_task(root, queue):
+    """Only one may wait for an open queue: each call that waits has its own, and closes it."""
+    opened = []
 
-    assert talk(serve(root).protocol, work, **MODERN)["task"]["title"] == "what it waited for"
-    assert queue.store.counts()[State.CLAIMED] == 1
+    def open_queue():
+        opened.append(Queue.open(root))
+        return opened[-1]
+
+    desk = Desk(open_queue)
+
+    async def work(client):
+        waiting = [asyncio.ensure_future(told(client, "claim", worker=name, wait_seconds=50)) for name in ("w1", "w2")]
+        for title in ("one", "two"):
+            await told(client, "add", title=title)
+        return {(await one)["task"]["title"] for one in waiting}
+
+    assert talk(QueueServer(desk).protocol, work, **MODERN) == {"one", "two"}
+    assert queue.store.counts()[State.CLAIMED] == 2
+    assert len(opened) == 3
+    assert [one.store._watch for one in opened] == [None] * 3
+    desk.close()
+
+
+def test_a_number_is_an_id_too(root, serve):
+    async def work(client):
+        await told(client, "add", title="x")
+        return await told(client, "show", id=1)
+
+    assert talk(serve(root).protocol, work, **MODERN)["id"] == "0001"
 
 
 def test_nothing_is_remembered_about_a_connection(root, serve, http):

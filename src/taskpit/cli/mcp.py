@@ -60,12 +60,22 @@ def _mcp(args: Namespace, context: Context) -> Reply:
                 names=tuple(args.name or ()),
                 exposed=args.expose,
             )
-            serve_http(QueueServer(desk), address, context.tell)
+            serve_http(QueueServer(desk), address, lambda url: _tell(url, context))
         else:
             serve_stdio(QueueServer(desk))
     finally:
         desk.close()
     return Reply() if not context.json else Reply(data={"ended": True})
+
+
+def _tell(address: str, context: Context) -> None:
+    """Where the server is, token and all, for whoever started it."""
+    if context.json:
+        from taskpit.cli.output import envelope
+
+        envelope({"address": address})
+    else:
+        context.tell(address)
 
 
 VERBS: Handlers = {"mcp": (_mcp_arguments, _mcp)}
