@@ -25,6 +25,7 @@ from taskpit import layouts
 from taskpit.cli.options import PRIORITIES, read_input
 from taskpit.clock import FIRST, LAST, instant
 from taskpit.errors import Invalid, TaskpitError, TooLarge
+from taskpit.rules import natural
 from taskpit.task import State, Task
 from taskpit.text import read_json
 from taskpit.values import Value
@@ -91,7 +92,7 @@ def collect(paths: Sequence[str], limit: int, *, layout: Layout | None = None, k
 
 def _inside(folder: str) -> list[str]:
     names = [name for name in os.listdir(folder) if name.endswith((".md", ".json", ".jsonl"))]
-    names = sorted(name for name in names if not name.startswith((".", "README", "readme")))
+    names = sorted((name for name in names if not name.startswith((".", "README", "readme"))), key=natural)
     if not names:
         raise Invalid(f"there is nothing to import in {folder}", hint="Looked for .md, .json and .jsonl.", path=folder)
     return names
