@@ -165,9 +165,13 @@ def _budget(text: str) -> Limit:
 def _worktrees(args: Namespace, context: Context, cwd: str) -> Worktrees | None:
     if not args.worktree:
         return None
-    from taskpit.worker.worktree import Worktrees
+    from taskpit.worker.worktree import GitTrouble, Worktrees
 
-    return Worktrees(cwd, context.queue.store.info().where, merge=args.merge)
+    try:
+        return Worktrees(cwd, context.queue.store.info().where, merge=args.merge)
+    except GitTrouble as error:
+        hint = f"--worktree needs a git repository; {cwd} is in none, or git is not installed."
+        raise GitTrouble(error.message, hint=hint, path=cwd) from None
 
 
 def _facts(report: Report) -> dict[str, object]:
