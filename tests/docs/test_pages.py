@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import random
 import re
@@ -12,6 +13,7 @@ import tomllib
 
 import pytest
 import sessions
+from ruamel.yaml import YAML
 
 from taskpit import layouts
 from taskpit.cli import table
@@ -80,6 +82,42 @@ def test_the_site_builds_without_a_warning(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=True, timeout=100
     )
+
+
+READERS = {
+    "toml": tomllib.loads,
+    "json": lambda text: [json.loads(part) for part in (text.splitlines() if text.count('{"schema"') > 1 else [text])],
+    "python": lambda text: compile(text, "a page", "exec"),
+    "yaml": lambda text: YAML(typ="safe").load(text),
+    "sh": lambda text: subprocess.run(["/bin/sh", "-n", "-c", text], check=True, capture_output=True),
+}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "reference" not in page.parts], ids=lambda page: page.stem)
+def test_blocks_are_what_they_say(page):
+    for kind, text in re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+        if kind in READERS:
+            READERS[kind](text)
+        else:
+            assert kind in ("console", "markdown"), f"{page.name}: what is {kind}?"
+
+
+def test_the_crew_that_is_shown_can_be_read(tmp_path):
+    """The agents.toml of the page is one."""
+    from taskpit.worker.crewfile import load
+
+    shown = re.findall(
+        r"^```toml\n(.*?)^```$", (DOCS / "agents.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+    (tmp_path / "agents.toml").write_text(shown[1], encoding="utf-8")
+    for name in ("planner", "snake"):
+        (tmp_path / "agents").mkdir(exist_ok=True)
+        (tmp_path / "agents" / f"{name}.md").write_text("You are one.\n", encoding="utf-8")
+    (tmp_path / "claude").write_text("#!/bin/sh\n", encoding="utf-8")
+    (tmp_path / "claude").chmod(0o755)
+    crew = load(str(tmp_path / "agents.toml"), str(tmp_path), {"PATH": str(tmp_path)})
+
+    assert [post.name for post in crew.posts] == ["planner", "snake-1", "snake-2", "snake-3", "chronicle"]
 
 
 # -- architecture ----------------------------------------------------------------------------------
