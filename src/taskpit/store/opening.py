@@ -144,9 +144,12 @@ def discover(start: str, env: Mapping[str, str]) -> str:
                 return root
     if os.path.isdir(start) and not os.access(start, os.R_OK | os.X_OK):
         raise storage_error(PermissionError(errno.EACCES, os.strerror(errno.EACCES), start))
+    near = next((root for root in (start, f"{start}/pit") if detect(root)), None)
     raise NotFound(
         f"there is no queue in {start} or above it",
-        hint="Make one with `pit init pit`, or name one with -C DIR or TASKPIT_DIR.",
+        hint=f"{near} looks like one: `pit init {near}` adopts it as it is."
+        if near
+        else "Make one with `pit init pit`, or name one with -C DIR or TASKPIT_DIR.",
     )
 
 
