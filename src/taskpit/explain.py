@@ -51,7 +51,8 @@ def _where(card: Card, now: float) -> str:
     if card.held:
         return f"{task_id} is held: {card.held.rstrip('.')}."
     if card.state is State.READY:
-        return f"{task_id} is ready: any worker may take it."
+        who = "a planner takes it (`pit work --big`)" if card.task.big else "any worker may take it"
+        return f"{task_id} is ready: {who}."
     if card.state is State.CLAIMED:
         return held_by(card, now).message.replace("is held by", "is being worked on by") + "."
     if card.state is State.DONE:

@@ -244,3 +244,25 @@ def test_what_was_probably_meant(pit):
     assert "quotes" in pit("add", "Fix", "the", "login").err
     assert "For example: `pit add 'Fix the login'" in pit("add").err
     assert "start|done|wait" in pit("task").err
+
+
+def test_an_empty_queue_says_how_to_begin(pit):
+    assert "The queue is empty" in pit("claim").err
+    assert "pit add" in pit("list").out
+
+
+def test_a_pool_that_did_nothing_says_where_to_look(pit):
+    pit("add", "x", "--needs", "y")
+    answer = pit("work", "--until", "empty", "--", "true")
+
+    assert answer.code == 0
+    assert "1 ready, but none for this pool" in answer.out
+    assert "pit why" in answer.out
+
+
+def test_a_big_task_says_who_takes_it(pit):
+    pit("add", "small")
+    pit("add", "x", "--big")
+
+    assert "any worker may take it" in pit("why", "1").out
+    assert "pit work --big" in pit("why", "2").out

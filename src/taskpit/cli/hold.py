@@ -92,8 +92,10 @@ def _nothing(queue: Queue, ids: list[str], tags: tuple[str, ...]) -> errors.Task
         hint = f"{ready} ready but held; `pit list --state held` says why."
     elif claimed:
         hint = f"{claimed} being worked on; `pit list --state claimed` shows by whom, --wait waits for more."
-    else:
+    elif any(counts.values()):
         hint = "Everything is finished. `pit add` puts something in."
+    else:
+        hint = "The queue is empty. `pit add 'a first task'` puts something in."
     with_tag = f" with the tag {' or '.join(tags)}" if tags else ""
     return errors.Nothing(f"there is nothing to claim{with_tag}", hint=hint, ready=ready, claimed=claimed)
 

@@ -126,8 +126,20 @@ def _run(args: Namespace, context: Context, runner: CommandRunner | AgentRunner)
         raise report.error
     return Reply(
         data=_facts(report),
-        text=lambda: progress.summary(report),
+        text=lambda: progress.summary(report) + _left(report, context),
         exit_code=128 + report.signal if report.signal else 0,
+    )
+
+
+def _left(report: Report, context: Context) -> str:
+    """A pool that did nothing says what it has left lying, and where to look."""
+    from taskpit.task import State
+
+    ready = 0 if report.tally else context.queue.store.counts()[State.READY]
+    if not ready:
+        return ""
+    return (
+        f"\n{ready} ready, but none for this pool: held, big, or with other tags. `pit list` and `pit why ID` say more."
     )
 
 
