@@ -47,7 +47,8 @@ class Pit(Layout):
     def check_id(self, text: str) -> str:
         """An id without a dash: the first dash of a name ends the id."""
         if "-" in check_word(text, "id"):
-            raise Invalid(f"id {text!r} has a dash; in a pit the first dash of a file name ends the id", text=text)
+            told = f"id {text!r} has a dash; in a pit the first dash of a file name ends the id"
+            raise Invalid(told, hint=f"Call it {text.replace('-', '_')!r} or {text.replace('-', '.')!r}.", text=text)
         return text
 
     def new_id(self, number: int) -> str:

@@ -89,8 +89,12 @@ def _find(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
         claimed = _claimed_card(folder, spot)
         if claimed is not None:
             return claimed
-    for spot, _, _ in folder.sealed():
+    for spot, _, end in folder.sealed():
         if spot.id == task_id:
+            # What needs it is given out as soon as its result is published, though its end has steps left.
+            published = folder.published(task_id) if end.startswith(Verdict.DONE) else None
+            if published is not None:
+                return _card_at_end(folder, published)
             return Card(task=folder.original(task_id) or stub(spot), state=State.CLAIMED, worker=ENDING)
     return _finished_card(folder, task_id)
 
