@@ -429,3 +429,18 @@ def test_light_and_dark(drive, full):
         assert "Piece 7" in board.text
 
     drive(full, look)
+
+
+def test_ages_grow_and_only_then_is_anything_drawn(drive, full, clock, monkeypatch):
+    async def look(board):
+        column = board.app.column("claimed")
+        column.grow_older()
+        drawn = []
+        monkeypatch.setattr(column, "refresh", lambda *_: drawn.append(1))
+        column.grow_older()
+        assert drawn == []
+        clock.advance(61)
+        column.grow_older()
+        assert drawn == [1]
+
+    drive(full, look)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from textual import events
     from textual.app import ComposeResult
+    from textual.content import Content
     from textual.screen import Screen
 
     from taskpit.board import Slip
@@ -37,8 +38,8 @@ __all__ = ["Looking"]
 
 #: How often the board follows the queue, in seconds.
 PACE = 0.25
-#: In so many looks ages are drawn again: of claims, of all the others; and the crew is asked.
-CLAIMS, AGES, CREW = 4, 40, 8
+#: After so many looks it is seen whether ages must be drawn again, and the crew is asked.
+AGES, CREW = 4, 8
 #: Below this width there is one column at a time, below that one the current column is wider than the others.
 NARROW, ROOMY = 100, 160
 #: Below this height there is no panel beside the columns.
@@ -72,9 +73,9 @@ class Looking(App[None]):
         self._words: tuple[str, ...] = ()
         self._current = COLUMNS[0]
         self._looks = 0
-        self._busy = False
         self._trouble = ""
         self._tail = Tail("")
+        self._said: dict[str, object] = {}
         self._card: Card | None = None
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -165,22 +166,17 @@ class Looking(App[None]):
         first = next((name for name in COLUMNS if self.column(name).slips), COLUMNS[0])
         self.action_column(first)
         self._read_card()
-        if self._pace:
-            self.set_interval(self._pace, self._look)
-
-    def _look(self) -> None:
-        if not self._busy:
-            self.begin(self.catch_up, "follow")
+        while self._pace:
+            await asyncio.sleep(self._pace)
+            await self.catch_up()
 
     async def catch_up(self) -> None:
         """What is new is shown."""
         self._looks += 1
         await self._ask(self.desk.follow)
-        if self._looks % CLAIMS == 0:
-            self.column("claimed").refresh()
         if self._looks % AGES == 0:
             for name in COLUMNS:
-                self.column(name).refresh()
+                self.column(name).grow_older()
         if self.panel.shows("log"):
             self.panel.add_log(await asyncio.to_thread(self._tail.more))
         if self.panel.shows("crew") and self._looks % CREW == 1:
@@ -188,15 +184,12 @@ class Looking(App[None]):
 
     async def _ask(self, look: Callable[[], View]) -> None:
         """Show what the desk says; what it cannot read now it may read later."""
-        self._busy = True
         try:
             view = await asyncio.to_thread(look)
         except (TaskpitError, OSError) as error:
             self._trouble = f"cannot be read: {error}"
             self._say_bar()
             return
-        finally:
-            self._busy = False
         self._trouble = ""
         self._apply(view)
 
@@ -224,20 +217,26 @@ class Looking(App[None]):
     # -- what is said in one line ------------------------------------------------------------------
 
     def _say_bar(self, told: str = "") -> None:
-        self._base.query_one("#where", Static).update(bars.place(self.desk.where, read_only=self.desk.read_only))
-        self._base.query_one("#told", Static).update(bars.news(self.view, self._trouble, told))
+        self._say("where", bars.place(self.desk.where, read_only=self.desk.read_only))
+        self._say("told", bars.news(self.view, self._trouble, told), layout=True)
+
+    def _say(self, place: str, content: Content, *, layout: bool = False) -> None:
+        """This is said there; what is said already costs nothing."""
+        if self._said.get(place) != (content.plain, content.spans):
+            self._said[place] = (content.plain, content.spans)
+            self._base.query_one(f"#{place}", Static).update(content, layout=layout)
 
     def _say_heads(self) -> None:
         for name in COLUMNS:
-            head = self._base.query_one(f"#head-{name}", Static)
             shown = len(self.column(name).slips) if self._words else None
-            head.update(bars.head(name, self.desk.titles[name], self.view.counts[name] if self.view else 0, shown))
-            head.set_class(name == self._current, "-current")
+            count = self.view.counts[name] if self.view else 0
+            self._say(f"head-{name}", bars.head(name, self.desk.titles[name], count, shown))
+            self._base.query_one(f"#head-{name}").set_class(name == self._current, "-current")
 
     def _say_keys(self) -> None:
         reading = self._base.has_class("-reading")
         line = keys.bottom(self.slip, self.size.width, read_only=self.desk.read_only, reading=reading)
-        self._base.query_one("#keys", Static).update(line)
+        self._say("keys", line)
 
     # -- the task that is picked -------------------------------------------------------------------
 
