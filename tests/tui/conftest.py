@@ -112,7 +112,7 @@ def full(queue, clock):
 def drive():
     """`drive(queue, scenario)`: the scenario is given a Driver of a board that has been read."""
 
-    def drive(queue, scenario, size=(120, 36), desk=None, **options) -> None:
+    def drive(queue, scenario, size=(100, 24), desk=None, **options) -> None:
         async def run() -> None:
             app = PitBoard(desk or Desk(queue, "me@here", **options), pace=0)
             async with app.run_test(size=size) as pilot:

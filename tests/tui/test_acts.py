@@ -54,7 +54,7 @@ def test_answer_hold_unblock_retry_give_back_cancel_note_priority(drive, full):
         card = full.card(picked)
         assert (card.state, card.result.reason) == (State.FAILED, "superseded")
 
-    drive(full, act, size=(120, 24))
+    drive(full, act)
 
 
 def test_cancelling_needs_a_second_key_and_no_reason(drive, full):
