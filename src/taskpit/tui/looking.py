@@ -105,7 +105,7 @@ class Looking(App[None]):
         """Colours, and where keys go."""
         for theme in THEMES:
             self.register_theme(theme)
-        few = self.console.color_system == "standard"  # as over a plain ssh
+        few = not self.is_headless and self.console.color_system == "standard"  # as over a plain ssh
         self.theme = "pit-sixteen" if few else "pit-light" if self._light else "pit-dark"
         self.column(self._current).focus()
         self._say_bar("reading …")

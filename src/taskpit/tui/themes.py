@@ -40,11 +40,11 @@ THEMES = (
     # For terminals of sixteen colours: each of these is one of them, so that a state still has its own.
     Theme(
         name="pit-sixteen",
-        primary="#5c5cff",
-        secondary="#5c5cff",
-        accent="#5c5cff",
-        success="#00cd00",
-        warning="#cdcd00",
+        primary="#00ffff",
+        secondary="#00ffff",
+        accent="#00ffff",
+        success="#00ff00",
+        warning="#ffff00",
         error="#ff0000",
         foreground="#ffffff",
         background="#000000",
