@@ -5,6 +5,7 @@ from __future__ import annotations
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import paint
+from taskpit.cli.progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def _sweep(args: Namespace, context: Context) -> Reply:
     from taskpit.keeper import sweep
     from taskpit.worker.leftover import end_commands_of
 
-    mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
+    with Progress(context, "sweeping", turns=True):
+        mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
     return Reply(data=data, text=lambda: _swept(mends, dry_run=args.dry_run))
 
@@ -89,7 +91,8 @@ def _doctor(args: Namespace, context: Context) -> Reply:
         return Reply(data=data, text=lambda: _diagnosis(context.find(), lost), exit_code=1)
     did = [*lost, *(_fix(context, dry_run=args.dry_run) if args.fix else [])]
     store = context.queue.store
-    findings, info = store.check(), store.info()
+    with Progress(context, "looking", turns=True):
+        findings, info = store.check(), store.info()
     urgent = [mend for mend in findings if mend.kind not in HARMLESS]
     data = {
         "clean": not findings,
@@ -145,7 +148,8 @@ def _fix(context: Context, *, dry_run: bool) -> list[Mend]:
     from taskpit.keeper import fix
     from taskpit.worker.leftover import end_commands_of
 
-    return fix(context.queue, dry_run=dry_run, ended=end_commands_of)
+    with Progress(context, "mending", turns=True):
+        return fix(context.queue, dry_run=dry_run, ended=end_commands_of)
 
 
 def _findings(found: Sequence[Mend]) -> list[dict[str, object]]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Event
 
-__all__ = ["VERBS"]
+__all__ = ["VERBS", "event_line"]
 
 #: `pit log` shows this many of the newest lines.
 SCREENFUL = 50
@@ -88,13 +88,13 @@ def _since(text: str, now: float) -> str:
 
 
 def _lines(events: Sequence[Event]) -> str:
-    return "\n".join(map(_line, events)) if events else "Nothing has happened yet."
+    return "\n".join(map(event_line, events)) if events else "Nothing has happened yet."
 
 
-def _line(event: Event) -> str:
+def event_line(event: Event) -> str:
+    """One line of the changelog as people read it."""
     details = f"  {' '.join(event.details.split())}" if event.details else ""
-    what = event.about or "-"
-    return f"{paint('dim', event.timestamp)}  {what:<6} {event.action:<15} {event.worker}{details}"
+    return f"{paint('dim', event.timestamp)}  {event.about or '-':<6} {event.action:<15} {event.worker}{details}"
 
 
 def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callable[[Event], bool]) -> None:
@@ -104,7 +104,7 @@ def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callabl
         if context.json:
             output.envelope(event.as_dict())
         else:
-            context.tell(_line(event))
+            context.tell(event_line(event))
 
     for event in shown:
         say(event)

@@ -94,6 +94,7 @@ VERBS: tuple[Verb, ...] = (
         ("down", "crew", "end it, once running tasks are finished", ()),
         ("restart", "crew", "start some of it anew", ()),
         ("status", "status", "one screen: counts, crew, what is stuck and why", ()),
+        ("watch", "watch", "the same, live; in a pipe one line per change", ()),
         ("logs", "crew", "what one of the crew has printed", ()),
     ),
     *_group(
