@@ -343,7 +343,7 @@ class Queue:
             raise errors.Invalid("the answer is empty")
         from taskpit.policy import KEY, WAITS, answered
 
-        asked = [card.task for card in self._all(State.READY) if card.task.hold.startswith(WAITS)]
+        asked = [card.task for card in self._all(State.READY, tied=True) if card.task.hold.startswith(WAITS)]
         ids = [task.id for task in asked if task.extra.get(KEY) == word]
         if not ids:
             task = self.card(self.resolve(word)).task
@@ -355,10 +355,10 @@ class Queue:
             self.edit(task_id, worker, lambda task: answered(task, text, worker), "answered", " ".join(text.split()))
         return ids
 
-    def _all(self, state: State) -> Iterator[Card]:
+    def _all(self, state: State, *, tied: bool) -> Iterator[Card]:
         cursor = ""
         while True:
-            page = self.store.page(state, cursor)
+            page = self.store.page(state, cursor, tied=tied)
             yield from page.cards
             cursor = page.cursor
             if not cursor:

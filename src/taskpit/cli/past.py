@@ -27,6 +27,8 @@ __all__ = ["VERBS", "event_line"]
 SCREENFUL = 50
 #: How often a followed log is looked at, in seconds.
 LOOK_AGAIN = 0.5
+#: With more ready tasks than this not every one is read just to tell how old the oldest is.
+MANY = 10_000
 HOUR = 3600.0
 
 
@@ -130,8 +132,9 @@ def _stats_arguments(parser: ArgumentParser) -> None:
 def _stats(_: Namespace, context: Context) -> Reply:
     queue, now = context.queue, context.queue.clock.now()
     counts = queue.store.counts()
-    ready = list(cards(queue, State.READY))
-    free = [card.task.created for card in ready if not card.held and card.task.created]
+    many = counts[State.READY] > MANY
+    ready = list(cards(queue, State.READY, tied=many))
+    free = [] if many else [card.task.created for card in ready if not card.held and card.task.created]
     oldest = now - min(free) if free else None
     data: dict[str, object] = {
         **{str(state): counts[state] for state in State},

@@ -101,6 +101,7 @@ VERBS: tuple[Verb, ...] = (
         "keep",
         ("sweep", "keep", "give back what was abandoned, finish what was left undone", ("reclaim", "gc")),
         ("doctor", "keep", "look for what is out of order, change nothing", ()),
+        ("archive", "keep", "put old results into a folder of their month", ()),
     ),
     *_group(
         "more",
