@@ -127,9 +127,13 @@ class Slip(Value):
             place=place,
         )
 
+    def text(self) -> str:
+        """All that can be looked for on it, in small letters."""
+        return f"{self.id} {self.title} {' '.join(self.tags)} {self.worker} {self.held} {self.reason}".casefold()
+
     def mentions(self, words: Iterable[str]) -> bool:
         """Whether each of these small-letter words is somewhere on it."""
-        text = f"{self.id} {self.title} {' '.join(self.tags)} {self.worker} {self.held} {self.reason}".casefold()
+        text = self.text()
         return all(word in text for word in words)
 
 

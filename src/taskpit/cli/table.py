@@ -102,6 +102,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     *_group(
         "more",
+        ("web", "web", "a board in the browser", ()),
         ("demo", "demo", "watch a pit at work", ()),
         ("bench", "bench", "measure this machine: our verbs beside bare system calls", ()),
         ("pipe", "pipe", "send and receive messages between agents", ()),

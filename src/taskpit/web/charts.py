@@ -1,0 +1,236 @@
+"""Charts as SVG, drawn here and read by anybody: each has a title, a description and a table. Pure.
+
+Colours are classes; the style sheet knows what they look like by day and by night.
+"""
+
+from __future__ import annotations
+
+import time
+
+from markupsafe import Markup
+
+from taskpit.clock import iso, say_duration
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from taskpit.history import Span
+
+__all__ = ["Chart", "Series", "area", "bars", "gantt", "line"]
+
+#: The drawing and its margins, in the units of the drawing.
+WIDTH, HEIGHT = 640, 200
+LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 24
+ROW = 22
+#: Who worked on what: so many workers, and so many spans.
+MOST_ROWS, MOST_SPANS = 40, 2000
+
+
+class Series(Value):
+    """One line, or one sort of bar: a value for each step, None where there is none."""
+
+    name: str
+    values: tuple[float | None, ...]
+
+
+class Chart(Value):
+    """A drawing with what it says in words."""
+
+    title: str
+    svg: Markup
+    #: Names of the series with the class of their colour.
+    legend: tuple[tuple[str, str], ...] = ()
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+class _Frame:
+    """The axes: how times and values become places."""
+
+    def __init__(self, start: float, end: float, top: float, say: Callable[[float], str], height: int = HEIGHT) -> None:
+        self.start, self.end, self.height, self.say = start, max(end, start + 1), height, say
+        self.ticks = nice(top)
+        self.top = self.ticks[-1]
+
+    def x(self, at: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (min(max(at, self.start), self.end) - self.start) / (self.end - self.start)
+
+    def y(self, value: float) -> float:
+        return self.height - BOTTOM - (self.height - TOP - BOTTOM) * value / self.top
+
+    def grid(self) -> Markup:
+        rows = [
+            Markup(
+                '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/><text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>'
+            ).format(LEFT, WIDTH - RIGHT, self.y(tick), self.y(tick), LEFT - 8, self.y(tick) + 3.5, self.say(tick))
+            for tick in self.ticks
+        ]
+        return Markup().join(rows) + self.times()
+
+    def times(self) -> Markup:
+        """When, along the bottom."""
+        marks = []
+        for at in hours(self.start, self.end):
+            x = self.x(at)
+            if LEFT + 14 <= x <= WIDTH - RIGHT - 14:
+                marks.append(
+                    Markup('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
+                        x, self.height - 6, say_time(at, self.end - self.start)
+                    )
+                )
+        return Markup().join(marks)
+
+    def draw(self, title: str, told: str, inner: Markup) -> Markup:
+        """The whole drawing."""
+        key = "".join(letter for letter in title.lower() if letter.isalnum())
+        return Markup(
+            '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-labelledby="{}-t {}-d">'
+            '<title id="{}-t">{}</title><desc id="{}-d">{}</desc>{}</svg>'
+        ).format(WIDTH, self.height, key, key, key, title, key, told, inner)
+
+
+def nice(top: float) -> list[float]:
+    """Round values from nothing to at least this, three or four of them."""
+    step = 1.0
+    while step * 3 < top:
+        step *= 10
+    while top and step / 10 * 3 >= top:
+        step /= 10
+    for part in (0.2, 0.5):
+        if step * part * 3 >= top > 0:
+            step *= part
+            break
+    count = 1
+    while step * count < top:
+        count += 1
+    return [round(step * number, 10) for number in range(count + 1)]
+
+
+def hours(start: float, end: float) -> list[float]:
+    """Round times between these two, some six of them."""
+    steps = (1, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
+    step = next((step for step in steps if (end - start) / step <= 7), 2592000)
+    first = int(start // step + 1) * step
+    return [float(at) for at in range(first, int(end) + 1, step)][:12]
+
+
+def say_time(at: float, span: float) -> str:
+    """A time as one says it next to others in so long a span; here, not in Greenwich."""
+    form = "%H:%M:%S" if span <= 600 else "%H:%M" if span <= 86400 * 1.5 else "%d %b"
+    return time.strftime(form, time.localtime(at))
+
+
+def _table(times: Sequence[float], series: Sequence[Series], say: Callable[[float], str]) -> tuple[tuple[str, ...], ...]:
+    rows = []
+    for index, at in enumerate(times):
+        values = [one.values[index] for one in series]
+        if any(values):
+            rows.append((iso(at), *("" if value is None else say(value) for value in values)))
+    return tuple(rows)
+
+
+def _words(series: Sequence[Series], say: Callable[[float], str]) -> str:
+    told = [
+        f"{one.name}: at most {say(max(known))}, last {say(known[-1])}"
+        for one in series
+        if (known := [value for value in one.values if value is not None])
+    ]
+    return "; ".join(told) or "There is nothing to show yet"
+
+
+def bars(title: str, times: Sequence[float], series: Sequence[Series], say: Callable[[float], str]) -> Chart:
+    """Steps beside each other, the series on top of each other; `times` has one more: the end."""
+    top = max((sum(one.values[index] or 0 for one in series) for index in range(len(times) - 1)), default=0)
+    frame = _Frame(times[0], times[-1], top, say)
+    drawn = []
+    for index, (start, end) in enumerate(zip(times, times[1:], strict=False)):
+        below = 0.0
+        x, width = frame.x(start) + 0.75, max(frame.x(end) - frame.x(start) - 1.5, 1)
+        for one in series:
+            value = one.values[index] or 0
+            if value:
+                y, height = frame.y(below + value), frame.y(below) - frame.y(below + value)
+                drawn.append(
+                    Markup('<rect class="fill {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5"/>').format(
+                        one.name, x, y, width, height
+                    )
+                )
+                below += value
+    svg = frame.draw(title, _words(series, say), frame.grid() + Markup().join(drawn))
+    names = tuple((one.name, one.name) for one in series)
+    return Chart(
+        title=title, svg=svg, legend=names, head=("from", *(one.name for one in series)), rows=_table(times[:-1], series, say)
+    )
+
+
+def line(title: str, times: Sequence[float], one: Series, say: Callable[[float], str], *, filled: bool = False) -> Chart:
+    """A line through the values there are, `filled` down to nothing or not."""
+    known = [(at, value) for at, value in zip(times, one.values, strict=False) if value is not None]
+    frame = _Frame(times[0], times[-1], max((value for _, value in known), default=0), say)
+    points = [(frame.x(at), frame.y(value)) for at, value in known]
+    path = " ".join(f"{'L' if place else 'M'}{x:.1f} {y:.1f}" for place, (x, y) in enumerate(points))
+    drawn = Markup()
+    if filled and points:
+        floor = frame.y(0)
+        closed = f"{path} L{points[-1][0]:.1f} {floor:.1f} L{points[0][0]:.1f} {floor:.1f} Z"
+        drawn += Markup('<path class="wash {}" d="{}"/>').format(one.name, closed)
+    drawn += Markup('<path class="stroke {}" d="{}"/>').format(one.name, path)
+    if not filled:
+        drawn += Markup().join(
+            Markup('<circle class="fill {}" cx="{:.1f}" cy="{:.1f}" r="2.2"/>').format(one.name, x, y) for x, y in points
+        )
+    svg = frame.draw(title, _words([one], say), frame.grid() + drawn)
+    return Chart(title=title, svg=svg, head=("at", one.name), rows=_table(times, [one], say))
+
+
+def area(title: str, times: Sequence[float], one: Series, say: Callable[[float], str]) -> Chart:
+    """A line with all below it filled."""
+    return line(title, times, one, say, filled=True)
+
+
+def gantt(title: str, spans: Sequence[Span], start: float, end: float, link: Callable[[str], str]) -> Chart:
+    """Who worked on what, when: a row for each worker, a bar for each claim."""
+    shown = spans[-MOST_SPANS:]
+    workers = list(dict.fromkeys(span.worker for span in shown))[:MOST_ROWS]
+    row_of = {worker: row for row, worker in enumerate(workers)}
+    frame = _Frame(start, end, 1, say_duration, TOP + BOTTOM + ROW * max(len(workers), 1))
+    names = [
+        Markup('<text class="who" x="0" y="{}">{}</text><line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
+            TOP + ROW * row + 14, worker[:16], LEFT + 60, WIDTH - RIGHT, TOP + ROW * (row + 1), TOP + ROW * (row + 1)
+        )
+        for worker, row in row_of.items()
+    ]
+    scale = (WIDTH - LEFT - 60 - RIGHT) / (frame.end - frame.start)
+    drawn, rows = [], []
+    for span in shown:
+        if span.worker not in row_of:
+            continue
+        left, right = max(span.start, start), min(span.end or end, end)
+        told = f"{span.worker}: {span.id}, {span.how or 'at work'}, {say_duration(right - span.start)}"
+        drawn.append(
+            Markup(
+                '<a href="{}"><rect class="span {}" x="{:.1f}" y="{}" width="{:.1f}" height="{}" rx="2"><title>{}</title></rect></a>'
+            ).format(
+                link(span.id), span.how or "running", LEFT + 60 + (left - start) * scale, TOP + ROW * row_of[span.worker] + 3,
+                max((right - left) * scale, 2), ROW - 6, told,
+            )
+        )  # fmt: skip
+        rows.append((span.worker, span.id, iso(span.start), say_duration(right - span.start), span.how or "at work"))
+    told = f"{len(rows)} claims by {len(workers)} workers" if rows else "Nobody has worked on anything in this time"
+    inner = Markup().join(names) + _gantt_times(frame, scale) + Markup().join(drawn)
+    kinds = tuple(dict.fromkeys((span.how or "running", span.how or "running") for span in shown))
+    head = ("worker", "task", "from", "for", "ended")
+    return Chart(title=title, svg=frame.draw(title, told, inner), legend=kinds, head=head, rows=tuple(rows[-200:]))
+
+
+def _gantt_times(frame: _Frame, scale: float) -> Markup:
+    marks = [(LEFT + 60 + (at - frame.start) * scale, at) for at in hours(frame.start, frame.end)]
+    return Markup().join(
+        Markup('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
+            x, frame.height - 6, say_time(at, frame.end - frame.start)
+        )
+        for x, at in marks
+        if LEFT + 74 <= x <= WIDTH - RIGHT - 14
+    )
