@@ -62,7 +62,7 @@ def _web(args: Namespace, context: Context) -> Reply:
 
 def _board(args: Namespace, context: Context) -> BoardServer:
     try:
-        from taskpit.web.serve import Wish, open_board
+        from taskpit.web.serve import BoardServer, Wish
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA:
             raise
@@ -82,7 +82,7 @@ def _board(args: Namespace, context: Context) -> BoardServer:
 
         return bring_file(queue, name, data, worker)
 
-    return open_board(lambda: Queue.open(where, context.env), wish, worker, bring, name)
+    return BoardServer(lambda: Queue.open(where, context.env), wish, worker, bring, name)
 
 
 def _tell(board: BoardServer, args: Namespace, context: Context) -> None:

@@ -70,7 +70,9 @@ class Actions:
         name = name.replace("\\", "/").rpartition("/")[2]
         ids = await self.desk.do(lambda: self.desk.bring(self.desk.queue, name, data))
         shown = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
-        return self._said(request, f"{name}: {shown} {'are' if len(ids) > 1 else 'is'} in" if ids else f"{name}: nothing new", "/")
+        return self._said(
+            request, f"{name}: {shown} {'are' if len(ids) > 1 else 'is'} in" if ids else f"{name}: nothing new", "/"
+        )
 
     def _said(self, request: Request, told: str, then: str) -> Response:
         if "hx-request" in request.headers:
@@ -148,7 +150,9 @@ class Actions:
 
 async def _form(request: Request) -> Form:
     try:
-        pairs = parse_qsl((await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="strict")
+        pairs = parse_qsl(
+            (await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"
+        )
     except ValueError:
         raise Invalid("that is no form of ours") from None
     return {key: value.replace("\r\n", "\n") for key, value in pairs}

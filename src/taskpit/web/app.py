@@ -90,7 +90,7 @@ def _starlette(desk: Desk) -> Starlette:
         await desk.close()
 
     handlers = {errors.TaskpitError: _told(desk), OSError: _told(desk), HTTPException: _told(desk)}
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)  # type: ignore[arg-type]
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
 
 
 def _told(desk: Desk) -> Callable[[Request, Exception], Response]:

@@ -6,10 +6,13 @@ Colours are classes; the style sheet knows what they look like by day and by nig
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 from markupsafe import Markup
 
 from taskpit.clock import iso, say_duration
+from taskpit.rules import natural
+from taskpit.text import fit, one_line
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -20,10 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Chart", "Series", "area", "bars", "gantt", "line"]
 
-#: The drawing and its margins, in the units of the drawing.
-WIDTH, HEIGHT = 640, 200
-LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 24
-ROW = 22
+#: A drawing and its margins, about as large as it is shown; the one of who worked is wider, for their names too.
+WIDTH, HEIGHT, WIDER = 480, 190, 1056
+LEFT, RIGHT, TOP, BOTTOM, NAMES = 46, 8, 12, 24, 150
+ROW = 26
 #: Who worked on what: so many workers, and so many spans.
 MOST_ROWS, MOST_SPANS = 40, 2000
 
@@ -49,38 +52,46 @@ class Chart(Value):
 class _Frame:
     """The axes: how times and values become places."""
 
-    def __init__(self, start: float, end: float, top: float, say: Callable[[float], str], height: int = HEIGHT) -> None:
-        self.start, self.end, self.height, self.say = start, max(end, start + 1), height, say
+    def __init__(self, start: float, end: float, top: float, say: Callable[[float], str]) -> None:
+        self.start, self.end, self.say = start, max(end, start + 1), say
+        self.left, self.width, self.height = LEFT, WIDTH, HEIGHT
         self.ticks = nice(top)
-        self.top = self.ticks[-1]
 
     def x(self, at: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (min(max(at, self.start), self.end) - self.start) / (self.end - self.start)
+        """Where a time is."""
+        part = (min(max(at, self.start), self.end) - self.start) / (self.end - self.start)
+        return self.left + (self.width - self.left - RIGHT) * part
 
     def y(self, value: float) -> float:
-        return self.height - BOTTOM - (self.height - TOP - BOTTOM) * value / self.top
+        """Where a value is."""
+        return self.height - BOTTOM - (self.height - TOP - BOTTOM) * value / self.ticks[-1]
 
     def grid(self) -> Markup:
-        rows = [
-            Markup(
-                '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/><text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>'
-            ).format(LEFT, WIDTH - RIGHT, self.y(tick), self.y(tick), LEFT - 8, self.y(tick) + 3.5, self.say(tick))
-            for tick in self.ticks
-        ]
-        return Markup().join(rows) + self.times()
+        """Lines at round values, and when along the bottom."""
+        drawn = [self.rule(self.y(tick)) + self._value(tick) for tick in self.ticks]
+        return Markup().join(drawn) + self.times()
+
+    def rule(self, y: float) -> Markup:
+        """A line from left to right."""
+        return Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
+            self.left, self.width - RIGHT, y, y
+        )
+
+    def _value(self, tick: float) -> Markup:
+        return Markup('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>').format(
+            self.left - 8, self.y(tick) + 4, self.say(tick)
+        )
 
     def times(self) -> Markup:
         """When, along the bottom."""
-        marks = []
-        for at in hours(self.start, self.end):
-            x = self.x(at)
-            if LEFT + 14 <= x <= WIDTH - RIGHT - 14:
-                marks.append(
-                    Markup('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
-                        x, self.height - 6, say_time(at, self.end - self.start)
-                    )
-                )
-        return Markup().join(marks)
+        places = [(self.x(at), at) for at in hours(self.start, self.end)]
+        return Markup().join(
+            Markup('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
+                x, self.height - 5, say_time(at, self.end - self.start)
+            )
+            for x, at in places
+            if self.left + 20 <= x <= self.width - RIGHT - 20
+        )
 
     def draw(self, title: str, told: str, inner: Markup) -> Markup:
         """The whole drawing."""
@@ -88,7 +99,7 @@ class _Frame:
         return Markup(
             '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-labelledby="{}-t {}-d">'
             '<title id="{}-t">{}</title><desc id="{}-d">{}</desc>{}</svg>'
-        ).format(WIDTH, self.height, key, key, key, title, key, told, inner)
+        ).format(self.width, self.height, key, key, key, title, key, told, inner)
 
 
 def nice(top: float) -> list[float]:
@@ -122,11 +133,13 @@ def say_time(at: float, span: float) -> str:
     return time.strftime(form, time.localtime(at))
 
 
-def _table(times: Sequence[float], series: Sequence[Series], say: Callable[[float], str]) -> tuple[tuple[str, ...], ...]:
+def _table(
+    times: Sequence[float], series: Sequence[Series], say: Callable[[float], str]
+) -> tuple[tuple[str, ...], ...]:
     rows = []
     for index, at in enumerate(times):
         values = [one.values[index] for one in series]
-        if any(values):
+        if any(values) or (len(values) == 1 and values[0] is not None):
             rows.append((iso(at), *("" if value is None else say(value) for value in values)))
     return tuple(rows)
 
@@ -145,7 +158,7 @@ def bars(title: str, times: Sequence[float], series: Sequence[Series], say: Call
     top = max((sum(one.values[index] or 0 for one in series) for index in range(len(times) - 1)), default=0)
     frame = _Frame(times[0], times[-1], top, say)
     drawn = []
-    for index, (start, end) in enumerate(zip(times, times[1:], strict=False)):
+    for index, (start, end) in enumerate(pairwise(times)):
         below = 0.0
         x, width = frame.x(start) + 0.75, max(frame.x(end) - frame.x(start) - 1.5, 1)
         for one in series:
@@ -153,19 +166,25 @@ def bars(title: str, times: Sequence[float], series: Sequence[Series], say: Call
             if value:
                 y, height = frame.y(below + value), frame.y(below) - frame.y(below + value)
                 drawn.append(
-                    Markup('<rect class="fill {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5"/>').format(
-                        one.name, x, y, width, height
-                    )
+                    Markup(
+                        '<rect class="fill {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5"/>'
+                    ).format(one.name, x, y, width, height)
                 )
                 below += value
     svg = frame.draw(title, _words(series, say), frame.grid() + Markup().join(drawn))
     names = tuple((one.name, one.name) for one in series)
     return Chart(
-        title=title, svg=svg, legend=names, head=("from", *(one.name for one in series)), rows=_table(times[:-1], series, say)
+        title=title,
+        svg=svg,
+        legend=names,
+        head=("from", *(one.name for one in series)),
+        rows=_table(times[:-1], series, say),
     )
 
 
-def line(title: str, times: Sequence[float], one: Series, say: Callable[[float], str], *, filled: bool = False) -> Chart:
+def line(
+    title: str, times: Sequence[float], one: Series, say: Callable[[float], str], *, filled: bool = False
+) -> Chart:
     """A line through the values there are, `filled` down to nothing or not."""
     known = [(at, value) for at, value in zip(times, one.values, strict=False) if value is not None]
     frame = _Frame(times[0], times[-1], max((value for _, value in known), default=0), say)
@@ -179,7 +198,8 @@ def line(title: str, times: Sequence[float], one: Series, say: Callable[[float],
     drawn += Markup('<path class="stroke {}" d="{}"/>').format(one.name, path)
     if not filled:
         drawn += Markup().join(
-            Markup('<circle class="fill {}" cx="{:.1f}" cy="{:.1f}" r="2.2"/>').format(one.name, x, y) for x, y in points
+            Markup('<circle class="fill {}" cx="{:.1f}" cy="{:.1f}" r="2.2"/>').format(one.name, x, y)
+            for x, y in points
         )
     svg = frame.draw(title, _words([one], say), frame.grid() + drawn)
     return Chart(title=title, svg=svg, head=("at", one.name), rows=_table(times, [one], say))
@@ -192,45 +212,41 @@ def area(title: str, times: Sequence[float], one: Series, say: Callable[[float],
 
 def gantt(title: str, spans: Sequence[Span], start: float, end: float, link: Callable[[str], str]) -> Chart:
     """Who worked on what, when: a row for each worker, a bar for each claim."""
-    shown = spans[-MOST_SPANS:]
-    workers = list(dict.fromkeys(span.worker for span in shown))[:MOST_ROWS]
-    row_of = {worker: row for row, worker in enumerate(workers)}
-    frame = _Frame(start, end, 1, say_duration, TOP + BOTTOM + ROW * max(len(workers), 1))
-    names = [
-        Markup('<text class="who" x="0" y="{}">{}</text><line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>').format(
-            TOP + ROW * row + 14, worker[:16], LEFT + 60, WIDTH - RIGHT, TOP + ROW * (row + 1), TOP + ROW * (row + 1)
-        )
-        for worker, row in row_of.items()
-    ]
-    scale = (WIDTH - LEFT - 60 - RIGHT) / (frame.end - frame.start)
-    drawn, rows = [], []
-    for span in shown:
-        if span.worker not in row_of:
-            continue
-        left, right = max(span.start, start), min(span.end or end, end)
-        told = f"{span.worker}: {span.id}, {span.how or 'at work'}, {say_duration(right - span.start)}"
-        drawn.append(
-            Markup(
-                '<a href="{}"><rect class="span {}" x="{:.1f}" y="{}" width="{:.1f}" height="{}" rx="2"><title>{}</title></rect></a>'
-            ).format(
-                link(span.id), span.how or "running", LEFT + 60 + (left - start) * scale, TOP + ROW * row_of[span.worker] + 3,
-                max((right - left) * scale, 2), ROW - 6, told,
-            )
-        )  # fmt: skip
-        rows.append((span.worker, span.id, iso(span.start), say_duration(right - span.start), span.how or "at work"))
-    told = f"{len(rows)} claims by {len(workers)} workers" if rows else "Nobody has worked on anything in this time"
-    inner = Markup().join(names) + _gantt_times(frame, scale) + Markup().join(drawn)
-    kinds = tuple(dict.fromkeys((span.how or "running", span.how or "running") for span in shown))
-    head = ("worker", "task", "from", "for", "ended")
-    return Chart(title=title, svg=frame.draw(title, told, inner), legend=kinds, head=head, rows=tuple(rows[-200:]))
-
-
-def _gantt_times(frame: _Frame, scale: float) -> Markup:
-    marks = [(LEFT + 60 + (at - frame.start) * scale, at) for at in hours(frame.start, frame.end)]
-    return Markup().join(
-        Markup('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
-            x, frame.height - 6, say_time(at, frame.end - frame.start)
-        )
-        for x, at in marks
-        if LEFT + 74 <= x <= WIDTH - RIGHT - 14
+    workers = list(dict.fromkeys(span.worker for span in reversed(spans[-MOST_SPANS:])))[:MOST_ROWS]
+    rows = {worker: row for row, worker in enumerate(sorted(workers, key=natural))}
+    shown = [span for span in spans[-MOST_SPANS:] if span.worker in rows]
+    frame = _Frame(start, end, 1, say_duration)
+    frame.left, frame.width, frame.height = NAMES, WIDER, TOP + BOTTOM + ROW * max(len(rows), 1)
+    names = Markup().join(
+        Markup('<text class="who" x="0" y="{}">{}</text>').format(TOP + ROW * row + 17, fit(worker, 20))
+        + frame.rule(TOP + ROW * (row + 1))
+        for worker, row in rows.items()
     )
+    drawn = Markup().join(_bar(span, rows[span.worker], frame, link) for span in shown)
+    told = f"{len(shown)} claims by {len(rows)} workers" if shown else "Nobody has worked on anything in this time"
+    return Chart(
+        title=title,
+        svg=frame.draw(title, told, names + frame.times() + drawn),
+        legend=tuple(dict.fromkeys((_how(span), _how(span)) for span in shown)),
+        head=("worker", "task", "from", "for", "ended"),
+        rows=tuple(
+            (one_line(span.worker), span.id, iso(span.start), _long(span, end), _how(span)) for span in shown[-200:]
+        ),
+    )
+
+
+def _how(span: Span) -> str:
+    return span.how or "running"
+
+
+def _long(span: Span, end: float) -> str:
+    return say_duration((span.end or end) - span.start)
+
+
+def _bar(span: Span, row: int, frame: _Frame, link: Callable[[str], str]) -> Markup:
+    x, width = frame.x(span.start), max(frame.x(span.end or frame.end) - frame.x(span.start) - 1, 2)
+    told = one_line(f"{span.worker}: {span.id}, {_how(span)}, {_long(span, frame.end)}")
+    return Markup(
+        '<a href="{}"><rect class="span {}" x="{:.1f}" y="{}" width="{:.1f}" height="{}" rx="3">'
+        "<title>{}</title></rect></a>"
+    ).format(link(span.id), _how(span), x, TOP + ROW * row + 4, width, ROW - 8, told)

@@ -95,9 +95,7 @@ class Crew:
 
         slips = await desk.hub.look(others)
         now, csrf = desk.queue.clock.now(), request.scope["csrf"]
-        return HTMLResponse(
-            desk.paper.write(template, page="agents", standing=found, others=slips, now=now, csrf=csrf)
-        )
+        return HTMLResponse(desk.paper.write(template, page="agents", standing=found, others=slips, now=now, csrf=csrf))
 
     async def log(self, request: Request) -> HTMLResponse:
         """What one of the crew has printed, as it grows."""

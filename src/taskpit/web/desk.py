@@ -54,3 +54,4 @@ class Desk:
         """Nothing more is done here."""
         await self.hub.close()
         self._thread.shutdown(wait=True, cancel_futures=True)
+        self.queue.close()

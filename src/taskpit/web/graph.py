@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from taskpit.text import fit
+from taskpit.text import fit, one_line
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -71,9 +71,9 @@ def draw(task_id: str, found: Kin, slips: Mapping[str, Slip], link: Callable[[st
     lines = Markup().join(_edge(spots[one], spots[other]) for one, other in found.edges)
     boxes = Markup().join(_box(one, spots[one], slips.get(one), task_id, link) for one in found.levels)
     told = _words(found, task_id)
-    return Markup(
-        '<svg class="graph" viewBox="-2 -2 {} {}" width="{}" role="group" aria-label="{}">{}{}</svg>'
-    ).format(width + 4, height + 4, width + 4, told, lines, boxes)
+    return Markup('<svg class="graph" viewBox="-2 -2 {} {}" width="{}" role="group" aria-label="{}">{}{}</svg>').format(
+        width + 4, height + 4, width + 4, told, lines, boxes
+    )
 
 
 def _words(found: Kin, task_id: str) -> str:
@@ -94,13 +94,19 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> Markup:
 
 
 def _box(one: str, spot: tuple[float, float], slip: Slip | None, task_id: str, link: Callable[[str], str]) -> Markup:
-    x, y = spot
     column = slip.column if slip else "unknown"
+    title = one_line(slip.title) if slip else "nobody has added it yet"
     return Markup(
-        '<a href="{}"><g class="node {}{}"><title>{}</title><rect x="{:.0f}" y="{:.0f}" width="{}" height="42" rx="6"/>'
-        '<circle cx="{:.0f}" cy="{:.0f}" r="4"/><text class="id" x="{:.0f}" y="{:.0f}">{}</text>'
-        '<text x="{:.0f}" y="{:.0f}">{}</text></g></a>'
+        '<a href="{}"><g class="node {}{}" transform="translate({:.0f} {:.0f})"><title>{}</title>'
+        '<rect width="{}" height="42" rx="6"/><circle cx="14" cy="14" r="4"/>'
+        '<text class="id" x="24" y="18">{}</text><text x="10" y="34">{}</text></g></a>'
     ).format(
-        link(one), column, " here" if one == task_id else "", slip.title if slip else "nobody has added it yet", x, y, BOX,
-        x + 14, y + 14, x + 24, y + 18, f"{fit(one, 14)} · {column}", x + 10, y + 34, fit(slip.title, 25) if slip else "not added yet",
-    )  # fmt: skip
+        link(one),
+        column,
+        " here" if one == task_id else "",
+        *spot,
+        title,
+        BOX,
+        f"{fit(one, 14)} · {column}",
+        fit(title, 23),
+    )

@@ -114,7 +114,9 @@ class Hub:
         well, self.trouble = not self.trouble, ""
         ids = change.ids
         if change.anew:  # mostly nothing is different: nobody need look at everything for that
-            ids = frozenset(one for one in before.keys() | board.slips.keys() if before.get(one) != board.slips.get(one))
+            ids = frozenset(
+                one for one in before.keys() | board.slips.keys() if before.get(one) != board.slips.get(one)
+            )
         if not ids and board.paused == paused and well:
             return None
         return ids, self._message(ids)
@@ -200,3 +202,4 @@ class Hub:
         """Nothing more is followed."""
         await self.dismiss()
         self._thread.shutdown(wait=True, cancel_futures=True)
+        self.queue.close()

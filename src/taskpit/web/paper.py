@@ -57,7 +57,14 @@ class Paper:
             finalize=_harmless,
         )
         self._env.filters.update(
-            age=_age, duration=say_duration, iso=_iso, link=task_link, markdown=markdown, money=_money, place=place_of, who=who
+            age=_age,
+            duration=say_duration,
+            iso=_iso,
+            link=task_link,
+            markdown=markdown,
+            money=_money,
+            place=place_of,
+            who=who,
         )
         self._env.globals.update(
             columns=COLUMNS, titles=titles, title=title, read_only=read_only, static=_static, csrf="", page=""

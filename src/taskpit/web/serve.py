@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.web.desk import Bring
 
-__all__ = ["PORT", "BoardServer", "Wish", "open_board"]
+__all__ = ["PORT", "BoardServer", "Wish"]
 
 #: Where the board is unless something else is there already.
 PORT = 7480
@@ -64,8 +64,8 @@ class _Impatient(H11Protocol):
         self._clock = self.loop.call_later(self.patience, self._look)
 
     def _look(self) -> None:
-        asked = self.cycle is not None and not self.cycle.more_body
-        if asked:
+        cycle = getattr(self, "cycle", None)  # none before the first request's head is there
+        if cycle is not None and not cycle.more_body:
             self._hurry()  # it may be in the middle of its next request by then
         else:
             self.transport.close()
@@ -77,20 +77,19 @@ class _Impatient(H11Protocol):
 
 
 class BoardServer:
-    """A board that is ready to be served: it has its socket and its link."""
+    """A board that is ready to be served: it has its socket and its link.
 
-    def __init__(self, made: tuple[Queue, Queue], wish: Wish, worker: str, bring: Bring, name: str) -> None:
+    The queue is opened twice: once to follow it, once to do what people ask for, each in a thread of its own.
+    """
+
+    def __init__(self, open_queue: Callable[[], Queue], wish: Wish, worker: str, bring: Bring, name: str) -> None:
         refuse_exposure(wish.host, wish.token, exposed=wish.expose)
-        queue, info = made[0], made[0].store.info()
         self.token = wish.token or new_token()
-        paper = Paper(title=name, titles=titles(info.layout), read_only=wish.read_only)
-        rules = GuardRules(
-            token=self.token,
-            hosts=_hosts(wish.host),
-            largest_body=max(LARGEST, 2 * queue.config.largest_task),
-            read_only=wish.read_only,
-        )
-        self.desk = Desk(made[1], Hub(queue, paper), paper, worker, bring)
+        rules = GuardRules(token=self.token, hosts=_hosts(wish.host), read_only=wish.read_only)
+        followed, used = open_queue(), open_queue()
+        paper = Paper(title=name, titles=titles(used.store.info().layout), read_only=wish.read_only)
+        self.desk = Desk(used, Hub(followed, paper), paper, worker, bring)
+        rules = rules.replace(largest_body=max(LARGEST, 2 * used.config.largest_task))
         app = make_app(self.desk, rules)
         self._socket = _listen(wish.host, wish.port)
         self.port: int = self._socket.getsockname()[1]
@@ -181,8 +180,3 @@ def _listen(host: str, port: int) -> socket.socket:
                 f"cannot listen on {host} port {one}: {told}", hint="Choose another with --port, or leave it out."
             ) from None
     raise AssertionError(wanted)  # pragma: no cover - the last one returns or raises
-
-
-def open_board(open_queue: Callable[[], Queue], wish: Wish, worker: str, bring: Bring, name: str) -> BoardServer:
-    """A board of this queue, which is opened twice: to follow it, and to do what people ask for."""
-    return BoardServer((open_queue(), open_queue()), wish, worker, bring, name)
