@@ -59,6 +59,7 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/installed
 	@sh scripts/system-packages git
+	-@sh scripts/system-packages browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev
 	@touch $@
 

@@ -34,8 +34,8 @@ TITLES = {
 }
 #: A column has at most so many slips; what is beyond is only counted.
 MOST = 20_000
-#: Tasks are read this many at a time.
-PAGE = 1000
+#: Tasks are read this many at a time; a store may list all of them for each page, so that small ones cost most.
+PAGE = 5000
 #: Counts are compared after so many seconds, claims looked at again, and all is read anew.
 COMPARE, LOOK, ANEW = 2.0, 5.0, 300.0
 #: All is not read anew before this many times what reading took.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 
 import pytest
 from pits import task
@@ -210,16 +211,17 @@ def test_nobody_looks_nobody_follows(queue, made, monkeypatch):
 
         hub.step = step
         following = asyncio.create_task(hub.follow())
+        await until(lambda: looked)
         for _ in range(50):
             await asyncio.sleep(0)
-        assert looked == []
+        assert looked == [0]  # it is read once, so that the first page need not wait
         ear = Ear(hub, hub.place)
         hearing = asyncio.create_task(ear.hear())
         queue.put([task(1)])
         await hearing
         await ear.close()
         count = len(looked)
-        assert count > 0
+        assert count > 1
         await until(lambda: not hub.listeners)
         for _ in range(50):
             await asyncio.sleep(0)
@@ -251,3 +253,48 @@ def test_the_end_sends_everybody_home(queue, made):
             await hearing
 
     made(story)
+
+
+def test_a_page_does_not_wait_long_for_a_large_queue(queue, monkeypatch):
+    """While the board is read for the first time it can be told so; whoever listens is told when it is there."""
+    gate = threading.Event()
+    page = queue.store.page
+
+    def slow(*args):
+        assert gate.wait(20)
+        return page(*args)
+
+    async def story():
+        hub = Hub(queue, Paper())
+        following = asyncio.create_task(hub.follow())
+        assert not await hub.is_read()
+        ear = Ear(hub, "")
+        hearing = asyncio.create_task(ear.hear())
+        gate.set()
+        assert (await hearing)[0] == "anew"
+        assert await hub.look(lambda board: list(board.slips)) == ["0001"]
+        await ear.close()
+        following.cancel()
+        await hub.close()
+
+    queue.put([task(1)])
+    monkeypatch.setattr(hubs, "FIRST", 0.01)
+    monkeypatch.setattr(queue.store, "page", slow)
+    asyncio.run(story())
+
+
+def test_a_queue_that_cannot_be_read_is_told_not_waited_for(queue, monkeypatch):
+    def broken(*_):
+        raise KeyError("whatever")
+
+    async def story():
+        hub = Hub(queue, Paper())
+        with pytest.raises(Unavailable, match="whatever"):
+            await hub.look(lambda board: board)
+        monkeypatch.undo()
+        assert await hub.look(lambda board: board.counts["ready"]) == 0
+        await hub.close()
+
+    monkeypatch.setattr(hubs, "FIRST", 0.01)
+    monkeypatch.setattr(queue.store, "counts", broken)
+    asyncio.run(story())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
+from itertools import accumulate
 
 from starlette.responses import HTMLResponse, PlainTextResponse
 
@@ -143,8 +145,9 @@ class Crew:
 
     def _spent(self, times: Sequence[float]) -> list[float | None]:
         """What had been spent by each of these times."""
-        costs = self._costs()
-        return [sum(usd for at, _, usd in costs if at <= time) for time in times]
+        costs = sorted((at, usd) for at, _, usd in self._costs())
+        sums = [0.0, *accumulate(usd for _, usd in costs)]
+        return [sums[bisect_right(costs, time, key=lambda cost: cost[0])] for time in times]
 
     # -- for programs ------------------------------------------------------------------------------
 

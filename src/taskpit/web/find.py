@@ -37,9 +37,7 @@ def find(queue: Queue, text: str, limit: int) -> list[Hit]:
 
 
 def _hit(found: Any) -> Hit:
-    return Hit(
-        id=found.id, title=found.title, state=str(found.state), where=one_line(str(getattr(found, "snippet", "")))[:300]
-    )
+    return Hit(id=found.id, title=found.title, state=found.column, where=found.snippet)
 
 
 def _plainly(queue: Queue, words: list[str], limit: int) -> list[Hit]:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from taskpit.board import Board
-from taskpit.errors import TaskpitError
+from taskpit.errors import Unavailable
 from taskpit.fs import fresh_name
 from taskpit.web.paper import place_of
 
@@ -36,6 +36,8 @@ STEP = 0.25
 MOST = 250
 #: So many messages are kept for who was away.
 RING = 400
+#: So long a page waits for the board to be read for the first time; then it is shown empty and filled later.
+FIRST = 0.7
 #: A word for nobody, so that a connection that is gone is noticed, after so many seconds.
 PULSE = 15.0
 
@@ -57,19 +59,29 @@ class Hub:
         self._ring: deque[tuple[int, bytes, frozenset[str]]] = deque(maxlen=RING)
         self._news = asyncio.Condition()
         self._wanted = asyncio.Event()
+        #: The board has been read.
+        self._ready = asyncio.Event()
         #: No more is told: whoever listens goes home.
         self.stopping = False
 
     # -- for pages ---------------------------------------------------------------------------------
 
+    async def is_read(self) -> bool:
+        """Whether the board has been read; waits a moment for it."""
+        try:
+            await asyncio.wait_for(self._ready.wait(), FIRST)
+        except TimeoutError:
+            return False
+        return True
+
     async def look(self, read: Callable[[Board], T]) -> T:
         """What this function finds on the board as it stands now."""
         if not self._wanted.is_set():
             await self.step()  # nobody follows it: what happened meanwhile is read first
-        return await self._run(lambda: read(self._loaded()))
-
-    def _loaded(self) -> Board:
-        return self._board if self._board.version else self._board.load()
+        while not await self.is_read():
+            if self.trouble or self.stopping:
+                raise Unavailable(self.trouble or "the board is closing", hint="Look at the queue with `pit doctor`.")
+        return await self._run(lambda: read(self._board))
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -82,7 +94,8 @@ class Hub:
     # -- following ---------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Tell what happens, as long as somebody listens; for ever."""
+        """Read the board, then tell what happens as long as somebody listens; for ever."""
+        await self.step()
         while True:
             await self._wanted.wait()
             await self.step()
@@ -91,6 +104,8 @@ class Hub:
     async def step(self) -> None:
         """Look once; tell what is new."""
         news = await self._run(self._read)
+        if self._board.version:
+            self._ready.set()
         if news is None:
             return
         ids, message = news
@@ -108,8 +123,8 @@ class Hub:
                 board.load()
                 return None
             change = board.follow()
-        except (TaskpitError, OSError) as error:
-            told, self.trouble = self.trouble, str(error)
+        except Exception as error:  # whatever it is, everybody who looks is told, and it is tried again
+            told, self.trouble = self.trouble, str(error) or type(error).__name__
             return None if told == self.trouble else (frozenset(), self._message(()))
         well, self.trouble = not self.trouble, ""
         ids = change.ids
@@ -158,6 +173,8 @@ class Hub:
         """What has been told after this place, and what will be; a word now and then if nothing is."""
         with self.listening():
             yield b"retry: 1000\n\n"
+            while not (self.stopping or await self.is_read()):
+                yield b": reading\n\n"
             at = self._number(after)
             while not self.stopping:
                 if at is None or self._is_gone(at):

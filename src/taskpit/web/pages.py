@@ -79,6 +79,11 @@ class Pages:
 
     async def _board(self, request: Request, template: str) -> HTMLResponse:
         hub, text = self.desk.hub, request.query_params.get("q", "")[:200]
+        if not await hub.is_read():  # it is shown at once, and filled when the board has been read
+            piles, counts = [Pile(name=name) for name in COLUMNS], dict.fromkeys(COLUMNS, "")
+            told = hub.trouble or "Reading the queue …"
+            values = {"place": "", "q": text, "piles": piles, "counts": counts, "paused": "", "reading": True}
+            return self._page(request, template, page="board", trouble=told, **values)
         place, words = hub.place, text.casefold().split()
 
         def read(board: Board) -> dict[str, object]:
@@ -86,7 +91,7 @@ class Pages:
                 "piles": [pile(board, name, words) for name in COLUMNS],
                 "counts": dict(board.counts),
                 "paused": board.paused,
-                "empty": not board.slips,
+                "reading": False,
             }
 
         values = await hub.look(read)

@@ -86,6 +86,11 @@
     }
   };
 
+  const notice = (text) => {
+    $("#notice").textContent = text;
+    $("#notice").hidden = !text;
+  };
+
   let recent = []; // what was told lately, for columns that were read before and arrive after it
   const number = (at) => Number(at.split("-").pop());
   const hear = (event) => {
@@ -103,9 +108,7 @@
 
   const show = (told) => {
     count(told.counts);
-    const notice = $("#notice");
-    notice.textContent = told.trouble || told.paused;
-    notice.hidden = !notice.textContent;
+    notice(told.trouble || told.paused);
     if (told.anew) { refresh(); return; }
     for (const id of told.gone || []) find(id)?.remove();
     const laid = (told.set || []).map(lay).filter(Boolean);
@@ -151,6 +154,8 @@
 
   document.body.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.target?.id !== "board") return;
+    notice(board().dataset.notice);
+    count(Object.fromEntries([...board().querySelectorAll("[data-count]")].map((one) => [one.dataset.count, one.textContent])));
     const read = number(board().dataset.place);
     recent.filter((one) => one.at > read && !one.told.anew).forEach((one) => show(one.told));
   });
