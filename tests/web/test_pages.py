@@ -14,6 +14,7 @@ import pytest
 from boards import Served, fill, make_queue
 
 from taskpit.task import Ask, Done, Evidence, Failed, Split, Task
+from taskpit.web import charts
 from taskpit.web.paper import NAMES
 from taskpit.worker.budget import Ledger
 from taskpit.worker.place import place_for
@@ -174,13 +175,14 @@ def test_the_crew_and_everybody_else(queue, root, board):
     fill(queue, 1)
     queue.claim("stranger", ids=["0001"])
     text = board.get("/agents").text
-    assert re.search(r'<a href="/agent/snake-1"[^>]*>snake-1</a>', text)
+    assert re.search(r'<th scope="row">snake-1 ', text)
     assert "$1.25" in text
     assert re.search(r'<th scope="row">stranger</th>.*?/task/0001', text, re.DOTALL)
     assert board.get("/agent/snake-1").status == 404  # it has printed nothing yet
     os.makedirs(f"{root}/.taskpit/crew", exist_ok=True)
     with open(f"{root}/.taskpit/crew/snake-1.log", "w", encoding="utf-8") as log:
         log.write("I am here\n")
+    assert '<a href="/agent/snake-1"' in board.get("/agents/part").text
     assert board.get("/agent/snake-1").status == 200
     with board.listen("/agent/snake-1/events") as ear:
         assert ear.until(lambda name, _: name == "log")["text"] == "I am here\n"
@@ -234,6 +236,24 @@ def test_everything_is_searched(queue, board):
     assert 'href="/task/0001"' in text
     assert 'href="/task/0002"' not in text
     assert "No task has these words" in board.get("/search?q=nowhere").text
+
+
+@pytest.mark.parametrize(
+    ("top", "steps", "ticks"),
+    [
+        (0, (), [0, 1]),
+        (1, (), [0, 0.5, 1]),
+        (1, (1, 2), [0, 1]),
+        (5, (1, 2), [0, 2, 4, 6]),
+        (7, (), [0, 5, 10]),
+        (30, (), [0, 10, 20, 30]),
+        (0.53, (), [0, 0.2, 0.4, 0.6]),
+        (569, charts.CLOCK, [0, 300, 600]),
+        (10**9, charts.CLOCK, [0, 5 * 10**8, 10**9]),
+    ],
+)
+def test_axes_have_round_numbers(top, steps, ticks):
+    assert charts.nice(top, steps) == ticks
 
 
 # -- what is sent along ----------------------------------------------------------------------------

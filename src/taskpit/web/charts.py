@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from itertools import pairwise
+from math import ceil, floor, log10
 
 from markupsafe import Markup
 
@@ -27,6 +28,8 @@ __all__ = ["Chart", "Series", "area", "bars", "gantt", "line"]
 WIDTH, HEIGHT, WIDER = 480, 190, 1056
 LEFT, RIGHT, TOP, BOTTOM, NAMES = 46, 8, 12, 24, 150
 ROW = 26
+#: Round amounts of time.
+CLOCK = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 #: Who worked on what: so many workers, and so many spans.
 MOST_ROWS, MOST_SPANS = 40, 2000
 
@@ -55,7 +58,7 @@ class _Frame:
     def __init__(self, start: float, end: float, top: float, say: Callable[[float], str]) -> None:
         self.start, self.end, self.say = start, max(end, start + 1), say
         self.left, self.width, self.height = LEFT, WIDTH, HEIGHT
-        self.ticks = nice(top)
+        self.ticks = nice(top, CLOCK if say is say_duration else (1, 2) if isinstance(top, int) else ())
 
     def x(self, at: float) -> float:
         """Where a time is."""
@@ -102,27 +105,19 @@ class _Frame:
         ).format(self.width, self.height, key, key, key, title, key, told, inner)
 
 
-def nice(top: float) -> list[float]:
-    """Round values from nothing to at least this, three or four of them."""
-    step = 1.0
-    while step * 3 < top:
-        step *= 10
-    while top and step / 10 * 3 >= top:
-        step /= 10
-    for part in (0.2, 0.5):
-        if step * part * 3 >= top > 0:
-            step *= part
-            break
-    count = 1
-    while step * count < top:
-        count += 1
+def nice(top: float, steps: Sequence[float] = ()) -> list[float]:
+    """Round values from nothing to at least this, at most three steps apart: one of these steps, if it will do."""
+    step = next((step for step in steps if step * 3 >= top), 0.0 if top > 0 else 1.0)
+    if not step:
+        size = 10.0 ** floor(log10(top))
+        step = next(size * part for part in (0.1, 0.2, 0.5, 1, 2, 5) if size * part * 3 >= top)
+    count = max(ceil(round(top / step, 9)), 1)
     return [round(step * number, 10) for number in range(count + 1)]
 
 
 def hours(start: float, end: float) -> list[float]:
     """Round times between these two, some six of them."""
-    steps = (1, 5, 10, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
-    step = next((step for step in steps if (end - start) / step <= 7), 2592000)
+    step = next((step for step in CLOCK if (end - start) / step <= 7), 2592000)
     first = int(start // step + 1) * step
     return [float(at) for at in range(first, int(end) + 1, step)][:12]
 

@@ -8,6 +8,7 @@ from itertools import accumulate
 
 from starlette.responses import HTMLResponse, PlainTextResponse
 
+from taskpit import fs
 from taskpit.clock import say_duration
 from taskpit.errors import TaskpitError
 from taskpit.history import who
@@ -44,6 +45,8 @@ class Standing(Value):
 
     rows: tuple[Row, ...] = ()
     usd: dict[str, float] = {}
+    #: Who has printed something.
+    logs: tuple[str, ...] = ()
     trouble: str = ""
 
 
@@ -75,7 +78,8 @@ class Crew:
         for _, worker, cost in self._costs():
             usd[who(worker)] = usd.get(who(worker), 0.0) + cost
         rows = standing.rows(Papers(root), posts, self.desk.queue.store.paused())
-        return Standing(rows=tuple(rows), usd=usd, trouble=trouble)
+        logs = tuple(name.removesuffix(".log") for name in fs.names(Papers(root).folder) if name.endswith(".log"))
+        return Standing(rows=tuple(rows), usd=usd, logs=logs, trouble=trouble)
 
     # -- agents ------------------------------------------------------------------------------------
 
@@ -90,10 +94,10 @@ class Crew:
     async def _agents(self, request: Request, template: str) -> HTMLResponse:
         desk = self.desk
         found = await desk.do(self._standing)
-        crew = {row.name for row in found.rows}
+        theirs = {row.task for row in found.rows}
 
         def others(board: Board) -> list[Slip]:
-            return [slip for slip in board.column("claimed") if who(slip.worker) not in crew]
+            return [slip for slip in board.column("claimed") if slip.id not in theirs]
 
         slips = await desk.hub.look(others)
         now, csrf = desk.queue.clock.now(), request.scope["csrf"]
