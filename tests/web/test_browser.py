@@ -211,6 +211,12 @@ def test_five_thousand_tasks(root, queue, visit):
         ready = shown(page)["ready"]
         assert ready == [f"{n:04d}" for n in range(61, 61 + len(ready))]
         assert page.locator("[data-count=ready]").all_inner_texts() == ["4940", "4940"]  # one is for phones
+        queue.put(
+            [Task(id="6000", title="far below what is shown", created=2e9), Task(id="6001", title="top", priority=9)]
+        )
+        card(page, "6001", "ready").wait_for()
+        assert card(page, "6000", "ready").count() == 0
+        assert shown(page)["ready"][:2] == ["6001", "0061"]
 
 
 def _want(count):

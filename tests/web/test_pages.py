@@ -169,6 +169,20 @@ def test_a_log_is_told_as_it_grows(queue, board):
         assert ear.until(lambda name, _: name == "changed") == {}
 
 
+def test_what_an_agent_says_goes_before_what_it_prints(queue, board):
+    queue.put([Task(id="0001", title="one")])
+    place = place_for(queue.store, queue.claim("snake", ids=["0001"])[0])
+    place.make()
+    with open(place.events, "w", encoding="utf-8") as events:
+        events.write('{"type": "begin"}\n')
+    with board.listen("/task/0001/events") as ear:
+        assert ear.until(lambda name, _: name == "log")["text"] == '{"type": "begin"}\n'
+        with open(place.log, "w", encoding="utf-8") as log:
+            log.write("I will look at the tests first\n")
+        told = ear.until(lambda name, _: name == "log")
+        assert told == {"fresh": True, "text": "I will look at the tests first\n"}
+
+
 def test_the_crew_and_everybody_else(queue, root, board):
     Template("snakepit").write(root)
     Ledger(root).enter("0001", "snake-1~abc", {"usd": 1.25}, 3.0, queue.clock.now())
@@ -228,6 +242,10 @@ def test_metrics_are_what_prometheus_reads(queue, board):
 def test_healthz_answers_anybody_and_says_little(shared):
     answer = shared.get("/healthz", authorization="")
     assert (answer.status, answer.text) == (200, "ok\n")
+    shared.hub.trouble = "the disk is gone"
+    answer = shared.get("/healthz", authorization="")
+    assert (answer.status, answer.text) == (503, "the queue cannot be read\n")
+    shared.hub.trouble = ""
 
 
 def test_everything_is_searched(queue, board):

@@ -30,7 +30,7 @@ def log_of_task(queue: Queue, task_id: str) -> str:
         return ""
     if card.state is State.CLAIMED:
         place = Place(directory_of(queue.store, queue.holding(task_id, card.worker)))
-        return next((path for path in (place.events, place.log) if _size(path)), "")
+        return next((path for path in (place.log, place.events) if _size(path)), "")  # its words, else what it prints
     kept = card.result.log if card.result else next((one.log for one in reversed(card.tries) if one.log), "")
     return inside(info.where, kept) if kept else ""
 
