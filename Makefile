@@ -52,7 +52,7 @@ check: $(VENV)/dev  ## style, types, import layers and spelling
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md RELEASING.md docs examples src scripts
+	$(BIN)/codespell --skip '*/vendor/*,*.svg' README.md CHANGELOG.md CONTRIBUTING.md RELEASING.md docs examples src scripts
 
 format: $(VENV)/dev  ## put the code into its form
 	$(BIN)/ruff format .
@@ -73,7 +73,7 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/installed
 	@sh scripts/system-packages git
-	-@sh scripts/system-packages strace tmux
+	-@sh scripts/system-packages strace tmux browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev --group postgres
 	@touch $@
 

@@ -36,8 +36,8 @@ TITLES = {
 }
 #: A column has at most so many slips; what is beyond is only counted.
 MOST = 20_000
-#: Tasks are read this many at a time.
-PAGE = 1000
+#: Tasks are read this many at a time; a store may list all of them for each page, so that small ones cost most.
+PAGE = 5000
 #: So many of the last lines of the changelog are at hand.
 RECENT = 500
 #: Counts are compared after so many seconds, claims looked at again, and all is read anew.
@@ -131,9 +131,13 @@ class Slip(Value):
             place=place,
         )
 
+    def text(self) -> str:
+        """All that can be looked for on it, in small letters."""
+        return f"{self.id} {self.title} {' '.join(self.tags)} {self.worker} {self.held} {self.reason}".casefold()
+
     def mentions(self, words: Iterable[str]) -> bool:
         """Whether each of these small-letter words is somewhere on it."""
-        text = f"{self.id} {self.title} {' '.join(self.tags)} {self.worker} {self.held} {self.reason}".casefold()
+        text = self.text()
         return all(word in text for word in words)
 
 

@@ -9,9 +9,9 @@ from taskpit import layouts
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, read_text
 from taskpit.cli.progress import Progress
-from taskpit.cli.records import collect
+from taskpit.cli.records import collect, read_records
 from taskpit.cli.settle import ORIGINAL, settle
-from taskpit.errors import Conflict
+from taskpit.errors import Conflict, TooLarge
 from taskpit.owner import default_worker
 from taskpit.task import Said
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from taskpit.cli.table import Handlers
     from taskpit.queue import Queue
 
-__all__ = ["VERBS"]
+__all__ = ["VERBS", "bring_file"]
 
 #: By so many bytes an export is told from records; and so large it may be.
 HEAD, LARGEST_EXPORT = 4096, 1 << 30
@@ -76,7 +76,8 @@ def _import(args: Namespace, context: Context) -> Reply:
         return bring_back(whole, context)
     layout = layouts.get(queue.store.info().layout)
     read = collect(args.paths, queue.config.largest_task, layout=layout)
-    records = _signed(settle(queue, read, dry_run=args.dry_run), context, queue.clock.now())
+    worker = context.env.get("TASKPIT_AS") or default_worker()
+    records = _signed(settle(queue, read, dry_run=args.dry_run), worker, queue.clock.now())
     if args.dry_run:
         titles = [record.task.title for record in records]
         return Reply(data={"would_create": titles}, text=f"{len(titles)} would come in; nothing was changed")
@@ -111,9 +112,18 @@ def _export(paths: Sequence[str]) -> str | None:
     return read_text(paths[0], LARGEST_EXPORT) if is_export(head.decode("utf-8", "replace")) else None
 
 
-def _signed(records: list[Record], context: Context, now: float) -> list[Record]:
+def bring_file(queue: Queue, name: str, data: bytes, worker: str) -> list[str]:
+    """The tasks in a file of this name are in, all of them checked before any is put; their ids."""
+    layout = layouts.get(queue.store.info().layout)
+    if len(data) > queue.config.largest_task and name.lower().endswith(".md"):
+        raise TooLarge(f"{name} is larger than {queue.config.largest_task} bytes")
+    records = settle(queue, read_records(name, data, layout=layout))
+    tasks = [record.task for record in _signed(records, worker, queue.clock.now())]
+    return [task_id for task_id, _ in queue.put(tasks)]
+
+
+def _signed(records: list[Record], worker: str, now: float) -> list[Record]:
     """Who brings them and when, where they don't say; a file that is a task already keeps its bytes."""
-    worker = context.env.get("TASKPIT_AS") or default_worker()
     signed = []
     for record in records:
         task = record.task

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
     from taskpit.layouts import Layout
 
-__all__ = ["DONE", "Record", "bad_record", "collect"]
+__all__ = ["DONE", "Record", "bad_record", "collect", "read_records"]
 
 #: A file with many records may be larger than one task.
 LARGEST_FILE = 64 * 1024 * 1024
+KINDS = ("md", "json", "jsonl")
 
 _WORDS = {
     "body": ("body", "description", "content", "details"),
@@ -99,15 +100,26 @@ def _inside(folder: str) -> list[str]:
 
 
 def _file(path: str, limit: int, layout: Layout | None, kind: str) -> list[Record]:
-    kind = "jsonl" if path == "-" else kind or os.path.splitext(path)[1].lstrip(".").lower()
-    if kind == "md":
-        return [_markdown(path, read_input(path, limit), layout or layouts.get("pit"))]
-    if kind == "jsonl":
-        return list(_json_lines(path, read_input(path, LARGEST_FILE)))
-    if kind == "json":
-        return list(_json(path, read_input(path, LARGEST_FILE)))
-    if not os.path.exists(path):
+    kind = "jsonl" if path == "-" else kind or _kind_of(path)
+    if kind not in KINDS and not os.path.exists(path):
         raise NotFound(f"there is no file {path}", hint="Name a .md, .json or .jsonl file, or a folder.", path=path)
+    data = read_input(path, limit if kind == "md" else LARGEST_FILE) if kind in KINDS else b""
+    return read_records(path, data, layout=layout, kind=kind)
+
+
+def _kind_of(path: str) -> str:
+    return os.path.splitext(path)[1].lstrip(".").lower()
+
+
+def read_records(path: str, data: bytes, *, layout: Layout | None = None, kind: str = "") -> list[Record]:
+    """Every record in the bytes of a file of this name."""
+    kind = kind or _kind_of(path)
+    if kind == "md":
+        return [_markdown(path, data, layout or layouts.get("pit"))]
+    if kind == "jsonl":
+        return list(_json_lines(path, data))
+    if kind == "json":
+        return list(_json(path, data))
     raise Invalid(f"{path}: can't tell what it is", hint="Files end in .md, .json or .jsonl.", path=path)
 
 

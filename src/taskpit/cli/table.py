@@ -106,6 +106,7 @@ VERBS: tuple[Verb, ...] = (
     *_group(
         "more",
         ("board", "board", "the board in the terminal: look and steer", ("tui",)),
+        ("web", "web", "a board in the browser", ()),
         ("demo", "demo", "watch a pit at work", ()),
         ("bench", "bench", "measure this machine: our verbs beside bare system calls", ()),
         ("mcp", "mcp", "serve the queue to agents over MCP", ()),

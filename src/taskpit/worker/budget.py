@@ -112,6 +112,11 @@ class Ledger:
         """What was spent ever."""
         return _sum(self._lines())
 
+    def entries(self) -> list[tuple[float, str, float]]:
+        """When, by whom and how many dollars: each attempt that was paid for, oldest first."""
+        paid = [line for line in self._lines() if "allow" not in line]
+        return [(_at(line), str(line.get("worker", "")), _number(line, "usd")) for line in paid]
+
     def _lines(self) -> list[dict[str, object]]:
         found = []
         for _, line in fs.lines(self._path):

@@ -1,0 +1,101 @@
+"""The board in the browser: `web`. Turns options into a server; the pages are elsewhere."""
+
+from __future__ import annotations
+
+import os
+
+from taskpit import errors
+from taskpit.cli import output
+from taskpit.cli.context import Reply
+from taskpit.cli.options import example, refusal, worker_option
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.queue import Queue
+    from taskpit.web.serve import BoardServer
+
+__all__ = ["VERBS"]
+
+#: What the board needs beyond the standard library.
+EXTRA = ("starlette", "uvicorn", "jinja2", "markupsafe", "markdown_it")
+
+
+def _web_arguments(parser: ArgumentParser) -> None:
+    parser.description = """\
+A board in the browser that moves as tasks move: columns, tasks with their logs, agents, plots; add, answer, hold,
+retry, cancel from there. It prints a link with a secret in it and serves this machine only, until Ctrl-C.
+/metrics has numbers for Prometheus (with the secret: Authorization: Bearer), /healthz says whether it is well."""
+    parser.epilog = example(
+        "pit web --open",
+        "pit web --read-only --port 8080",
+        "TASKPIT_TOKEN=$(cat secret) pit web --host 0.0.0.0 --expose",
+    )
+    add = parser.add_argument
+    add("--port", type=_port, default=0, metavar="N", help="where to listen (default: 7480, or any that is free)")
+    add("--host", default="127.0.0.1", metavar="H", help="another address; others can then reach it (see --expose)")
+    add("--expose", action="store_true", help="yes, others shall reach it; needs a token of your own")
+    add("--token", default="", metavar="T", help="what the link must contain (default: TASKPIT_TOKEN, else a new one)")
+    add("--read-only", action="store_true", help="nobody changes anything there")
+    add("--open", action="store_true", help="open it in the browser")
+    worker_option(parser)
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdecimal() and 0 < int(text) < 65536:
+        return int(text)
+    raise refusal(f"{text!r} is not a port; write a number from 1 to 65535")
+
+
+def _web(args: Namespace, context: Context) -> Reply:
+    board = _board(args, context)
+
+    def ready() -> None:
+        _tell(board, args, context)
+
+    board.run(ready)
+    return Reply(data={"ended": True})
+
+
+def _board(args: Namespace, context: Context) -> BoardServer:
+    try:
+        from taskpit.web.serve import BoardServer, Wish
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise errors.MissingExtra(
+            f"the board in the browser needs {error.name}, which is not installed",
+            hint="Install it with: pip install 'taskpit[web]'",
+        ) from None
+    from taskpit.queue import Queue
+
+    where, worker = context.find(), context.worker(args)
+    token = args.token or context.env.get("TASKPIT_TOKEN", "")
+    wish = Wish(host=args.host, port=args.port, expose=args.expose, token=token, read_only=args.read_only)
+    name = os.path.basename(os.path.abspath(where)) or "taskpit"
+
+    def bring(queue: Queue, name: str, data: bytes) -> list[str]:
+        from taskpit.cli.bring import bring_file
+
+        return bring_file(queue, name, data, worker)
+
+    return BoardServer(lambda: Queue.open(where, context.env), wish, worker, bring, name)
+
+
+def _tell(board: BoardServer, args: Namespace, context: Context) -> None:
+    """Where it is: said once it listens."""
+    if context.json:
+        output.envelope({"url": board.link, "address": board.address, "token": board.token, "port": board.port})
+    else:
+        told = "read" if args.read_only else "read and change"
+        context.tell(f"The board: {board.link}\nWhoever has this link can {told} the queue. Ctrl-C ends it.")
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(board.link)
+
+
+VERBS: Handlers = {"web": (_web_arguments, _web)}

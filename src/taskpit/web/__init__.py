@@ -1,0 +1,9 @@
+"""The board in the browser. Knows everything below; the command line starts it. Needs `taskpit[web]`.
+
+serve    a socket, a token, a server        app      which address means what
+hub      one board, followed for all        desk     what the pages share
+pages    the board, a task, what was found  crew     agents, plots, numbers
+actions  what people do                     streams  what is told as it happens
+past     the changelog, kept at hand        tail     a log that grows         find  the search
+paper    HTML from values                   markdown, charts, graph, metrics  pieces of it
+"""

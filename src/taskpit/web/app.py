@@ -1,0 +1,127 @@
+"""Which address means what, and what is said when something goes wrong. Behind the guard; knows no socket."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from taskpit import errors
+from taskpit.asgi_guard import Guard
+from taskpit.web.actions import Actions
+from taskpit.web.crew import Crew
+from taskpit.web.pages import Pages
+from taskpit.web.paper import STATIC
+from taskpit.web.streams import Streams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+
+    from taskpit.asgi_guard import App, GuardRules, Receive, Scope, Send
+    from taskpit.web.desk import Desk
+
+__all__ = ["make_app"]
+
+#: What an error is in HTTP, the nearest first.
+STATUS = (
+    (errors.NotFound, 404),
+    (errors.Conflict, 409),
+    (errors.TooLarge, 413),
+    (errors.Invalid, 400),
+    (errors.Nothing, 409),
+    (errors.Lost, 409),
+    (errors.Storage, 503),
+)
+FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
+
+
+def make_app(desk: Desk, rules: GuardRules) -> App:
+    """The whole application, guarded. Only /healthz answers anybody, and says nothing but how it is."""
+    guarded = Guard(_starlette(desk), rules)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == "/healthz" and scope["method"] in ("GET", "HEAD"):
+            well = not desk.hub.trouble
+            answer = PlainTextResponse("ok\n" if well else "the queue cannot be read\n", 200 if well else 503)
+            await answer(scope, receive, send)
+        else:
+            await guarded(scope, receive, send)
+
+    return app
+
+
+def _starlette(desk: Desk) -> Starlette:
+    pages, crew, actions, streams = Pages(desk), Crew(desk), Actions(desk), Streams(desk)
+    routes = [
+        Route("/", pages.board),
+        Route("/columns", pages.columns),
+        Route("/column/{name}", pages.column),
+        Route("/events", streams.board),
+        Route("/search", pages.search),
+        Route("/task/{id}", pages.task),
+        Route("/task/{id}/part", pages.task_part),
+        Route("/task/{id}/events", streams.task),
+        Route("/task/{id}/{verb}", actions.act, methods=["POST"]),
+        Route("/tasks", actions.add, methods=["POST"]),
+        Route("/files", actions.file, methods=["POST"]),
+        Route("/agents", crew.agents),
+        Route("/agents/part", crew.agents_part),
+        Route("/agent/{name}", crew.log),
+        Route("/agent/{name}/events", streams.agent),
+        Route("/plots", crew.plots),
+        Route("/metrics", crew.metrics),
+        Route("/static/{name:path}", _static),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        following = asyncio.create_task(desk.hub.follow())
+        yield
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+        await desk.close()
+
+    handlers = {errors.TaskpitError: _told(desk), OSError: _told(desk), HTTPException: _told(desk)}
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+
+
+def _told(desk: Desk) -> Callable[[Request, Exception], Response]:
+    """What went wrong, as whoever asked can use it: a page, a part of one, or JSON."""
+
+    def answer(request: Request, error: Exception) -> Response:
+        status, code, told, hint = _describe(error)
+        values = {"told": told, "hint": hint, "good": False, "link": ""}
+        if "hx-request" in request.headers:
+            return HTMLResponse(desk.paper.write("toast.html", **values), status)
+        if "text/html" in request.headers.get("accept", ""):
+            values |= {"page": "", "now": desk.queue.clock.now(), "csrf": request.scope["csrf"]}
+            return HTMLResponse(desk.paper.write("error.html", **values), status)
+        return JSONResponse({"schema": 1, "ok": False, "error": {"code": code, "message": told, "hint": hint}}, status)
+
+    return answer
+
+
+def _describe(error: Exception) -> tuple[int, str, str, str]:
+    if isinstance(error, HTTPException):
+        return error.status_code, "http", f"{error.detail}.", ""
+    if isinstance(error, errors.TaskpitError):
+        status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+        return status, error.code, error.message, error.hint
+    return 503, "storage", f"The queue cannot be used: {error}", "Look at the disk, then load the page again."
+
+
+async def _static(request: Request) -> Response:
+    found = STATIC.get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404, "There is no such file")
+    data, kind, word = found
+    lasting = request.query_params.get("v") == word
+    return Response(data, headers={"content-type": kind, **(FOR_EVER if lasting else {})})

@@ -1,0 +1,187 @@
+"""Who works here, and the past as plots. Reads, changes nothing."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from itertools import accumulate
+
+from starlette.responses import HTMLResponse, PlainTextResponse
+
+from taskpit import fs
+from taskpit.clock import say_duration
+from taskpit.errors import TaskpitError
+from taskpit.history import who
+from taskpit.values import Value
+from taskpit.web import charts, tail
+from taskpit.web.metrics import TYPE, Numbers
+from taskpit.web.paper import task_link
+from taskpit.worker import crewfile, standing
+from taskpit.worker.budget import Ledger
+from taskpit.worker.crew import Papers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from taskpit.board import Board, Slip
+    from taskpit.web.charts import Chart
+    from taskpit.web.desk import Desk
+    from taskpit.worker.standing import Row
+
+__all__ = ["Crew"]
+
+#: How far back the plots may reach, in seconds; 0 is all there is.
+SPANS = {"1h": 3600.0, "6h": 21600.0, "1d": 86400.0, "7d": 604800.0, "all": 0.0}
+#: So many steps a plot has.
+STEPS = 48
+HOUR = 3600.0
+
+
+class Standing(Value):
+    """Who there is, and what each has cost."""
+
+    rows: tuple[Row, ...] = ()
+    usd: dict[str, float] = {}
+    #: Who has printed something.
+    logs: tuple[str, ...] = ()
+    trouble: str = ""
+
+
+class Crew:
+    """The pages about workers and the past."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def _root(self) -> str:
+        """The queue's folder; empty if it is none."""
+        info = self.desk.queue.store.info()
+        return os.path.abspath(info.where) if info.kind == "files" else ""
+
+    def _costs(self) -> list[tuple[float, str, float]]:
+        root = self._root()
+        return Ledger(root).entries() if root else []
+
+    def _standing(self) -> Standing:
+        root, trouble = self._root(), ""
+        if not root:
+            return Standing()
+        posts = {}
+        try:
+            posts = {post.name: post for post in crewfile.load(crewfile.find(root), root, os.environ).posts}
+        except TaskpitError as error:
+            trouble = "" if error.code == "not_found" else error.message
+        usd: dict[str, float] = {}
+        for _, worker, cost in self._costs():
+            usd[who(worker)] = usd.get(who(worker), 0.0) + cost
+        rows = standing.rows(Papers(root), posts, self.desk.queue.store.paused())
+        logs = tuple(name.removesuffix(".log") for name in fs.names(Papers(root).folder) if name.endswith(".log"))
+        return Standing(rows=tuple(rows), usd=usd, logs=logs, trouble=trouble)
+
+    # -- agents ------------------------------------------------------------------------------------
+
+    async def agents(self, request: Request) -> HTMLResponse:
+        """The crew, and everybody else at work."""
+        return await self._agents(request, "agents.html")
+
+    async def agents_part(self, request: Request) -> HTMLResponse:
+        """The part of it that changes."""
+        return await self._agents(request, "agents_part.html")
+
+    async def _agents(self, request: Request, template: str) -> HTMLResponse:
+        desk = self.desk
+        found = await desk.do(self._standing)
+        theirs = {row.task for row in found.rows}
+
+        def others(board: Board) -> list[Slip]:
+            return [slip for slip in board.column("claimed") if slip.id not in theirs]
+
+        slips = await desk.hub.look(others)
+        now, csrf = desk.queue.clock.now(), request.scope["csrf"]
+        return HTMLResponse(desk.paper.write(template, page="agents", standing=found, others=slips, now=now, csrf=csrf))
+
+    async def log(self, request: Request) -> HTMLResponse:
+        """What one of the crew has printed, as it grows."""
+        name = request.path_params["name"]
+        await self.desk.do(lambda: tail.log_of_agent(self.desk.queue, name))
+        now, csrf = self.desk.queue.clock.now(), request.scope["csrf"]
+        return HTMLResponse(self.desk.paper.write("agent.html", page="agents", name=name, now=now, csrf=csrf))
+
+    # -- plots -------------------------------------------------------------------------------------
+
+    async def plots(self, request: Request) -> HTMLResponse:
+        """The past as drawings."""
+        asked = request.query_params.get("span", "")
+        span = asked if asked in SPANS else "1d"
+        drawn = await self.desk.do(lambda: self._draw(SPANS[span]))
+        now, csrf = self.desk.queue.clock.now(), request.scope["csrf"]
+        values = {"page": "plots", "charts": drawn, "spans": list(SPANS), "span": span, "now": now, "csrf": csrf}
+        return HTMLResponse(self.desk.paper.write("plots.html", **values))
+
+    def _draw(self, span: float) -> list[Chart]:
+        history, end = self.desk.past.read().history, self.desk.queue.clock.now()
+        began = history.began()
+        if not began:
+            return []
+        start = max(end - span, began - 1) if span else began - 1
+        end = max(end, start + 60)
+        flow = history.flow(start, end, STEPS)
+        times, ends = [step.start for step in flow] + [end], [step.end for step in flow]
+
+        def series(name: str, values: Sequence[float | None]) -> charts.Series:
+            return charts.Series(name=name, values=tuple(values))
+
+        done = [series("done", [one.done for one in flow]), series("failed", [one.failed for one in flow])]
+        waited = series("waiting", [one.waited for one in flow])
+        running = series("running", [one.running for one in flow])
+        drawn = [
+            charts.bars("Finished", times, done, _count),
+            charts.line("Waiting before the first claim", ends, waited, say_duration),
+            charts.area("Being worked on", ends, running, _count),
+        ]
+        spent = self._spent(ends)
+        if any(spent):
+            drawn.append(charts.area("Cost so far", ends, series("cost", spent), _dollars))
+        return [*drawn, charts.gantt("Who worked on what", history.recent(start), start, end, task_link)]
+
+    def _spent(self, times: Sequence[float]) -> list[float | None]:
+        """What had been spent by each of these times."""
+        costs = sorted((at, usd) for at, _, usd in self._costs())
+        sums = [0.0, *accumulate(usd for _, usd in costs)]
+        return [sums[bisect_right(costs, time, key=lambda cost: cost[0])] for time in times]
+
+    # -- for programs ------------------------------------------------------------------------------
+
+    async def metrics(self, _: Request) -> PlainTextResponse:
+        """Numbers for Prometheus."""
+        desk, now = self.desk, self.desk.queue.clock.now()
+
+        def look(board: Board) -> tuple[dict[str, int], bool, float]:
+            oldest = min((slip.created for slip in board.column("ready") if slip.created), default=now)
+            return dict(board.counts), bool(board.paused), now - oldest
+
+        counts, paused, oldest = await desk.hub.look(look)
+        tally, found, costs = await desk.do(lambda: (desk.past.read().tally, self._standing(), self._costs()))
+        workers: dict[str, float] = dict.fromkeys(("up", "waiting", "paused", "stalled", "down"), 0)
+        for row in found.rows:
+            workers[row.state] = workers.get(row.state, 0) + 1
+        numbers = Numbers()
+        numbers.gauge("tasks", "Tasks by column.", {name: float(count) for name, count in counts.items()}, "state")
+        numbers.gauge("oldest_ready_seconds", "How long the oldest ready task has waited.", max(oldest, 0.0))
+        numbers.gauge("paused", "1 while no task is given out.", int(paused))
+        numbers.counter("events_total", "Lines of the changelog.", {key: tally[key] for key in sorted(tally)}, "action")
+        numbers.gauge("workers", "The crew by state.", workers, "state")
+        numbers.counter("cost_usd_total", "Dollars that agents have reported.", sum(usd for _, _, usd in costs))
+        numbers.gauge("listeners", "Browsers that look at this board.", desk.hub.listeners)
+        return PlainTextResponse(numbers.text(), headers={"content-type": TYPE})
+
+
+def _count(value: float) -> str:
+    return f"{value:g}"
+
+
+def _dollars(value: float) -> str:
+    return f"${value:.2f}" if value >= 0.1 or not value else f"${value:.3f}"

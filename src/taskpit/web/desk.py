@@ -1,0 +1,57 @@
+"""What all pages of one server share: the board, a queue of their own, the past, the paper. Knows no address."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+from taskpit.errors import NotFound
+from taskpit.web.past import Past
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from taskpit.queue import Queue
+    from taskpit.web.hub import Hub
+    from taskpit.web.paper import Paper
+
+    T = TypeVar("T")
+    #: Brings in the tasks of a file, given its name and its bytes; the ids of those that are in now.
+    Bring = Callable[[Queue, str, bytes], list[str]]
+
+__all__ = ["Desk"]
+
+IDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+class Desk:
+    """One thread has the board; another, with a queue of its own, does what people ask for."""
+
+    def __init__(self, queue: Queue, hub: Hub, paper: Paper, worker: str, bring: Bring) -> None:
+        self.queue = queue
+        self.hub = hub
+        self.paper = paper
+        #: In whose name things are done here.
+        self.worker = worker
+        self.bring = bring
+        self.past = Past(queue)
+        self._thread = ThreadPoolExecutor(1, "desk")
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """This, in the desk's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def task_id(self, text: str) -> str:
+        """The id an address means; NotFound for what can be none."""
+        if not IDS.fullmatch(text):
+            raise NotFound("there is no such task", hint="The board shows what there is.")
+        return self.queue.resolve(text)
+
+    async def close(self) -> None:
+        """Nothing more is done here."""
+        await self.hub.close()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self.queue.close()

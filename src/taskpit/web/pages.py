@@ -1,0 +1,166 @@
+"""What is shown: the board and its columns, a task, what was found. Reads, changes nothing."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+
+from starlette.responses import HTMLResponse
+
+from taskpit.board import COLUMNS
+from taskpit.errors import Invalid, NotFound
+from taskpit.policy import WAITS
+from taskpit.task import State
+from taskpit.values import Value
+from taskpit.web import graph, tail
+from taskpit.web.find import find
+from taskpit.web.paper import place_of, task_link
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from taskpit.board import Board, Slip
+    from taskpit.task import Card
+    from taskpit.web.desk import Desk
+
+__all__ = ["Pages", "Pile"]
+
+#: So many slips of a column are sent at once; more come as somebody looks for them.
+WINDOW = 50
+#: So many things that were found are shown.
+FOUND = 100
+
+
+class Pile(Value):
+    """The part of a column that is shown."""
+
+    name: str
+    slips: tuple[Slip, ...] = ()
+    #: Where to go on, empty if that was all.
+    after: str = ""
+
+
+def pile(board: Board, name: str, words: list[str], after: tuple[object, ...] | None = None) -> Pile:
+    """The next slips of this column with all of these words."""
+    slips = board.column(name)
+    try:
+        start = bisect_right(slips, after, key=lambda slip: slip.place) if after is not None else 0
+    except TypeError:
+        raise Invalid("that is no place in this column") from None
+    shown: list[Slip] = []
+    for slip in slips[start:]:
+        if not words or slip.mentions(words):
+            if len(shown) == WINDOW:
+                return Pile(name=name, slips=tuple(shown), after=place_of(shown[-1]))
+            shown.append(slip)
+    return Pile(name=name, slips=tuple(shown))
+
+
+class Pages:
+    """The pages of one server."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def _page(self, request: Request, template: str, **values: object) -> HTMLResponse:
+        paper, now = self.desk.paper, self.desk.queue.clock.now()
+        return HTMLResponse(paper.write(template, now=now, csrf=request.scope["csrf"], **values))
+
+    # -- the board ---------------------------------------------------------------------------------
+
+    async def board(self, request: Request) -> HTMLResponse:
+        """All columns."""
+        return await self._board(request, "board.html")
+
+    async def columns(self, request: Request) -> HTMLResponse:
+        """The same without what is around them."""
+        return await self._board(request, "columns.html")
+
+    async def _board(self, request: Request, template: str) -> HTMLResponse:
+        hub, text = self.desk.hub, request.query_params.get("q", "")[:200]
+        if not await hub.is_read():  # it is shown at once, and filled when the board has been read
+            piles, counts = [Pile(name=name) for name in COLUMNS], dict.fromkeys(COLUMNS, "")
+            told = hub.trouble or "Reading the queue …"
+            values = {"place": "", "q": text, "piles": piles, "counts": counts, "paused": "", "reading": True}
+            return self._page(request, template, page="board", trouble=told, **values)
+        place, words = hub.place, text.casefold().split()
+
+        def read(board: Board) -> dict[str, object]:
+            return {
+                "piles": [pile(board, name, words) for name in COLUMNS],
+                "counts": dict(board.counts),
+                "paused": board.paused,
+                "reading": False,
+            }
+
+        values = await hub.look(read)
+        return self._page(request, template, page="board", place=place, q=text, trouble=hub.trouble, **values)
+
+    async def column(self, request: Request) -> HTMLResponse:
+        """More of one column."""
+        name, text = request.path_params["name"], request.query_params.get("q", "")[:200]
+        if name not in COLUMNS:
+            raise NotFound("there is no such column")
+        after = _place(request.query_params.get("after", ""))
+        found = await self.desk.hub.look(lambda board: pile(board, name, text.casefold().split(), after))
+        return self._page(request, "more.html", pile=found, q=text)
+
+    # -- a task ------------------------------------------------------------------------------------
+
+    async def task(self, request: Request) -> HTMLResponse:
+        """All about one task."""
+        return await self._task(request, "task.html")
+
+    async def task_part(self, request: Request) -> HTMLResponse:
+        """The part of it that changes."""
+        return await self._task(request, "task_part.html")
+
+    async def _task(self, request: Request, template: str) -> HTMLResponse:
+        desk, word = self.desk, request.path_params["id"]
+
+        def read() -> dict[str, object]:
+            task_id = desk.task_id(word)
+            card = desk.queue.card(task_id)
+            return {
+                "card": card,
+                "task": card.task,
+                "why": desk.queue.why(task_id),
+                "trail": desk.past.read().trail(task_id),
+                "log": bool(tail.log_of_task(desk.queue, task_id)),
+                "column": _column(card),
+                "question": card.task.hold.removeprefix(WAITS).strip(" :") if card.task.hold.startswith(WAITS) else "",
+            }
+
+        values = await desk.do(read)
+        task_id = values["task"].id  # type: ignore[attr-defined]
+
+        def relatives(board: Board) -> dict[str, object]:
+            found = graph.kin(task_id, board.slips)
+            parts = [slip for slip in board.slips.values() if slip.parent == task_id]
+            return {"graph": graph.draw(task_id, found, board.slips, task_link), "more": found.more, "parts": parts}
+
+        return self._page(request, template, page="task", **values, **await desk.hub.look(relatives))
+
+    # -- finding -----------------------------------------------------------------------------------
+
+    async def search(self, request: Request) -> HTMLResponse:
+        """What was found, in all that tasks say."""
+        text = request.query_params.get("q", "").strip()[:200]
+        hits = await self.desk.do(lambda: find(self.desk.queue, text, FOUND)) if text else []
+        return self._page(request, "search.html", page="search", q=text, hits=hits, most=FOUND)
+
+
+def _column(card: Card) -> str:
+    return "held" if card.held and card.state is State.READY else str(card.state)
+
+
+def _place(text: str) -> tuple[object, ...]:
+    """A place in a column, as a browser says it."""
+    try:
+        value = json.loads(text) if len(text) < 2000 else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, list):
+        raise Invalid("that is no place in a column")
+    return tuple(value)

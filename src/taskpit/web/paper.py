@@ -1,0 +1,114 @@
+"""HTML from values: templates, and how times, names and addresses are written. Knows no request and no queue.
+
+Whatever a task says is shown and never obeyed: everything is escaped, and what a browser or a terminal would
+take for a command (control letters, turned writing directions) is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.resources import files
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from taskpit.board import COLUMNS
+from taskpit.clock import iso, say_duration
+from taskpit.history import who
+from taskpit.text import plain
+from taskpit.web.markdown import render as markdown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.board import Slip
+
+__all__ = ["STATIC", "Paper"]
+
+TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
+#: What there is for browsers, below static/.
+NAMES = ("app.js", "board.js", "style.css", "icon.svg", "vendor/htmx.min.js")
+
+
+def _load() -> dict[str, tuple[bytes, str, str]]:
+    """Each file with its type, and a word that changes when it does: it can be kept for ever under that."""
+    folder = files("taskpit.web").joinpath("static")
+    loaded = {name: folder.joinpath(name).read_bytes() for name in NAMES}
+    return {
+        name: (data, TYPES[name.rpartition(".")[2]], hashlib.sha256(data).hexdigest()[:12])
+        for name, data in loaded.items()
+    }
+
+
+STATIC = _load()
+
+
+class Paper:
+    """Pages and parts of pages, as one server writes them."""
+
+    def __init__(self, *, title: str, titles: dict[str, str], read_only: bool = False) -> None:
+        self._env = Environment(
+            loader=PackageLoader("taskpit.web"),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=StrictUndefined,
+            finalize=_harmless,
+        )
+        self._env.filters.update(
+            age=_age,
+            duration=say_duration,
+            iso=_iso,
+            link=task_link,
+            markdown=markdown,
+            money=_money,
+            place=place_of,
+            who=who,
+        )
+        self._env.globals.update(
+            columns=COLUMNS, titles=titles, title=title, read_only=read_only, static=_static, csrf="", page=""
+        )
+        self._card = self._env.get_template("card.html")
+
+    def write(self, template: str, **values: object) -> str:
+        """This template with these values."""
+        return self._env.get_template(template).render(**values)
+
+    def card(self, slip: Slip, now: float) -> str:
+        """One slip as it lies in its column."""
+        return self._card.render(slip=slip, now=now, place=place_of(slip))
+
+
+def place_of(slip: Slip) -> str:
+    """By what a browser sorts it into its column."""
+    return json.dumps([int(one) if isinstance(one, bool) else one for one in slip.place])
+
+
+def task_link(task_id: str) -> str:
+    """The address of a task's page."""
+    return f"/task/{quote(task_id, safe='')}"
+
+
+def _harmless(value: object) -> object:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _static(name: str) -> str:
+    return f"/static/{name}?v={STATIC[name][2]}"
+
+
+def _iso(at: float) -> str:
+    return iso(at) if at else ""
+
+
+def _age(at: float, now: float) -> Markup:
+    """How long ago, as an element that a browser keeps true."""
+    if not at:
+        return Markup("")
+    told = say_duration(float(max(int(now - at), 0)))
+    return Markup('<time datetime="{}" data-at="{}">{}</time>').format(iso(at), int(at), told)
+
+
+def _money(usd: float) -> str:
+    return f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}"

@@ -1,0 +1,39 @@
+"""A queue and its board, served on a free port of this machine."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("starlette", reason="the web extra is not installed")
+
+from boards import Served, fill, make_queue
+
+
+@pytest.fixture
+def root(tmp_path):
+    return str(tmp_path / "pit")
+
+
+@pytest.fixture
+def queue(root):
+    made = make_queue(root)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def board(queue, root):
+    with Served(root) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A board with sixty ready tasks, for tests that change nothing."""
+    root = str(tmp_path_factory.mktemp("shared") / "pit")
+    made = make_queue(root)
+    fill(made, 60)
+    with Served(root) as served:
+        served.queue = made
+        yield served
+    made.close()

@@ -1,0 +1,314 @@
+"""The board in a real browser: Debian's Chromium, driven by playwright."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from boards import Served, fill, open_queue
+
+from taskpit.board import COLUMNS, Board
+from taskpit.task import Ask, Done, Failed, State, Task
+
+api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: scripts/system-packages browser")
+#: No calls home, no sandbox where we are root.
+FLAGS = [
+    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", *(["--no-sandbox"] if os.geteuid() == 0 else [])),
+]
+HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>"
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chrome):
+    """Opens pages, each in a browser profile of its own; what they complain about fails the test."""
+    contexts, complaints = [], []
+
+    def go(link, **options):
+        options = {"viewport": {"width": 1440, "height": 900}, **options}
+        context = chrome.new_context(**options)
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(link)
+        page.evaluate("window.loadedOnce = true")
+        return page
+
+    go.complaints = complaints
+    yield go
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def pit(root, *words):
+    ran = subprocess.run(
+        [sys.executable, "-m", "taskpit", "-C", root, *words], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def card(page, task_id, column):
+    return page.locator(f'ol[data-column="{column}"] #t-{task_id}')
+
+
+def shown(page):
+    js = "(c) => [...document.querySelectorAll(`ol[data-column='${c}'] .card`)].map((one) => one.dataset.id)"
+    return {column: page.evaluate(js, column) for column in COLUMNS}
+
+
+def truth(root):
+    queue = open_queue(root)
+    board = Board(queue).load()
+    queue.close()
+    return {column: [slip.id for slip in board.column(column)] for column in COLUMNS}
+
+
+def until_shown(page, wanted):
+    """The page shows this by and by."""
+    js = """(wanted) => Object.entries(wanted).every(([column, ids]) => ids.join() ===
+        [...document.querySelectorAll(`ol[data-column='${column}'] .card`)].map((one) => one.dataset.id).join())"""
+    try:
+        page.wait_for_function(js, arg=wanted)
+    except api.TimeoutError:
+        assert shown(page) == wanted
+
+
+def test_what_happens_elsewhere_moves_the_cards(queue, root, board, visit):
+    page = visit(board.link)
+    api.expect(page.get_by_text("Nothing waits to be taken")).to_be_visible()
+    assert pit(root, "add", "Paint the fence", "--attempts", "1") == "0001"
+    card(page, "0001", "ready").wait_for()
+    api.expect(page.get_by_text("Nothing waits to be taken")).to_be_hidden()
+    pit(root, "claim", "1", "--as", "snake")
+    card(page, "0001", "claimed").wait_for()
+    pit(root, "done", "1", "--as", "snake")
+    card(page, "0001", "done").wait_for()
+    pit(root, "add", "Paint the sky", "--attempts", "1")
+    pit(root, "claim", "2", "--as", "snake")
+    pit(root, "fail", "2", "--as", "snake", "--error", "out of reach")
+    api.expect(card(page, "0002", "failed")).to_contain_text("out of reach")
+    counts = page.locator("#board [data-count]").all_inner_texts()
+    assert counts == ["0", "0", "0", "1", "1"]
+    assert page.evaluate("window.loadedOnce")
+    until_shown(page, truth(root))
+
+
+def test_a_file_is_dropped(queue, board, visit):
+    page = visit(board.link)
+    page.evaluate(
+        """() => {
+            const data = new DataTransfer();
+            data.items.add(new File(["# Build a boat\\n\\nwith oars\\n"], "boat.md", { type: "text/markdown" }));
+            data.items.add(new File(["no"], "boat.exe"));
+            document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+        }"""
+    )
+    api.expect(card(page, "0001", "ready")).to_contain_text("Build a boat")
+    api.expect(page.locator(".toast.good")).to_contain_text("boat.md: 0001 is in")
+    api.expect(page.locator(".toast.bad")).to_contain_text("boat.exe: can't tell what it is")
+    assert queue.card("0001").task.by == "ada@home"
+    assert [line for line in visit.complaints if "400" not in line] == []
+    visit.complaints.clear()
+
+
+def test_a_card_is_answered(queue, board, visit):
+    fill(queue, 1)
+    queue.finish(queue.claim("snake", ids=["0001"])[0], Ask(question="blue or green?"))
+    page = visit(board.link)
+    asking = card(page, "0001", "held")
+    api.expect(asking).to_contain_text("blue or green?")
+    answer = asking.get_by_label("Answer 0001")
+    answer.fill("half an ans")
+    queue.edit("0001", "ann", lambda task: task.replace(priority=4))  # the card changes under their hands
+    queue.put([Task(id="0002", title="a sign that it was told")])
+    card(page, "0002", "ready").wait_for()
+    assert answer.input_value() == "half an ans"
+    answer.fill("green")
+    answer.press("Enter")
+    card(page, "0001", "ready").wait_for()
+    assert "green" in queue.card("0001").task.body
+
+
+def test_two_browsers_stay_in_step(queue, root, board, visit):
+    fill(queue, 30)
+    pages = [visit(board.link), visit(board.link)]
+    for number, task_id in enumerate(f"{n:04d}" for n in range(1, 31)):
+        if number % 5 == 4:
+            queue.block(task_id, "ann", "later")
+            continue
+        claim = queue.claim("snake", ids=[task_id])[0]
+        if number % 5 < 3:
+            queue.finish(claim, Done() if number % 5 else Failed(error="no", final=True))
+    for page in pages:
+        until_shown(page, truth(root))
+    first = pages[0]
+    first.goto(first.url + "task/0005")
+    first.get_by_role("button", name="Let it go on").click()
+    api.expect(first.locator(".chip.ready")).to_be_visible()  # the page of the task follows too
+    card(pages[1], "0005", "ready").wait_for()
+
+
+def test_the_server_dies_and_comes_back(queue, root, visit):
+    fill(queue, 2)
+    with Served(root) as board:
+        page = visit(board.link)
+        card(page, "0001", "ready").wait_for()
+        port = board.port
+    api.expect(page.locator("#live")).to_have_text("not connected")
+    queue.put([Task(id="0003", title="put while it was away")])
+    queue.finish(queue.claim("snake", ids=["0001"])[0], Done())
+    with Served(root, port=port):
+        card(page, "0003", "ready").wait_for()
+        card(page, "0001", "done").wait_for()
+        api.expect(page.locator("#live")).to_be_hidden()
+        queue.put([Task(id="0004", title="and it goes on")])
+        card(page, "0004", "ready").wait_for()
+        assert page.evaluate("window.loadedOnce")
+    visit.complaints.clear()  # a browser says that nobody was there
+
+
+def test_five_thousand_tasks(root, queue, visit):
+    store = queue.store
+    store.put([Task(id=f"{n:04d}", title=f"task number {n}", by="ann", created=1e9 + n) for n in range(1, 5001)])
+    with Served(root) as board:
+        page = visit(board.link)
+        api.expect(page.locator("#board [data-count=ready]")).to_have_text("5000")
+        api.expect(page.locator("#notice")).to_be_hidden()
+        assert page.locator(".card").count() == 50
+        page.locator('ol[data-column="ready"]').hover()
+        for _ in range(3):
+            before = page.locator(".card").count()
+            page.mouse.wheel(0, 20_000)
+            page.wait_for_function("(n) => document.querySelectorAll('.card').length > n", arg=before)
+        assert shown(page)["ready"] == [f"{n:04d}" for n in range(1, page.locator(".card").count() + 1)]
+        page.get_by_role("searchbox").fill("number 4321")
+        until_shown(page, {"ready": ["4321"]})
+        page.get_by_role("searchbox").fill("")
+        page.wait_for_function("() => document.querySelectorAll('.card').length === 50")
+        for claim in store.claim(_want(60)):
+            queue.finish(claim, Done())
+        until_shown(page, {"claimed": [], "done": truth(root)["done"][:60]})
+        page.wait_for_function("() => document.querySelectorAll('ol[data-column=ready] .card').length >= 40")
+        ready = shown(page)["ready"]
+        assert ready == [f"{n:04d}" for n in range(61, 61 + len(ready))]
+        assert page.locator("[data-count=ready]").all_inner_texts() == ["4940", "4940"]  # one is for phones
+        queue.put(
+            [Task(id="6000", title="far below what is shown", created=2e9), Task(id="6001", title="top", priority=9)]
+        )
+        card(page, "6001", "ready").wait_for()
+        assert card(page, "6000", "ready").count() == 0
+        assert shown(page)["ready"][:2] == ["6001", "0061"]
+
+
+def _want(count):
+    from taskpit.task import Want
+
+    return Want(worker="snake", lease=900, count=count)
+
+
+def test_with_the_keyboard_alone(queue, board, visit):
+    fill(queue, 3)
+    queue.finish(queue.claim("snake", ids=["0003"])[0], Done())
+    page = visit(board.link)
+    keys = page.keyboard
+
+    def focused():
+        return page.evaluate("document.activeElement.closest('.card')?.dataset.id")
+
+    keys.press("ArrowDown")
+    assert focused() == "0001"
+    keys.press("j")
+    assert focused() == "0002"
+    keys.press("ArrowRight")  # past columns with nothing in them
+    assert focused() == "0003"
+    keys.press("ArrowLeft")
+    keys.press("Enter")
+    page.wait_for_url(re.compile(r"/task/0001$"))
+    keys.press("Escape")
+    page.wait_for_url(re.compile(r"/$"))
+    keys.press("?")
+    api.expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    keys.press("Escape")
+    keys.press("n")
+    api.expect(page.get_by_label("Title")).to_be_focused()
+    keys.type("typed, not clicked")
+    keys.press("Enter")
+    card(page, "0004", "ready").wait_for()
+    api.expect(page.get_by_role("dialog")).to_have_count(0)
+    api.expect(page.locator("#said")).to_contain_text("0004 food")  # a screen reader hears of it
+    keys.press("/")
+    keys.type("typed")
+    until_shown(page, {"ready": ["0004"]})
+    keys.press("Escape")
+    until_shown(page, {"ready": ["0001", "0002", "0004"]})
+    keys.press("t")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    keys.press("p")
+    page.wait_for_url(re.compile(r"/plots$"))
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+NAMELESS = """() => [...document.querySelectorAll('a, button, input:not([type=hidden]), textarea, [role=img]')]
+    .filter((one) => !(one.textContent.trim() || one.labels?.length || one.title
+        || one.getAttribute('aria-label') || one.getAttribute('aria-labelledby')))
+    .map((one) => one.outerHTML)"""
+
+
+def test_on_a_phone_and_by_ear(queue, board, visit):
+    fill(queue, 3)
+    queue.finish(queue.claim("snake", ids=["0001"])[0], Ask(question="well?"))
+    queue.claim("snake", ids=["0002"])
+    size = {"width": 390, "height": 844}
+    page = visit(board.link, viewport=size, color_scheme="dark", reduced_motion="reduce")
+    for path in ("", "task/0001", "task/0002", "agents", "plots"):
+        page.goto(f"http://{board.host}/{path}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        assert page.evaluate(NAMELESS) == [], path
+        assert page.evaluate("document.querySelectorAll('h1').length") == 1, path
+    page.goto(f"http://{board.host}/")
+    page.get_by_role("navigation", name="Columns").get_by_role("link", name="claimed").click()
+    api.expect(card(page, "0002", "claimed")).to_be_in_viewport()
+
+
+def test_what_a_task_says_does_nothing(queue, board, visit):
+    queue.put(
+        [
+            Task(
+                id="0001",
+                title=HOSTILE,
+                body=f"{HOSTILE}\n\n[x](javascript:window.pwned=1) ![p](http://127.0.0.1:9/p.png)",
+            )
+        ]
+    )
+    asked = []
+    page = visit(board.link)
+    page.on("request", lambda request: asked.append(request.url))
+    queue.put([Task(id="0002", title=HOSTILE)])
+    api.expect(card(page, "0002", "ready")).to_contain_text(HOSTILE)
+    page.goto(f"http://{board.host}/task/0001")
+    api.expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+    assert page.evaluate("window.pwned") is None
+    assert all(url.startswith(f"http://{board.host}/") for url in asked)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Cancel task").click()
+    api.expect(page.locator(".chip.failed").first).to_be_visible()
+    assert queue.card("0001").state is State.FAILED
