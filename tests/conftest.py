@@ -1,10 +1,14 @@
 """Failures of the contract show their values, although it is not a test module of ours.
 
-Here, at the root, since it must come before anything imports it.
+Here, at the root, since it must come before anything imports it. And nothing is judged by how long it takes
+on a machine that others use, too.
 """
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("taskpit.testing.chapters")
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")

@@ -9,9 +9,11 @@ from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from taskpit.task import Card
 
-__all__ = ["ENDING", "held_by", "known_otherwise", "why"]
+__all__ = ["ENDING", "held_by", "known_otherwise", "nothing", "why"]
 
 #: Whose a task is between the end of its claim and the last step of it.
 ENDING = "(ending)"
@@ -38,6 +40,27 @@ def held_by(card: Card, now: float) -> errors.Lost:
     )
 
 
+def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequence[str] = ()) -> errors.TaskpitError:
+    """Why there was nothing to claim, or not the one named, and what to do."""
+    if paused:
+        return errors.Nothing(f"the queue is {paused}", hint="`pit resume` gives out tasks again.", paused=paused)
+    if task_id:
+        return errors.Lost(f"{task_id} could not be had: somebody was faster", hint=f"See `pit why {task_id}`.")
+    ready, claimed = counts[State.READY], counts[State.CLAIMED]
+    if ready and tags:
+        hint = "Other tasks are ready or held; `pit list --state ready` shows them."
+    elif ready:
+        hint = f"{ready} ready but held; `pit list --state held` says why."
+    elif claimed:
+        hint = f"{claimed} being worked on; `pit list --state claimed` shows by whom, --wait waits for more."
+    elif any(counts.values()):
+        hint = "Everything is finished. `pit add` puts something in."
+    else:
+        hint = "The queue is empty. `pit add 'a first task'` puts something in."
+    with_tag = f" with the tag {' or '.join(tags)}" if tags else ""
+    return errors.Nothing(f"there is nothing to claim{with_tag}", hint=hint, ready=ready, claimed=claimed)
+
+
 def known_otherwise(task_id: str, card: Card | None) -> errors.Conflict:
     """The id is another task's: which, and what to do."""
     state = card.state if card else "known"
@@ -62,7 +85,8 @@ def _where(card: Card, now: float) -> str:
     if card.held:
         return f"{task_id} is held: {card.held.rstrip('.')}."
     if card.state is State.READY:
-        return f"{task_id} is ready: any worker may take it."
+        who = "a planner takes it (`pit work --big`)" if card.task.big else "any worker may take it"
+        return f"{task_id} is ready: {who}."
     if card.state is State.CLAIMED:
         return held_by(card, now).message.replace("is held by", "is being worked on by") + "."
     if card.state is State.DONE:

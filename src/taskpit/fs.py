@@ -108,13 +108,13 @@ def read(path: str, limit: int) -> tuple[bytes, Stat]:
         os.close(fd)
 
 
-def create(path: str, data: bytes, *, sync: bool) -> None:
+def create(path: str, data: bytes, *, sync: bool, mode: int = 0o666) -> None:
     """A new file with these bytes, on the disk if `sync`; FileExistsError if the name is taken.
 
     A name that could not be written in full is taken away again.
     """
     _step("create", path)
-    fd = os.open(path, CREATE, 0o666)
+    fd = os.open(path, CREATE, mode)
     try:
         _write_all(fd, data, path)
         if sync:
@@ -136,9 +136,9 @@ def _write_all(fd: int, data: bytes, path: str) -> None:
         data = data[written:]
 
 
-def replace(path: str, data: bytes, scratch: str, *, sync: bool) -> None:
+def replace(path: str, data: bytes, scratch: str, *, sync: bool, mode: int = 0o666) -> None:
     """`path` now has these bytes; readers see the old or the new, whole."""
-    create(scratch, data, sync=sync)
+    create(scratch, data, sync=sync, mode=mode)
     _step("rename", path)
     os.rename(scratch, path)
 

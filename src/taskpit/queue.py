@@ -26,6 +26,7 @@ from taskpit.task import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from taskpit.locking import NamedLock
     from taskpit.store.port import Store
@@ -50,7 +51,7 @@ class Queue:
         self.clock = clock or Clock()
 
     @classmethod
-    def open(cls, path: str, env: Mapping[str, str] | None = None) -> Queue:
+    def open(cls, path: str, env: Mapping[str, str] | None = None) -> Self:
         """The queue in this folder."""
         from taskpit.store.opening import open_store
 
@@ -76,7 +77,9 @@ class Queue:
             chunk = ready[start : start + CHUNK]
             for task, answer in zip(chunk, self.store.put(chunk), strict=True):
                 if answer is Said.CONFLICT:
-                    raise self._conflict(task)
+                    from taskpit.explain import known_otherwise
+
+                    raise known_otherwise(task.id, self.store.read([task.id])[0])
                 said.append((task.id, answer))
                 if each is not None:
                     each(task.id, answer)
@@ -113,16 +116,12 @@ class Queue:
         for task in tasks:
             circle = find_cycle(task.id, needs_of) if task.needs else []
             if circle:
-                raise errors.Invalid(f"these tasks would wait for each other: {' -> '.join(circle)}", circle=circle)
+                told = f"these tasks would wait for each other: {' -> '.join(circle)}"
+                raise errors.Invalid(told, hint="Leave out one of these needs.", circle=circle)
 
     def missing_needs(self, task: Task) -> list[str]:
         """Ids this task needs that nobody has put yet."""
         return [need for need, card in zip(task.needs, self.store.read(task.needs), strict=True) if card is None]
-
-    def _conflict(self, task: Task) -> errors.Conflict:
-        from taskpit.explain import known_otherwise
-
-        return known_otherwise(task.id, self.store.read([task.id])[0])
 
     # -- out ---------------------------------------------------------------------------------------
 
@@ -155,13 +154,10 @@ class Queue:
         )
         deadline = self.clock.monotonic() + wait
         while True:
-            claims = self.store.claim(want)
-            if claims:
+            if claims := self.store.claim(want):
                 return claims
-            if ids:
-                mine = self._refuse_or_mine(ids, want)
-                if mine:
-                    return mine
+            if ids and (mine := self._refuse_or_mine(ids, want)):
+                return mine
             left = deadline - self.clock.monotonic()
             if left <= 0:
                 return []
@@ -178,7 +174,7 @@ class Queue:
                 raise self._held_by(card)
             elif card.state is not State.READY:
                 raise errors.Conflict(
-                    f"{task_id} is {card.state} already", hint=f"See it with `pit show {task_id}`.", id=task_id
+                    f"{task_id} {card.state.told} already", hint=f"See it with `pit show {task_id}`.", id=task_id
                 )
             elif card.held:
                 raise errors.Held(f"{task_id} is held: {card.held}", hint=f"`pit why {task_id}` says more.", id=task_id)
@@ -206,9 +202,10 @@ class Queue:
         """The claim this worker has on this task; Lost says who has it instead, or that nobody does."""
         card = self.card(task_id)
         if card.state is not State.CLAIMED:
-            finished = f"{task_id} is {card.state}, not claimed"
-            hint = f"`pit claim {task_id}` takes it." if card.state is State.READY else f"See `pit show {task_id}`."
-            raise errors.Lost(finished, hint=hint, id=task_id, state=str(card.state))
+            told = f"{task_id} {'is held' if card.held else card.state.told}, not claimed"
+            free = card.state is State.READY and not card.held
+            hint = f"`pit claim {task_id}` takes it." if free else f"See `pit why {task_id}`."
+            raise errors.Lost(told, hint=hint, id=task_id, state=str(card.state))
         if card.worker != worker:
             raise self._held_by(card)
         return self._claim_of(card)
@@ -229,7 +226,12 @@ class Queue:
         for claim, outcome in ends:
             meant = self._with_ids(claim, outcome) if isinstance(outcome, Split) else outcome
             settled.append(settle(claim, meant, self._tries(claim.task.id, meant), self.config, self.clock.now()))
-        return list(zip(self.store.finish(settled), settled, strict=True))
+        said = list(zip(self.store.finish(settled), settled, strict=True))
+        if self.config.hooks.commands:
+            from taskpit.hooks import tell_ends
+
+            tell_ends(self.store, self.config.hooks, [end for answer, end in said if answer is Said.OK])
+        return said
 
     def _tries(self, task_id: str, outcome: Outcome) -> tuple[Try, ...]:
         """Earlier attempts, read only where the policy asks for them."""
@@ -247,9 +249,9 @@ class Queue:
             if card is not None:
                 raise errors.Conflict(f"the child's id {task_id} exists already", id=task_id, state=str(card.state))
         # Where ids tell what belongs where, the children stand beside what they replace, not inside it.
-        return split.replace(children=tuple(self._prepare(parented, self._family(claim.task))))
+        return split.replace(children=tuple(self._prepare(parented, self.family(claim.task))))
 
-    def _family(self, task: Task) -> str:
+    def family(self, task: Task) -> str:
         """What the task belongs to in the end: its parent's parent, and so on."""
         seen, top = {task.id}, task.parent or task.id
         while top not in seen:
@@ -309,7 +311,8 @@ class Queue:
         card = self.card(task_id)
         if card.state is State.CLAIMED:
             raise self._held_by(card)
-        raise errors.Conflict(f"{task_id} is {card.state} already", hint=f"See `pit show {task_id}`.", id=task_id)
+        told = f"{task_id} {card.state.told} already"
+        raise errors.Conflict(told, hint=f"See `pit show {task_id}`.", id=task_id)
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
         """Nobody may take it until it is unblocked; whoever has it itself lets go of it with that."""
@@ -340,7 +343,7 @@ class Queue:
             raise errors.Invalid("the answer is empty")
         from taskpit.policy import KEY, WAITS, answered
 
-        asked = [card.task for card in self._all(State.READY) if card.task.hold.startswith(WAITS)]
+        asked = [card.task for card in self._all(State.READY, tied=True) if card.task.hold.startswith(WAITS)]
         ids = [task.id for task in asked if task.extra.get(KEY) == word]
         if not ids:
             task = self.card(self.resolve(word)).task
@@ -352,10 +355,10 @@ class Queue:
             self.edit(task_id, worker, lambda task: answered(task, text, worker), "answered", " ".join(text.split()))
         return ids
 
-    def _all(self, state: State) -> Iterator[Card]:
+    def _all(self, state: State, *, tied: bool) -> Iterator[Card]:
         cursor = ""
         while True:
-            page = self.store.page(state, cursor)
+            page = self.store.page(state, cursor, tied=tied)
             yield from page.cards
             cursor = page.cursor
             if not cursor:

@@ -8,8 +8,8 @@ from taskpit import errors
 from taskpit.cli.context import Reply
 from taskpit.cli.options import example, id_argument, named, one_input, read_text, worker_option
 from taskpit.clock import iso
-from taskpit.rules import check_mode
-from taskpit.task import Claim, Done, Failed, Release, Said, Split, State
+from taskpit.task import Failed, Release, Split
+from taskpit.worker.byhand import finish_by_hand, refuse_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
-    from taskpit.queue import Queue
-    from taskpit.task import Card, End, Evidence, Outcome
+    from taskpit.task import Claim, End, Outcome
 
 __all__ = ["VERBS"]
 
@@ -47,7 +46,10 @@ def _done(args: Namespace, context: Context) -> Reply:
     worker, ids = context.worker(args), named(context, args.ids)
     output = read_text(args.result, LONGEST) if args.result else ""
     log = _kept_log(args.log, context, worker) if args.log else ""
-    data = [_done_one(task_id, worker, output, log, args, context) for task_id in ids]
+    data = [
+        finish_by_hand(context.queue, task_id, worker, output=output, log=log, cwd=os.getcwd(), check=not args.no_check)
+        for task_id in ids
+    ]
     text = "\n".join(map(_told_done, data))
     return Reply(data=data[0] if len(data) == 1 else data, text=text)
 
@@ -57,67 +59,10 @@ def _kept_log(path: str, context: Context, worker: str) -> str:
     return context.queue.store.keep_log(worker, text.encode("utf-8", "replace"))
 
 
-def _done_one(task_id: str, worker: str, output: str, log: str, args: Namespace, context: Context) -> dict[str, object]:
-    queue = context.queue
-    card = queue.card(task_id)
-    if card.state is State.DONE and card.result and card.result.worker == worker:
-        return {"id": task_id, "state": "done", "already": True, "check": None}
-    try:
-        claim = queue.holding(task_id, worker)
-    except errors.Lost:
-        if output and card.state is not State.READY:
-            _keep_aside(queue, card, worker, output)
-        raise
-    evidence = None if args.no_check or check_mode(claim.task) == "disabled" else _checked(claim, context)
-    said, _ = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
-    _refuse_lost(said, task_id)
-    check = evidence.as_dict() if evidence else None
-    facts = {"id": task_id, "state": "done", "already": said is Said.ALREADY, "check": check}
-    if queue.store.info().layout == "activities":  # a person's part may be left, however well an agent did its own
-        now = queue.card(task_id)
-        facts |= {"state": str(now.state), "held": now.held}
-    return facts
-
-
 def _told_done(facts: dict[str, object]) -> str:
     if facts["state"] != "done":
         return f"{facts['id']} is not complete yet, but your part is: {facts['held']}"
     return f"{facts['id']} is done" + (" already" if facts["already"] else "")
-
-
-def _keep_aside(queue: Queue, card: Card, worker: str, output: str) -> None:
-    """Somebody else has the task by now: work that was brought all the same is kept, never published."""
-    over = Claim(task=card.task, worker=worker, fence=worker)
-    _refuse_lost(queue.finish(over, Done(output=output))[0], card.task.id)
-
-
-def _checked(claim: Claim, context: Context) -> Evidence:
-    """The check's evidence, green unless red does not count; the claim is kept for as long as the check may take."""
-    from taskpit.worker.check import run_check
-
-    queue, task = context.queue, claim.task
-    limit = queue.config.check_limit
-    if queue.renew(claim, max(claim.lease, limit + 60)) is Said.LOST:
-        raise errors.Lost(f"{task.id} is no longer yours", hint=f"See `pit why {task.id}`.", id=task.id)
-    evidence = run_check(task.check, os.getcwd(), limit)
-    if not evidence.green and check_mode(task) == "strict":
-        raise errors.CheckFailed(
-            f"the check of {task.id} is red: {task.check} exited {evidence.exit_code}",
-            hint=f"The task is still yours: mend it and repeat, or `pit fail {task.id} --error '...'`.",
-            id=task.id,
-            exit_code=evidence.exit_code,
-            tail=evidence.tail,
-        )
-    return evidence
-
-
-def _refuse_lost(said: Said, task_id: str) -> None:
-    if said is Said.LOST:
-        raise errors.Lost(
-            f"the claim on {task_id} was over; what you brought is kept aside",
-            hint=f"`pit show {task_id}` shows where, and what stands.",
-            id=task_id,
-        )
 
 
 # -- fail, release, split --------------------------------------------------------------------------
@@ -156,7 +101,7 @@ def _only(args: Namespace, context: Context) -> str:
 def _finish(claim: Claim, outcome: Outcome, context: Context) -> Reply:
     """End the claim and say what became of the task."""
     said, end = context.queue.finish(claim, outcome)
-    _refuse_lost(said, claim.task.id)
+    refuse_lost(said, claim.task.id)
     after = end.task or claim.task
     state = str(end.result.verdict.state) if end.result else "ready"
     again = iso(context.queue.clock.now() + end.delay) if end.delay else None
@@ -214,7 +159,7 @@ def _split(args: Namespace, context: Context) -> Reply:
     records = settle(queue, collect([args.file], queue.config.largest_task, kind="jsonl"))
     children = tuple(record.task for record in records)
     said, end = queue.finish(claim, Split(children=children, wait=args.wait))
-    _refuse_lost(said, claim.task.id)
+    refuse_lost(said, claim.task.id)
     ids = [child.id for child in end.children]
     state = "ready" if args.wait else "done"
     told = f"{claim.task.id} is split into {', '.join(ids)}" + (" and waits for them" if args.wait else "")

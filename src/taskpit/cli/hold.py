@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from taskpit import errors
 from taskpit.cli.context import Reply
-from taskpit.cli.facts import task_facts
 from taskpit.cli.options import a_duration, example, id_argument, named, refusal, words, worker_option
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
+from taskpit.facts import task_facts
 from taskpit.task import Said, State
 
 TYPE_CHECKING = False
@@ -60,7 +60,9 @@ def _claim(args: Namespace, context: Context) -> Reply:
         context.worker(args), ids=ids, tags=tags, lease=args.lease, wait=args.wait, verbatim=True, kind=kind
     )
     if not claims:
-        raise _nothing(queue, ids, tags)
+        from taskpit.explain import nothing
+
+        raise nothing(queue.store.counts(), queue.store.paused(), ids[0] if ids else "", tags)
     claim = claims[0]
     data = {
         "task": task_facts(claim.task, State.CLAIMED, worker=claim.fence),
@@ -76,26 +78,6 @@ def _patience(text: str) -> float:
     if len(text) > 1 and text.startswith("0") and text.isdecimal():
         raise refusal(f"{text} looks like an id, not like a time; write `pit claim {text} --wait`")
     return a_duration(text)
-
-
-def _nothing(queue: Queue, ids: list[str], tags: tuple[str, ...]) -> errors.TaskpitError:
-    paused = queue.store.paused()
-    if paused:
-        return errors.Nothing(f"the queue is {paused}", hint="`pit resume` gives out tasks again.", paused=paused)
-    if ids:
-        return errors.Lost(f"{ids[0]} could not be had: somebody was faster", hint=f"See `pit why {ids[0]}`.")
-    counts = queue.store.counts()
-    ready, claimed = counts[State.READY], counts[State.CLAIMED]
-    if ready and tags:
-        hint = "Other tasks are ready or held; `pit list --state ready` shows them."
-    elif ready:
-        hint = f"{ready} ready but held; `pit list --state held` says why."
-    elif claimed:
-        hint = f"{claimed} being worked on; `pit list --state claimed` shows by whom, --wait waits for more."
-    else:
-        hint = "Everything is finished. `pit add` puts something in."
-    with_tag = f" with the tag {' or '.join(tags)}" if tags else ""
-    return errors.Nothing(f"there is nothing to claim{with_tag}", hint=hint, ready=ready, claimed=claimed)
 
 
 def _told(claim: Claim, queue: Queue, named_worker: str | None) -> str:

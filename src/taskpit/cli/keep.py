@@ -1,10 +1,14 @@
-"""Keeping the queue in order: `sweep` does what is due; `doctor` looks, and with `--fix` puts right."""
+"""Keeping the queue in order: `sweep` does what is due; `doctor` looks, and with `--fix` puts right; `archive`."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.options import example
+from taskpit.cli.options import a_duration, example
 from taskpit.cli.output import paint
+from taskpit.cli.progress import Progress
+from taskpit.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from taskpit.cli.context import Context
+    from taskpit.cli.system import Finding
     from taskpit.cli.table import Handlers
     from taskpit.store.port import Mend
 
@@ -22,7 +27,7 @@ HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn"))
 #: What each kind of finding means for whoever reads it.
 ADVICE = {
     "sweep will do": "`pit sweep` does these",
-    "late result": "results of superseded claims; the published ones stand",
+    "late result": "results that came too late, or that `pit retry` took back; the published ones stand",
     "quarantined": "set aside with the reason; look, mend, and put it back or leave it",
     "vanished": "somebody removed the file by hand; what was asked for is kept, and --fix puts it back",
     "in two places": "look which of them is right; `pit sweep` sets copies aside, --fix second names of one file",
@@ -48,7 +53,8 @@ def _sweep(args: Namespace, context: Context) -> Reply:
     from taskpit.keeper import sweep
     from taskpit.worker.leftover import end_commands_of
 
-    mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
+    with Progress(context, "sweeping", turns=True):
+        mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
     return Reply(data=data, text=lambda: _swept(mends, dry_run=args.dry_run))
 
@@ -68,14 +74,19 @@ def _doctor_arguments(parser: ArgumentParser) -> None:
         "With --fix, put right what can be: all that a sweep mends, and what needs your word, such as a task whose\n"
         "file is gone. Nothing is deleted; what is in the way is set aside with its reason. Workers may go on."
     )
-    parser.epilog = example("pit doctor", "pit doctor --fix --dry-run", "pit doctor --fix")
+    parser.epilog = example(
+        "pit doctor", "pit doctor --fix --dry-run", "pit doctor --fix", "pit doctor --system --json"
+    )
     parser.add_argument("--fix", action="store_true", help="put right what can be, then look")
     parser.add_argument("--dry-run", action="store_true", help="with --fix: only say what would be done")
+    parser.add_argument("--system", action="store_true", help="instead: what works on this machine, for bug reports")
 
 
 def _doctor(args: Namespace, context: Context) -> Reply:
     if args.dry_run and not args.fix:
         raise Usage("--dry-run goes with --fix", hint="Without --fix nothing is changed anyway.")
+    if args.system:
+        return _system(args, context)
     act = args.fix and not args.dry_run
     lost = _refound(context, dry_run=not act)
     if lost and not act:
@@ -83,7 +94,8 @@ def _doctor(args: Namespace, context: Context) -> Reply:
         return Reply(data=data, text=lambda: _diagnosis(context.find(), lost), exit_code=1)
     did = [*lost, *(_fix(context, dry_run=args.dry_run) if args.fix else [])]
     store = context.queue.store
-    findings, info = store.check(), store.info()
+    with Progress(context, "looking", turns=True):
+        findings, info = store.check(), store.info()
     urgent = [mend for mend in findings if mend.kind not in HARMLESS]
     data = {
         "clean": not findings,
@@ -93,13 +105,39 @@ def _doctor(args: Namespace, context: Context) -> Reply:
     }
     if args.fix:
         data |= {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in did]}
-    place = f"{info.where}: layout {info.layout}, durability {info.durability}"
+    place = "\n".join((f"{info.where}: layout {info.layout}, durability {info.durability}", *info.warnings))
 
     def text() -> str:
         told = [_swept(did, dry_run=args.dry_run), ""] if args.fix else []
         return "\n".join([*told, _diagnosis(place, findings)])
 
     return Reply(data=data, text=text, exit_code=1 if urgent else 0)
+
+
+def _system(args: Namespace, context: Context) -> Reply:
+    """What this machine can do, where the queue is or would be."""
+    if args.fix:
+        raise Usage("--system looks at the machine; --fix at the queue", hint="Say one of them.")
+    from taskpit.cli.bench import place_of
+    from taskpit.cli.system import survey
+
+    found = survey(place_of(context))
+    works = all(finding.works is not False for finding in found)
+    return Reply(
+        data={"works": works, "findings": [finding.as_dict() for finding in found]},
+        text=lambda: _surveyed(found),
+        exit_code=0 if works else 1,
+    )
+
+
+def _surveyed(found: Sequence[Finding]) -> str:
+    width = max(len(finding.name) for finding in found)
+    lines = []
+    for finding in found:
+        colour = {True: "", None: "yellow", False: "red"}[finding.works]
+        told = paint(colour, finding.told) if colour else finding.told
+        lines.append(f"{finding.name:<{width}}  {told}" + (f"  ({finding.hint})" if finding.hint else ""))
+    return "\n".join(lines)
 
 
 def _refound(context: Context, *, dry_run: bool) -> list[Mend]:
@@ -113,7 +151,8 @@ def _fix(context: Context, *, dry_run: bool) -> list[Mend]:
     from taskpit.keeper import fix
     from taskpit.worker.leftover import end_commands_of
 
-    return fix(context.queue, dry_run=dry_run, ended=end_commands_of)
+    with Progress(context, "mending", turns=True):
+        return fix(context.queue, dry_run=dry_run, ended=end_commands_of)
 
 
 def _findings(found: Sequence[Mend]) -> list[dict[str, object]]:
@@ -131,4 +170,42 @@ def _diagnosis(place: str, findings: Sequence[Mend]) -> str:
     return "\n".join(lines if findings else [*lines, paint("green", "all is in order")])
 
 
-VERBS: Handlers = {"sweep": (_sweep_arguments, _sweep), "doctor": (_doctor_arguments, _doctor)}
+# -- archive ---------------------------------------------------------------------------------------
+
+
+def _archive_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Old results leave their place for a folder of their month in .taskpit/archive. Nothing is copied or deleted,\n"
+        "and everything still finds them: show, search, needs, export, doctor."
+    )
+    parser.epilog = example("pit archive --dry-run", "pit archive --older 90d")
+    told = "results published longer ago than this (default: 30d)"
+    parser.add_argument("--older", type=a_duration, default=30 * 86400.0, metavar="AGE", help=told)
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def _archive(args: Namespace, context: Context) -> Reply:
+    from taskpit.store.files import FileStore
+
+    store = context.queue.store
+    if not isinstance(store, FileStore):
+        raise Invalid(f"a queue of layout {store.info().layout} keeps its results where they are")
+    mends = store.archive(args.older, dry_run=args.dry_run)
+    data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
+    return Reply(data=data, text=lambda: _put_away(mends, dry_run=args.dry_run))
+
+
+def _put_away(mends: Sequence[Mend], *, dry_run: bool) -> str:
+    """How many went where."""
+    if not mends:
+        return "nothing to archive"
+    months = Counter(mend.details.rpartition("/")[0] for mend in mends)
+    told = "would go to" if dry_run else "are in"
+    return "\n".join(f"{count} result{'s' * (count > 1)} {told} {month}" for month, count in sorted(months.items()))
+
+
+VERBS: Handlers = {
+    "sweep": (_sweep_arguments, _sweep),
+    "doctor": (_doctor_arguments, _doctor),
+    "archive": (_archive_arguments, _archive),
+}

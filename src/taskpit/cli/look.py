@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from taskpit.cli.context import Reply
-from taskpit.cli.facts import card_facts, full_facts
 from taskpit.cli.options import a_count, example, id_argument, named, words
 from taskpit.cli.output import paint, table
 from taskpit.clock import iso, say_duration
+from taskpit.facts import card_facts, full_facts
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -32,11 +32,14 @@ LAST_TRIES = 10
 COLOURS = {"ready": "green", "held": "yellow", "claimed": "blue", "done": "dim", "failed": "red", "cancelled": "red"}
 
 
-def cards(queue: Queue, state: State | None = None, size: int = PAGE) -> Iterator[Card]:
-    """Every task, page by page: ready ones in the order they will be taken, then claimed, failed, done."""
+def cards(queue: Queue, state: State | None = None, size: int = PAGE, *, tied: bool = False) -> Iterator[Card]:
+    """Every task, page by page: ready ones in the order they will be taken, then claimed, failed, done.
+
+    `tied`: ready ones that nothing can hold may be missing.
+    """
     cursor = ""
     while True:
-        page = queue.store.page(state, cursor, size)
+        page = queue.store.page(state, cursor, size, tied=tied)
         yield from page.cards
         cursor = page.cursor
         if not cursor:
@@ -98,7 +101,7 @@ def _listing(
 
     limit = args.limit if args.limit is not None else 0 if context.json else SCREENFUL
     size = limit + 1 if limit and not (tags or only_held or only_free) else PAGE
-    some, more = _some(cards(context.queue, state, min(size, PAGE)), limit, keep)
+    some, more = _some(cards(context.queue, state, min(size, PAGE), tied=only_held), limit, keep)
     if context.json:
         return Reply(data=[card_facts(card) for card in some])
     return Reply(text=_page(context.queue, some, more=more))
@@ -163,7 +166,7 @@ def _show(args: Namespace, context: Context) -> Reply:
 
 def _sheet(card: Card, now: float) -> str:
     task, state = card.task, _word(card)
-    lines = [f"{paint('bold', task.id)}  {paint('bold', task.title)}"]
+    lines = [f"{paint('bold', task.id)}  {paint('bold', task.title or task.slug)}"]
     parts: list[tuple[str, str]] = [
         ("state", paint(COLOURS[state], state) + (f": {card.held}" if card.held else "")),
         ("worker", _holder(card, now) if card.worker else ""),

@@ -6,23 +6,24 @@ import os
 import sys
 
 from taskpit import layouts, transfer
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import harmless
+from taskpit.cli.progress import Progress
 from taskpit.errors import Conflict, Invalid, Lost
 from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
     from taskpit.queue import Queue
     from taskpit.task import Card, Event
 
-__all__ = ["VERBS", "bring_back", "is_export", "progress"]
+__all__ = ["VERBS", "bring_back", "is_export"]
 
 
 # -- export ----------------------------------------------------------------------------------------
@@ -44,12 +45,17 @@ def _export(args: Namespace, context: Context) -> Reply:
         # Straight to standard output: these lines are for programs, and cleaning them would change them.
         for line in lines:
             sys.stdout.write(line + "\n")
+        context.json = False  # they are JSON already: an envelope after them would be a line too many
         return Reply()
     try:
-        with open(args.output, "x", encoding="utf-8", errors="surrogatepass") as file:
+        with (
+            open(args.output, "x", encoding="utf-8", errors="surrogatepass") as file,
+            Progress(context, "writing") as bar,
+        ):
             for line in lines:
                 file.write(line + "\n")
                 count += 1
+                bar.step(count)
     except FileExistsError:
         raise Conflict(f"{args.output} exists already", hint="Choose another name.", path=args.output) from None
     return Reply(data={"path": args.output, "lines": count}, text=f"{count} lines in {args.output}")
@@ -76,9 +82,11 @@ def _convert_arguments(parser: ArgumentParser) -> None:
         "What a layout has no word for is carried along; ids it can't carry are mapped. This queue stays as it\n"
         "is. What was interrupted is resumed by running it again; at the end every task is compared."
     )
-    parser.epilog = example("pit -C pit convert mailbox-dir --layout mailbox")
-    parser.add_argument("path", metavar="DIR", help="the folder of the new queue")
-    parser.add_argument("--layout", required=True, metavar="NAME", help=f"one of: {', '.join(layouts.NAMES)}")
+    parser.epilog = example(
+        "pit -C pit convert mailbox-dir --layout mailbox", "pit convert postgresql://localhost/work"
+    )
+    parser.add_argument("path", metavar="DIR", help="the folder of the new queue, or its address")
+    parser.add_argument("--layout", metavar="NAME", help=f"of a folder, one of: {', '.join(layouts.NAMES)}")
     parser.add_argument("--release", action="store_true", help="go on although tasks are claimed; they become ready")
 
 
@@ -86,7 +94,10 @@ def _convert(args: Namespace, context: Context) -> Reply:
     from taskpit.queue import Queue
     from taskpit.store.opening import init
 
-    layouts.get(args.layout)  # Invalid before anything else is looked at
+    if "://" not in args.path:
+        if not args.layout:
+            raise Usage("say which layout the new folder has: --layout NAME")
+        layouts.get(args.layout)  # Invalid before anything else is looked at
     queue = context.queue
     source, target = os.path.realpath(queue.store.info().where), os.path.realpath(args.path)
     if source == target:
@@ -97,7 +108,12 @@ def _convert(args: Namespace, context: Context) -> Reply:
             f"somebody works on {', '.join(claimed[:5])}{' and others' if len(claimed) > 5 else ''}",
             hint="Wait until they are finished, or convert with --release: they are ready in the new queue.",
         )
-    init(args.path, args.layout)
+    if "://" in args.path:
+        from taskpit.store.postgres.opening import init_database
+
+        init_database(args.path, {})
+    else:
+        init(args.path, args.layout)
     new = Queue.open(args.path, context.env)
     try:
         cards = list(transfer.cards_of(queue.store))
@@ -108,9 +124,10 @@ def _convert(args: Namespace, context: Context) -> Reply:
 
 def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Queue, context: Context) -> Reply:
     check_id = layouts.get(into.store.info().layout).check_id
-    step = progress(len(cards), context)
-    moved = transfer.copy(cards, events, into.store, check_id, layout=layout, step=step)
-    wrong = transfer.verify(cards, into.store, check_id)
+    with Progress(context, "moving", len(cards)) as bar:
+        moved = transfer.copy(cards, events, into.store, check_id, layout=layout, step=bar.step)
+    with Progress(context, "comparing", turns=True):
+        wrong = transfer.verify(cards, into.store, check_id)
     if wrong:
         shown = "; ".join(wrong[:5])
         raise Conflict(f"not all is the same in the new place: {shown}", differences=wrong)
@@ -120,18 +137,6 @@ def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Que
     told += [f"{old} is called {new} there" for old, new in moved.mapped]
     told += [f"{task_id} was being worked on; it is ready there" for task_id in moved.released]
     return Reply(data=data, text="\n".join(told))
-
-
-def progress(total: int, context: Context) -> Callable[[int], None]:
-    """Tells how far it is, on a terminal only."""
-    shown = sys.stderr.isatty() and not context.json
-
-    def step(count: int) -> None:
-        if shown and (count % 50 == 0 or count == total):
-            sys.stderr.write(f"\r{count} of {total}" + ("\n" if count == total else ""))
-            sys.stderr.flush()
-
-    return step
 
 
 VERBS: Handlers = {"export": (_export_arguments, _export), "convert": (_convert_arguments, _convert)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from taskpit.cli.context import Reply
-from taskpit.cli.facts import task_facts
 from taskpit.cli.options import example, id_argument, named, read_text, worker_option
+from taskpit.facts import task_facts
 from taskpit.task import Failed, Said, State
 
 TYPE_CHECKING = False

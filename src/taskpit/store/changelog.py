@@ -18,7 +18,7 @@ TAIL = 256 * 1024
 #: The keys of a line, in their order.
 WORDS = tuple(key for key in Event._fields if key != "extra")
 #: What may be told of a task at any time; none of it ends a claim.
-ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task"))
+ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task", "hook_failed"))
 #: What ends a task for good; a split may do so or not.
 FINAL = frozenset(("completed_task", "failed_task", "cancelled_task", "split_task"))
 

@@ -6,6 +6,7 @@ Knows when something has happened; not what should happen next (queue), nor what
 
 from __future__ import annotations
 
+import time
 from _thread import allocate_lock
 
 from taskpit import fs, owner
@@ -13,7 +14,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog, claims
 from taskpit.store.choosing import Chooser
-from taskpit.store.folder import CHANGELOG, NOTES
+from taskpit.store.folder import CHANGELOG, LINE, NOTES
 from taskpit.store.house import House
 from taskpit.store.trouble import verb
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
@@ -21,14 +22,16 @@ from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
+    from taskpit.rules import Order
+    from taskpit.store.line import Line
     from taskpit.store.members import FileMember
     from taskpit.store.port import Lapse, Mend
     from taskpit.task import Card, Page
-    from taskpit.watch import Watch
 
 __all__ = ["FileStore"]
 
@@ -44,7 +47,9 @@ class FileStore(House):
         #: Whoever looks at what is ready takes turns: looking also learns.
         self._turn = allocate_lock()
         self._orphans: set[tuple[str, str]] = set()
-        self._watch: Watch | None = None
+        #: Our place among those who wait here, and whether we were woken and have not claimed since.
+        self._line: Line | None = None
+        self._woken = False
 
     # -- put ---------------------------------------------------------------------------------------
 
@@ -110,6 +115,7 @@ class FileStore(House):
         else:
             with self._turn:
                 taken = self._chooser.take_best(want)
+        self._leave_line(woken=not taken)
         if taken:
             self._changed()
         return taken
@@ -118,10 +124,10 @@ class FileStore(House):
         """Where a task is."""
         return self._chooser.state_of(task_id)
 
-    def ready_tasks(self) -> dict[str, Task]:
-        """The ready tasks by id, as they are now."""
+    def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
+        """Orders, file names and tasks of what is ready, in order, after one of them."""
         with self._turn:
-            return self._chooser.ready_tasks()
+            return self._chooser.ready_page(after, limit, tied=tied)
 
     # -- renew and finish --------------------------------------------------------------------------
 
@@ -239,9 +245,9 @@ class FileStore(House):
     @verb
     def read(self, ids: Sequence[str]) -> list[Card | None]:
         """Each task as it stands."""
-        from taskpit.store.look import card
+        from taskpit.store.look import cards
 
-        return [card(self, task_id) for task_id in ids]
+        return cards(self, ids)
 
     @verb
     def resolve(self, text: str) -> list[str]:
@@ -251,11 +257,11 @@ class FileStore(House):
         return resolve(self.folder, text)
 
     @verb
-    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
+    def page(self, state: State | None = None, after: str = "", limit: int = 1000, *, tied: bool = False) -> Page:
         """Cards, ready ones in the order they will be taken, then claimed, failed and done ones."""
         from taskpit.store.look import page
 
-        return page(self, state, after, limit)
+        return page(self, state, after, limit, tied=tied)
 
     @verb
     def counts(self) -> dict[State, int]:
@@ -282,6 +288,13 @@ class FileStore(House):
         return compost(self.folder, dry_run=dry_run)
 
     @verb
+    def archive(self, older: float, *, dry_run: bool = False) -> list[Mend]:
+        """Results published so many seconds ago are in the folder of their month; everything still finds them."""
+        from taskpit.store.archive import archive
+
+        return archive(self.folder, older, dry_run=dry_run)
+
+    @verb
     def locks(self) -> list[Lock]:
         """The files that are there."""
         from taskpit.store.named import locks
@@ -290,21 +303,42 @@ class FileStore(House):
 
     @verb
     def wait(self, timeout: float) -> bool:
-        """Sleep in the kernel until an entry comes or goes where it matters."""
-        from taskpit.watch import Watch
-
-        if self._watch is None:
-            from taskpit.store.folder import OUTCOMES
-
-            self._watch = Watch([self.folder.at(self.folder.layout.ready), self.folder.at(OUTCOMES)])
+        """Sleep in the kernel until something comes that may be for us, in line with others who wait."""
+        with self._turn:
+            watch = self._chooser.watch()
+        if watch is None:
             return True  # something may have come before we watched
-        woken = self._watch.wait(timeout)
-        self._watch.changes()  # after the sleep, never before: what comes now is for the next call
-        return woken
+        line, end = self._stand_in_line(), time.monotonic() + timeout
+        while True:
+            left = max(end - time.monotonic(), 0.0)
+            if not line.first():
+                line.sleep(left)
+            elif watch.wait(left):
+                with self._turn:
+                    self._woken = self._chooser.hear()
+                if self._woken:
+                    return True
+            if not left:
+                return False
+
+    def _stand_in_line(self) -> Line:
+        """Whoever was woken and comes back without a claim could not use what came: the next one's turn."""
+        if self._line is None:
+            from taskpit.store.line import Line
+
+            self._line = Line(self.folder.at(LINE))
+        self._leave_line(woken=True)
+        return self._line
+
+    def _leave_line(self, *, woken: bool) -> None:
+        """Let others be woken, if we were or have what we wanted."""
+        if self._line is not None and (self._woken or not woken):
+            self._woken = False
+            self._line.leave()
 
     def close(self) -> None:
         """Stop watching."""
         self._chooser.close()
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        if self._line is not None:
+            self._line.close()
+            self._line = None

@@ -30,6 +30,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    Entry = tuple[str, Spot | Invalid]
+
 __all__ = ["HIDDEN", "Folder"]
 
 HIDDEN = ".taskpit"
@@ -46,6 +48,7 @@ STOPS = ".taskpit/stops"
 FENCES = ".taskpit/fences"
 LOCKS = ".taskpit/locks"
 INDEX = ".taskpit/index"
+LINE = ".taskpit/line"
 LOGS = ".taskpit/logs"
 TOUCHES = ".taskpit/touches.lock"
 NOTES = ".taskpit/notes"
@@ -110,10 +113,13 @@ class Folder:
         """Where a part of a verb lies before its commit."""
         return f"{self.root}/{self.layout.tmp}/{task_id}~{nonce}~{part}"
 
-    def entries(self, folder: str) -> Iterator[tuple[str, Spot | Invalid]]:
-        """What wants to be a task or a result in a directory: its name, and what it is or what is wrong."""
-        for file in fs.names(self.at(folder)):
-            if file.startswith(NEVER) or file.endswith("~"):
+    def entries(self, folder: str, about: str = "", among: Iterable[str] | None = None) -> Iterator[Entry]:
+        """What wants to be a task or a result in a directory: its name, and what it is or what is wrong.
+
+        Only names that mention `about` are looked at more closely; `among` saves a listing made just now.
+        """
+        for file in fs.names(self.at(folder)) if among is None else among:
+            if about not in file or file.startswith(NEVER) or file.endswith("~"):
                 continue
             try:
                 spot = self.layout.spot(folder, file)
@@ -123,15 +129,15 @@ class Folder:
                 if spot is not None:
                     yield file, spot
 
-    def spots(self, folder: str, state: State) -> Iterator[Spot]:
+    def spots(self, folder: str, state: State, about: str = "", among: Iterable[str] | None = None) -> Iterator[Spot]:
         """The readable entries of a directory that are in this state."""
-        for _, spot in self.entries(folder):
+        for _, spot in self.entries(folder, about, among):
             if isinstance(spot, Spot) and spot.state is state:
                 yield spot
 
-    def claims(self) -> Iterator[Spot]:
+    def claims(self, about: str = "", among: Iterable[str] | None = None) -> Iterator[Spot]:
         """Claimed files, each with its holder: by its name, or by what stands inside."""
-        for spot in self.spots(self.layout.claimed, State.CLAIMED):
+        for spot in self.spots(self.layout.claimed, State.CLAIMED, about, among):
             if self.layout.guarded:
                 try:
                     data, _ = fs.read(self.at(spot.path), self.config.largest_task)
@@ -154,13 +160,13 @@ class Folder:
             except (FileNotFoundError, Invalid):
                 continue
 
-    def claims_of(self, task_id: str) -> list[Spot]:
+    def claims_of(self, task_id: str, among: Iterable[str] | None = None) -> list[Spot]:
         """Claimed files of this task."""
-        return [spot for spot in self.claims() if spot.id == task_id]
+        return [spot for spot in self.claims(task_id, among) if spot.id == task_id]
 
-    def find(self, folder: str, state: State, task_id: str) -> list[Spot]:
+    def find(self, folder: str, state: State, task_id: str, among: Iterable[str] | None = None) -> list[Spot]:
         """Entries of this task in a directory; more than one is a fault that `mend` mends."""
-        return [spot for spot in self.spots(folder, state) if spot.id == task_id]
+        return [spot for spot in self.spots(folder, state, task_id, among) if spot.id == task_id]
 
     def sealed(self) -> Iterator[tuple[Spot, str, str]]:
         """Ended claims on their way: whose, the nonce, and how it ends."""

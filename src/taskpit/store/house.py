@@ -122,4 +122,5 @@ class House:
             durability=self.folder.config.durability,
             largest_task=self.folder.config.largest_task,
             wake_bound=5.0,
+            papers=self.folder.root,
         )

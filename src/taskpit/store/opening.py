@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from taskpit.store.activities.store import ActivityStore
+    from taskpit.store.postgres.store import PostgresStore
 
 __all__ = ["detect", "discover", "init", "open_store"]
 
@@ -144,9 +145,12 @@ def discover(start: str, env: Mapping[str, str]) -> str:
                 return root
     if os.path.isdir(start) and not os.access(start, os.R_OK | os.X_OK):
         raise storage_error(PermissionError(errno.EACCES, os.strerror(errno.EACCES), start))
+    near = next((root for root in (start, f"{start}/pit") if detect(root)), None)
     raise NotFound(
         f"there is no queue in {start} or above it",
-        hint="Make one with `pit init pit`, or name one with -C DIR or TASKPIT_DIR.",
+        hint=f"{near} looks like one: `pit init {near}` adopts it as it is."
+        if near
+        else "Make one with `pit init pit`, or name one with -C DIR or TASKPIT_DIR.",
     )
 
 
@@ -181,10 +185,14 @@ def _main_checkout(folder: str) -> str | None:
 
 def open_store(
     root: str, env: Mapping[str, str] | None = None, clock: Clock | None = None
-) -> FileStore | ActivityStore:
-    """The queue in this folder. NotFound if there is none, Untrusted if it lies in wait for others."""
+) -> FileStore | ActivityStore | PostgresStore:
+    """The queue in this folder, or at this address. NotFound: there is none; Untrusted: it lies in wait for others."""
+    if "://" in root:
+        return _open_elsewhere(root, clock)
     root = os.path.abspath(root)
     name = _layout_name(root)
+    if name is None and os.path.isfile(f"{root}/{HIDDEN}/address"):
+        return _open_pointer(root, env or {}, clock)
     if name is None:
         if not os.path.isdir(root):
             raise Storage(f"there is no folder {root}", hint=f"Make a queue with `pit init {root}`.", path=root)
@@ -194,6 +202,9 @@ def open_store(
         )
         raise NotFound(f"{root} is not a queue", hint=f"{told[0].upper()}{told[1:]}.", path=root)
     _check_trust(root, env or {}, found=False)
+    if name not in layouts.NAMES:
+        hint = f"This version knows {', '.join(layouts.NAMES)}. A newer one may know it; nothing was touched."
+        raise Invalid(f"{root}/{LAYOUT} says {name[:40]!r}, which is no layout", hint=hint, path=f"{root}/{LAYOUT}")
     layout = layouts.get(name)
     config = _config(root, layout, env or {})
     if name != "activities":
@@ -201,6 +212,25 @@ def open_store(
     from taskpit.store.activities.store import ActivityStore
 
     return ActivityStore(root, layout, config, clock)
+
+
+def _open_elsewhere(text: str, clock: Clock | None, papers: str = "") -> PostgresStore:
+    """The queue at an address."""
+    from taskpit.store.postgres.opening import is_address, open_database
+
+    if not is_address(text):
+        raise Invalid(
+            f"{text.partition('://')[0]}:// is no address of a queue", hint="Write postgresql://HOST/DATABASE."
+        )
+    return open_database(text, clock, papers)
+
+
+def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> PostgresStore:
+    """The queue a folder leads to."""
+    from taskpit.store.postgres.opening import address_in
+
+    _check_trust(root, env, found=False)
+    return _open_elsewhere(address_in(root) or "", clock, root)
 
 
 def _config(root: str, layout: layouts.Layout, env: Mapping[str, str]) -> Config:
@@ -237,12 +267,16 @@ def _written(root: str, base: Config) -> Config:
         return base
     except OSError as error:
         raise storage_error(error) from error
+    mend = f"Mend {root}/{CONFIG}; every line of it is optional."
     try:
         text = data.decode("utf-8")
         settings = plain_settings(text)
         return parse(read_toml(text) if settings is None else settings, base)
     except ValueError as error:
-        raise Invalid(f"config.toml cannot be read: {error}", path=f"{root}/{CONFIG}") from None
+        raise Invalid(f"config.toml cannot be read: {error}", hint=mend, path=f"{root}/{CONFIG}") from None
+    except Invalid as error:
+        error.hint = error.hint or mend
+        raise
 
 
 def _check_trust(root: str, env: Mapping[str, str], *, found: bool) -> None:

@@ -132,7 +132,7 @@ def rounds(queue: Queue, papers: Papers, post: Post) -> int:
 
 def _tell_waiting(queue: Queue, show: Pulse, known: set[str]) -> set[str]:
     """Tasks that wait for a person are told once; all that wait now."""
-    held = {card.task.id: card for card in queue.store.page(State.READY).cards if card.task.hold}
+    held = {card.task.id: card for card in queue.store.page(State.READY, tied=True).cards if card.task.hold}
     for task_id in held.keys() - known:
         show.say(f"{task_id} waits for a person: {held[task_id].held}")
     return set(held)
@@ -165,7 +165,8 @@ def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
     place = Place(papers.at(f"{post.name}.run"))
     place.log = papers.log(post.name)  # what it says is what we say
     guard = Guard()
-    run = Run(claim, place, queue.store.info().where, guard)
+    info = queue.store.info()
+    run = Run(claim, place, info.papers or info.where, guard)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: run.stop("stop"))
     try:

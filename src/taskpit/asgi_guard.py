@@ -1,0 +1,317 @@
+"""What stands before everything we serve over HTTP. Pure ASGI: knows requests, nothing of tasks or frameworks.
+
+A page on any website may send requests to a server on this machine, and any program here may connect to it.
+So each request must name us (Host), come from our own pages or from no page at all (Origin), carry the token,
+be small, and, when it changes something with nothing but a browser's cookie to show, repeat a word that only
+our own pages know. A request that fails is answered here and never reaches the application.
+
+    token   Authorization: Bearer, or `?token=` in the address; a browser's is moved into a cookie and the
+            address is shown without it
+    csrf    the application finds the word in scope["csrf"], and a page sends it back as the header
+            X-CSRF-Token or the form field `csrf`
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from taskpit.errors import Invalid
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+    from typing import Any
+
+    Scope = MutableMapping[str, Any]
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+__all__ = ["CSP", "LOOPBACK", "Guard", "GuardRules", "is_loopback", "new_token", "refuse_exposure"]
+
+#: Names under which only this machine can be meant.
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+#: Scripts, styles and pictures from ourselves only; nobody frames us, nothing is sent elsewhere.
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+#: Methods that change nothing.
+SAFE = ("GET", "HEAD", "OPTIONS")
+COOKIE = "taskpit"
+#: Long enough not to be guessed, and at home in addresses, cookies and headers.
+TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
+FORM = "application/x-www-form-urlencoded"
+
+
+class GuardRules(Value):
+    """Who may ask, and for how much."""
+
+    #: What every request must show.
+    token: str
+    #: Names this server answers to, without port; IPv6 addresses in brackets.
+    hosts: tuple[str, ...] = LOOPBACK
+    #: The most bytes of one request.
+    largest_body: int = 1024 * 1024
+    #: Requests that would change something are refused.
+    read_only: bool = False
+    csp: str = CSP
+
+
+def new_token() -> str:
+    """A secret nobody can guess."""
+    from secrets import token_urlsafe
+
+    return token_urlsafe(24)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a server that listens there is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def refuse_exposure(host: str, token: str, *, exposed: bool) -> None:
+    """Invalid unless listening there is safe, or somebody has said twice that others shall reach it."""
+    if is_loopback(host) or (exposed and token):
+        return
+    raise Invalid(
+        f"{host} can be reached from other machines, and whoever reaches it can give your agents work",
+        hint="Leave out --host to serve this machine only, or say --expose and choose the --token others must show.",
+        host=host,
+    )
+
+
+class _Refused(Exception):
+    """This request goes no further."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str = "", **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.hint = status, code, message, hint
+        self.headers = [(key.replace("_", "-"), value) for key, value in headers.items()]
+
+
+class _Asked:
+    """A request's head, read once."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True, encoding="latin-1")
+        self._headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+
+    @property
+    def safe(self) -> bool:
+        return self.method in SAFE
+
+    def all(self, name: str) -> list[str]:
+        wanted = name.encode("latin-1")
+        return [value.decode("latin-1") for key, value in self._headers if key.lower() == wanted]
+
+    def one(self, name: str) -> str:
+        return next(iter(self.all(name)), "")
+
+    @property
+    def browses(self) -> bool:
+        """Whether a person looks at a page with this."""
+        return "text/html" in self.one("accept")
+
+
+class Guard:
+    """An ASGI application that lets only good requests through to another."""
+
+    def __init__(self, app: App, rules: GuardRules) -> None:
+        if not TOKEN.fullmatch(rules.token):
+            raise Invalid("a token is 16 or more letters, digits, - and _", hint="Leave it out to have one made.")
+        self.app, self.rules = app, rules
+        self._csrf = hmac.new(rules.token.encode(), b"csrf", "sha256").hexdigest()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, self._with_headers(send))
+        else:  # nothing of ours speaks over web sockets
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = _Asked(scope)
+        try:
+            self._check_place(asked)
+            by_cookie = self._check_token(asked)
+            self._check_wish(asked)
+            body = b"" if asked.safe else await self._body(asked, receive)
+            if by_cookie and not asked.safe:
+                self._check_csrf(asked, body)
+        except _Refused as refused:
+            await _answer(refused, asked, send)
+            return
+        inner = {**scope, "csrf": self._csrf, "query_string": _without_token(asked).encode("latin-1")}
+        await self.app(inner, receive if asked.safe else _replay(body, receive), send)
+
+    def _check_place(self, asked: _Asked) -> None:
+        """The request means us, and no page of somebody else sends it."""
+        hosts = asked.all("host")
+        if len(hosts) != 1 or _name(hosts[0]) not in self.rules.hosts:
+            names = ", ".join(self.rules.hosts)
+            raise _Refused(421, "wrong_host", "this server does not answer to that name", f"It answers to {names}.")
+        for origin in asked.all("origin"):
+            parts = urlsplit(origin)
+            if parts.scheme not in ("http", "https") or parts.netloc.lower() != hosts[0].lower():
+                raise _Refused(403, "foreign_origin", "pages of other origins may not ask here")
+        if not asked.safe and asked.one("sec-fetch-site") in ("cross-site", "same-site"):
+            raise _Refused(403, "foreign_origin", "pages of other sites may not change anything here")
+
+    def _check_token(self, asked: _Asked) -> bool:
+        """True if only a browser's cookie showed the token."""
+        scheme, _, bearer = asked.one("authorization").partition(" ")
+        given = [value for key, value in asked.query if key == "token"]
+        if scheme.lower() == "bearer" and self._is_token(bearer.strip()):
+            return False
+        if given and self._is_token(given[0]):
+            if asked.method == "GET" and asked.browses:
+                raise self._moved(asked)
+            return False
+        if any(self._is_token(value) for value in _cookies(asked, self._cookie_name(asked))):
+            return True
+        raise _Refused(
+            401,
+            "unauthorized",
+            "the token is missing or wrong",
+            "Use the whole address that was printed when this server started, or send Authorization: Bearer TOKEN.",
+            www_authenticate='Bearer realm="taskpit"',
+        )
+
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode("utf-8", "replace"), self.rules.token.encode())
+
+    def _cookie_name(self, asked: _Asked) -> str:
+        """Browsers share cookies between ports: each server has its own name for its own."""
+        port = asked.one("host").rpartition("]")[2].rpartition(":")[2]
+        return f"{COOKIE}-{port}" if port.isdecimal() else COOKIE
+
+    def _moved(self, asked: _Asked) -> _Refused:
+        """The token goes into a cookie and out of the address, where others could read it."""
+        query = _without_token(asked)
+        path = quote("/" + asked.path.lstrip("/\\"))  # `//elsewhere` would lead elsewhere
+        cookie = f"{self._cookie_name(asked)}={self.rules.token}; Path=/; HttpOnly; SameSite=Strict"
+        place = f"{path}?{query}" if query else path
+        return _Refused(303, "moved", "go on without the token in the address", location=place, set_cookie=cookie)
+
+    def _check_wish(self, asked: _Asked) -> None:
+        if self.rules.read_only and not asked.safe:
+            raise _Refused(403, "read_only", "this server is read-only", "Start it without --read-only.")
+
+    async def _body(self, asked: _Asked, receive: Receive) -> bytes:
+        """The whole body; refused as soon as it is too large."""
+        most = self.rules.largest_body
+        told = asked.one("content-length")
+        if told.isdecimal() and int(told) > most:
+            raise _too_large(most)
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Refused(400, "ended_early", "the request ended early")
+            body += message.get("body", b"")
+            if len(body) > most:
+                raise _too_large(most)
+            if not message.get("more_body", False):
+                return bytes(body)
+
+    def _check_csrf(self, asked: _Asked, body: bytes) -> None:
+        words = asked.all("x-csrf-token")
+        if asked.one("content-type").partition(";")[0].strip().lower() == FORM:
+            words += [value for key, value in parse_qsl(body.decode("latin-1")) if key == "csrf"]
+        if not any(hmac.compare_digest(word.encode("utf-8", "replace"), self._csrf.encode()) for word in words):
+            raise _Refused(
+                403, "csrf", "this does not come from one of our own pages", "Load the page anew and repeat."
+            )
+
+    def _with_headers(self, send: Send) -> Send:
+        """Every answer tells browsers what they may do with it."""
+        ours = {
+            "content-security-policy": self.rules.csp,
+            "x-content-type-options": "nosniff",
+            "x-frame-options": "DENY",
+            "referrer-policy": "no-referrer",
+            "cross-origin-opener-policy": "same-origin",
+            "cross-origin-resource-policy": "same-origin",
+        }
+
+        async def send_with(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                theirs = [(key, value) for key, value in message.get("headers", ()) if key.decode().lower() not in ours]
+                if not any(key.lower() == b"cache-control" for key, _ in theirs):
+                    theirs.append((b"cache-control", b"no-store"))
+                added = [(key.encode(), value.encode("latin-1")) for key, value in ours.items()]
+                message = {**message, "headers": [*theirs, *added]}
+            await send(message)
+
+        return send_with
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower()
+
+
+def _without_token(asked: _Asked) -> str:
+    return urlencode([pair for pair in asked.query if pair[0] != "token"], encoding="latin-1")
+
+
+def _cookies(asked: _Asked, name: str) -> list[str]:
+    found = []
+    for line in asked.all("cookie"):
+        try:
+            cookies = SimpleCookie(line)
+        except CookieError:
+            continue
+        if name in cookies:
+            found.append(cookies[name].value)
+    return found
+
+
+def _too_large(most: int) -> _Refused:
+    return _Refused(413, "too_large", f"the request is larger than {most} bytes", "Send less at once.")
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """The body that was read already, then whatever comes after it."""
+    read = False
+
+    async def again() -> Message:
+        nonlocal read
+        if read:
+            return await receive()
+        read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _answer(refused: _Refused, asked: _Asked, send: Send) -> None:
+    if asked.browses:
+        kind, text = "text/plain; charset=utf-8", f"{refused.message}\n{refused.hint}".strip() + "\n"
+    else:
+        told = {"code": refused.code, "message": refused.message, "hint": refused.hint}
+        kind, text = "application/json", json.dumps({"schema": 1, "ok": False, "error": told})
+    body = text.encode()
+    headers = [("content-type", kind), ("content-length", str(len(body))), ("connection", "close"), *refused.headers]
+    encoded = [(key.encode(), value.encode("latin-1")) for key, value in headers]
+    await send({"type": "http.response.start", "status": refused.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": b"" if asked.method == "HEAD" else body})

@@ -1,0 +1,235 @@
+"""The protocol: the desk's answers, resources and prompts as the official SDK serves them, to old and new clients.
+
+Calls run in threads, since a queue's verbs touch the disk and a check may run for minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+
+import anyio.to_thread
+import mcp_types as types
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes with the SDK, without stubs
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.subscriptions import ListenHandler, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+
+from taskpit import __version__, errors
+from taskpit.mcp import texts, tools
+from taskpit.mcp.changes import Changes
+from taskpit.mcp.desk import say_error
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.models import InitializationOptions
+    from mcp.server.session import ServerSession
+    from mcp.server.subscriptions import ServerEvent
+
+    from taskpit.mcp.desk import Desk
+    from taskpit.queue import Queue
+
+    Asked = ServerRequestContext[Any, Any]
+
+__all__ = ["QueueServer"]
+
+#: At most so many open tasks are listed as resources; any other can be read by its id.
+LISTED = 100
+MARKDOWN = "text/markdown"
+PROMPTS = {
+    "work": ("Work the next task", "Claim the next task, do it, prove it, finish it.", ()),
+    "split": ("Split this task", "Replace a task by parts that can each be done in one sitting.", ("id",)),
+}
+
+
+class QueueServer:
+    """One queue as an MCP server."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.changes = Changes(desk.fresh)
+        self._old = _OldSubscriptions(self.changes)
+        self._checks = {row.name: Draft202012Validator(tools.input_schema(row, desk.worker)) for row in tools.TOOLS}
+        self.protocol: Server[Any] = Server(
+            "taskpit",
+            title="taskpit",
+            version=__version__,
+            instructions=tools.INSTRUCTIONS,
+            get_tool_input_schema=self._schema,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_subscribe_resource=self._old.subscribe,
+            on_unsubscribe_resource=self._old.unsubscribe,
+            on_subscriptions_listen=ListenHandler(self.changes),
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+        )
+
+    def options(self) -> InitializationOptions:
+        """What old clients are told when they shake hands."""
+        return self.protocol.create_initialization_options(NotificationOptions(resources_changed=True))
+
+    # -- tools -------------------------------------------------------------------------------------
+
+    def _schema(self, name: str) -> dict[str, Any] | None:
+        row = tools.find(name)
+        return tools.input_schema(row, self.desk.worker) if row else None
+
+    async def _list_tools(self, _: Asked, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[self._tool(row) for row in tools.TOOLS])
+
+    def _tool(self, row: tools.ToolRow) -> types.Tool:
+        return types.Tool(
+            name=row.name,
+            description=row.told,
+            input_schema=tools.input_schema(row, self.desk.worker),
+            output_schema={"type": "object", "properties": dict(row.gives), "required": list(row.gives)},
+            annotations=types.ToolAnnotations(  # what is so by default goes without saying
+                read_only_hint=row.reads or None,
+                destructive_hint=None if row.reads else False,
+                idempotent_hint=row.repeats or None,
+                open_world_hint=False,
+            ),
+        )
+
+    async def _call_tool(self, _: Asked, params: types.CallToolRequestParams) -> types.CallToolResult:
+        row = tools.find(params.name)
+        if row is None:
+            known = ", ".join(row.name for row in tools.TOOLS)
+            raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are {known}")
+        try:
+            given = self._checked(row, params.arguments or {})
+            facts = await _in_thread(self.desk.answer, row.name, given)
+        except errors.TaskpitError as error:
+            return types.CallToolResult(content=[_text(say_error(error))], is_error=True)
+        facts = json.loads(json.dumps(facts, default=str))  # plain JSON, whatever stands in a task
+        text = json.dumps(facts, ensure_ascii=False)
+        return types.CallToolResult(content=[_text(text)], structured_content=facts)
+
+    def _checked(self, row: tools.ToolRow, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments; a number where a text should be is what it reads like, all else must fit."""
+        given = {
+            key: str(value) if isinstance(value, int) and row.takes.get(key, {}).get("type") == "string" else value
+            for key, value in given.items()
+        }
+        wrong = [
+            f"{''.join(f'{part}: ' for part in one.path)}{one.message}"
+            for one in self._checks[row.name].iter_errors(given)
+        ]
+        if wrong:
+            takes = ", ".join(name if name in row.needs else f"{name}?" for name in row.takes)
+            raise errors.Invalid("; ".join(sorted(wrong))[:500], hint=f"`{row.name}` takes {takes}.")
+        return given
+
+    # -- resources ---------------------------------------------------------------------------------
+
+    async def _list_resources(self, _: Asked, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        open_tasks = await _told(partial(_open_tasks, self.desk.queue))
+        board = types.Resource(uri=texts.BOARD, name="board", description="what is where", mime_type=MARKDOWN)
+        return types.ListResourcesResult(resources=[board, *map(_resource, open_tasks)])
+
+    async def _list_templates(
+        self, _: Asked, __: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        task = types.ResourceTemplate(uri_template=texts.TASK, name="task", description="one task", mime_type=MARKDOWN)
+        return types.ListResourceTemplatesResult(resource_templates=[task])
+
+    async def _read_resource(self, _: Asked, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        task_id = texts.task_of(uri)
+        if uri != texts.BOARD and not task_id:
+            raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri}; read {texts.BOARD} or {texts.TASK}")
+        queue = self.desk.queue
+        make = partial(texts.task_text, queue, task_id) if task_id else partial(texts.board_text, queue)
+        contents = types.TextResourceContents(uri=uri, text=await _told(make), mime_type=MARKDOWN)
+        return types.ReadResourceResult(contents=[contents])
+
+    # -- prompts -----------------------------------------------------------------------------------
+
+    async def _list_prompts(self, _: Asked, __: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        prompts = []
+        for name, (title, told, needs) in PROMPTS.items():
+            asked = [types.PromptArgument(name=one, description="task id", required=True) for one in needs]
+            asked.append(types.PromptArgument(name="worker", description="your name in the queue", required=False))
+            prompts.append(types.Prompt(name=name, title=title, description=told, arguments=asked))
+        return types.ListPromptsResult(prompts=prompts)
+
+    async def _get_prompt(self, _: Asked, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name not in PROMPTS:
+            raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name!r}; there are {', '.join(PROMPTS)}")
+        given = params.arguments or {}
+        worker = given.get("worker", self.desk.worker)
+        make = partial(texts.work_prompt, worker)
+        if params.name == "split":
+            make = partial(texts.split_prompt, self.desk.queue, given.get("id", ""), worker)
+        message = types.PromptMessage(role="user", content=_text(await _told(make)))
+        return types.GetPromptResult(description=PROMPTS[params.name][1], messages=[message])
+
+
+class _OldSubscriptions:
+    """`resources/subscribe` as clients before 2026-07-28 ask for it: on the one connection of standard input."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+        self._leave: dict[tuple[ServerSession, str], Callable[[], None]] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def subscribe(self, asked: Asked, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        if asked.request is not None:
+            told = "over HTTP, changes are told to clients of protocol 2026-07-28 (subscriptions/listen)"
+            raise MCPError(types.INVALID_REQUEST, told)
+        session, uri = asked.session, str(params.uri)
+
+        def listener(event: ServerEvent) -> None:
+            if isinstance(event, ResourceUpdated) and event.uri == uri:
+                self._start(session.send_resource_updated(uri))
+
+        if (session, uri) not in self._leave:
+            self._leave[session, uri] = self._changes.subscribe(listener)
+        return types.EmptyResult()
+
+    async def unsubscribe(self, asked: Asked, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        leave = self._leave.pop((asked.session, str(params.uri)), None)
+        if leave is not None:
+            leave()
+        return types.EmptyResult()
+
+    def _start(self, sending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(sending)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+
+async def _in_thread(work: Callable[..., Any], *args: Any) -> Any:
+    return await anyio.to_thread.run_sync(work, *args)
+
+
+async def _told(make: Callable[[], Any]) -> Any:
+    """What this makes, in a thread; what goes wrong is told as the protocol tells it."""
+    try:
+        return await _in_thread(make)
+    except errors.TaskpitError as error:
+        code = types.INVALID_PARAMS if isinstance(error, errors.NotFound | errors.Invalid) else types.INTERNAL_ERROR
+        raise MCPError(code, say_error(error)) from error
+
+
+def _open_tasks(queue: Queue) -> list[tuple[str, str]]:
+    cards = [*queue.store.page(State.CLAIMED, "", LISTED).cards, *queue.store.page(State.READY, "", LISTED).cards]
+    return [(card.task.id, card.task.title) for card in cards[:LISTED]]
+
+
+def _resource(task: tuple[str, str]) -> types.Resource:
+    return types.Resource(uri=texts.task_uri(task[0]), name=task[0], title=task[1], mime_type=MARKDOWN)
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)

@@ -1,0 +1,208 @@
+"""What is to be done for an agent, decided before anything is: each part's standing, and the bytes it would leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+
+from taskpit.errors import Invalid
+from taskpit.setup import tree
+from taskpit.setup.blocks import HASH, put_block, read_block, take_block
+from taskpit.setup.parts import NAME, BlockPart, EntryPart, FilePart, by_hand
+from taskpit.setup.stamped import is_ours
+from taskpit.values import Value, Word
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.setup.parts import Part
+    from taskpit.setup.place import Place, Seen
+
+__all__ = ["Standing", "Step", "carry_out", "plan_removal", "plan_setup"]
+
+
+class Standing(Word):
+    """How a part stands."""
+
+    FINE = "fine"
+    MISSING = "missing"
+    OUTDATED = "outdated"
+    BY_HAND = "by hand"  #: somebody wrote it as they wanted it: left alone
+    REFUSED = "refused"  #: it can't be done safely
+
+
+class Step(Value):
+    """One part, how it stands, and what would be done about it."""
+
+    name: str
+    part: Part
+    standing: Standing
+    seen: Seen | None = None
+    #: What the file should hold; the same as it does if nothing is to be done, None if it should go.
+    data: bytes | None = None
+    why: str = ""
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to do."""
+        return self.seen is not None and self.data != self.seen.data
+
+
+def plan_setup(place: Place, parts: Sequence[Part], agent: str) -> list[Step]:
+    """What would make the agent know of the queue."""
+    return [_step(place, part, agent, remove=False) for part in parts]
+
+
+def plan_removal(place: Place, parts: Sequence[Part], agent: str) -> list[Step]:
+    """What would make it as it was before."""
+    return [_step(place, part, agent, remove=True) for part in parts]
+
+
+def carry_out(place: Place, steps: Sequence[Step]) -> list[str]:
+    """Every step is done, or none was begun: Invalid says which can't be. The names of the files that changed."""
+    refused = [step for step in steps if step.standing is Standing.REFUSED]
+    if refused:
+        told = "; ".join(step.why for step in refused)
+        raise Invalid(told, hint=f"Nothing was changed. {_what_to_add(refused)}", paths=[one.name for one in refused])
+    changed = []
+    for step in steps:
+        if step.seen is not None and step.changes:
+            place.write(step.seen, step.data)
+            changed.append(step.name)
+    return changed
+
+
+def _what_to_add(refused: Sequence[Step]) -> str:
+    return "\n".join(f"By hand, {step.name} should have:\n{by_hand(step.part)}" for step in refused)
+
+
+def _step(place: Place, part: Part, agent: str, *, remove: bool) -> Step:
+    name = _name(place, part)
+    try:
+        seen = place.see(name)
+        made = _removed(part, seen, agent) if remove else _wanted(part, seen, agent)
+        if made.changes:
+            place.refuse_read_only(seen)
+        return made
+    except (Invalid, UnicodeDecodeError) as error:
+        why = error.message if isinstance(error, Invalid) else "it is not UTF-8"
+        told = why if why.startswith(name) else f"{name}: {why}"
+        return Step(name=name, part=part, standing=Standing.REFUSED, why=told)
+
+
+def _name(place: Place, part: Part) -> str:
+    if not isinstance(part, EntryPart):
+        return part.path
+    there = [path for path in part.paths if os.path.lexists(os.path.join(place.root, path))]
+    return (there or list(part.paths))[0 if there else -1]
+
+
+# -- in --------------------------------------------------------------------------------------------
+
+
+def _wanted(part: Part, seen: Seen, agent: str) -> Step:
+    if isinstance(part, BlockPart):
+        return _wanted_block(part, seen, agent)
+    if isinstance(part, EntryPart):
+        return _wanted_entry(part, seen)
+    return _wanted_file(part, seen)
+
+
+def _said(part: Part, seen: Seen, standing: Standing, data: bytes | None, why: str = "") -> Step:
+    return Step(name=seen.name, part=part, standing=standing, seen=seen, data=data, why=why)
+
+
+def _wanted_block(part: BlockPart, seen: Seen, agent: str) -> Step:
+    found = read_block(seen.data or b"", part.comment)
+    if part.comment == HASH and found is None and _in_toml(seen.data):
+        return _said(part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} of somebody's own")
+    data = put_block(seen.data, part.text, agent, part.comment)
+    if part.comment == HASH:
+        _check_toml(seen.data, data)
+    if data == seen.data:
+        return _said(part, seen, Standing.FINE, data)
+    return _said(part, seen, Standing.OUTDATED if found and agent in found.people else Standing.MISSING, data)
+
+
+def _in_toml(data: bytes | None) -> bool:
+    servers = _toml(data or b"").get("mcp_servers", {})
+    return isinstance(servers, dict) and NAME in servers
+
+
+def _toml(data: bytes) -> dict[str, object]:
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"it is not TOML: {error}") from None
+
+
+def _check_toml(before: bytes | None, after: bytes) -> None:
+    """Everything else still says what it said."""
+    old, new = _toml(before or b""), _toml(after)
+    for said in (old, new):
+        servers = said.get("mcp_servers")
+        if isinstance(servers, dict):
+            said["mcp_servers"] = {key: value for key, value in servers.items() if key != NAME}
+        if not said.get("mcp_servers"):
+            said.pop("mcp_servers", None)
+    if old != new:
+        raise Invalid("it cannot be edited safely")
+
+
+def _wanted_entry(part: EntryPart, seen: Seen) -> Step:
+    entry = dict(part.entry)
+    if seen.data is None:
+        return _said(part, seen, Standing.MISSING, tree.fresh_text(part.group, NAME, entry).encode())
+    text = seen.data.decode()
+    found = tree.read_entry(text, part.group, NAME)
+    if found == entry:
+        return _said(part, seen, Standing.FINE, seen.data)
+    if found is not None:
+        if "mcp" not in json.dumps(found):
+            raise Invalid(f"its entry {NAME} is something else")
+        return _said(part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} of somebody's own")
+    return _said(part, seen, Standing.MISSING, tree.put_entry(text, part.group, NAME, entry).encode())
+
+
+def _wanted_file(part: FilePart, seen: Seen) -> Step:
+    data = part.text.encode()
+    if seen.data is None:
+        return _said(part, seen, Standing.MISSING, data)
+    if seen.data == data:
+        return _said(part, seen, Standing.FINE, data)
+    if is_ours(seen.data.decode()):
+        return _said(part, seen, Standing.OUTDATED, data)
+    return _said(part, seen, Standing.BY_HAND, seen.data, f"{seen.name} was changed by hand and is left as it is")
+
+
+# -- out -------------------------------------------------------------------------------------------
+
+
+def _removed(part: Part, seen: Seen, agent: str) -> Step:
+    if seen.data is None:
+        return _said(part, seen, Standing.MISSING, None)
+    if isinstance(part, BlockPart):
+        data = take_block(seen.data, agent, part.comment)
+        if part.comment == HASH and data is not None:
+            _check_toml(seen.data, data)
+        return _said(part, seen, Standing.FINE if data != seen.data else Standing.MISSING, data)
+    if isinstance(part, EntryPart):
+        return _removed_entry(part, seen)
+    if is_ours(seen.data.decode()):
+        return _said(part, seen, Standing.FINE, None)
+    return _said(part, seen, Standing.BY_HAND, seen.data, f"{seen.name} was changed by hand and is left as it is")
+
+
+def _removed_entry(part: EntryPart, seen: Seen) -> Step:
+    entry, data = dict(part.entry), seen.data or b""
+    text = data.decode()
+    if text == tree.fresh_text(part.group, NAME, entry):
+        return _said(part, seen, Standing.FINE, None)
+    found = tree.read_entry(text, part.group, NAME)
+    if found is None:
+        return _said(part, seen, Standing.MISSING, data)
+    if found != entry:
+        return _said(part, seen, Standing.BY_HAND, data, f"{seen.name} has an entry {NAME} of somebody's own")
+    return _said(part, seen, Standing.FINE, tree.drop_entry(text, part.group, NAME, entry).encode())

@@ -1,0 +1,78 @@
+"""Finishing a task by hand: its check is run here, then the result is published. Knows no terminal and no protocol."""
+
+from __future__ import annotations
+
+from taskpit import errors
+from taskpit.rules import check_mode
+from taskpit.task import Claim, Done, Said, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Evidence
+
+__all__ = ["finish_by_hand", "refuse_lost"]
+
+
+def finish_by_hand(
+    queue: Queue, task_id: str, worker: str, *, output: str = "", log: str = "", cwd: str = ".", check: bool = True
+) -> dict[str, Any]:
+    """The task is done, or CheckFailed and still this worker's, or Lost with what was brought kept aside.
+
+    Doing it twice is fine.
+    """
+    card = queue.card(task_id)
+    if card.state is State.DONE and card.result and card.result.worker == worker:
+        return {"id": task_id, "state": "done", "already": True, "check": None}
+    try:
+        claim = queue.holding(task_id, worker)
+    except errors.Lost:
+        if output and card.state is not State.READY:
+            _keep_aside(queue, card, worker, output)
+        raise
+    evidence = _checked(queue, claim, cwd) if check and check_mode(claim.task) != "disabled" else None
+    said, _ = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
+    refuse_lost(said, task_id)
+    shown = evidence.as_dict() if evidence else None
+    facts = {"id": task_id, "state": "done", "already": said is Said.ALREADY, "check": shown}
+    if queue.store.info().layout == "activities":  # a person's part may be left, however well an agent did its own
+        now = queue.card(task_id)
+        facts |= {"state": str(now.state), "held": now.held}
+    return facts
+
+
+def _keep_aside(queue: Queue, card: Card, worker: str, output: str) -> None:
+    """Somebody else has the task by now: work that was brought all the same is kept, never published."""
+    over = Claim(task=card.task, worker=worker, fence=worker)
+    refuse_lost(queue.finish(over, Done(output=output))[0], card.task.id)
+
+
+def _checked(queue: Queue, claim: Claim, cwd: str) -> Evidence:
+    """The check's evidence, green unless red does not count; the claim is kept for as long as the check may take."""
+    from taskpit.worker.check import run_check
+
+    task, limit = claim.task, queue.config.check_limit
+    if queue.renew(claim, max(claim.lease, limit + 60)) is Said.LOST:
+        raise errors.Lost(f"{task.id} is no longer yours", hint=f"See `pit why {task.id}`.", id=task.id)
+    evidence = run_check(task.check, cwd, limit)
+    if not evidence.green and check_mode(task) == "strict":
+        raise errors.CheckFailed(
+            f"the check of {task.id} is red: {task.check} exited {evidence.exit_code}",
+            hint=f"The task is still yours: mend it and repeat, or `pit fail {task.id} --error '...'`.",
+            id=task.id,
+            exit_code=evidence.exit_code,
+            tail=evidence.tail,
+        )
+    return evidence
+
+
+def refuse_lost(said: Said, task_id: str) -> None:
+    """Lost if the claim was over when its end was told."""
+    if said is Said.LOST:
+        raise errors.Lost(
+            f"the claim on {task_id} was over; what you brought is kept aside",
+            hint=f"`pit show {task_id}` shows where, and what stands.",
+            id=task_id,
+        )

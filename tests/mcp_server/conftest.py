@@ -1,0 +1,75 @@
+"""A queue, and ways to reach it over the protocol: in process, as a process on pipes, over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+from mcp.client.stdio import StdioServerParameters
+from talks import PIT
+
+from taskpit.mcp.desk import Desk
+from taskpit.mcp.server import QueueServer
+from taskpit.queue import Queue
+from taskpit.store.opening import init
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """A pit, in an environment that names no other."""
+    for name in [name for name in os.environ if name.startswith(("TASKPIT_", "DROVER_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    path = str(tmp_path / "pit")
+    init(path, "pit")
+    with open(f"{path}/.taskpit/config.toml", "w", encoding="utf-8") as file:
+        file.write('durability = "process"\n')
+    return path
+
+
+@pytest.fixture
+def queue(root):
+    queue = Queue.open(root)
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
+def serve():
+    """A server for the queue there, as an object."""
+    desks = []
+
+    def serve(root, worker="", cwd="."):
+        desk = Desk(lambda: Queue.open(root), worker, cwd)
+        desks.append(desk)
+        return QueueServer(desk)
+
+    yield serve
+    for desk in desks:
+        desk.close()
+
+
+@pytest.fixture
+def http(root):
+    """The address of a server that runs as a process of its own."""
+    with subprocess.Popen(
+        [PIT, "-C", root, "mcp", "--http"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+
+
+@pytest.fixture
+def target(request, root, serve):
+    """What the official client connects to, by the test's parameter."""
+    kind = request.param
+    if kind == "process":
+        return serve(root).protocol
+    if kind == "stdio":
+        return StdioServerParameters(command=PIT, args=["-C", root, "mcp"])
+    return request.getfixturevalue("http")

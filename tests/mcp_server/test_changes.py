@@ -1,0 +1,103 @@
+"""Who is told what, and when: nothing is missed between listening and looking, nothing old is news."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
+
+from taskpit.mcp.changes import Changes, told
+from taskpit.queue import Queue
+from taskpit.task import Event, Task
+
+OLD = "2020-01-01T00:00:00Z"
+
+
+def event(action, task_id="0001", timestamp=OLD):
+    return Event(timestamp=timestamp, worker="w", worker_type="agent", action=action, task_id=task_id)
+
+
+def hear(changes, count, then=lambda: None):
+    """The first events a listener hears, and whether the watching ended with it."""
+
+    async def run():
+        heard, enough = [], asyncio.Event()
+
+        def listener(news):
+            heard.append(news)
+            if len(heard) >= count:
+                enough.set()
+
+        before = set(threading.enumerate())
+        leave = changes.subscribe(listener)
+        (watching,) = set(threading.enumerate()) - before
+        await asyncio.to_thread(then)
+        await asyncio.wait_for(enough.wait(), 60)
+        leave()
+        leave()
+        await asyncio.to_thread(watching.join, 60)
+        assert not watching.is_alive()
+        return heard
+
+    return asyncio.run(run())
+
+
+def test_what_happens_before_the_first_look_is_told_and_what_was_before_is_not(root, queue):
+    queue.store.record([event("added_task", "0099")])
+
+    def late():
+        queue.put([Task(id="", title="new")])  # somebody is faster than our first look
+        return Queue.open(root)
+
+    assert hear(Changes(late), 3) == [
+        ResourceUpdated(uri="pit://task/0001"),
+        ResourceUpdated(uri="pit://board"),
+        ResourcesListChanged(),
+    ]
+
+
+def test_a_clock_that_is_behind_is_no_matter_later(root, queue):
+    """Once we have looked, whatever comes is new, however old it says it is."""
+    looked = threading.Event()
+
+    class Looking(Changes):
+        def _tell(self, *args):
+            try:
+                return super()._tell(*args)
+            finally:
+                looked.set()
+
+    def then():
+        assert looked.wait(60)
+        queue.store.record([event("claimed_task")])
+
+    assert hear(Looking(lambda: Queue.open(root)), 2, then)[0] == ResourceUpdated(uri="pit://task/0001")
+
+
+def test_a_new_changelog_is_followed(root, queue):
+    """Somebody took the changelog away: we go on with the next one."""
+    queue.store.record([event("added_task", f"{number:04d}") for number in range(50)])
+    looked = threading.Event()
+
+    class Looking(Changes):
+        def _tell(self, *args):
+            try:
+                return super()._tell(*args)
+            finally:
+                looked.set()
+
+    def then():
+        assert looked.wait(60)
+        with open(f"{root}/.taskpit/changelog.log", "w", encoding="utf-8"):
+            pass
+        queue.store.record([event("claimed_task", "0007")])
+
+    assert ResourceUpdated(uri="pit://task/0007") in hear(Looking(lambda: Queue.open(root)), 2, then)
+
+
+def test_each_thing_is_told_once():
+    news = told([event("claimed_task"), event("noted"), event("claimed_task", "0002")])
+
+    assert [one.uri for one in news] == ["pit://task/0001", "pit://task/0002", "pit://board"]
+    assert told([event("completed_task")])[-1] == ResourcesListChanged()

@@ -1,0 +1,239 @@
+"""What goes wrong is said with the next step, and changes nothing. What is not allowed does not get in."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from talks import PIT, refused, talk, told
+
+from taskpit.cli.main import main
+from taskpit.mcp.tools import TOOLS
+from taskpit.task import State
+
+MODERN = {"mode": "2026-07-28"}
+HELLO = json.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "why", "then"),
+    [
+        ("add", {}, "'title' is a required property", "`add` takes title, body?"),
+        ("add", {"title": " "}, "title", ""),
+        ("add", {"title": "x", "prio": 1}, "'prio' was unexpected", "priority?"),
+        ("add", {"title": "x", "needs": ["a/b"]}, "a/b", ""),
+        ("show", {"id": "99"}, "not_found: there is no task 99", "`list` shows what there is."),
+        ("claim", {"id": "1"}, "'worker' is a required property", "`claim` takes worker"),
+        ("claim", {"worker": "w.1"}, "w.1", ""),
+        ("claim", {"worker": "w1", "wait_seconds": 3600}, "wait_seconds: 3600 is greater than the maximum of 50", ""),
+        ("renew", {"id": "1", "worker": "w1"}, "lost: 0001 is ready, not claimed", "`claim 0001` takes it."),
+        ("done", {"id": "1", "worker": "w1"}, "lost: 0001 is ready, not claimed", "`claim 0001` takes it."),
+        ("give_back", {"id": "1", "worker": "w1", "how": "fail"}, "say what went wrong", "Give `reason`"),
+        ("give_back", {"id": "1", "worker": "w1", "how": "split"}, "a split needs `parts`", "title"),
+        ("give_back", {"id": "1", "worker": "w1", "how": "give up"}, "'give up' is not one of", "how"),
+        ("note", {"id": "1", "worker": "w1", "text": " "}, "the note is empty", ""),
+    ],
+)
+def test_a_refusal_says_what_to_do(root, serve, queue, tool, given, why, then):
+    async def ask(client):
+        await told(client, "add", title="the first")
+        return await refused(client, tool, **given)
+
+    answer = talk(serve(root).protocol, ask, **MODERN)
+
+    assert why in answer
+    assert then in answer
+    assert queue.store.counts() == {State.READY: 1, State.CLAIMED: 0, State.DONE: 0, State.FAILED: 0}
+
+
+def test_a_red_check_keeps_the_task_yours(root, serve, queue, tmp_path):
+    async def work(client):
+        await told(client, "add", title="x", check="echo what is wrong; test -e fixed")
+        await told(client, "claim", worker="w1")
+        assert "there is no folder" in await refused(client, "done", id="1", worker="w1", cwd=f"{root}/nowhere")
+        why = await refused(client, "done", id="1", worker="w1", cwd=str(tmp_path))
+        (tmp_path / "fixed").touch()
+        return why, await told(client, "done", id="1", worker="w1", cwd=str(tmp_path))
+
+    why, done = talk(serve(root).protocol, work, **MODERN)
+    assert why.startswith("check_failed: the check of 0001 is red")
+    assert why.endswith("what is wrong")
+    assert done["state"] == "done"
+
+
+def test_what_a_superseded_worker_brings_is_kept_aside(root, serve, queue):
+    async def work(client):
+        await told(client, "add", title="x")
+        await told(client, "claim", worker="w1")
+        await told(client, "give_back", id="1", worker="w1", how="release")
+        await told(client, "claim", worker="w2")
+        why = await refused(client, "done", id="1", worker="w1", result="too late")
+        await told(client, "done", id="1", worker="w2", result="in time")
+        return why
+
+    assert "kept aside" in talk(serve(root).protocol, work, **MODERN)
+    card = queue.card("0001")
+    assert card.result.output.strip() == "in time"
+    assert len(card.late) == 1
+
+
+def test_there_is_no_such_tool(root, serve):
+    async def ask(client):
+        with pytest.raises(Exception, match="there is no tool 'nonsense'; there are add, list"):
+            await client.call_tool("nonsense", {})
+        return True
+
+    assert talk(serve(root).protocol, ask, **MODERN)
+
+
+def test_the_tool_list_is_short(root, serve):
+    """1,416 tokens as o200k_base counts them (gpt-tokenizer 4.0.0). Three bytes a token is on the safe side of that."""
+
+    async def ask(client):
+        return (await client.list_tools()).tools
+
+    tools = talk(serve(root).protocol, ask, **MODERN)
+    listed = json.dumps([one.model_dump(by_alias=True, exclude_none=True) for one in tools], separators=(",", ":"))
+    assert len(tools) <= 8
+    assert len(listed.encode()) / 3 < 2000
+    readers = {one.name for one in tools if one.annotations.read_only_hint}
+    assert readers == {"list", "show"}
+    assert all(one.annotations.destructive_hint is False for one in tools if one.name not in readers)
+    assert all(one.output_schema["required"] for one in tools)
+
+
+def test_the_documents_list_the_tools():
+    page = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `(\w+)` \| (.*) \|$", page.partition("| tool |")[2].partition("\n\n")[0], re.MULTILINE)
+
+    assert shown == [(row.name, row.told) for row in TOOLS]
+
+
+def test_a_server_that_speaks_for_one_worker(root, serve):
+    async def ask(client):
+        await told(client, "add", title="x")
+        mine = await told(client, "claim")
+        return mine, [one.input_schema.get("required", []) for one in (await client.list_tools()).tools]
+
+    mine, required = talk(serve(root, worker="w9").protocol, ask, **MODERN)
+    assert mine["worker"] == "w9"
+    assert not any("worker" in names for names in required)
+
+
+# -- HTTP ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ask(http):
+    place = urlsplit(http)
+    token = place.query.removeprefix("token=")
+
+    def ask(method="POST", target="/mcp", body=HELLO, **headers):
+        given = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        given |= {"authorization": f"Bearer {token}", "host": place.netloc}
+        given |= {key.replace("_", "-"): value for key, value in headers.items()}
+        connection = http_client(place.hostname, place.port)
+        try:
+            connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+            for key, value in given.items():
+                if value is not None:
+                    connection.putheader(key, value)
+            if "content-length" not in given:
+                connection.putheader("content-length", str(len(body)))
+            connection.endheaders(body.encode())
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode(), dict(answer.getheaders())
+        finally:
+            connection.close()
+
+    ask.token = token
+    return ask
+
+
+def http_client(host, port):
+    return http.client.HTTPConnection(host, port, timeout=30)
+
+
+def test_attacks_over_http(ask, queue):
+    status, body, headers = ask()
+    assert (status, "serverInfo" in body) == (200, True)
+    assert headers["content-security-policy"].startswith("default-src 'none'")
+    assert "server" not in headers
+    attacks = {
+        "wrong name": (421, {"host": "evil.example"}),
+        "name that resolves to us": (421, {"host": "127.0.0.1.evil.example:80"}),
+        "foreign page": (403, {"origin": "https://evil.example"}),
+        "sandboxed page": (403, {"origin": "null"}),
+        "page on another port": (403, {"origin": "http://127.0.0.1:1"}),
+        "no token": (401, {"authorization": None}),
+        "wrong token": (401, {"authorization": "Bearer " + "x" * 32}),
+        "wrong token in the address": (401, {"authorization": None, "target": "/mcp?token=" + "x" * 32}),
+        "large body": (413, {"content_length": str(5 * 1024 * 1024)}),
+        "a read without a token": (401, {"method": "GET", "body": "", "authorization": None}),
+    }
+    found = {name: ask(**attack)[0] for name, (_, attack) in attacks.items()}
+    assert found == {name: status for name, (status, _) in attacks.items()}
+    add = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"title": "x"}}}
+    assert ask(body=json.dumps(add), origin="https://evil.example")[0] == 403
+    assert sum(queue.store.counts().values()) == 0
+
+
+def test_nobody_listens_elsewhere_by_mistake(root, capsys):
+    for words in (["--host", "0.0.0.0"], ["--host", "0.0.0.0", "--expose"], ["--host", "0.0.0.0", "--token", "x" * 20]):
+        assert main(["-C", root, "mcp", "--http", *words]) == 6
+        assert "--expose" in capsys.readouterr().err
+    assert main(["-C", root, "mcp", "--http", "--token", "short"]) == 6
+    assert "16 or more" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken(root, http, capsys):
+    assert main(["-C", root, "mcp", "--http", "--port", str(urlsplit(http).port)]) == 8
+    assert "Leave out --port" in capsys.readouterr().err
+
+
+def test_there_must_be_a_queue(tmp_path, capsys):
+    assert main(["-C", str(tmp_path / "nowhere"), "mcp"]) == 8
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_missing_is_named(root, capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mcp" or name.startswith("taskpit.mcp")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    assert main(["-C", root, "mcp", "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["code"] == "missing_extra"
+    assert error["hint"] == "pip install 'taskpit[mcp]'"
+
+
+# -- the inspector ---------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.environ.get("TASKPIT_LONG"), reason="fetches the inspector from npm: TASKPIT_LONG=1")
+def test_the_inspector_lists_and_calls(root, tmp_path, queue):
+    def inspect(*words):
+        command = ["npx", "--yes", "@modelcontextprotocol/inspector", "--cli", PIT, "-C", root, "mcp", *words]
+        env = {**os.environ, "npm_config_cache": str(tmp_path / "npm"), "HOME": os.path.expanduser("~")}
+        ran = subprocess.run(command, capture_output=True, text=True, env=env, timeout=600, check=False)
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    assert len(inspect("--method", "tools/list")["tools"]) == 8
+    call = ("--method", "tools/call", "--tool-name", "add", "--tool-arg", "title=from the inspector")
+    assert inspect(*call)["structuredContent"] == {"id": "0001", "created": True}
+    assert queue.card("0001").task.title == "from the inspector"
