@@ -8,7 +8,7 @@ import pytest
 from pits import POWER, make, misplaced, put, reopened, root_of, take, task
 
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, Said, State
+from taskpit.task import Done, Failed, Said, State, Verdict
 from taskpit.testing import FakeClock
 
 ID = "0001"
@@ -92,3 +92,17 @@ def test_a_name_that_is_used_again_is_no_ghost(queue):
     take(queue, ID, "ann", verbatim=True)
     assert sweep(queue) == []
     assert queue.card(ID).state is State.CLAIMED
+
+
+def test_a_result_that_is_its_outcome_already_is_not_carried_out_for_ever(tmp_path):
+    """A power loss kept the new name of the last move and brought the old one back: both are one file."""
+    queue = make(str(tmp_path / "pit"), FakeClock())
+    put(queue, task(1))
+    assert queue.finish(take(queue, "0001"), Done(output="yes"))[0] is Said.OK
+    folder = queue.store.folder
+    os.link(folder.outcome_path("0001", Verdict.DONE), folder.tmp("0001", "abcdef01234567", "result"))
+    assert [found.what for found in sweep(queue)] == ["0001"]
+    assert sweep(queue) == []
+    assert os.listdir(folder.at(folder.layout.tmp)) == []
+    assert queue.card("0001").result.output == "yes"
+    queue.close()

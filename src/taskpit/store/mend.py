@@ -105,6 +105,7 @@ class _Mender:
             verdict = self.folder.layout.load_result(spot, data)[0].verdict
             if self.act:
                 fs.move(path, self.folder.outcome_path(words[0], verdict))
+                fs.remove(path)  # of two names of one file a rename takes none away
             yield Mend(kind="carried out", what=words[0], details="its result was published")
 
     def ready(self) -> Iterator[Mend]:
