@@ -9,7 +9,7 @@ HOURS  ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean test-all faults soak bench
+.PHONY: help demo test check format clean test-all faults soak bench pictures docs reference
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,11 +34,21 @@ soak: $(VENV)/dev  ## the same for HOURS hours, with other seeds each time
 bench: bench/.venv/ready  ## ours beside peers and the bare system calls, with plots: a quarter of an hour (BENCH=--quick: two minutes)
 	@bench/.venv/bin/python bench/run.py $(BENCH)
 
-check: $(VENV)/dev  ## style, types and import layers
+pictures: $(VENV)/dev  ## make the pictures of the README and the docs anew, from the real program
+	$(BIN)/python scripts/pictures.py
+
+docs: $(VENV)/docs  ## the documentation as a site, in site/
+	$(BIN)/zensical build --clean --strict
+
+reference: $(VENV)/dev  ## write docs/reference/ anew, from the program
+	$(BIN)/python scripts/reference.py
+
+check: $(VENV)/dev  ## style, types, import layers and spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md RELEASING.md docs examples src scripts
 
 format: $(VENV)/dev  ## put the code into its form
 	$(BIN)/ruff format .
@@ -59,7 +69,12 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/installed
 	@sh scripts/system-packages git
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev
+	-@sh scripts/system-packages strace
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev --group postgres
+	@touch $@
+
+$(VENV)/docs: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group docs
 	@touch $@
 
 bench/.venv/ready: bench/requirements.txt

@@ -2,7 +2,7 @@
 
 General layout, each room knowing only what is below it:
 
-    cli, mcp, setup           surfaces
+    cli, mcp, setup, aio, library   surfaces
     worker                    runs work
     queue, keeper             what should happen next
     store                     did it happen exactly once (files, memory)
@@ -16,15 +16,18 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.errors import TaskpitError
-    from taskpit.queue import Queue
-    from taskpit.task import Claim, Done, Failed, Release, Result, Retry, Split, State, Task
+    from taskpit.job import Job
+    from taskpit.library import Queue
+    from taskpit.task import Ask, Claim, Done, Failed, Release, Result, Retry, Split, State, Task
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Ask",
     "Claim",
     "Done",
     "Failed",
+    "Job",
     "Queue",
     "Release",
     "Result",
@@ -43,5 +46,5 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'taskpit' has no attribute {name!r}")
     import importlib
 
-    room = {"Queue": "queue", "TaskpitError": "errors"}.get(name, "task")
+    room = {"Job": "job", "Queue": "library", "TaskpitError": "errors"}.get(name, "task")
     return getattr(importlib.import_module(f"taskpit.{room}"), name)

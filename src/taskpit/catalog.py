@@ -15,7 +15,7 @@ from taskpit.clock import boot_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     #: The order of an entry, its name, its inode, and whatever its owner wants to know of it.
@@ -210,13 +210,18 @@ class Catalog:
         found: list[Any] = self._ask(f"select * from rows {where} order by {KEY}, name limit ?", values)  # noqa: S608
         return found
 
-    def names(self) -> dict[str, int]:
-        """Every name, with its inode."""
-        return dict(self._ask("select name, inode from rows"))
+    def names(self) -> Iterator[tuple[str, int]]:
+        """Every name, with its inode: one after the other, for there may be millions."""
+        import _sqlite3
 
-    def count(self) -> int:
-        """How many rows there are."""
-        return int(self._ask("select count(*) from rows")[0][0])
+        try:
+            yield from self._database.execute("select name, inode from rows")
+        except _sqlite3.Error as error:
+            raise OSError(f"the catalogue: {error}") from None
+
+    def has_more_than(self, count: int) -> bool:
+        """Whether there are more rows than this, without counting them all."""
+        return int(self._ask("select count(*) from (select 1 from rows limit ?)", (count + 1,))[0][0]) > count
 
     def add(self, rows: Iterable[Row]) -> None:
         """These are in; a name that was known is known anew."""

@@ -51,10 +51,11 @@ def boot_id() -> str:
 
 def _as_we_write_it(text: str) -> float | None:
     """The seconds of `2026-01-24T10:00:00Z` without loading a calendar; None if the numbers make no date."""
-    parts = (text[:4], text[5:7], text[8:10], text[11:13], text[14:16], text[17:19])
-    if not all(part.isdecimal() and part.isascii() for part in parts):
+    digits = text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + text[17:19]
+    if not (digits.isdecimal() and digits.isascii()):
         return None
-    year, month, day, hour, minute, second = map(int, parts)
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    hour, minute, second = int(text[11:13]), int(text[14:16]), int(text[17:19])
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     longest = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
     if not 1 <= month <= 12 or not 1 <= day <= longest[month - 1] or hour > 23 or minute > 59 or second > 59:
@@ -118,10 +119,20 @@ LAST = 253402300799.0
 FIRST = -62135596800.0
 
 
+#: What was written lately: most times are those of now, several in a second.
+_written: dict[float, str] = {}
+
+
 def iso(seconds: float) -> str:
     """`2026-01-24T10:00:00Z`, as the changelog and the task files write it."""
-    at = time.gmtime(seconds)
-    return f"{at.tm_year:04d}-" + time.strftime("%m-%dT%H:%M:%SZ", at)
+    second = seconds // 1
+    text = _written.get(second)
+    if text is None:
+        if len(_written) >= 64:
+            _written.clear()
+        at = time.gmtime(seconds)
+        text = _written[second] = f"{at.tm_year:04d}-" + time.strftime("%m-%dT%H:%M:%SZ", at)
+    return text
 
 
 def stamp(seconds: float) -> str:

@@ -8,22 +8,39 @@ from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-__all__ = ["SAMPLE", "Config", "parse", "plain_settings"]
+__all__ = ["SAMPLE", "Config", "Hooks", "parse", "plain_settings"]
 
 DAY = 86400.0
+
+
+class Hooks(Value):
+    """What is run when something has happened: the table `[hooks]` of `config.toml`."""
+
+    #: The command of each event; an event without one is nobody's business.
+    commands: Mapping[str, tuple[str, ...]] = {}
+    #: How long each may run, in seconds.
+    timeout: float = 30.0
+    #: How many may run at once.
+    parallel: int = 4
+
+
+#: What a hook may be told.
+EVENTS = ("done", "failed", "choked", "ask", "budget")
 
 
 class Config(Value):
     """What a queue's `config.toml` may say."""
 
-    #: How long a claim lasts unless renewed, and a person's; 0 is the same.
+    #: How long a claim lasts unless renewed.
     lease: float = 900.0
+    #: The same for people; 0 is no difference.
     human_lease: float = 0.0
-    #: How long a task inside an activity is somebody's, an agent's and a person's.
+    #: How long a task inside an activity is an agent's.
     task_lease: float = 1800.0
+    #: The same for people.
     human_task_lease: float = 14400.0
     #: After how long a claim that other tools made counts as abandoned.
     abandoned: float = 900.0
@@ -31,8 +48,9 @@ class Config(Value):
     durability: str = "power"
     #: Attempts a task has unless it says otherwise.
     max_attempts: int = 3
-    #: First pause before another attempt; doubles each time, up to the longest.
+    #: First pause before another attempt; doubles each time.
     backoff: float = 10.0
+    #: The longest such pause.
     backoff_longest: float = 3600.0
     #: This many identical failures in a row choke: the task waits for a person.
     choke: int = 3
@@ -40,8 +58,9 @@ class Config(Value):
     losses: int = 5
     #: Working logs older than this are summarised and pruned.
     compost: float = 1800.0
-    #: Results older than this are pruned, and failed ones; 0 keeps them for ever.
+    #: Results older than this are pruned; 0 keeps them for ever.
     keep_results: float = 0.0
+    #: The same for results of failed tasks.
     keep_failed: float = 0.0
     #: Messages that went through a workspace's pipes are kept this long after they were read.
     keep_messages: float = 7 * DAY
@@ -51,6 +70,8 @@ class Config(Value):
     largest_task: int = 1024 * 1024
     #: How long a check may run.
     check_limit: float = 600.0
+    #: Commands to run when something has happened.
+    hooks: Hooks = Hooks()
 
     def lease_of(self, kind: str) -> float:
         """How long a claim of a `human` or an `agent` lasts."""
@@ -113,15 +134,28 @@ SAMPLE = """\
 # keep_tmp = "1h"
 # largest_task = 1048576    # bytes
 # check_limit = "10m"       # how long a done-when command may run
+#
+# [hooks]                   # commands run when something has happened; see docs/hooks.md
+# done = "notify-send done"
+# failed = "notify-send failed"
+# choked = "notify-send choked"
+# ask = "notify-send question"
+# budget = "notify-send budget"
+# timeout = "30s"
+# parallel = 4
 """
 
 
 def plain_settings(text: str) -> dict[str, object] | None:
     """What TOML as plain as the sample says; None if it is not: then a parser must be loaded to read it."""
-    found: dict[str, object] = {}
+    whole: dict[str, object] = {}
+    found = whole
     for line in text.splitlines():
         told = line.strip()
         if not told or told.startswith("#"):
+            continue
+        if told == "[hooks]" and "hooks" not in whole:
+            whole["hooks"] = found = {}
             continue
         key, equals, value = (part.strip() for part in told.partition("="))
         inside = value[1:-1]
@@ -129,11 +163,11 @@ def plain_settings(text: str) -> dict[str, object] | None:
             return None
         if value.isascii() and value.isdecimal() and (value == "0" or value[0] != "0"):
             found[key] = int(value)
-        elif len(value) > 1 and value[0] == value[-1] == '"' and inside.isalnum() and inside.isascii():
+        elif len(value) > 1 and value[0] == value[-1] == '"' and inside.isprintable() and not set(inside) & {'"', "\\"}:
             found[key] = inside
         else:
             return None
-    return found
+    return whole
 
 
 def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
@@ -141,8 +175,8 @@ def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
     known: dict[str, Any] = {}
     for key, value in fields.items():
         if key not in Config._fields:
-            raise Invalid(f"config.toml: there is no setting {key!r}", hint=_suggest(key), key=key)
-        known[key] = _typed(key, value)
+            raise Invalid(f"config.toml: there is no setting {key!r}", hint=_suggest(key, Config._fields), key=key)
+        known[key] = _hooks(value) if key == "hooks" else _typed(key, value)
     config = (base or Config()).replace(**known)
     if config.durability not in ("power", "process"):
         raise Invalid('config.toml: durability is "power" or "process"', key="durability")
@@ -168,8 +202,43 @@ def _typed(key: str, value: object) -> object:
     return value
 
 
-def _suggest(key: str) -> str:
+def _hooks(table: object) -> Hooks:
+    """What the table `[hooks]` says."""
+    if not isinstance(table, dict):
+        raise Invalid("config.toml: hooks is a table: [hooks]", key="hooks")
+    known: dict[str, Any] = {"commands": {}}
+    for key, value in table.items():
+        if key in EVENTS:
+            known["commands"][key] = _command(key, value)
+        elif key == "timeout":
+            known[key] = _typed("check_limit", value)
+        elif key == "parallel":
+            known[key] = _typed("max_attempts", value)
+        else:
+            words = (*EVENTS, "timeout", "parallel")
+            raise Invalid(f"config.toml: there is no hook {key!r}", hint=_suggest(key, words), key=f"hooks.{key}")
+    return Hooks(**known)
+
+
+def _command(key: str, value: object) -> tuple[str, ...]:
+    """The words of a command; it is never given to a shell, so that nothing a task says is obeyed."""
+    if isinstance(value, str) and not set(value) & set("'\"\\"):
+        value = value.split()
+    elif isinstance(value, str):
+        import shlex  # only quotes pay for it
+
+        try:
+            value = shlex.split(value)
+        except ValueError as error:
+            raise Invalid(f"config.toml: hooks.{key}: {error}", key=f"hooks.{key}") from None
+    words = value if isinstance(value, list) else []
+    if not words or not words[0] or not all(isinstance(word, str) and "\0" not in word for word in words):
+        raise Invalid(f"config.toml: hooks.{key} is a command, or a list of its words", key=f"hooks.{key}")
+    return tuple(words)
+
+
+def _suggest(key: str, known: Sequence[str]) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(key, Config._fields, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"Settings are: {', '.join(Config._fields)}."
+    near = get_close_matches(key, known, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Settings are: {', '.join(known)}."

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Card
 
-__all__ = ["ENDING", "held_by", "nothing", "why"]
+__all__ = ["ENDING", "held_by", "known_otherwise", "nothing", "why"]
 
 #: Whose a task is between the end of its claim and the last step of it.
 ENDING = "(ending)"
@@ -57,6 +57,17 @@ def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequ
         hint = "Everything is finished. `pit add` puts something in."
     with_tag = f" with the tag {' or '.join(tags)}" if tags else ""
     return errors.Nothing(f"there is nothing to claim{with_tag}", hint=hint, ready=ready, claimed=claimed)
+
+
+def known_otherwise(task_id: str, card: Card | None) -> errors.Conflict:
+    """The id is another task's: which, and what to do."""
+    state = card.state if card else "known"
+    return errors.Conflict(
+        f"{task_id} exists already ({state}) with other content",
+        hint=f"Look at it with `pit show {task_id}`, change it with `pit edit {task_id}`, or choose another id.",
+        id=task_id,
+        state=str(state),
+    )
 
 
 def why(card: Card, now: float, paused: str) -> list[str]:

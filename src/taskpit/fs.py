@@ -13,10 +13,11 @@ import os
 import stat as stat_module
 import time
 
+from taskpit import kernel
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
     from typing import Self
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "set_mode",
     "set_times",
     "status",
+    "sync_all",
     "sync_dir",
     "sync_file",
 ]
@@ -70,12 +72,13 @@ class TooBig(OSError):
 
 #: Never follows a link out of the queue and never waits for the other end of a FIFO.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
 
 
 def fresh_name(letters: int = 6) -> str:
     """Letters and digits nobody else has: thirty random bits unless asked for more."""
-    return "".join(_ALPHABET[byte & 31] for byte in os.urandom(letters))
+    return os.urandom(letters).translate(_ALPHABET).decode()
 
 
 def read(path: str, limit: int) -> tuple[bytes, Stat]:
@@ -105,13 +108,13 @@ def read(path: str, limit: int) -> tuple[bytes, Stat]:
         os.close(fd)
 
 
-def create(path: str, data: bytes, *, sync: bool) -> None:
+def create(path: str, data: bytes, *, sync: bool, mode: int = 0o666) -> None:
     """A new file with these bytes, on the disk if `sync`; FileExistsError if the name is taken.
 
     A name that could not be written in full is taken away again.
     """
     _step("create", path)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    fd = os.open(path, CREATE, mode)
     try:
         _write_all(fd, data, path)
         if sync:
@@ -125,17 +128,17 @@ def create(path: str, data: bytes, *, sync: bool) -> None:
 
 
 def _write_all(fd: int, data: bytes, path: str) -> None:
-    view = memoryview(data)
     while True:
-        most = _step("write", path)
-        view = view[os.write(fd, view[:most]) :]
-        if not view:
+        most = None if _hook is None else _hook("write", path)
+        written = os.write(fd, data if most is None else data[:most])
+        if written == len(data):
             return
+        data = data[written:]
 
 
-def replace(path: str, data: bytes, scratch: str, *, sync: bool) -> None:
+def replace(path: str, data: bytes, scratch: str, *, sync: bool, mode: int = 0o666) -> None:
     """`path` now has these bytes; readers see the old or the new, whole."""
-    create(scratch, data, sync=sync)
+    create(scratch, data, sync=sync, mode=mode)
     _step("rename", path)
     os.rename(scratch, path)
 
@@ -173,11 +176,6 @@ def move(source: str, target: str) -> bool:
     return True
 
 
-#: renameat2's flag that makes rename refuse a taken name.
-RENAME_NOREPLACE = 1
-_renameat2: list[Callable[..., int] | None] = []
-
-
 def move_new(source: str, target: str) -> bool:
     """Like `move`, but a taken `target` raises FileExistsError instead of being replaced.
 
@@ -185,17 +183,13 @@ def move_new(source: str, target: str) -> bool:
     that leaves is open only to programs outside the protocol.
     """
     _step("rename", source)
-    call = _kernel_rename()
-    if call is not None:
-        import ctypes
-
-        if call(-100, os.fsencode(source), -100, os.fsencode(target), RENAME_NOREPLACE) == 0:
-            return True
-        code = ctypes.get_errno()
-        if code == errno.ENOENT:
-            return False
-        if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
-            raise OSError(code, os.strerror(code), source, None, target)
+    code = kernel.rename_new(source, target)
+    if code == 0:
+        return True
+    if code == errno.ENOENT:
+        return False
+    if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        raise OSError(code, os.strerror(code), source, None, target)
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     try:
@@ -203,15 +197,6 @@ def move_new(source: str, target: str) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _kernel_rename() -> Callable[..., int] | None:
-    if not _renameat2:
-        import ctypes
-
-        library = ctypes.CDLL(None, use_errno=True)
-        _renameat2.append(getattr(library, "renameat2", None))
-    return _renameat2[0]
 
 
 def remove(path: str) -> bool:
@@ -245,7 +230,8 @@ def set_mode(path: str, mode: int) -> None:
 
 def status(path: str) -> Stat | None:
     """The status of what stands under this name itself, or None."""
-    _step("stat", path)
+    if _hook is not None:
+        _hook("stat", path)
     try:
         return os.lstat(path)
     except FileNotFoundError:
@@ -254,7 +240,13 @@ def status(path: str) -> Stat | None:
 
 def exists(path: str) -> bool:
     """Whether anything stands under this name."""
-    return status(path) is not None
+    if _hook is not None:
+        _hook("stat", path)
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def names(path: str) -> list[str]:
@@ -278,6 +270,16 @@ def sync_dir(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_all(path: str) -> None:
+    """All that was written to this directory's filesystem is on the disk, if `kernel.syncs_filesystems` says so."""
+    _step("syncfs", path)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        kernel.sync_filesystem(fd)
     finally:
         os.close(fd)
 
@@ -363,9 +365,7 @@ class Flock:
         self.take()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.drop()
 
 

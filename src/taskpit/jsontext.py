@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     encode_basestring: Any
+    make_encoder: Any
     make_scanner: Any
 else:
     try:
-        from _json import encode_basestring, make_scanner
+        from _json import encode_basestring, make_encoder, make_scanner
     except ImportError:  # another Python: correct, only slower to start
-        encode_basestring = make_scanner = None
+        encode_basestring = make_encoder = make_scanner = None
 
 __all__ = ["dumps", "loads"]
 
@@ -59,32 +60,21 @@ def loads(data: bytes | str) -> Any:
 
 def dumps(value: object, *, tight: bool = False) -> str:
     """The JSON text of plain values, every letter as it is; `tight` leaves out the blanks."""
-    if encode_basestring is None:
+    if make_encoder is None:
         import json
 
         return json.dumps(value, ensure_ascii=False, separators=(",", ":") if tight else None)
-    comma, colon = (",", ":") if tight else (", ", ": ")
-    return _text(value, comma, colon)
+    return "".join((_tight if tight else _loose)(value, 0))
 
 
-def _text(value: Any, comma: str, colon: str) -> str:
-    if isinstance(value, str):
-        return str(encode_basestring(str(value)))
-    if value is None or value is True or value is False:
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, int):
-        return int.__repr__(value)
-    if isinstance(value, float):
-        return _number(value)
-    if isinstance(value, dict):
-        pairs = (f"{encode_basestring(str(key))}{colon}{_text(item, comma, colon)}" for key, item in value.items())
-        return f"{{{comma.join(pairs)}}}"
-    if isinstance(value, list | tuple):
-        return f"[{comma.join(_text(item, comma, colon) for item in value)}]"
+def _refuse(value: object) -> None:
     raise TypeError(f"{type(value).__name__} is not plain enough for JSON")
 
 
-def _number(value: float) -> str:
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - only NaN differs from itself
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
-    return float.__repr__(value)
+def _writer(comma: str, colon: str) -> Any:
+    """How to write: nothing is looked for that comes back to itself, no order, NaN as it is."""
+    return make_encoder(None, _refuse, encode_basestring, None, colon, comma, False, False, True)
+
+
+_loose: Any = _writer(", ", ": ") if make_encoder is not None else None
+_tight: Any = _writer(",", ":") if make_encoder is not None else None

@@ -53,5 +53,9 @@ def _give_back(queue: Queue, *, dry_run: bool, ended: Callable[[Queue, Claim], b
                 continue  # somebody stands still in the middle of it: the next sweep looks again
             if said is not Said.OK:
                 continue  # its worker came back to life and finished it, or another keeper was faster
+            if queue.config.hooks.commands:
+                from taskpit.hooks import tell_ends
+
+                tell_ends(store, queue.config.hooks, [end])
         done.append(Mend(kind="reclaimed", what=claim.task.id, details=lapse.reason))
     return done

@@ -26,6 +26,7 @@ from taskpit.task import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from taskpit.locking import NamedLock
     from taskpit.store.port import Store
@@ -35,6 +36,8 @@ __all__ = ["Queue"]
 
 #: Changes by a person take the task for this long at most.
 EDIT_LEASE = 60.0
+#: So many tasks are put in one go: they share what they wait for, and nobody waits long for a sign of life.
+CHUNK = 500
 #: A waiting claim looks again after this many seconds, whatever the store tells.
 LOOK_AGAIN = 1.0
 
@@ -48,7 +51,7 @@ class Queue:
         self.clock = clock or Clock()
 
     @classmethod
-    def open(cls, path: str, env: Mapping[str, str] | None = None) -> Queue:
+    def open(cls, path: str, env: Mapping[str, str] | None = None) -> Self:
         """The queue in this folder."""
         from taskpit.store.opening import open_store
 
@@ -65,17 +68,21 @@ class Queue:
         """Each is in the queue for good; those without an id get one. Ids and what was said, in order.
 
         All are checked before any is put: bad input changes nothing. Conflict if an id is known with
-        other content; the tasks before it in the list are in. `each` is told of every task that is in.
+        other content; the tasks before it in the list are in, and of those after it at most CHUNK.
+        `each` is told of every task that is in, in order, a CHUNK at a time.
         """
         ready = self._prepare(tasks)
         said: list[tuple[str, Said]] = []
-        for task in ready:
-            answer = self.store.put([task])[0]
-            if answer is Said.CONFLICT:
-                raise self._conflict(task)
-            said.append((task.id, answer))
-            if each is not None:
-                each(task.id, answer)
+        for start in range(0, len(ready), CHUNK):
+            chunk = ready[start : start + CHUNK]
+            for task, answer in zip(chunk, self.store.put(chunk), strict=True):
+                if answer is Said.CONFLICT:
+                    from taskpit.explain import known_otherwise
+
+                    raise known_otherwise(task.id, self.store.read([task.id])[0])
+                said.append((task.id, answer))
+                if each is not None:
+                    each(task.id, answer)
         return said
 
     def _prepare(self, tasks: Sequence[Task], near: str = "") -> list[Task]:
@@ -115,16 +122,6 @@ class Queue:
         """Ids this task needs that nobody has put yet."""
         return [need for need, card in zip(task.needs, self.store.read(task.needs), strict=True) if card is None]
 
-    def _conflict(self, task: Task) -> errors.Conflict:
-        card = self.store.read([task.id])[0]
-        state = card.state if card else "known"
-        return errors.Conflict(
-            f"{task.id} exists already ({state}) with other content",
-            hint=f"Look at it with `pit show {task.id}`, change it with `pit edit {task.id}`, or choose another id.",
-            id=task.id,
-            state=str(state),
-        )
-
     # -- out ---------------------------------------------------------------------------------------
 
     def claim(  # noqa: PLR0913 - a wish has many sides, each said by name
@@ -156,13 +153,10 @@ class Queue:
         )
         deadline = self.clock.monotonic() + wait
         while True:
-            claims = self.store.claim(want)
-            if claims:
+            if claims := self.store.claim(want):
                 return claims
-            if ids:
-                mine = self._refuse_or_mine(ids, want)
-                if mine:
-                    return mine
+            if ids and (mine := self._refuse_or_mine(ids, want)):
+                return mine
             left = deadline - self.clock.monotonic()
             if left <= 0:
                 return []
@@ -220,12 +214,22 @@ class Queue:
 
     def finish(self, claim: Claim, outcome: Outcome) -> tuple[Said, End]:
         """The claim ends this way. LOST: it was over before; the result is kept aside and the other's stands."""
-        if isinstance(outcome, Split):
-            outcome = self._with_ids(claim, outcome)
+        return self.finish_many([(claim, outcome)])[0]
+
+    def finish_many(self, ends: Sequence[tuple[Claim, Outcome]]) -> list[tuple[Said, End]]:
+        """Each of these claims ends its way; together they wait for the disk once."""
         from taskpit.policy import settle  # a command that only claims does without
 
-        end = settle(claim, outcome, self._tries(claim.task.id, outcome), self.config, self.clock.now())
-        return self.store.finish([end])[0], end
+        settled = []
+        for claim, outcome in ends:
+            meant = self._with_ids(claim, outcome) if isinstance(outcome, Split) else outcome
+            settled.append(settle(claim, meant, self._tries(claim.task.id, meant), self.config, self.clock.now()))
+        said = list(zip(self.store.finish(settled), settled, strict=True))
+        if self.config.hooks.commands:
+            from taskpit.hooks import tell_ends
+
+            tell_ends(self.store, self.config.hooks, [end for answer, end in said if answer is Said.OK])
+        return said
 
     def _tries(self, task_id: str, outcome: Outcome) -> tuple[Try, ...]:
         """Earlier attempts, read only where the policy asks for them."""

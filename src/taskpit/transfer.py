@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from taskpit.store.port import Store
 
-__all__ = ["Moved", "copy", "dump", "load", "verify"]
+__all__ = ["Moved", "copy", "dump", "load", "place", "verify"]
 
 #: The version of the JSON lines.
 SCHEMA = 1
@@ -214,7 +214,7 @@ def copy(
     moved = Moved(mapped=tuple((old, new) for old, new in new_ids.items() if old != new))
     for number, card in enumerate(cards, start=1):
         fresh = _renamed(card, new_ids)
-        already = _place(fresh, into)
+        already = place(fresh, into)
         released = (fresh.task.id,) if card.state is State.CLAIMED else ()
         moved = moved.replace(
             tasks=moved.tasks + 1, already=moved.already + already, released=moved.released + released
@@ -227,7 +227,7 @@ def copy(
 def _like(into: Store) -> Callable[[str], Iterator[str]]:
     """How the layout there spells ids that are like others."""
     name = into.info().layout
-    return layouts.get(name).like if name in layouts.NAMES else LIKE
+    return layouts.get(name).like if name else LIKE
 
 
 def map_ids(
@@ -270,7 +270,7 @@ def _renamed(card: Card, new_ids: dict[str, str]) -> Card:
     return card.replace(task=fresh, result=result)
 
 
-def _place(card: Card, into: Store) -> bool:
+def place(card: Card, into: Store) -> bool:
     """Bring one task to where it was; True if it was there already."""
     task = card.task
     said = into.put([task])[0]

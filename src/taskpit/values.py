@@ -91,7 +91,7 @@ class Value:
             fields = self.__dict__
             fields.update(self._defaults)
             fields.update(given)
-            if fields.keys() != self._names:
+            if len(fields) != len(self._fields) or not given.keys() <= self._names:
                 self._refuse(given)
 
     def _refuse(self, given: dict[str, object]) -> None:
@@ -101,11 +101,20 @@ class Value:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with these fields changed."""
-        return type(self)(**{**self.__dict__, **changes})
+        copy = object.__new__(type(self))
+        fields = copy.__dict__
+        fields.update(self.__dict__)
+        fields.update(changes)
+        if len(fields) != len(self._fields):
+            self._refuse(changes)
+        return copy
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, in order of declaration."""
         return {name: self.__dict__[name] for name in self._fields}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return dict(self.__dict__)  # marks that are no fields are not copied
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; use replace({name}=...)")

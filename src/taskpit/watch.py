@@ -6,6 +6,7 @@ overflow) not at all, so every sleeper also has a longest time to sleep.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import struct
@@ -14,48 +15,83 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-__all__ = ["Watch"]
+__all__ = ["LET_GO", "Watch", "held"]
 
-#: Entries move out or in, are made or unmade, or a writer closes its file.
-MASK = 0x40 | 0x80 | 0x100 | 0x200 | 0x8
+#: An entry is moved out or unmade; moved in, made, or its writer has closed it.
+GOES, COMES = 0x40 | 0x200, 0x80 | 0x100 | 0x8
+#: A watched file that somebody had open for writing is closed: whoever it was lets go, or is dead.
+LET_GO = 0x8
 #: The kernel dropped events; the watched directory itself is gone.
 OVERFLOW, GONE = 0x4000, 0x8000
 #: Watch, mask, cookie, length of the name that follows.
 _HEAD = struct.Struct("iIII")
+#: Bytes read at once, and of the longest event.
+MOST, LONGEST = 65536, 512
 #: How often directories are looked at where the kernel tells nothing, and how long a watcher sleeps at most.
 POLL_SECONDS = 0.25
+
+
+_library: list[Any] = []
+
+
+def _kernel() -> Any:
+    """The C library, by which the kernel is asked."""
+    if not _library:
+        import ctypes
+
+        _library.append(ctypes.CDLL(None, use_errno=True))
+    return _library[0]
 
 
 class Watch:
     """Waits for changes in some directories."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = [path for path in paths if os.path.isdir(path)]
+    def __init__(self, paths: Sequence[str], mask: int = GOES | COMES) -> None:
+        self._paths = [path for path in paths if os.path.exists(path)]
+        self._mask = mask
         self._watches: dict[int, str] = {}
         self._fd = self._open()
         self._seen = self._look()
 
+    @property
+    def told(self) -> bool:
+        """Whether the kernel tells of changes; otherwise somebody has to look."""
+        return self._fd is not None
+
     def _open(self) -> int | None:
         try:
-            import ctypes
-
-            library = ctypes.CDLL(None, use_errno=True)
+            library = _kernel()
             fd: int = library.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-            if fd < 0:
-                return None
-            for path in self._paths:
-                watch = library.inotify_add_watch(fd, os.fsencode(path), MASK)
-                if watch < 0:
-                    os.close(fd)
-                    return None
-                self._watches[watch] = path
         except (OSError, AttributeError):
             return None
+        if fd < 0:
+            return None
+        for path in self._paths:
+            watch = library.inotify_add_watch(fd, os.fsencode(path), self._mask)
+            if watch < 0:
+                os.close(fd)
+                return None
+            self._watches[watch] = path
         return fd
 
+    def turn_to(self, path: str) -> None:
+        """Watch this instead of all else; what was not read yet of the others is forgotten.
+
+        To close a watch and open another takes milliseconds: the kernel waits until nobody can be in it.
+        """
+        self._paths = [path]
+        if self._fd is not None:
+            for watch in self._watches:
+                _kernel().inotify_rm_watch(self._fd, watch)
+            self._drain()
+            watch = _kernel().inotify_add_watch(self._fd, os.fsencode(path), self._mask)
+            self._watches = {watch: path} if watch >= 0 else {}
+        self._seen = self._look()
+
     def _look(self) -> list[int]:
-        return [os.stat(path).st_mtime_ns for path in self._paths if os.path.isdir(path)]
+        return [os.stat(path).st_mtime_ns for path in self._paths if os.path.exists(path)]
 
     def wait(self, timeout: float) -> bool:
         """True once something may have changed since the last call, False after `timeout` seconds."""
@@ -70,17 +106,20 @@ class Watch:
                 return False
             time.sleep(min(POLL_SECONDS, left))
 
-    def changes(self) -> list[tuple[str, str]] | None:
-        """Directory and name of each entry that came, went or was written since the last call.
+    def changes(self) -> list[tuple[str, str, bool]] | None:
+        """Directory and name of each entry that came, went or was written since the last call, and whether it came.
 
         None if that can't be told: look for yourself.
         """
         if self._fd is None:
             seen, self._seen = self._seen, self._look()
             return [] if seen == self._seen else None
-        found: list[tuple[str, str]] = []
+        found: list[tuple[str, str, bool]] = []
         try:
-            while data := os.read(self._fd, 65536):
+            size = MOST
+            while size > MOST - LONGEST:  # less than that, and there was no more
+                data = os.read(self._fd, MOST)
+                size = len(data)
                 if not self._decode(data, found):
                     self._drain()
                     return None
@@ -88,14 +127,15 @@ class Watch:
             pass
         return found
 
-    def _decode(self, data: bytes, found: list[tuple[str, str]]) -> bool:
-        at = 0
-        while at < len(data):
+    def _decode(self, data: bytes, found: list[tuple[str, str, bool]]) -> bool:
+        at, end = 0, len(data)
+        while at < end:
             watch, mask, _, length = _HEAD.unpack_from(data, at)
-            at += _HEAD.size
+            at += 16
             if mask & (OVERFLOW | GONE):
                 return False
-            found.append((self._watches[watch], os.fsdecode(data[at : at + length].rstrip(b"\0"))))
+            name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
+            found.append((self._watches[watch], name, bool(mask & COMES)))
             at += length
         return True
 
@@ -112,3 +152,20 @@ class Watch:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def held(path: str) -> bool:
+    """Whether somebody holds the lock on this file; not if it is gone. Where that can't be told: yes."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(fd)

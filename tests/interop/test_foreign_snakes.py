@@ -156,3 +156,20 @@ def test_foreign_food_and_foreign_results_are_learned(queue):
     assert queue.card("0041").state is State.DONE
     assert queue.claim("snake")[0].task.title == "made by hand"
     assert queue.store.allot([""]) not in (["0041"], ["0042"])
+
+
+@pytest.mark.parametrize("text", ["0043", "43", "004"])
+def test_what_list_shows_can_be_shown(queue, text):
+    """A task that was made, claimed and finished by hand between two of our looks."""
+    claimed = f"{root_of(queue)}/claimed/snake-9.food-0043-by-hand.md"
+    with open(claimed, "w", encoding="utf-8") as file:
+        file.write("# food-0043-by-hand\n- **task:** made by hand\n")
+    assert queue.resolve(text) == "0043"
+    assert queue.card("0043").worker == "snake-9"
+
+    with open(f"{root_of(queue)}/done/food-0043-by-hand.result.md", "w", encoding="utf-8") as file:
+        file.write("done by hand\n")
+    os.unlink(claimed)
+
+    assert queue.resolve(text) == "0043"
+    assert queue.card("0043").result.output == "done by hand\n"

@@ -102,7 +102,7 @@ def test_a_worker_keeps_a_window_in_memory(queue, monkeypatch):
     wanted = fill(queue, 300)
     assert take(queue, 250) == wanted[:250]
     known = queue.store._chooser._ready
-    assert len(known._tasks) <= 40 + 16
+    assert len(known._window) <= 40 + 16
 
 
 def test_what_comes_later_takes_its_turn(queue):

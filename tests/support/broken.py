@@ -11,7 +11,7 @@ import pytest
 
 import taskpit.store
 from taskpit import fs
-from taskpit.store import changelog, choosing, claims, closing, ending, entering, folder, judge
+from taskpit.store import changelog, choosing, claims, closing, ending, entering, folder, judge, registry
 from taskpit.store.turns import Turn
 from taskpit.task import Said, State
 
@@ -105,7 +105,9 @@ def fixed_claim_name(patch):
     names = iter(range(10**6))
     patch.setattr(fs, "fresh_name", lambda letters=6: f"{next(names):06d}")
     real = claims._take
-    patch.setattr(claims, "_take", lambda where, ready, fence, want: real(where, ready, f"{want.worker}~fixed", want))
+    patch.setattr(
+        claims, "_take", lambda where, ready, fence, *rest: real(where, ready, f"{rest[0].worker}~fixed", *rest)
+    )
 
 
 def next_bytes_straight_to_ready(patch):
@@ -164,8 +166,8 @@ def renewal_by_descriptor(patch):
     held = {}
     real_take, real_times = claims._take, fs.set_times
 
-    def take(where, ready, fence, want):
-        claim = real_take(where, ready, fence, want)
+    def take(where, ready, fence, *rest):
+        claim = real_take(where, ready, fence, *rest)
         if claim is not None:
             path = where.at(where.layout.claimed_path(claim.task, fence))
             held[path] = os.open(path, os.O_RDONLY)
@@ -262,7 +264,7 @@ def children_before_the_seal(patch):
 
     def seal(where, claimed, end, still_ours):
         for child in end.children:
-            entering.admit(where, child, where.spell(child), where.event("added_task", child.id))
+            entering.admit(where, [(child, where.spell(child), where.event("added_task", child.id))])
         return real(where, claimed, end, still_ours)
 
     patch.setattr(closing, "seal", seal)
@@ -292,7 +294,7 @@ def late_results_thrown_away(patch):
 
 def copies_run(patch):
     """A file that an editor saved of a finished task is a task."""
-    patch.setattr(folder.Folder, "_refuse_copy", lambda *_: None)
+    patch.setattr(registry, "_refuse_copy", lambda *_: None)
 
 
 def no_guard_in_the_mailbox(patch):

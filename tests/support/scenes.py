@@ -12,14 +12,15 @@ ID = "0001"
 
 
 class Scene:
-    """One verb. `words` are what the changelog may say of it; `composed` is made of several verbs."""
+    """One verb. `words` are what the changelog may say of it; `composed` is made of several verbs, `batch` of many."""
 
-    def __init__(self, name, prepare, act, words=(), *, composed=False):
+    def __init__(self, name, prepare, act, words=(), *, composed=False, batch=False):
         self.name = name
         self.prepare = prepare
         self.act = act
         self.words = words
         self.composed = composed
+        self.batch = batch
 
     def __repr__(self):
         return self.name
@@ -183,8 +184,44 @@ SCENES = [
     Scene("give out ids", nothing, lambda q, _: q.store.allot(["", ""])),
 ]
 
+#: Three tasks, and the same verbs on all of them at once.
+THREE = (task(1, body="do it"), task(2, id="0002"), task(3, id="0003"))
+
+
+def three_ready(queue):
+    put(queue, *THREE)
+
+
+def three_claimed(queue):
+    three_ready(queue)
+    return [take(queue, one.id) for one in THREE]
+
+
+def ending_all(*outcomes):
+    return lambda queue, claims: queue.finish_many(list(zip(claims, outcomes, strict=True)))
+
+
+BATCHES = [
+    Scene("put three", nothing, lambda queue, _: queue.put(THREE), ("added_task",), batch=True),
+    Scene("claim three", three_ready, lambda queue, _: queue.claim("snake", count=3), batch=True),
+    Scene(
+        "three done",
+        three_claimed,
+        ending_all(Done(output="yes"), Done(output="and"), Done(output="amen")),
+        ("completed_task",),
+        batch=True,
+    ),
+    Scene(
+        "three ends",
+        three_claimed,
+        ending_all(Done(output="yes"), Failed(error="no"), Release()),
+        ("completed_task",),
+        batch=True,
+    ),
+]
+
 #: Scenes that write files of their own into a pit; all others play in any layout.
 PIT_ONLY = ("register", "set aside", "learn of a foreign result", "compost")
 ANYWHERE = [scene for scene in SCENES if scene.name not in PIT_ONLY]
 
-__all__ = ["ANYWHERE", "ID", "SCENES", "Scene", "Want", "files"]
+__all__ = ["ANYWHERE", "BATCHES", "ID", "SCENES", "Scene", "Want", "files"]

@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 
-from taskpit import fs
+from taskpit import fs, kernel
 
 #: Longer than any cache here keeps what it has seen, in seconds.
 LONGEST = 70.0
@@ -37,13 +37,8 @@ def _speed(one):
 
 def _no_replace(one):
     _make(f"{one}/free")
-    call = fs._kernel_rename()
-    if call is None:
-        return "this machine has no renameat2"
-    import ctypes
-
-    done = call(-100, f"{one}/free".encode(), -100, f"{one}/target".encode(), fs.RENAME_NOREPLACE)
-    return f"rename that must not replace: {'works' if done == 0 else errno.errorcode[ctypes.get_errno()]}"
+    code = kernel.rename_new(f"{one}/free", f"{one}/target")
+    return f"rename that must not replace: {'works' if code == 0 else errno.errorcode[code]}"
 
 
 def _locks(one, other):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from taskpit.cli.gauge import Measured
     from taskpit.cli.table import Handlers
 
-__all__ = ["VERBS"]
+__all__ = ["VERBS", "place_of"]
 
 
 def _bench_arguments(parser: ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def _bench(args: Namespace, context: Context) -> Reply:
 
     from taskpit.cli.gauge import Gauge, Measured
 
-    place = _place(context)
+    place = place_of(context)
     root = mkdtemp(prefix=".taskpit-bench-", dir=place)
     gauge = Gauge(root)
     try:
@@ -69,7 +69,7 @@ def _bench(args: Namespace, context: Context) -> Reply:
     return Reply(data=data, text=lambda: _text(place, rounds, measured, ratios))
 
 
-def _place(context: Context) -> str:
+def place_of(context: Context) -> str:
     """The folder whose disk is measured."""
     try:
         where = context.queue.store.info().where

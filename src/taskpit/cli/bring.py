@@ -6,7 +6,7 @@ import os
 import sys
 
 from taskpit import layouts
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, read_text
 from taskpit.cli.records import collect
 from taskpit.cli.settle import ORIGINAL, settle
@@ -37,22 +37,48 @@ def _import_arguments(parser: ArgumentParser) -> None:
         "Ids are kept where this queue's file names can carry them; others get new ids, their needs follow, and\n"
         f"the old id stays beside the task as {ORIGINAL!r}. Markdown named food-<id>-<slug>.md keeps its bytes.\n"
         "Priorities P0 to P4 become 40 to 0; integers are kept, higher first. Finished records are left out.\n"
-        "What `pit export` wrote is brought in whole, with states, results and changelog."
+        "What `pit export` wrote is brought in whole, with states, results and changelog.\n\n"
+        "With --from it is what another tracker keeps: beads (issues.jsonl), claude (tasks and todos of Claude\n"
+        "Code), backlog (Backlog.md), taskmaster (tasks.json), github (gh issue list --json), or what a package\n"
+        "adds. Files that can be no other's are recognised without it. Fields without a word here are kept beside\n"
+        "the task; ids are mapped and remembered, so that a second import makes no second tasks. A record that\n"
+        "can't be read is told with its place and the others go in: exit 6."
     )
-    parser.epilog = example("pit import tasks.jsonl notes/", "other-tracker export | pit import -")
+    parser.epilog = example(
+        "pit import tasks.jsonl notes/",
+        "other-tracker export | pit import -",
+        "pit import .beads --from beads --dry-run",
+        "gh issue list --json number,title,body,labels,state,url | pit import - --from github",
+    )
     parser.add_argument("paths", metavar="FILE", nargs="+", help="a file, a folder, or - for standard input")
+    parser.add_argument("--from", dest="source", metavar="TRACKER", help="beads, claude, backlog, taskmaster, github")
+    parser.add_argument("--dry-run", action="store_true", help="show what would come in, change nothing")
+    parser.add_argument("--closed", action="store_true", help="with --from: what is closed there comes in as done")
+    parser.add_argument("--name", default="", metavar="NAME", help="with --from: tells projects with equal ids apart")
 
 
 def _import(args: Namespace, context: Context) -> Reply:
     queue = context.queue
+    from taskpit.cli import adopt
+
+    source = args.source or adopt.detect(args.paths)
+    if source:
+        return adopt.bring(source, args, context)
+    if args.closed or args.name:
+        raise Usage("--closed and --name go with --from: say which tracker this is from")
     whole = _export(args.paths)
+    if whole is not None and args.dry_run:
+        raise Usage("--dry-run shows what tracker files and records would do; an export is compared by itself")
     if whole is not None:
         from taskpit.cli.move import bring_back
 
         return bring_back(whole, context)
     layout = layouts.get(queue.store.info().layout)
     read = collect(args.paths, queue.config.largest_task, layout=layout)
-    records = _signed(settle(queue, read), context, queue.clock.now())
+    records = _signed(settle(queue, read, dry_run=args.dry_run), context, queue.clock.now())
+    if args.dry_run:
+        titles = [record.task.title for record in records]
+        return Reply(data={"would_create": titles}, text=f"{len(titles)} would come in; nothing was changed")
     said = _put(queue, records, context)
     created = [task_id for task_id, word in said if word is Said.CREATED]
     existing = [task_id for task_id, word in said if word is Said.EXISTS]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers, Verb
 
-__all__ = ["VERBS"]
+__all__ = ["VERBS", "scripts"]
 
 GLOBAL = ("-C", "--json", "--help", "--version")
 
@@ -26,12 +26,17 @@ def _arguments(parser: ArgumentParser) -> None:
         'eval "$(pit completion zsh)"                             # in ~/.zshrc, after compinit',
         "pit completion fish > ~/.config/fish/completions/pit.fish",
     )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
 
 
 def _completion(args: Namespace, _: Context) -> Reply:
-    script = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]()
+    script = scripts()[args.shell]
     return Reply(data={"shell": args.shell, "script": script}, text=script)
+
+
+def scripts() -> dict[str, str]:
+    """The script of each shell."""
+    return {"bash": _bash(), "zsh": _zsh(), "fish": _fish()}
 
 
 def _options(verb: Verb) -> list[tuple[str, str]]:
@@ -108,7 +113,7 @@ _pit() {{
   esac
   if [[ $PREFIX == -* ]]; then compadd -- $options; else _files; fi
 }}
-compdef _pit pit
+if [[ $funcstack[1] == _pit ]]; then _pit; else compdef _pit pit; fi
 """
 
 

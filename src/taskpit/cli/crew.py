@@ -28,13 +28,13 @@ LOOK_AGAIN, PIECE = 0.2, 1 << 20
 
 
 def papers(context: Context) -> Papers:
-    """The crew's papers of this queue; Invalid if it is no folder."""
+    """The crew's papers of this queue; Invalid if it has no folder for them."""
     from taskpit.worker.crew import Papers
 
     info = context.queue.store.info()
-    if info.kind != "files":
-        raise errors.Invalid("a crew needs a queue that is a folder", where=info.where)
-    return Papers(os.path.abspath(info.where))
+    if not info.papers:
+        raise errors.Invalid("a crew needs a folder for its papers", where=info.where)
+    return Papers(os.path.abspath(info.papers))
 
 
 def load_crew(args: Namespace, context: Context) -> Crew:

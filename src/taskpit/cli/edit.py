@@ -17,7 +17,7 @@ from taskpit.task import State
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from taskpit.cli.context import Context
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Task
 
-__all__ = ["VERBS"]
+__all__ = ["VERBS", "by_hand"]
 
 
 def _edit_arguments(parser: ArgumentParser) -> None:
@@ -55,7 +55,7 @@ def _edit(args: Namespace, context: Context) -> Reply:
     if changes:
         change = _by_options(queue, changes)
     elif _has_person():
-        change = _by_hand(queue, task_id, context)
+        change = by_hand(queue, task_id, context.env)
     else:
         raise Usage("nothing to change", hint="Say what: --title, --body, --priority, ... or edit on a terminal.")
     if change is None:
@@ -104,14 +104,14 @@ def _by_options(queue: Queue, changes: dict[str, Any]) -> Callable[[Task], Task]
 # -- in an editor ----------------------------------------------------------------------------------
 
 
-def _by_hand(queue: Queue, task_id: str, context: Context) -> Callable[[Task], Task] | None:
+def by_hand(queue: Queue, task_id: str, env: Mapping[str, str]) -> Callable[[Task], Task] | None:
     """What a person made of the task's own text; None if nothing. Nothing is held while they write."""
     layout = layouts.get(queue.store.info().layout)
     card = queue.card(task_id)
     if card.state is not State.READY:
         raise Conflict(f"{task_id} is {card.state}", hint=f"`pit why {task_id}` says more.", id=task_id)
     before = layout.dump(card.task)
-    after = _in_editor(before, os.path.basename(layout.ready_path(card.task)), context)
+    after = _in_editor(before, os.path.basename(layout.ready_path(card.task)), env)
     if after == before:
         return None
     spot = layouts.Spot(state=State.READY, id=task_id, slug=card.task.slug)
@@ -126,12 +126,12 @@ def _by_hand(queue: Queue, task_id: str, context: Context) -> Callable[[Task], T
     return change
 
 
-def _in_editor(data: bytes, name: str, context: Context) -> bytes:
+def _in_editor(data: bytes, name: str, env: Mapping[str, str]) -> bytes:
     import shlex
     import subprocess
     from tempfile import TemporaryDirectory
 
-    editor = context.env.get("VISUAL") or context.env.get("EDITOR") or "vi"
+    editor = env.get("VISUAL") or env.get("EDITOR") or "vi"
     with TemporaryDirectory(prefix="pit-") as folder:
         path = os.path.join(folder, name)
         with open(path, "wb") as file:

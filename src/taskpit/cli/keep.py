@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from taskpit.cli.context import Context
+    from taskpit.cli.system import Finding
     from taskpit.cli.table import Handlers
     from taskpit.store.port import Mend
 
@@ -22,7 +23,7 @@ HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn"))
 #: What each kind of finding means for whoever reads it.
 ADVICE = {
     "sweep will do": "`pit sweep` does these",
-    "late result": "results of superseded claims; the published ones stand",
+    "late result": "results that came too late, or that `pit retry` took back; the published ones stand",
     "quarantined": "set aside with the reason; look, mend, and put it back or leave it",
     "vanished": "somebody removed the file by hand; what was asked for is kept, and --fix puts it back",
     "in two places": "look which of them is right; `pit sweep` sets copies aside, --fix second names of one file",
@@ -68,14 +69,19 @@ def _doctor_arguments(parser: ArgumentParser) -> None:
         "With --fix, put right what can be: all that a sweep mends, and what needs your word, such as a task whose\n"
         "file is gone. Nothing is deleted; what is in the way is set aside with its reason. Workers may go on."
     )
-    parser.epilog = example("pit doctor", "pit doctor --fix --dry-run", "pit doctor --fix")
+    parser.epilog = example(
+        "pit doctor", "pit doctor --fix --dry-run", "pit doctor --fix", "pit doctor --system --json"
+    )
     parser.add_argument("--fix", action="store_true", help="put right what can be, then look")
     parser.add_argument("--dry-run", action="store_true", help="with --fix: only say what would be done")
+    parser.add_argument("--system", action="store_true", help="instead: what works on this machine, for bug reports")
 
 
 def _doctor(args: Namespace, context: Context) -> Reply:
     if args.dry_run and not args.fix:
         raise Usage("--dry-run goes with --fix", hint="Without --fix nothing is changed anyway.")
+    if args.system:
+        return _system(args, context)
     act = args.fix and not args.dry_run
     lost = _refound(context, dry_run=not act)
     if lost and not act:
@@ -93,13 +99,39 @@ def _doctor(args: Namespace, context: Context) -> Reply:
     }
     if args.fix:
         data |= {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in did]}
-    place = f"{info.where}: layout {info.layout}, durability {info.durability}"
+    place = "\n".join((f"{info.where}: layout {info.layout}, durability {info.durability}", *info.warnings))
 
     def text() -> str:
         told = [_swept(did, dry_run=args.dry_run), ""] if args.fix else []
         return "\n".join([*told, _diagnosis(place, findings)])
 
     return Reply(data=data, text=text, exit_code=1 if urgent else 0)
+
+
+def _system(args: Namespace, context: Context) -> Reply:
+    """What this machine can do, where the queue is or would be."""
+    if args.fix:
+        raise Usage("--system looks at the machine; --fix at the queue", hint="Say one of them.")
+    from taskpit.cli.bench import place_of
+    from taskpit.cli.system import survey
+
+    found = survey(place_of(context))
+    works = all(finding.works is not False for finding in found)
+    return Reply(
+        data={"works": works, "findings": [finding.as_dict() for finding in found]},
+        text=lambda: _surveyed(found),
+        exit_code=0 if works else 1,
+    )
+
+
+def _surveyed(found: Sequence[Finding]) -> str:
+    width = max(len(finding.name) for finding in found)
+    lines = []
+    for finding in found:
+        colour = {True: "", None: "yellow", False: "red"}[finding.works]
+        told = paint(colour, finding.told) if colour else finding.told
+        lines.append(f"{finding.name:<{width}}  {told}" + (f"  ({finding.hint})" if finding.hint else ""))
+    return "\n".join(lines)
 
 
 def _refound(context: Context, *, dry_run: bool) -> list[Mend]:

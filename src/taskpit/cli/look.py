@@ -163,7 +163,7 @@ def _show(args: Namespace, context: Context) -> Reply:
 
 def _sheet(card: Card, now: float) -> str:
     task, state = card.task, _word(card)
-    lines = [f"{paint('bold', task.id)}  {paint('bold', task.title)}"]
+    lines = [f"{paint('bold', task.id)}  {paint('bold', task.title or task.slug)}"]
     parts: list[tuple[str, str]] = [
         ("state", paint(COLOURS[state], state) + (f": {card.held}" if card.held else "")),
         ("worker", _holder(card, now) if card.worker else ""),

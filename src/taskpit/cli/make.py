@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, read_text, task_options, vet, words
-from taskpit.errors import Invalid
+from taskpit.errors import Conflict, Invalid
 from taskpit.task import Said, Task
 
 TYPE_CHECKING = False
@@ -28,13 +28,25 @@ def _init_arguments(parser: ArgumentParser) -> None:
         "Make a folder a queue. What is there already is left alone, so it can be repeated at any time.\n"
         "Without DIR: the queue in this folder if there is one, else a new folder `pit`."
     )
-    parser.epilog = example("pit init", "pit init work/queue --layout pit", "pit init zoo --template snakepit")
-    parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks")
+    parser.epilog = example(
+        "pit init",
+        "pit init work/queue --layout pit",
+        "pit init zoo --template snakepit",
+        "pit init 'postgresql://localhost/work?schema=queue'",
+    )
+    parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks, or an address")
     parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
     parser.add_argument("--template", metavar="NAME", help="with a crew to begin with: snakepit or builder-reviewer")
+    parser.add_argument("--address", metavar="URL", help="the folder leads to this queue in a database")
+    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a setting of a queue in a database")
 
 
 def _init(args: Namespace, context: Context) -> Reply:
+    address = args.address or args.path or context.directory or ""
+    if "://" in address or args.address:
+        return _init_database(address, args, context)
+    if args.set:
+        raise Usage("--set is for queues in a database", hint="A folder has its settings in .taskpit/config.toml.")
     from taskpit.store.folder import HIDDEN
     from taskpit.store.opening import init
     from taskpit.worker.template import Template
@@ -59,6 +71,52 @@ def _init(args: Namespace, context: Context) -> Reply:
     elif made:
         lines.append("next: pit add 'a first task'")
     return Reply(data=data, text="\n".join(filter(None, lines)))
+
+
+def _init_database(address: str, args: Namespace, context: Context) -> Reply:
+    """The queue at this address is there and up to date; what its server does not promise is told."""
+    from taskpit.queue import Queue
+    from taskpit.store.postgres.opening import init_database, is_address
+
+    if not is_address(address):
+        scheme = address.partition("://")[0]
+        raise Invalid(f"{scheme}:// is no address of a queue", hint="Write postgresql://HOST/DATABASE.")
+    if args.layout or args.template:
+        raise Usage("--layout and --template are for folders")
+    pairs = [text.partition("=") for text in args.set or ()]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise Invalid("--set reads KEY=VALUE")
+    settings = {key.strip(): int(value) if value.isdecimal() else value for key, _, value in pairs}
+    made = init_database(address, settings)
+    queue = Queue.open(address, context.env)
+    try:
+        info = queue.store.info()
+    finally:
+        queue.close()
+    for warning in info.warnings:
+        context.warn(warning)
+    if args.address:
+        return _init_pointer(address, info.where, args, context)
+    told = f"{info.where} is a queue {'now' if made else 'already'}"
+    told += f"; set: {', '.join(settings)}" if settings else "" if made else "; nothing to do"
+    shown = f"export TASKPIT_DIR='{address}'" if info.where == address else "put its address into TASKPIT_DIR"
+    next_step = f"next: {shown}" if made else ""
+    data = {"path": info.where, "made": made, "durability": info.durability, "warnings": info.warnings}
+    return Reply(data=data, text="\n".join(filter(None, (told, next_step))))
+
+
+def _init_pointer(address: str, shown: str, args: Namespace, context: Context) -> Reply:
+    """The folder leads to the queue in the database: whoever works below it finds that."""
+    from taskpit.store.opening import LAYOUT
+    from taskpit.store.postgres.opening import leave_address
+
+    root = os.path.abspath(os.path.join(context.directory or ".", args.path or "pit"))
+    if os.path.exists(f"{root}/{LAYOUT}"):
+        raise Conflict(
+            f"{root} is a queue of its own", hint=f"Name another folder, or move it: pit -C {root} convert URL"
+        )
+    leave_address(root, address)
+    return Reply(data={"path": root, "leads_to": shown}, text=f"{root} leads to {shown}")
 
 
 def _ignore_rule(root: str) -> str | None:
@@ -92,6 +150,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     body.add_argument("-F", "--file", metavar="FILE", help="read the body from a file; - is standard input")
     task_options(parser)
     parser.add_argument("--big", action="store_true", help="too large for one sitting: a planner splits it")
+    parser.add_argument("--address", metavar="URL", help="the folder leads to this queue in a database")
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
     parser.add_argument("--by", metavar="W", help="who asks for it (default: TASKPIT_AS, else user@host)")
 

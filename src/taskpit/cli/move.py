@@ -6,7 +6,7 @@ import os
 import sys
 
 from taskpit import layouts, transfer
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import harmless
 from taskpit.errors import Conflict, Invalid, Lost
@@ -44,6 +44,7 @@ def _export(args: Namespace, context: Context) -> Reply:
         # Straight to standard output: these lines are for programs, and cleaning them would change them.
         for line in lines:
             sys.stdout.write(line + "\n")
+        context.json = False  # they are JSON already: an envelope after them would be a line too many
         return Reply()
     try:
         with open(args.output, "x", encoding="utf-8", errors="surrogatepass") as file:
@@ -76,9 +77,11 @@ def _convert_arguments(parser: ArgumentParser) -> None:
         "What a layout has no word for is carried along; ids it can't carry are mapped. This queue stays as it\n"
         "is. What was interrupted is resumed by running it again; at the end every task is compared."
     )
-    parser.epilog = example("pit -C pit convert mailbox-dir --layout mailbox")
-    parser.add_argument("path", metavar="DIR", help="the folder of the new queue")
-    parser.add_argument("--layout", required=True, metavar="NAME", help=f"one of: {', '.join(layouts.NAMES)}")
+    parser.epilog = example(
+        "pit -C pit convert mailbox-dir --layout mailbox", "pit convert postgresql://localhost/work"
+    )
+    parser.add_argument("path", metavar="DIR", help="the folder of the new queue, or its address")
+    parser.add_argument("--layout", metavar="NAME", help=f"of a folder, one of: {', '.join(layouts.NAMES)}")
     parser.add_argument("--release", action="store_true", help="go on although tasks are claimed; they become ready")
 
 
@@ -86,7 +89,10 @@ def _convert(args: Namespace, context: Context) -> Reply:
     from taskpit.queue import Queue
     from taskpit.store.opening import init
 
-    layouts.get(args.layout)  # Invalid before anything else is looked at
+    if "://" not in args.path:
+        if not args.layout:
+            raise Usage("say which layout the new folder has: --layout NAME")
+        layouts.get(args.layout)  # Invalid before anything else is looked at
     queue = context.queue
     source, target = os.path.realpath(queue.store.info().where), os.path.realpath(args.path)
     if source == target:
@@ -97,7 +103,12 @@ def _convert(args: Namespace, context: Context) -> Reply:
             f"somebody works on {', '.join(claimed[:5])}{' and others' if len(claimed) > 5 else ''}",
             hint="Wait until they are finished, or convert with --release: they are ready in the new queue.",
         )
-    init(args.path, args.layout)
+    if "://" in args.path:
+        from taskpit.store.postgres.opening import init_database
+
+        init_database(args.path, {})
+    else:
+        init(args.path, args.layout)
     new = Queue.open(args.path, context.env)
     try:
         cards = list(transfer.cards_of(queue.store))

@@ -170,11 +170,11 @@ def _past(queue: Queue, recent: str) -> dict[str, object]:
 def _cost(queue: Queue, now: float) -> dict[str, object]:
     """What agents have reported of their cost."""
     info = queue.store.info()
-    if info.kind != "files":
+    if not info.papers:
         return {}
     from taskpit.worker.budget import Ledger
 
-    ledger = Ledger(info.where)
+    ledger = Ledger(info.papers)
     return {"cost": ledger.total().as_dict(), "cost_today": ledger.of_day(now).as_dict()}
 
 

@@ -69,7 +69,7 @@ def _go_on(args: Namespace, context: Context) -> Reply:
     from taskpit.worker.budget import Ledger
 
     queue = context.queue
-    Ledger(queue.store.info().where).allow("day", queue.clock.now())
+    Ledger(queue.store.info().papers).allow("day", queue.clock.now())
     resumed = queue.store.resume(context.worker(args))
     return Reply(data={"resumed": resumed}, text="the queue goes on; today may cost as much again")
 
@@ -79,9 +79,9 @@ def _forgive(ids: list[str], context: Context) -> None:
     from taskpit.worker.budget import Ledger
 
     queue = context.queue
-    if queue.store.info().kind == "files":
+    if queue.store.info().papers:
         for task_id in ids:
-            Ledger(queue.store.info().where).allow("task", queue.clock.now(), task_id)
+            Ledger(queue.store.info().papers).allow("task", queue.clock.now(), task_id)
 
 
 def _text(word: str, context: Context) -> str:

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from taskpit.worker.agent import AgentRunner
     from taskpit.worker.budget import Limit
     from taskpit.worker.orders import Report
+    from taskpit.worker.plugged import PluggedRunner
     from taskpit.worker.runner import CommandRunner
     from taskpit.worker.worktree import Worktrees
+
+    AnyRunner = CommandRunner | AgentRunner | PluggedRunner
 
 __all__ = ["VERBS"]
 
@@ -41,8 +44,8 @@ TASKPIT_TASK, TASKPIT_FILE, TASKPIT_ATTEMPT, TASKPIT_RUN_DIR, TASKPIT_DIR, and T
 
 Exit 0 and a green check: done. Exit 75: tried again later, no attempt spent. Other exits: failed.
 With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, or one of
-your own in .taskpit/presets), what follows `--` is added to it, and the agent's own events are believed
-beside its exit code. An agent that has reached a limit rests until that ends.
+your own in .taskpit/presets; a package may bring more), what follows `--` is added to it, and the agent's
+own events are believed beside its exit code. An agent that has reached a limit rests until that ends.
 Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     parser.epilog = example(
         "pit work -n 4 --agent claude --model sonnet",
@@ -77,14 +80,22 @@ def _work(args: Namespace, context: Context) -> Reply:
     return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner)
 
 
-def _runner(args: Namespace, context: Context) -> CommandRunner | AgentRunner:
+def _runner(args: Namespace, context: Context) -> AnyRunner:
     """The agent that was named, or the command that was given."""
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
     if args.agent:
         from taskpit.worker.agent import AgentRunner
         from taskpit.worker.preset import find, places
 
-        preset = find(args.agent, places(context.queue.store.info().where, context.env))
+        try:
+            preset = find(args.agent, places(context.queue.store.info().papers, context.env))
+        except errors.NotFound:
+            from taskpit.worker import plugged
+
+            brought = plugged.find(args.agent, cwd=os.getcwd(), model=args.model, limit=args.limit, args=argv)
+            if brought is None:
+                raise
+            return brought
         clock = context.queue.clock
         return AgentRunner(preset, cwd=os.getcwd(), model=args.model, limit=args.limit, extra=argv, clock=clock)
     if not argv:
@@ -97,7 +108,7 @@ def _runner(args: Namespace, context: Context) -> CommandRunner | AgentRunner:
     return CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)
 
 
-def _run(args: Namespace, context: Context, runner: CommandRunner | AgentRunner) -> Reply:
+def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
     from taskpit.worker import progress
     from taskpit.worker.orders import Orders
     from taskpit.worker.pool import Pool
@@ -167,14 +178,14 @@ def _worktrees(args: Namespace, context: Context, cwd: str) -> Worktrees | None:
         return None
     from taskpit.worker.worktree import Worktrees
 
-    return Worktrees(cwd, context.queue.store.info().where, merge=args.merge)
+    return Worktrees(cwd, context.queue.store.info().papers, merge=args.merge)
 
 
 def _facts(report: Report) -> dict[str, object]:
     return {"ended": report.tally, "seconds": round(report.seconds, 3), "signal": report.signal}
 
 
-def _dry_run(args: Namespace, context: Context, runner: CommandRunner | AgentRunner) -> Reply:
+def _dry_run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
     """What the next task would be told, and the command as it would be run."""
     from taskpit.worker.place import place_for
     from taskpit.worker.prompt import make_prompt
@@ -182,7 +193,8 @@ def _dry_run(args: Namespace, context: Context, runner: CommandRunner | AgentRun
 
     claim = _next(context, words(args.tag), args.name, big=args.big)
     queue = context.queue
-    run = Run(claim, place_for(queue.store, claim), queue.store.info().where)
+    info = queue.store.info()
+    run = Run(claim, place_for(queue.store, claim), info.papers or info.where)
     try:
         argv = runner.command(run, "(the prompt)")
         prompt = make_prompt(claim, queue.card(claim.task.id).tries, run.place.result)

@@ -22,13 +22,16 @@ __all__ = ["ORIGINAL", "settle"]
 ORIGINAL = "original-id"
 
 
-def settle(queue: Queue, records: Sequence[Record]) -> list[Record]:
-    """The records that go in, each with an id of this queue or none yet, checked as they will be put."""
+def settle(queue: Queue, records: Sequence[Record], *, dry_run: bool = False) -> list[Record]:
+    """The records that go in, each with an id of this queue or none yet, checked as they will be put.
+
+    In a dry run no ids are given away: those that need a new one have some number.
+    """
     layout = layouts.get(queue.store.info().layout)
     _refuse_twins(records)
     finished = {record.given for record in records if record.over in DONE}
     coming = [record for record in records if not record.over]
-    ids = _ids(queue, layout, coming)
+    ids = _ids(queue, layout, coming, dry_run=dry_run)
     settled = []
     for record in coming:
         task = record.task
@@ -61,7 +64,7 @@ def _refuse_large(task: Task, layout: Layout, most: int) -> None:
         raise TooLarge(f"the task is {size} bytes; {most} is the most")
 
 
-def _ids(queue: Queue, layout: Layout, records: Sequence[Record]) -> dict[str, str]:
+def _ids(queue: Queue, layout: Layout, records: Sequence[Record], *, dry_run: bool) -> dict[str, str]:
     """New ids for those that file names can't carry; the same ones if they were brought in before."""
     foreign = [record.given for record in records if record.given and not _fits(layout, record.given)]
     if not foreign:
@@ -70,7 +73,8 @@ def _ids(queue: Queue, layout: Layout, records: Sequence[Record]) -> dict[str, s
 
     known = {str(card.task.extra[ORIGINAL]): card.task.id for card in cards(queue) if ORIGINAL in card.task.extra}
     new = [given for given in foreign if given not in known]
-    return {**known, **dict(zip(new, queue.store.allot([""] * len(new)), strict=True))}
+    fresh = [layout.new_id(1) for _ in new] if dry_run else queue.store.allot([""] * len(new))
+    return {**known, **dict(zip(new, fresh, strict=True))}
 
 
 def _fits(layout: Layout, task_id: str) -> bool:

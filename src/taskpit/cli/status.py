@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from taskpit.worker.post import Post
     from taskpit.worker.standing import Row
 
-__all__ = ["VERBS", "Standing", "look", "screen"]
+__all__ = ["VERBS", "Standing", "look", "posts_of", "screen"]
 
 #: How many stuck tasks people see; programs see all.
 SCREENFUL = 10
@@ -43,7 +43,7 @@ def _status_arguments(parser: ArgumentParser) -> None:
 
 
 def _status(args: Namespace, context: Context) -> Reply:
-    posts, trouble = _posts(args, context)
+    posts, trouble = posts_of(context, args.config)
     standing = look(context, posts)
     standing = standing.replace(work_items=_work_items(context, args.id))
     if trouble is not None:
@@ -64,13 +64,13 @@ def _work_items(context: Context, named: str | None) -> list[dict[str, Any]] | N
     return facts(work_items(context), queue.resolve(named) if named else "")
 
 
-def _posts(args: Namespace, context: Context) -> tuple[dict[str, Post], errors.TaskpitError | None]:
+def posts_of(context: Context, config: str | None) -> tuple[dict[str, Post], errors.TaskpitError | None]:
     """Who is in the file; a file that cannot be read is a warning, since what runs can be shown without it."""
     from taskpit.worker import crewfile
 
     root = papers(context).root
     try:
-        path = args.config or crewfile.find(root)
+        path = config or crewfile.find(root)
     except errors.NotFound:
         return {}, None
     try:
@@ -110,12 +110,13 @@ def look(context: Context, posts: dict[str, Post]) -> Standing:
     from taskpit.worker.standing import pid_here, rows
 
     queue, desk = context.queue, papers(context)
+    info = queue.store.info()
     paused = queue.store.paused()
     crew = rows(desk, posts, paused)
     ready = list(cards(queue, State.READY))
     counts = {str(state): count for state, count in queue.store.counts().items()}
     return Standing(
-        where=desk.root,
+        where=desk.root if info.kind == "files" else info.where,
         counts={**counts, "held": sum(1 for card in ready if card.held)},
         paused=paused,
         resting=resting(desk.root, queue.clock),

@@ -46,7 +46,7 @@ VERBS: tuple[Verb, ...] = (
         ("edit", "edit", "change a task that nobody works on", ()),
         ("export", "move", "write the whole queue as JSON lines", ()),
         ("convert", "move", "make a queue of another layout with all that is here", ()),
-        ("import", "bring", "bring in tasks from Markdown, JSON or JSON lines", ()),
+        ("import", "bring", "bring in tasks: Markdown, JSON, or what another tracker keeps", ()),
     ),
     *_group(
         "look",
@@ -54,6 +54,7 @@ VERBS: tuple[Verb, ...] = (
         ("show", "look", "one task with its result, tries and notes", ()),
         ("ready", "look", "what may be taken now, best first", ()),
         ("why", "look", "why a task is where it is", ()),
+        ("search", "find", "tasks that mention these words", ("find", "grep")),
         ("stats", "past", "counts, throughput, what ran twice", ()),
         ("log", "past", "what happened, line by line", ()),
     ),
@@ -102,6 +103,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     *_group(
         "more",
+        ("board", "board", "the board in the terminal: look and steer", ("tui",)),
         ("demo", "demo", "watch a pit at work", ()),
         ("bench", "bench", "measure this machine: our verbs beside bare system calls", ()),
         ("mcp", "mcp", "serve the queue to agents over MCP", ()),

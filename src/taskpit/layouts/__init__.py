@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import Layout, Spot, slugify
 
-__all__ = ["NAMES", "Layout", "Spot", "get", "slugify"]
+__all__ = ["NAMES", "Layout", "Spot", "get", "is_known", "slugify"]
 
 #: Layouts that ship with taskpit.
 NAMES = ("pit", "mailbox", "workspace", "activities")
@@ -29,4 +29,31 @@ def get(name: str) -> Layout:
         from taskpit.layouts.activities import Activities
 
         return Activities()
-    raise Invalid(f"there is no layout {name!r}", hint=f"Choose one of: {', '.join(NAMES)}.")
+    if name == "table":
+        from taskpit.layouts.table import Table
+
+        return Table()
+    return _from_a_package(name)
+
+
+def _from_a_package(name: str) -> Layout:
+    """What the entry point `name` in `taskpit.layouts` makes."""
+    from taskpit import plugins
+
+    make = plugins.find("layouts", name)
+    if make is None:
+        known = ", ".join((*NAMES, *plugins.names("layouts")))
+        raise Invalid(f"there is no layout {name!r}", hint=f"Choose one of: {known}.")
+    layout = make() if callable(make) else make
+    if not isinstance(layout, Layout) or layout.name != name:
+        raise Invalid(f"{make!r} makes no layout called {name!r}", hint="Its package must make a Layout of that name.")
+    return layout
+
+
+def is_known(name: str) -> bool:
+    """Whether there is such a layout, here or in an installed package."""
+    if name in NAMES:
+        return True
+    from taskpit import plugins
+
+    return name in plugins.names("layouts")

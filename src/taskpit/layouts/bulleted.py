@@ -10,7 +10,7 @@ from __future__ import annotations
 from taskpit import jsontext
 from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
-from taskpit.layouts.sheet import Sheet, command_in, is_key, is_plain, one_line, quote_command
+from taskpit.layouts.sheet import Sheet, are_plain, command_in, is_key, is_plain, one_line, quote_command, skim
 from taskpit.task import Task
 from taskpit.text import read_json
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from taskpit.layouts.layout import Spot
 
-__all__ = ["dump_task", "is_sure", "load_task", "read_sheet", "with_bullet"]
+__all__ = ["dump_sure", "dump_task", "load_task", "read_sheet", "with_bullet"]
 
+#: How these tasks were read, together with where the title stands.
+HEADED = "bullets"
 #: Before a value that a bullet carries for another layout.
 JSON = "json "
 #: The bullet for what the others can't say: `extra`, and `task`: for each field what they say and what is meant.
@@ -84,31 +86,13 @@ KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
 PROSE = frozenset({"task", "done-when", "hold", "last-error"})
 
 
-#: What was read last: a task is read when it is seen, when it is claimed and when it ends, and is mostly the same.
-_known: dict[tuple[str, str, bytes, bool], Task] = {}
-MOST_KNOWN = 256
-LARGEST_KNOWN = 16 * 1024
-
-
 def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Task:
     """The task in these bytes; Invalid says what is wrong with them."""
-    key = (spot.id, spot.slug, data, title_in_heading)
-    task = _known.get(key)
-    if task is None:
-        task = _load_task(spot, data, title_in_heading=title_in_heading)
-        if len(data) <= LARGEST_KNOWN:
-            if len(_known) >= MOST_KNOWN:
-                _known.clear()
-            _known[key] = task
-    return task
-
-
-def _load_task(spot: Spot, data: bytes, *, title_in_heading: bool) -> Task:
-    sheet = read_sheet(data)
+    bullets, heading, body = _skimmed(data) or _studied(data)
     fields: dict[str, Any] = {}
     extra: dict[str, object] = {}
     said: dict[str, str] = {}
-    for bullet, value in sheet.items():
+    for bullet, value in bullets:
         if bullet not in KNOWN:
             extra[bullet] = _plain_or_json(value)
         elif bullet not in said:  # of two the first counts
@@ -122,13 +106,31 @@ def _load_task(spot: Spot, data: bytes, *, title_in_heading: bool) -> Task:
     if done_when and not fields.get("check"):
         extra["done-when"] = done_when  # a sentence for people
     if title_in_heading or not fields.get("title"):
-        fields["title"] = _title(sheet, spot, fields.get("title") or "", title_in_heading=title_in_heading)
-    task = Task(**{"id": spot.id, "slug": spot.slug, "body": sheet.body, "extra": extra, "source": data, **fields})
-    return _unpacked(task) if CARRIED in extra else task
+        bullet = fields.get("title") or ""
+        fields["title"] = _title(heading, body, spot, bullet, title_in_heading=title_in_heading)
+    task = Task(id=spot.id, slug=spot.slug, body=body, extra=extra, source=data, **fields)
+    task = _unpacked(task) if CARRIED in extra else task
+    task.mark_read((HEADED, title_in_heading))
+    return task
+
+
+def _skimmed(data: bytes) -> tuple[list[tuple[str, str]], str, str] | None:
+    """Bullets, heading and body, if a glance is enough."""
+    try:
+        return None if b"\x00" in data else skim(data.decode("utf-8"), KNOWN)
+    except UnicodeDecodeError:
+        return None
+
+
+def _studied(data: bytes) -> tuple[list[tuple[str, str]], str, str]:
+    sheet = read_sheet(data)
+    return sheet.items(), sheet.heading, sheet.body
 
 
 def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> bytes:
     """The task's bytes: the old ones with the bullets that changed, or new ones under this heading."""
+    if task.was_read == (HEADED, title_in_heading):
+        return task.source
     if is_sure(task):
         return _plain_page(task, heading, title_in_heading=title_in_heading)
     if task.source:
@@ -151,6 +153,11 @@ def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> by
     return data
 
 
+def dump_sure(task: Task, heading: str, *, title_in_heading: bool = False) -> bytes | None:
+    """The task's bytes if they are surely read again as they are meant, without having to try."""
+    return _plain_page(task, heading, title_in_heading=title_in_heading) if is_sure(task) else None
+
+
 def is_sure(task: Task) -> bool:
     """Whether what is written for this task is read again as it is, without having to try."""
     return not task.source and _is_plain(task)
@@ -165,13 +172,20 @@ def _is_plain(task: Task) -> bool:
     except UnicodeEncodeError:
         return False
     must = (task.title, *task.needs, *task.tags, *task.touches)
-    may = (task.check, task.by, task.parent, task.hold, task.last_error)
-    if not all(must) or not all(map(is_plain, (*must, *may))) or min(task.attempts, task.max_attempts) < 0:
+    told = (*must, task.check, task.by, task.parent, task.hold, task.last_error)
+    if not all(must) or task.attempts < 0 or task.max_attempts < 0:
         return False
-    times = (task.created, task.not_before)
-    return not any("/" in word or word.startswith("food-") for word in (*task.needs, task.parent)) and all(
-        time == int(time) and 0 <= time <= LAST for time in times
-    )
+    if not are_plain(told) and not all(map(is_plain, told)):
+        return False
+    for word in (*task.needs, task.parent):
+        if "/" in word or word.startswith("food-"):
+            return False
+    return _is_second(task.created) and _is_second(task.not_before)
+
+
+def _is_second(time: float) -> bool:
+    """Whether a bullet can say this time."""
+    return not time or (0 <= time <= LAST and time == int(time))
 
 
 def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
@@ -327,9 +341,9 @@ def _counts(text: str) -> tuple[int, int]:
     return int(spent or 0), int(allowed)
 
 
-def _title(sheet: Sheet, spot: Spot, bullet: str, *, title_in_heading: bool) -> str:
+def _title(heading: str, body: str, spot: Spot, bullet: str, *, title_in_heading: bool) -> str:
     """The heading if it is a title, else the first words there are."""
-    if sheet.heading and (title_in_heading or not sheet.heading.startswith("food-")):
-        return sheet.heading
-    first = next((line.strip() for line in sheet.body.split("\n") if line.strip()), "")
+    if heading and (title_in_heading or not heading.startswith("food-")):
+        return heading
+    first = next((line.strip() for line in body.split("\n") if line.strip()), "")
     return bullet or one_line(first.lstrip("#").strip())[:200] or spot.slug or spot.id

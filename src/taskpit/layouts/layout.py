@@ -9,10 +9,22 @@ from taskpit.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Protocol
 
     from taskpit.task import Result, State, Task, Verdict
 
-__all__ = ["Layout", "Spot", "check_word", "is_word", "is_worker", "slugify"]
+    class Named(Protocol):
+        """What a file is called after: a task, or as much of it as another name told."""
+
+        @property
+        def id(self) -> str: ...
+        @property
+        def slug(self) -> str: ...
+
+else:
+    Named = object  # no command pays for `typing`; whoever writes a layout can import it all the same
+
+__all__ = ["Layout", "Named", "Spot", "check_word", "is_word", "is_worker", "slugify"]
 
 #: What every id is made of, whatever the layout; each may allow less.
 ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -119,11 +131,11 @@ class Layout:
         """The task with what its file's name needs besides the id."""
         return task.replace(slug=slugify(task.title)) if self.slugged and not task.slug else task
 
-    def ready_path(self, task: Task) -> str:
+    def ready_path(self, task: Named) -> str:
         """Where the task lies while it is ready."""
         raise NotImplementedError
 
-    def claimed_path(self, task: Task, worker: str) -> str:
+    def claimed_path(self, task: Named, worker: str) -> str:
         """Where it lies while this worker has it."""
         raise NotImplementedError
 
@@ -131,7 +143,7 @@ class Layout:
         """Where its result lies; `again` makes another name when the plain one is taken."""
         raise NotImplementedError
 
-    def finished_paths(self, task: Task) -> tuple[str, ...]:
+    def finished_paths(self, task: Named) -> tuple[str, ...]:
         """Files whose presence says that the task has ended, whoever wrote them."""
         raise NotImplementedError
 
@@ -139,11 +151,11 @@ class Layout:
         """Where the result of a finished task lies, given the entry that says so."""
         return spot.path
 
-    def ended_path(self, task: Task, verdict: Verdict) -> str:  # noqa: ARG002 - most keep nothing
+    def ended_path(self, task: Named, verdict: Verdict) -> str:  # noqa: ARG002 - most keep nothing
         """Where the task's own file lies once it is finished; empty if it is gone then."""
         return ""
 
-    def note_path(self, task: Task, kind: str) -> str:
+    def note_path(self, task: Named, kind: str) -> str:
         """Where a note of this kind about the task lies."""
         return f".taskpit/notes/{task.id}-{kind}.md"
 
@@ -159,9 +171,9 @@ class Layout:
         """The task's bytes; what was not changed since it was read is as it was."""
         raise NotImplementedError
 
-    def is_sure(self, task: Task) -> bool:  # noqa: ARG002 - most must try
-        """Whether its bytes are known to be read again as they are meant, without trying."""
-        return False
+    def dump_sure(self, task: Task) -> bytes | None:  # noqa: ARG002 - most must try
+        """Its bytes, if name and bytes are known to be read again as they are meant, without trying."""
+        return None
 
     def beside(self, task: Task) -> bytes:  # noqa: ARG002 - most keep all of it inside
         """What must be kept beside the task's file, since others drop it from inside; empty if nothing."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from taskpit.layouts.layout import Named
     from taskpit.task import Result
 
 __all__ = ["Mailbox"]
@@ -138,11 +139,11 @@ class Mailbox(Layout):
         except Invalid:
             raise Invalid(f"the name {text[:80]!r} does not read {{task_id}}.json") from None
 
-    def ready_path(self, task: Task) -> str:
+    def ready_path(self, task: Named) -> str:
         """`inbox/task_1234567890.json`."""
         return f"inbox/{task.id}.json"
 
-    def claimed_path(self, task: Task, worker: str) -> str:  # noqa: ARG002 - the holder stands inside
+    def claimed_path(self, task: Named, worker: str) -> str:  # noqa: ARG002 - the holder stands inside
         """`processing/task_1234567890.json`, whoever has it."""
         return f"processing/{task.id}.json"
 
@@ -153,7 +154,7 @@ class Mailbox(Layout):
             return f"outbox/{task.id}_result{again}.json"
         return f"failed/{task.id}_error{again}.json"
 
-    def finished_paths(self, task: Task) -> tuple[str, ...]:
+    def finished_paths(self, task: Named) -> tuple[str, ...]:
         """Files whose presence says that the task has ended."""
         return (f"outbox/{task.id}_result.json", f"failed/{task.id}_error.json")
 

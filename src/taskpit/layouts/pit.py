@@ -10,18 +10,22 @@ waste/<snake-id>-<ts>.log                working logs
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.bulleted import dump_task, is_sure, load_task, read_sheet, with_bullet
-from taskpit.layouts.layout import ALNUM, LONGEST_NAME, Layout, Spot, check_word, is_worker
+from taskpit.layouts.bulleted import dump_sure, dump_task, load_task, read_sheet, with_bullet
+from taskpit.layouts.layout import ALNUM, LONGEST_NAME, LONGEST_WORD, OF_NONCES, Layout, Spot, check_word, is_worker
 from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from taskpit.layouts.layout import Named
     from taskpit.task import Result
 
 __all__ = ["Pit"]
 
 #: What no slug has: they end names, or whoever reads one would obey them.
 _NEVER = frozenset(map(chr, (*range(32), 47, 126, 127)))
+
+#: What the slugs that we choose are made of.
+_OF_SLUGS = f"{OF_NONCES}-"
 
 #: What failed results are called, by verdict.
 _SCRAPS = {Verdict.FAILED: "needs-keeper", Verdict.CANCELLED: "cancelled"}
@@ -84,14 +88,14 @@ class Pit(Layout):
             raise Invalid(f"the name {file!r} is not UTF-8") from None
         return Spot(state=state, id=self.check_id(name[0]), slug=name[1], path=path)
 
-    def _stem(self, task: Task) -> str:
+    def _stem(self, task: Named) -> str:
         return f"food-{task.id}-{task.slug}" if task.slug else f"food-{task.id}"
 
-    def ready_path(self, task: Task) -> str:
+    def ready_path(self, task: Named) -> str:
         """`food/food-0007-reverse-string.md`."""
         return f"food/{self._stem(task)}.md"
 
-    def claimed_path(self, task: Task, worker: str) -> str:
+    def claimed_path(self, task: Named, worker: str) -> str:
         """`claimed/snake-2.food-0007-reverse-string.md`."""
         return f"claimed/{worker}.{self._stem(task)}.md"
 
@@ -102,12 +106,12 @@ class Pit(Layout):
             return f"done/{stem}.{'plan' if task.big else 'result'}.md"
         return f"scraps/{stem}-{_SCRAPS[verdict]}.md"
 
-    def finished_paths(self, task: Task) -> tuple[str, ...]:
+    def finished_paths(self, task: Named) -> tuple[str, ...]:
         """Results; what lies in the scraps is for people and decides nothing."""
         stem = self._stem(task)
         return (f"done/{stem}.result.md", f"done/{stem}.plan.md")
 
-    def note_path(self, task: Task, kind: str) -> str:
+    def note_path(self, task: Named, kind: str) -> str:
         """`scraps/food-0007-reverse-string-choked.md`."""
         return f"scraps/{self._stem(task)}-{kind}.md"
 
@@ -118,9 +122,11 @@ class Pit(Layout):
             task = task.replace(slug=_slug_in(read_sheet(data).heading, spot.id))
         return task
 
-    def is_sure(self, task: Task) -> bool:
-        """If nothing in it needs care."""
-        return is_sure(task)
+    def dump_sure(self, task: Task) -> bytes | None:
+        """If nothing in it needs care, its slug least."""
+        if task.slug.strip(_OF_SLUGS) or len(task.slug) > LONGEST_NAME - LONGEST_WORD - 9:
+            return None
+        return dump_sure(task, self._stem(task))
 
     def dump(self, task: Task) -> bytes:
         """The food's bytes, new ones as the pit draws them."""

@@ -10,7 +10,7 @@ import json
 import re
 
 from taskpit.clock import LAST, instant, iso
-from taskpit.layouts.sheet import Sheet, command_in, is_plain, one_line, quote_command
+from taskpit.layouts.sheet import Sheet, are_plain, command_in, is_plain, one_line, quote_command
 from taskpit.task import Evidence, Result, Verdict
 from taskpit.text import read_json
 
@@ -26,7 +26,8 @@ KEYS |= {"carried"}
 def dump_report(stem: str, result: Result, task: bytes) -> bytes:
     """The page. What one line can't say stands in one bullet more, as JSON."""
     page = _page(stem, result, {}, task)
-    if all(map(is_plain, (result.reason, result.worker, result.log, *result.children, _command(result)))):
+    told = (result.reason, result.worker, result.log, *result.children, _command(result))
+    if are_plain(told) or all(map(is_plain, told)):
         return page  # nothing in it can be read in another way
     read, _, _ = load_report(result.id, result.verdict, page)
     carried = {key: value for key, value in _lines(result).items() if _lines(read)[key] != value}
@@ -44,32 +45,27 @@ def _lines(result: Result) -> dict[str, object]:
 
 
 def _page(stem: str, result: Result, carried: dict[str, object], task: bytes) -> bytes:
-    head = [f"# {stem}: {result.verdict}", f"- **verdict:** {result.verdict}"]
     evidence = result.evidence
+    text = f"# {stem}: {result.verdict}\n- **verdict:** {result.verdict}\n"
     for key, value in (
-        ("reason", one_line(result.reason)),
-        ("worker", one_line(result.worker)),
+        ("reason", result.reason and one_line(result.reason)),
+        ("worker", result.worker and one_line(result.worker)),
         ("attempt", str(result.attempt)),
-        ("finished", iso(result.finished) if result.finished else ""),
-        ("seconds", f"{result.seconds:.3f}" if result.seconds else ""),
+        ("finished", result.finished and iso(result.finished)),
+        ("seconds", result.seconds and f"{result.seconds:.3f}"),
         ("check", evidence and _say(evidence)),
-        ("children", one_line(", ".join(result.children))),
-        ("cost", json.dumps(dict(result.cost)) if result.cost else ""),
-        ("log", one_line(result.log)),
-        ("carried", json.dumps(carried) if carried else ""),
+        ("children", result.children and one_line(", ".join(result.children))),
+        ("cost", result.cost and json.dumps(dict(result.cost))),
+        ("log", result.log and one_line(result.log)),
+        ("carried", carried and json.dumps(carried)),
     ):
         if value:
-            head.append(f"- **{key}:** {value}")
-    parts = [
-        ("output", "Output", result.output),
-        ("evidence", "What the check printed", evidence.tail if evidence else ""),
-    ]
-    text = "\n".join(head) + "\n"
-    for name, title, content in parts:
-        if content:
-            text += f"\n## {title}\n<!-- taskpit:{name} -->\n{_escape(content)}\n"
-    text += "\n## Task\n<!-- taskpit:task -->\n"
-    return text.encode("utf-8", "replace") + task
+            text += f"- **{key}:** {value}\n"
+    if result.output:
+        text += f"\n## Output\n<!-- taskpit:output -->\n{_escape(result.output)}\n"
+    if evidence and evidence.tail:
+        text += f"\n## What the check printed\n<!-- taskpit:evidence -->\n{_escape(evidence.tail)}\n"
+    return f"{text}\n## Task\n<!-- taskpit:task -->\n".encode("utf-8", "replace") + task
 
 
 def _say(evidence: Evidence) -> str:
@@ -126,7 +122,7 @@ def _parts(head: str) -> dict[str, str]:
 
 
 def _escape(text: str) -> str:
-    return _LOOKS_LIKE_PART.sub(r" \1\2", text)
+    return _LOOKS_LIKE_PART.sub(r" \1\2", text) if "<!-- taskpit:" in text else text
 
 
 def _unescape(text: str) -> str:

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["Sheet", "command_in", "is_key", "is_plain", "one_line", "quote_command"]
+__all__ = ["Sheet", "are_plain", "command_in", "is_key", "is_plain", "one_line", "quote_command", "skim"]
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #: What a bullet's key is made of.
@@ -166,6 +166,26 @@ class Sheet:
         return self._mark + "\n".join(self._lines)
 
 
+def skim(text: str, known: Collection[str]) -> tuple[list[tuple[str, str]], str, str] | None:
+    """Bullets, heading and body of a text as we write it ourselves; None if only a `Sheet` can tell.
+
+    One heading, known bullets of one line each without a comment, an empty line, the body.
+    """
+    head, _, body = text.partition("\n\n")
+    if "\r" in text or "#" in head[1:] or head[:2] != "# " or body.lstrip()[:1] in ("-", "<"):
+        return None
+    if not head.replace("\n", " ").isprintable():
+        return None
+    lines = head.removesuffix("\n").split("\n")
+    bullets = []
+    for line in lines[1:]:
+        key, found, value = line[4:].partition(":** ")
+        if not found or line[:4] != "- **" or key not in known:
+            return None
+        bullets.append((key, value.strip(" ")))
+    return (bullets, lines[0][2:].strip(" "), body.strip("\n")) if bullets else None
+
+
 def _bullet_in(line: str) -> tuple[str, str] | None:
     """Key and value of `- **key:** value`; by hand, since a regular expression costs every command its import."""
     if not line.startswith("- **"):
@@ -205,6 +225,14 @@ def is_plain(text: str) -> bool:
     if not text.isprintable() or "  " in text or text[:1] == " " or text[-1:] == " " or text.startswith("json"):
         return False
     return not ("#" in text or "`" in text or "," in text or "\xa0" in text)
+
+
+def are_plain(texts: Collection[str]) -> bool:
+    """Whether each of these surely is plain; where it says no, `is_plain` may say yes."""
+    told = f"|{'|'.join(texts)}|"
+    if not told.isprintable() or "#" in told or "`" in told or "," in told or "\xa0" in told:
+        return False
+    return not ("  " in told or "| " in told or " |" in told or "|json" in told)
 
 
 def one_line(text: str) -> str:

@@ -11,13 +11,14 @@ manifest.json                        an index for coordinators, derived from the
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.bulleted import dump_task, is_sure, load_task, with_bullet
+from taskpit.layouts.bulleted import dump_task, load_task, with_bullet
 from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, is_worker
 from taskpit.layouts.report import dump_report, load_report
 from taskpit.task import State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from taskpit.layouts.layout import Named
     from taskpit.task import Result, Task
 
 __all__ = ["Workspace"]
@@ -84,11 +85,11 @@ class Workspace(Layout):
         except Invalid:
             raise Invalid(f"the name {file[:80]!r} does not read {{id}}_pending.md") from None
 
-    def ready_path(self, task: Task) -> str:
+    def ready_path(self, task: Named) -> str:
         """`tasks/task_001_pending.md`."""
         return f"tasks/{task.id}_pending.md"
 
-    def claimed_path(self, task: Task, worker: str) -> str:
+    def claimed_path(self, task: Named, worker: str) -> str:
         """`tasks/task_001_inprogress_agent_a.md`."""
         return f"tasks/{task.id}{_CLAIM}{worker}.md"
 
@@ -96,7 +97,7 @@ class Workspace(Layout):
         """`outputs/task_001_result.md`, whatever it says."""
         return f"outputs/{task.id}_result{'_' + again if again else ''}.md"
 
-    def finished_paths(self, task: Task) -> tuple[str, ...]:
+    def finished_paths(self, task: Named) -> tuple[str, ...]:
         """The names that say it; an output without such a name is not finished yet."""
         return (f"tasks/{task.id}_done.md", f"tasks/{task.id}_failed.md")
 
@@ -104,7 +105,7 @@ class Workspace(Layout):
         """`outputs/task_001_result.md`."""
         return f"outputs/{spot.id}_result.md"
 
-    def ended_path(self, task: Task, verdict: Verdict) -> str:
+    def ended_path(self, task: Named, verdict: Verdict) -> str:
         """`tasks/task_001_done.md` or `tasks/task_001_failed.md`."""
         return f"tasks/{task.id}_{verdict.state}.md"
 
@@ -119,10 +120,6 @@ class Workspace(Layout):
             case [str(ours), theirs]:  # there is another field of that name
                 return task.replace(slug=ours, extra={**extra, "slug": theirs})
         return task
-
-    def is_sure(self, task: Task) -> bool:
-        """If nothing in it needs care."""
-        return is_sure(task)
 
     def dump(self, task: Task) -> bytes:
         """The task's bytes: a heading, what the queue must know, the text."""

@@ -15,15 +15,20 @@ __all__ = ["append", "decode", "encode", "mentions", "read", "tells_end"]
 
 #: How far back we look for a line that may have been swallowed.
 TAIL = 256 * 1024
+#: The keys of a line, in their order.
+WORDS = tuple(key for key in Event._fields if key != "extra")
 #: What may be told of a task at any time; none of it ends a claim.
-ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task"))
+ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task", "hook_failed"))
 #: What ends a task for good; a split may do so or not.
 FINAL = frozenset(("completed_task", "failed_task", "cancelled_task", "split_task"))
 
 
 def encode(event: Event) -> bytes:
     """One line as it is documented: its keys in their order, empty optional ones left out."""
-    fields = {key: value for key, value in event.as_dict().items() if value}
+    said = event.__dict__
+    fields = {key: said[key] for key in WORDS if said[key]}
+    if event.extra:
+        fields |= {key: value for key, value in event.extra.items() if value}
     return jsontext.dumps(fields, tight=True).encode("utf-8", "replace") + b"\n"
 
 

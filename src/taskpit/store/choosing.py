@@ -18,8 +18,26 @@ from taskpit.task import End, State, Verdict
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.task import Claim, Task, Want
+    from taskpit.watch import Watch
 
 __all__ = ["Chooser"]
+
+
+class _told:  # noqa: N801 - reads like a function
+    """What was taken is told in one go, and given out although the disk refuses the next; a person's change is told
+    when it is made.
+    """
+
+    def __init__(self, folder: Folder, want: Want, taken: list[Claim]) -> None:
+        self._folder, self._want, self._taken = folder, want, taken
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self._taken and not self._want.even_held:
+            self._folder.tell_all("claimed_task", ((claim.task.id, claim.fence) for claim in self._taken))
+        return bool(self._taken) and isinstance(error, OSError)
 
 
 class Chooser:
@@ -34,6 +52,14 @@ class Chooser:
         """Stop watching."""
         self._ready.close()
 
+    def watch(self) -> Watch | None:
+        """What tells of changes; None if nobody watched until now."""
+        return self._ready.watch()
+
+    def hear(self) -> bool:
+        """Take in what has changed; whether something came that may be for us."""
+        return self._ready.hear()
+
     def take_best(self, want: Want) -> list[Claim]:
         """The best that fit, by priority and age."""
         self._ready.refresh()
@@ -41,15 +67,16 @@ class Chooser:
 
     def _take_some(self, want: Want) -> list[Claim]:
         taken: list[Claim] = []
-        for file, task in self._ready.best(lambda task: self._fits(task, want)):
-            spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
-            claim = self._take(spot, want, touches=bool(task.touches))
-            if claim is not None or not task.touches:  # one that was in somebody's way stays a candidate
-                self._ready.gone(file, missed=claim is None)
-            if claim is not None:
-                taken.append(claim)
-                if len(taken) == want.count:
-                    break
+        with _told(self.folder, want, taken):
+            for file, task in self._ready.best(lambda task: self._fits(task, want)):
+                spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
+                claim = self._take(spot, want, touches=bool(task.touches), known=task)
+                if claim is not None or not task.touches:  # one that was in somebody's way stays a candidate
+                    self._ready.gone(file, missed=claim is None)
+                if claim is not None:
+                    taken.append(claim)
+                    if len(taken) == want.count:
+                        break
         return taken
 
     def ready_tasks(self) -> dict[str, Task]:
@@ -61,13 +88,14 @@ class Chooser:
         """These, in this order, as far as they can be had."""
         taken: list[Claim] = []
         ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
-        for task_id in want.ids:
-            worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
-            claim = self._take(ready[task_id], want, touches=not want.even_held) if worth else None
-            if claim is not None:
-                taken.append(claim)
-            if len(taken) == want.count:
-                break
+        with _told(self.folder, want, taken):
+            for task_id in want.ids:
+                worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
+                claim = self._take(ready[task_id], want, touches=not want.even_held) if worth else None
+                if claim is not None:
+                    taken.append(claim)
+                if len(taken) == want.count:
+                    break
         return taken
 
     def _is_worth_taking(self, ready: Spot, want: Want) -> bool:
@@ -108,18 +136,16 @@ class Chooser:
                 return None
             return claims.take(self.folder, spot, want)
 
-    def _take(self, spot: Spot, want: Want, *, touches: bool) -> Claim | None:
-        """Try to claim one ready file; None if it can't be had or should not."""
-        claim = self._take_alone(spot, want) if touches else claims.take(self.folder, spot, want)
+    def _take(self, spot: Spot, want: Want, *, touches: bool, known: Task | None = None) -> Claim | None:
+        """Try to claim one ready file, `known` if it was read before; None if it can't be had or should not."""
+        claim = self._take_alone(spot, want) if touches else claims.take(self.folder, spot, want, known)
         if claim is None:
             return None
-        if not self._fits(claim.task, want):  # it was edited after we had read it
+        if claim.task is not known and not self._fits(claim.task, want):  # it was edited after we had read it
             from taskpit.store import closing
 
             closing.end(self.folder, End(claim=claim, details="it was changed while it waited"))
             return None
-        if not want.even_held:  # a person's change is told when it is made
-            self.folder.tell("claimed_task", claim.task.id, claim.fence)
         return claim
 
     def state_of(self, task_id: str) -> State | None:

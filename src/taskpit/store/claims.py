@@ -5,9 +5,10 @@ from __future__ import annotations
 from taskpit import fs, owner
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
-from taskpit.store.folder import STOPS, WORKERS, Folder, stub
+from taskpit.store.folder import STOPS, WORKERS, Folder
+from taskpit.store.registry import register
 from taskpit.store.signs import freshen, stamp
-from taskpit.task import Claim, Said, State, Task, Want
+from taskpit.task import Claim, Said, Task, Want
 
 __all__ = ["holds", "renew", "take"]
 
@@ -15,10 +16,13 @@ __all__ = ["holds", "renew", "take"]
 JUMP = 1.0
 
 
-def take(folder: Folder, ready: Spot, want: Want) -> Claim | None:
-    """Row *claim*: try to take one ready file; None if somebody else was faster or it may not run."""
+def take(folder: Folder, ready: Spot, want: Want, known: Task | None = None) -> Claim | None:
+    """Row *claim*: try to take one ready file; None if somebody else was faster or it may not run.
+
+    What was read of it before is `known`: if its bytes are the same, so is the task.
+    """
     try:
-        folder.register(ready)
+        register(folder, ready)
     except Conflict as error:
         from taskpit.store.strays import put_away
 
@@ -27,14 +31,14 @@ def take(folder: Folder, ready: Spot, want: Want) -> Claim | None:
     fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
     try:
         with folder.guard(ready.id):
-            return _take(folder, ready, fence, want)
+            return _take(folder, ready, fence, want, known)
     except Unavailable:
         return None  # somebody was stopped while deciding about it; there are others
 
 
-def _take(folder: Folder, ready: Spot, fence: str, want: Want) -> Claim | None:
-    path = folder.layout.claimed_path(stub(ready), fence)
-    source, target = folder.at(ready.path), folder.at(path)
+def _take(folder: Folder, ready: Spot, fence: str, want: Want, known: Task | None) -> Claim | None:
+    path = folder.layout.claimed_path(ready, fence)
+    source, target = f"{folder.root}/{ready.path}", f"{folder.root}/{path}"
     # A foreign cleaner judges by mtime, which a rename leaves alone: make it fresh before, not after.
     if not freshen(source) or not fs.move(source, target):
         return None
@@ -43,7 +47,7 @@ def _take(folder: Folder, ready: Spot, fence: str, want: Want) -> Claim | None:
         return None
     _mind_the_clock(folder, fence)
     try:
-        task = folder.load(ready.replace(state=State.CLAIMED, worker=fence, path=path), target)
+        task = folder.load(ready, target, known)
     except FileNotFoundError:
         return None
     except Invalid as error:

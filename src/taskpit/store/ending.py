@@ -10,6 +10,8 @@ says what is left to do, so that the worker, its successor or ten keepers at onc
 
 from __future__ import annotations
 
+from binascii import crc32
+
 from taskpit import fs, jsontext
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
@@ -23,9 +25,9 @@ from taskpit.task import End, Event, Said, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-__all__ = ["Sealed", "carried_before", "give_up", "roll", "seal"]
+__all__ = ["Sealed", "carried_before", "clear", "commit", "draw_up", "give_up", "publish", "roll", "seal"]
 
 #: What an end may have written beforehand, by the letter that stands for it in a sealed name.
 PARTS = {
@@ -52,20 +54,16 @@ LARGEST_PART = 1 << 28
 class Sealed:
     """A claim that has ended (or is about to), and what its name says is left to do."""
 
-    __slots__ = ("file", "folder", "kind", "nonce", "parts", "spot")
+    __slots__ = ("folder", "kind", "nonce", "parts", "path", "spot")
 
     def __init__(self, folder: Folder, spot: Spot, nonce: str, end: str) -> None:
-        name = folder.layout.ready_path(stub(spot)).rpartition("/")[2]
+        name = folder.layout.ready_path(spot).rpartition("/")[2]
         self.folder = folder
-        self.file = f"{name}~{nonce}~{end}"
+        #: Where the token is.
+        self.path = f"{folder.root}/{SEALED}/{name}~{nonce}~{end}"
         self.spot = spot
         self.nonce = nonce
         self.kind, _, self.parts = end.partition(".")
-
-    @property
-    def path(self) -> str:
-        """Where the token is."""
-        return self.folder.at(f"{SEALED}/{self.file}")
 
     def part(self, letter: str) -> str:
         """Where this part was written."""
@@ -79,23 +77,40 @@ class Sealed:
             return stub(self.spot)
 
 
-def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]) -> tuple[Sealed, bool]:
-    """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
+def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, bytes]]:
+    """The claim as it will be sealed, and the bytes of each part; nothing is written."""
     content = _content(folder, end)
     kind = end.result.verdict if end.result else "ready"
     nonce = fs.fresh_name() + _tag(kind, end.claim.fence, content)
-    sealed = Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind)
+    return Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind), content
+
+
+def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]) -> tuple[Sealed, bool]:
+    """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
+    sealed, content = draw_up(folder, claimed, end)
     try:
         for letter, data in content.items():
             fs.create(sealed.part(letter), data, sync=folder.durable)
         if content:
             folder.sync(folder.layout.tmp)
-        with folder.guard(claimed.id):
-            return sealed, still_ours() and fs.move(folder.at(claimed.path), sealed.path)
-    except (Unavailable, OSError):  # where the disk is full, every part that nobody needs is in the way
-        for letter in content if not fs.exists(sealed.path) else ():
-            fs.remove(sealed.part(letter))
+        return sealed, commit(sealed, still_ours)
+    except (Unavailable, OSError):
+        clear(sealed)
         raise
+
+
+def commit(sealed: Sealed, still_ours: Callable[[], bool]) -> bool:
+    """The one call that decides: the claimed file is the sealed one. False: the claim is over."""
+    folder, claimed = sealed.folder, sealed.spot
+    with folder.guard(claimed.id):
+        return still_ours() and fs.move(f"{folder.root}/{claimed.path}", sealed.path)
+
+
+def clear(sealed: Sealed) -> None:
+    """Where the disk is full, every part that nobody needs is in the way: gone, unless it was sealed after all."""
+    if not fs.exists(sealed.path):
+        for letter in sealed.parts:
+            fs.remove(sealed.part(letter))
 
 
 def _tag(kind: str, fence: str, content: dict[str, bytes]) -> str:
@@ -103,8 +118,6 @@ def _tag(kind: str, fence: str, content: dict[str, bytes]) -> str:
 
     The task as it goes back is left out, since times are in it.
     """
-    from binascii import crc32
-
     said = [kind.encode(), fence.encode("utf-8", "replace")]
     said += [data for letter, data in content.items() if letter not in "nb"]
     return f"{crc32(bytes(1).join(said)):08x}"
@@ -218,13 +231,13 @@ def _admit_children(sealed: Sealed) -> None:
     for child in children:
         task = Task(id=child["id"], title="", slug=child["slug"])
         event = folder.event("added_task", task.id, child["by"] or "keeper", f"split from {sealed.spot.id}")
-        admit(folder, task, child["text"].encode(), event)
+        admit(folder, [(task, child["text"].encode(), event)])
 
 
 def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:
     for name in (kind, f"{kind}-{sealed.nonce}"):
         try:
-            note = sealed.folder.layout.note_path(stub(sealed.spot), name)
+            note = sealed.folder.layout.note_path(sealed.spot, name)
             fs.move_new(sealed.part(letter), sealed.folder.at(note))
         except FileExistsError:
             continue  # of an earlier attempt; people may want both
@@ -248,7 +261,7 @@ def _withdraw_result(sealed: Sealed) -> None:
         status = fs.status(folder.at(path))
         if kept and status and status.st_ino == kept.st_ino:
             fs.remove(folder.at(path))
-        ended = folder.layout.ended_path(stub(sealed.spot), verdict)
+        ended = folder.layout.ended_path(sealed.spot, verdict)
         if ended:
             fs.move(folder.at(ended), folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}.task"))
         # Where it told that the task has failed, it must not come back and tell so again.
@@ -263,7 +276,7 @@ def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
     if not freshen(sealed.path):
         return Said.ALREADY
     _finish_up(sealed, event)
-    ready = folder.layout.ready_path(stub(sealed.spot))
+    ready = folder.layout.ready_path(sealed.spot)
     enter(folder, sealed.path, ready)
     folder.sync(folder.layout.ready, SEALED)
     announce_file(folder, sealed.spot, ready)
@@ -278,19 +291,47 @@ def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Sai
     if said is None and end is not None:
         return _publish_again(sealed, end, event)
     if said is None:  # a power loss took a result that was never acknowledged: the task was not done
-        enter(folder, sealed.path, folder.layout.ready_path(stub(sealed.spot)))
+        enter(folder, sealed.path, folder.layout.ready_path(sealed.spot))
         return Said.LOST
     folder.sync(target.rpartition("/")[0])
     _finish_up(sealed, event if said is Said.OK else folder.event("late_result", sealed.spot.id))
+    _retire(sealed, task, said)
+    if target.rpartition("/")[0] not in folder.layout.results:  # then nothing but the outcome tells
+        folder.sync(OUTCOMES)
+    return said
+
+
+def _retire(sealed: Sealed, task: Task, said: Said) -> None:
+    """The token goes, then the result becomes the outcome, in this order."""
+    folder, verdict = sealed.folder, Verdict(sealed.kind)
     ended = folder.layout.ended_path(task, verdict)
     if ended:
         fs.move(sealed.path, folder.at(ended))
     fs.remove(sealed.path)  # also after a move: of two names of one file a rename takes none away
     keep = folder.outcome_path(sealed.spot.id, verdict)
     fs.move(sealed.part("r"), keep if said is Said.OK else folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}"))
-    if target.rpartition("/")[0] not in folder.layout.results:  # then nothing but the outcome tells
+
+
+def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[Said]:
+    """Carry out many ends that only publish a result: each step for all of them before the next."""
+    said, places = [], dict[str, None]()
+    for sealed, end, _ in ends:
+        said.append(_link_result(sealed, end.claim.task))
+        path = folder.layout.result_path(end.claim.task, Verdict(sealed.kind))
+        places[path.rpartition("/")[0]] = None
+    folder.sync(*places)
+    lines = [
+        event if one is Said.OK else folder.event("late_result", sealed.spot.id)
+        for (sealed, _, event), one in zip(ends, said, strict=True)
+        if one is not None
+    ]
+    changelog.append(folder.at(CHANGELOG), lines)
+    for (sealed, end, _), one in zip(ends, said, strict=True):
+        if one is not None:
+            _retire(sealed, end.claim.task, one)
+    if places.keys() - folder.layout.results:  # then nothing but the outcome tells
         folder.sync(OUTCOMES)
-    return said
+    return [one or _publish_again(*ends[at]) for at, one in enumerate(said)]
 
 
 def _publish_again(sealed: Sealed, end: End, event: Event | None) -> Said:

@@ -1,4 +1,4 @@
-"""How a task enters on the disk: the row *put* of the commit table, and its last step by itself."""
+"""How tasks enter on the disk: the row *put* of the commit table for one or many, and its last step by itself."""
 
 from __future__ import annotations
 
@@ -6,36 +6,83 @@ from taskpit import fs
 from taskpit.store import changelog
 from taskpit.store.folder import CHANGELOG, IDS, Folder
 from taskpit.store.rows import announce
-from taskpit.task import Event, Said, Task
+from taskpit.task import Said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.task import Event, Task
+
+    #: A task with its bytes, and the line that tells of it.
+    Entrant = tuple[Task, bytes, Event]
+    #: Where its bytes lie, where what was asked for lies (the same file in most layouts), where it shall go.
+    Draft = tuple[str, str, str]
 
 __all__ = ["admit", "enter"]
 
 
-def admit(folder: Folder, task: Task, data: bytes, event: Event) -> Said:
-    """The row *put* of the commit table, for one task. CREATED, or EXISTS: the id is known."""
-    ready = folder.layout.ready_path(task)
-    # The name it will have stands in the temporary one, so that anybody can carry on after the commit.
-    nonce = fs.fresh_name()
-    tmp = folder.tmp(task.id, nonce, f"put~{ready.rpartition('/')[2]}")
-    original = tmp
-    if folder.layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
-        original = folder.tmp(task.id, nonce, "id")  # first: without it the other may be cleared up
-        fs.create(original, data, sync=folder.durable)
-    fs.create(tmp, data, sync=folder.durable)
-    folder.sync(folder.layout.tmp)  # an id that is known must not belong to a file that is not there
-    said = Said.EXISTS
-    if fs.link(original, folder.at(f"{IDS}/{task.id}")):
-        said = Said.CREATED
-        folder.sync(IDS)
-        changelog.append(folder.at(CHANGELOG), [event])
-        enter(folder, tmp, ready)
-        folder.sync(folder.layout.ready)
-        announce(folder, [(task, ready.rpartition("/")[2])])
-    else:
-        fs.remove(tmp)
-    if original != tmp:
-        fs.remove(original)
+def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
+    """The row *put* of the commit table. For each: CREATED, or EXISTS: the id is known.
+
+    Many share what they wait for: all bytes are on the disk before the first id is taken, all ids before the
+    first file enters, and all entries before anybody is told. Where the disk refuses one, those before it are in.
+    """
+    drafts, trouble = _write(folder, entrants)
+    said: list[Said] = []
+    try:
+        for (task, _, _), (_, original, _) in zip(entrants, drafts, strict=False):
+            new = fs.link(original, f"{folder.root}/{IDS}/{task.id}")
+            said.append(Said.CREATED if new else Said.EXISTS)
+    except OSError as error:
+        trouble = error
+    found = zip(entrants, drafts, said, strict=False)
+    _bring_in(folder, [(entrant, draft) for entrant, draft, one in found if one is Said.CREATED])
+    for number, (tmp, original, _) in enumerate(drafts):
+        if number == len(said):
+            continue  # its link was refused, and nobody knows whether it was made: left for the keeper
+        if number > len(said) or said[number] is not Said.CREATED:
+            fs.remove(tmp)
+        if original != tmp:
+            fs.remove(original)
+    if trouble is not None:
+        raise trouble
     return said
+
+
+def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OSError | None]:
+    """The bytes of these lie in the temporary directory, for good; of those before the one the disk refuses.
+
+    The name a file will have stands in the temporary one, so that anybody can carry on after the commit.
+    """
+    layout, together = folder.layout, folder.syncs_together(len(entrants))
+    drafts: list[Draft] = []
+    trouble, sync = None, folder.durable and not together
+    try:
+        for task, data, _ in entrants:
+            ready, nonce = layout.ready_path(task), fs.fresh_name()
+            tmp = original = folder.tmp(task.id, nonce, f"put~{ready.rpartition('/')[2]}")
+            if layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
+                original = folder.tmp(task.id, nonce, "id")  # first: without it the other may be cleared up
+                fs.create(original, data, sync=sync)
+            fs.create(tmp, data, sync=sync)
+            drafts.append((tmp, original, ready))
+    except OSError as error:
+        trouble = error
+    if drafts:  # an id that is known must not belong to a file that is not there
+        folder.settle(layout.tmp, together=together)
+    return drafts, trouble
+
+
+def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
+    """The ids of these are known: their files enter."""
+    if known:
+        folder.sync(IDS)
+        changelog.append(f"{folder.root}/{CHANGELOG}", [event for (_, _, event), _ in known])
+        for _, (tmp, _, ready) in known:
+            enter(folder, tmp, ready)
+        folder.sync(folder.layout.ready)
+        announce(folder, [(task, ready.rpartition("/")[2]) for (task, _, _), (_, _, ready) in known])
 
 
 def enter(folder: Folder, source: str, ready: str) -> bool:
@@ -44,7 +91,7 @@ def enter(folder: Folder, source: str, ready: str) -> bool:
     A rename of a name only this verb knows, never a second link: a stalled putter whose task somebody
     rolled forward and finished must not bring it back to life.
     """
-    target = folder.at(ready)
+    target = f"{folder.root}/{ready}"
     while True:
         try:
             return fs.move_new(source, target)

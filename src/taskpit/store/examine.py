@@ -295,5 +295,5 @@ def _quarantined(folder: Folder) -> Iterator[Mend]:
 
 def _late(folder: Folder) -> Iterator[Mend]:
     for name in sorted(fs.names(folder.at(LATE))):
-        details = "what a superseded claim brought, kept aside"
+        details = "not published; kept to be read"
         yield Mend(kind="late result", what=f"{LATE}/{name}", details=details)

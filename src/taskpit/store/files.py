@@ -6,6 +6,7 @@ Knows when something has happened; not what should happen next (queue), nor what
 
 from __future__ import annotations
 
+import time
 from _thread import allocate_lock
 
 from taskpit import fs, owner
@@ -13,22 +14,22 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog, claims
 from taskpit.store.choosing import Chooser
-from taskpit.store.folder import CHANGELOG, NOTES
+from taskpit.store.folder import CHANGELOG, LINE, NOTES
 from taskpit.store.house import House
 from taskpit.store.trouble import verb
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
+    from taskpit.store.line import Line
     from taskpit.store.members import FileMember
     from taskpit.store.port import Lapse, Mend
     from taskpit.task import Card, Page
-    from taskpit.watch import Watch
 
 __all__ = ["FileStore"]
 
@@ -44,7 +45,9 @@ class FileStore(House):
         #: Whoever looks at what is ready takes turns: looking also learns.
         self._turn = allocate_lock()
         self._orphans: set[tuple[str, str]] = set()
-        self._watch: Watch | None = None
+        #: Our place among those who wait here, and whether we were woken and have not claimed since.
+        self._line: Line | None = None
+        self._woken = False
 
     # -- put ---------------------------------------------------------------------------------------
 
@@ -68,9 +71,14 @@ class FileStore(House):
     @verb
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
-        said = [self._put(task) for task in tasks]
-        self._changed()
-        return said
+        from taskpit.store.entering import admit
+
+        entrants = [self._entrant(task) for task in tasks]
+        try:
+            said = admit(self.folder, entrants)
+        finally:
+            self._changed()
+        return [one if one is Said.CREATED else self._compared(*entrants[at][:2]) for at, one in enumerate(said)]
 
     def _changed(self) -> None:
         """Tell those who read an index instead of the names; it is derived, so its trouble is not ours."""
@@ -82,16 +90,14 @@ class FileStore(House):
             except OSError:
                 return  # the mark it left is found by the next change or sweep
 
-    def _put(self, task: Task) -> Said:
-        folder = self.folder
+    def _entrant(self, task: Task) -> tuple[Task, bytes, Event]:
         task, data = self._bytes(task)
-        event = folder.event("added_task", task.id, task.by or "keeper", task.title)
-        from taskpit.store.entering import admit
+        return task, data, self.folder.event("added_task", task.id, task.by or "keeper", task.title)
 
-        if admit(folder, task, data, event) is Said.CREATED:
-            return Said.CREATED
-        known = folder.original(task.id)
-        mine = folder.layout.load(Spot(state=State.READY, id=task.id), data)
+    def _compared(self, task: Task, data: bytes) -> Said:
+        """What there is of this id, beside what was to be put."""
+        known = self.folder.original(task.id)
+        mine = self.folder.layout.load(Spot(state=State.READY, id=task.id), data)
         return Said.EXISTS if known and known.wish() == mine.wish() else Said.CONFLICT
 
     # -- claim -------------------------------------------------------------------------------------
@@ -107,6 +113,7 @@ class FileStore(House):
         else:
             with self._turn:
                 taken = self._chooser.take_best(want)
+        self._leave_line(woken=not taken)
         if taken:
             self._changed()
         return taken
@@ -130,19 +137,23 @@ class FileStore(House):
     @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
-        said = [self._end(end) for end in ends]
-        self._changed()
-        return said
-
-    def _end(self, end: End) -> Said:
-        from taskpit.store import closing  # a command that only claims does without
+        from taskpit.store.closing import end, end_all  # a command that only claims does without
 
         try:
-            return closing.end(self.folder, end)
+            if len(ends) == 1:
+                return [self._patiently(lambda: end(self.folder, ends[0]))]
+            return end_all(self.folder, ends, self._patiently) if ends else []
+        finally:
+            self._changed()
+
+    def _patiently(self, step: Callable[[], Said]) -> Said:
+        """The step, with what is held back for it where the disk is full."""
+        try:
+            return step()
         except OSError as error:
             from taskpit.store.ballast import finish_on
 
-            return finish_on(self.folder, error, lambda: closing.end(self.folder, end))
+            return finish_on(self.folder, error, step)
 
     # -- what people do ----------------------------------------------------------------------------
 
@@ -232,9 +243,9 @@ class FileStore(House):
     @verb
     def read(self, ids: Sequence[str]) -> list[Card | None]:
         """Each task as it stands."""
-        from taskpit.store.look import card
+        from taskpit.store.look import cards
 
-        return [card(self, task_id) for task_id in ids]
+        return cards(self, ids)
 
     @verb
     def resolve(self, text: str) -> list[str]:
@@ -283,21 +294,42 @@ class FileStore(House):
 
     @verb
     def wait(self, timeout: float) -> bool:
-        """Sleep in the kernel until an entry comes or goes where it matters."""
-        from taskpit.watch import Watch
-
-        if self._watch is None:
-            from taskpit.store.folder import OUTCOMES
-
-            self._watch = Watch([self.folder.at(self.folder.layout.ready), self.folder.at(OUTCOMES)])
+        """Sleep in the kernel until something comes that may be for us, in line with others who wait."""
+        with self._turn:
+            watch = self._chooser.watch()
+        if watch is None:
             return True  # something may have come before we watched
-        woken = self._watch.wait(timeout)
-        self._watch.changes()  # after the sleep, never before: what comes now is for the next call
-        return woken
+        line, end = self._stand_in_line(), time.monotonic() + timeout
+        while True:
+            left = max(end - time.monotonic(), 0.0)
+            if not line.first():
+                line.sleep(left)
+            elif watch.wait(left):
+                with self._turn:
+                    self._woken = self._chooser.hear()
+                if self._woken:
+                    return True
+            if not left:
+                return False
+
+    def _stand_in_line(self) -> Line:
+        """Whoever was woken and comes back without a claim could not use what came: the next one's turn."""
+        if self._line is None:
+            from taskpit.store.line import Line
+
+            self._line = Line(self.folder.at(LINE))
+        self._leave_line(woken=True)
+        return self._line
+
+    def _leave_line(self, *, woken: bool) -> None:
+        """Let others be woken, if we were or have what we wanted."""
+        if self._line is not None and (self._woken or not woken):
+            self._woken = False
+            self._line.leave()
 
     def close(self) -> None:
         """Stop watching."""
         self._chooser.close()
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+        if self._line is not None:
+            self._line.close()
+            self._line = None

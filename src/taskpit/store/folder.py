@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 import stat
 
-from taskpit import fs
+from taskpit import fs, kernel
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
-from taskpit.errors import Conflict, Invalid, TooLarge
+from taskpit.errors import Invalid, TooLarge
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER
 from taskpit.store import changelog
@@ -28,7 +28,9 @@ from taskpit.task import Event, State, Task, Verdict, worker_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    Entry = tuple[str, Spot | Invalid]
 
 __all__ = ["HIDDEN", "Folder"]
 
@@ -46,6 +48,7 @@ STOPS = ".taskpit/stops"
 FENCES = ".taskpit/fences"
 LOCKS = ".taskpit/locks"
 INDEX = ".taskpit/index"
+LINE = ".taskpit/line"
 LOGS = ".taskpit/logs"
 TOUCHES = ".taskpit/touches.lock"
 NOTES = ".taskpit/notes"
@@ -53,10 +56,14 @@ CHANGELOG = ".taskpit/changelog.log"
 #: Directories of our own that `init` makes.
 OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES, BESIDE, GUARDS, FENCES, LOCKS, LOGS)
 
+#: How a task may have ended, each with its name in OUTCOMES.
+VERDICTS = tuple(Verdict)
 #: Attempts, holds and errors that we write into a task may make it this much larger than it may be put.
 SLACK = 64 * 1024
 #: Results may be larger than tasks; this is where reading one stops being sane.
 LARGEST_RESULT = 64 * 1024 * 1024
+#: From so many files on, one sync of the filesystem is cheaper than one of each.
+MANY = 8
 #: Quarantined names keep this many bytes of the old one.
 LONGEST_ASIDE = 120
 
@@ -74,6 +81,8 @@ class Folder:
         self.durable = config.durability == "power"
         #: Wall clock minus monotonic when this process last looked; None: it has not.
         self.even: float | None = None
+        #: Whether one call can put all that was written on the disk; None: nobody has asked.
+        self._together: bool | None = None
 
     def at(self, relative: str) -> str:
         """The path of something in the queue."""
@@ -85,14 +94,32 @@ class Folder:
             for folder in folders:
                 fs.sync_dir(self.at(folder))
 
+    def syncs_together(self, count: int) -> bool:
+        """Whether so many files are best put on the disk by one call for all of them."""
+        if not self.durable or count < MANY:
+            return False
+        if self._together is None:
+            self._together = kernel.syncs_filesystems(self.root)
+        return self._together
+
+    def settle(self, folder: str, *, together: bool) -> None:
+        """What was written to this directory is on the disk: `together` with its bytes, else they are already."""
+        if together:
+            fs.sync_all(self.at(folder))
+        else:
+            self.sync(folder)
+
     def tmp(self, task_id: str, nonce: str, part: str) -> str:
         """Where a part of a verb lies before its commit."""
-        return self.at(f"{self.layout.tmp}/{task_id}~{nonce}~{part}")
+        return f"{self.root}/{self.layout.tmp}/{task_id}~{nonce}~{part}"
 
-    def entries(self, folder: str) -> Iterator[tuple[str, Spot | Invalid]]:
-        """What wants to be a task or a result in a directory: its name, and what it is or what is wrong."""
-        for file in fs.names(self.at(folder)):
-            if file.startswith(NEVER) or file.endswith("~"):
+    def entries(self, folder: str, about: str = "", among: Iterable[str] | None = None) -> Iterator[Entry]:
+        """What wants to be a task or a result in a directory: its name, and what it is or what is wrong.
+
+        Only names that mention `about` are looked at more closely; `among` saves a listing made just now.
+        """
+        for file in fs.names(self.at(folder)) if among is None else among:
+            if about not in file or file.startswith(NEVER) or file.endswith("~"):
                 continue
             try:
                 spot = self.layout.spot(folder, file)
@@ -102,15 +129,15 @@ class Folder:
                 if spot is not None:
                     yield file, spot
 
-    def spots(self, folder: str, state: State) -> Iterator[Spot]:
+    def spots(self, folder: str, state: State, about: str = "", among: Iterable[str] | None = None) -> Iterator[Spot]:
         """The readable entries of a directory that are in this state."""
-        for _, spot in self.entries(folder):
+        for _, spot in self.entries(folder, about, among):
             if isinstance(spot, Spot) and spot.state is state:
                 yield spot
 
-    def claims(self) -> Iterator[Spot]:
+    def claims(self, about: str = "", among: Iterable[str] | None = None) -> Iterator[Spot]:
         """Claimed files, each with its holder: by its name, or by what stands inside."""
-        for spot in self.spots(self.layout.claimed, State.CLAIMED):
+        for spot in self.spots(self.layout.claimed, State.CLAIMED, about, among):
             if self.layout.guarded:
                 try:
                     data, _ = fs.read(self.at(spot.path), self.config.largest_task)
@@ -124,7 +151,7 @@ class Folder:
         """The tasks that are being worked on, or whose end is just being carried out."""
         files = [(spot, spot.path) for spot in self.claims()]
         for file in fs.names(self.at(SEALED)):
-            sealed = self._sealed_spot(file)
+            sealed = self.sealed_spot(file)
             if sealed is not None:
                 files.append((sealed, f"{SEALED}/{file}"))
         for spot, path in files:
@@ -133,24 +160,25 @@ class Folder:
             except (FileNotFoundError, Invalid):
                 continue
 
-    def claims_of(self, task_id: str) -> list[Spot]:
+    def claims_of(self, task_id: str, among: Iterable[str] | None = None) -> list[Spot]:
         """Claimed files of this task."""
-        return [spot for spot in self.claims() if spot.id == task_id]
+        return [spot for spot in self.claims(task_id, among) if spot.id == task_id]
 
-    def find(self, folder: str, state: State, task_id: str) -> list[Spot]:
+    def find(self, folder: str, state: State, task_id: str, among: Iterable[str] | None = None) -> list[Spot]:
         """Entries of this task in a directory; more than one is a fault that `mend` mends."""
-        return [spot for spot in self.spots(folder, state) if spot.id == task_id]
+        return [spot for spot in self.spots(folder, state, task_id, among) if spot.id == task_id]
 
     def sealed(self) -> Iterator[tuple[Spot, str, str]]:
         """Ended claims on their way: whose, the nonce, and how it ends."""
         for file in fs.names(self.at(SEALED)):
-            spot = self._sealed_spot(file)
+            spot = self.sealed_spot(file)
             _, _, tail = file.partition("~")
             nonce, _, end = tail.partition("~")
             if spot is not None and end:
                 yield spot, nonce, end
 
-    def _sealed_spot(self, file: str) -> Spot | None:
+    def sealed_spot(self, file: str) -> Spot | None:
+        """Whose sealed file this is, by its name."""
         try:
             return self.layout.spot(self.layout.ready, file.partition("~")[0])
         except Invalid:
@@ -162,8 +190,9 @@ class Folder:
 
     def outcome(self, task_id: str) -> Verdict | None:
         """How the task ended, if it has."""
-        for verdict in Verdict:
-            if fs.exists(self.outcome_path(task_id, verdict)):
+        path = f"{self.root}/{OUTCOMES}/{task_id}~"
+        for verdict in VERDICTS:
+            if fs.exists(path + verdict):
                 return verdict
         return None
 
@@ -193,7 +222,7 @@ class Folder:
 
     def is_finished(self, spot: Spot) -> bool:
         """Whether something in the layout's own places says that it has ended, without searching."""
-        return any(fs.exists(self.at(path)) for path in self.layout.finished_paths(stub(spot)))
+        return any(fs.exists(f"{self.root}/{path}") for path in self.layout.finished_paths(spot))
 
     def guard(self, task_id: str) -> Turn | Open:
         """Where claimed files have a fixed name, one at a time may decide about a task."""
@@ -201,14 +230,19 @@ class Folder:
             return Open()
         return Turn(self.at(f"{GUARDS}/{sum(task_id.encode()) % 64:02d}"))
 
-    def load(self, spot: Spot, path: str) -> Task:
-        """The task in a file; Invalid if it can't be one, FileNotFoundError if it is gone."""
+    def load(self, spot: Spot, path: str, known: Task | None = None) -> Task:
+        """The task in a file; Invalid if it can't be one, FileNotFoundError if it is gone.
+
+        If it is what was read before, that is `known`, it is not read a second time.
+        """
         try:
             data, _ = fs.read(path, self.config.largest_task + SLACK)
         except fs.NotAFile:
             raise Invalid("it is not a regular file") from None
         except fs.TooBig as error:
             raise Invalid(f"it is too large: {error.strerror}") from None
+        if known is not None and known.was_read and known.source == data and known.slug == spot.slug:
+            return known
         return self.layout.load(spot, data, self._beside(spot.id) if self.layout.rewritten else b"")
 
     def _beside(self, task_id: str) -> bytes:
@@ -225,8 +259,19 @@ class Folder:
 
     def spell(self, task: Task, slack: int = 0) -> bytes:
         """The task's bytes, once it is sure that it can be read back from where it will lie. Invalid, TooLarge."""
+        self.layout.check_id(task.id)
+        data = self.layout.dump_sure(task) or self._spell_with_care(task)
+        if len(data) > self.config.largest_task + slack:
+            raise TooLarge(
+                f"the task is {len(data)} bytes; {self.config.largest_task} is the most",
+                hint="Put the long part into a file and name it in the task.",
+                id=task.id,
+            )
+        return data
+
+    def _spell_with_care(self, task: Task) -> bytes:
+        """The same for what may read differently from what is meant: try it."""
         layout = self.layout
-        layout.check_id(task.id)
         spot = layout.spot(layout.ready, layout.ready_path(task).removeprefix(f"{layout.ready}/"))
         if spot is None or (spot.id, spot.slug) != (task.id, task.slug if layout.slugged else spot.slug):
             raise Invalid(f"a file cannot be called after {task.id!r} and {task.slug!r}", id=task.id)
@@ -234,14 +279,7 @@ class Folder:
             data = layout.dump(task)
         except UnicodeError:
             raise Invalid("it has letters that cannot be written", id=task.id) from None
-        if not layout.is_sure(task):
-            layout.load(spot, data)
-        if len(data) > self.config.largest_task + slack:
-            raise TooLarge(
-                f"the task is {len(data)} bytes; {self.config.largest_task} is the most",
-                hint="Put the long part into a file and name it in the task.",
-                id=task.id,
-            )
+        layout.load(spot, data)
         return data
 
     def original(self, task_id: str) -> Task | None:
@@ -288,87 +326,13 @@ class Folder:
         self.set_aside(spot.path, reason, step=fs.link)  # what is there now stays the task's token
         return original
 
-    def register(self, spot: Spot) -> None:
-        """Its id is known from now on. Conflict if the id belongs to a task that is not this ready file."""
-        path, entry = self.at(spot.path), self.at(f"{IDS}/{spot.id}")
-        known, here = fs.status(entry), fs.status(path)
-        if here is None:
-            return
-        if known is not None and known.st_ino == here.st_ino:
-            self.refuse_finished(spot, here)
-            return
-        if not stat.S_ISREG(here.st_mode):
-            raise Conflict("it is not a regular file", judged=here)
-        if known is None:
-            if not changelog.mentions(self.at(CHANGELOG), "added_task", spot.id):
-                self.tell("added_task", spot.id, details="found in the folder")
-            if self._enter_registry(path, entry, spot):
-                return
-        self._refuse_copy(spot, here, known)
-
-    def refuse_finished(self, spot: Spot, here: fs.Stat) -> None:
-        """Conflict if its own file is here although it is finished: put back, or a power loss undid its moves."""
-        verdict = self.outcome(spot.id)
-        if verdict is not None or self.is_finished(spot):
-            raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here)
-
-    def _refuse_copy(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> None:
-        """Conflict if this ready file is a copy that an editor saved of a task that has moved on.
-
-        Not every file that is not the registered one is such a copy: it may have been edited while it was
-        ready, or gone back after an attempt. And a token that moves while we look is seen in two places:
-        it is the same inode then, and no copy.
-        """
-        verdict = self.outcome(spot.id)
-        if verdict is not None or self.is_finished(spot):
-            why = f"is finished ({verdict or 'done'})"
-        else:
-            why = self._elsewhere(spot, here, known)
-        if why:
-            raise Conflict(f"{spot.id} {why}", judged=here)
-
-    def _elsewhere(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
-        """Where the task itself is, if this ready file is not it."""
-        tokens = [(other.path, f"is claimed by {other.worker}") for other in self.claims_of(spot.id)]
-        tokens += [
-            (f"{SEALED}/{file}", "is just being put back or finished")
-            for file in fs.names(self.at(SEALED))
-            if (sealed := self._sealed_spot(file)) is not None and sealed.id == spot.id
-        ]
-        for path, why in tokens:
-            token = fs.status(self.at(path))
-            if token is not None and token.st_ino != here.st_ino:
-                return why
-        if self.layout.slugged:
-            for twin in self.find(self.layout.ready, State.READY, spot.id):
-                if twin.path != spot.path and self._is_original(twin, spot, known):
-                    return f"is {twin.path}, which was there first"
-        return ""
-
-    def _enter_registry(self, path: str, entry: str, spot: Spot) -> bool:
-        if not self.layout.rewritten:
-            return fs.link(path, entry)
-        # Others write into the ready file itself; what it was must be kept in a file of its own.
-        data, _ = fs.read(path, self.config.largest_task)
-        copy = self.tmp(spot.id, fs.fresh_name(), "id")
-        fs.create(copy, data, sync=self.durable)
-        known = fs.link(copy, entry)
-        fs.remove(copy)
-        return known
-
-    def _is_original(self, one: Spot, other: Spot, known: fs.Stat | None) -> bool:
-        """Which of two ready files with one id is the task: the registered one, else the first by name."""
-        inode = known.st_ino if known else 0
-        here, there = fs.status(self.at(one.path)), fs.status(self.at(other.path))
-        if here is None or there is None:
-            return False
-        if inode in (here.st_ino, there.st_ino):
-            return here.st_ino == inode
-        return one.path < other.path
-
     def tell(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "") -> None:
         """One line in the changelog."""
         changelog.append(self.at(CHANGELOG), [self.event(action, task_id, worker, details)])
+
+    def tell_all(self, action: str, whose: Iterable[tuple[str, str]]) -> None:
+        """The same of several tasks and their workers, in one go."""
+        changelog.append(self.at(CHANGELOG), [self.event(action, task_id, worker) for task_id, worker in whose])
 
     def event(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "") -> Event:
         """A line of now."""

@@ -59,9 +59,9 @@ class House:
 
     def _introduce(self, worker: str, lease: float) -> None:
         """Leave a record before the first claim: by it our claims are told from foreign ones."""
-        self.folder.layout.check_worker(worker)
         key = (worker, lease)
-        if worker not in self._members and key not in self._introduced:
+        if key not in self._introduced and worker not in self._members:
+            self.folder.layout.check_worker(worker)
             record = owner.describe(worker, lease, self.folder.clock, stays=False)
             owner.introduce(self.folder.at(f"{WORKERS}/{worker}"), record)
             self._introduced.add(key)
@@ -122,4 +122,5 @@ class House:
             durability=self.folder.config.durability,
             largest_task=self.folder.config.largest_task,
             wake_bound=5.0,
+            papers=self.folder.root,
         )

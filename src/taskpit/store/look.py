@@ -21,11 +21,11 @@ from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from taskpit.store.files import FileStore
 
-__all__ = ["card", "counts", "page", "resolve", "tries"]
+__all__ = ["card", "cards", "counts", "page", "resolve", "tries"]
 
 #: How often a task that is known but was seen nowhere is looked for.
 LOOKS = 5
@@ -35,36 +35,57 @@ SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
 Key = tuple[int, list[object]]
 
 
-def card(store: FileStore, task_id: str) -> Card | None:
+class _Listing:
+    """Directories as they were listed, each once for all the tasks that are looked for."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._names: dict[str, list[str]] = {}
+
+    def names(self, path: str) -> list[str]:
+        """What stands there."""
+        if path not in self._names:
+            self._names[path] = list(fs.names(self._folder.at(path)))
+        return self._names[path]
+
+
+def cards(store: FileStore, ids: Sequence[str]) -> list[Card | None]:
+    """Each task as it stands, with everything known about it."""
+    listing = _Listing(store.folder)
+    return [card(store, task_id, listing) for task_id in ids]
+
+
+def card(store: FileStore, task_id: str, listing: _Listing | None = None) -> Card | None:
     """The task as it stands, with everything known about it."""
-    folder = store.folder
+    folder, seen = store.folder, listing or _Listing(store.folder)
     found = None
     for _ in range(LOOKS):
-        found = _find(store, task_id)
+        found = _find(store, task_id, seen)
         if found is not None or not fs.exists(folder.at(f"{IDS}/{task_id}")):
             break
+        seen = _Listing(folder)  # it was on its way from one place to another
     if found is None:
         return None
     return found.replace(
         tries=tries(folder, task_id),
-        late=_late(folder, task_id),
+        late=_late(seen, task_id),
         notes=_text(folder.at(f"{NOTES}/{task_id}.md")),
     )
 
 
-def _late(folder: Folder, task_id: str) -> tuple[str, ...]:
+def _late(listing: _Listing, task_id: str) -> tuple[str, ...]:
     """Results kept aside, without the task's own file that some layouts keep with one."""
-    names = (name for name in fs.names(folder.at(LATE)) if name.startswith(f"{task_id}~"))
+    names = (name for name in listing.names(LATE) if name.startswith(f"{task_id}~"))
     return tuple(sorted(f"{LATE}/{name}" for name in names if not name.endswith(".task")))
 
 
-def _find(store: FileStore, task_id: str) -> Card | None:
-    folder = store.folder
-    for spot in folder.find(folder.layout.ready, State.READY, task_id):
+def _find(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
+    folder, layout = store.folder, store.folder.layout
+    for spot in folder.find(layout.ready, State.READY, task_id, listing.names(layout.ready)):
         ready = _ready_card(store, spot)
         if ready is not None:
             return ready
-    for spot in folder.claims_of(task_id):
+    for spot in folder.claims_of(task_id, listing.names(layout.claimed)):
         claimed = _claimed_card(folder, spot)
         if claimed is not None:
             return claimed
@@ -173,7 +194,7 @@ def _result_card(folder: Folder, spot: Spot, path: str) -> Card:
 def _result_in_place(folder: Folder, spot: Spot, verdict: Verdict) -> Result:
     """The result of a task whose outcome is known without one: it may have come later, or been pruned."""
     place = folder.layout.result_of(spot)
-    ended = folder.layout.ended_path(stub(spot), verdict)
+    ended = folder.layout.ended_path(spot, verdict)
     if not ended or not fs.exists(folder.at(ended)):
         return Result(id=spot.id, verdict=verdict, reason="the result was pruned")
     try:
@@ -184,7 +205,7 @@ def _result_in_place(folder: Folder, spot: Spot, verdict: Verdict) -> Result:
 
 def _ended_task(folder: Folder, spot: Spot, verdict: Verdict) -> Task | None:
     """The task's own file, where a layout keeps it when it is finished."""
-    path = folder.layout.ended_path(stub(spot), verdict)
+    path = folder.layout.ended_path(spot, verdict)
     try:
         return folder.load(spot, folder.at(path)) if path else None
     except (OSError, Invalid):
@@ -229,11 +250,24 @@ def resolve(folder: Folder, text: str) -> list[str]:
         return [text]
     number = folder.layout.number(text)
     wanted = folder.layout.new_id(number) if number else text
-    here = {spot.id for spot in folder.spots(folder.layout.ready, State.READY)} | set(known)
-    for exact in (text, wanted):
-        if exact in here:
-            return [exact]
+    here = set(known)
+    for seen in (_waiting, _elsewhere):
+        here |= seen(folder)
+        for exact in (text, wanted):
+            if exact in here:
+                return [exact]
     return sorted(task_id for task_id in here if task_id.startswith(text))
+
+
+def _waiting(folder: Folder) -> set[str]:
+    """Ready tasks, also those that somebody made by hand."""
+    return {spot.id for spot in folder.spots(folder.layout.ready, State.READY)}
+
+
+def _elsewhere(folder: Folder) -> set[str]:
+    """Tasks whose whole life was made by hand: nobody of ours has seen them before they were claimed or finished."""
+    claimed = {spot.id for spot in folder.spots(folder.layout.claimed, State.CLAIMED)}
+    return claimed | {spot.id for spot in folder.finished()}
 
 
 def page(store: FileStore, state: State | None, after: str, limit: int) -> Page:

@@ -17,6 +17,7 @@ from taskpit.store.ending import Sealed, roll
 from taskpit.store.entering import enter
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, stub
 from taskpit.store.port import Mend
+from taskpit.store.registry import refuse_finished, register
 from taskpit.store.reopening import learn
 from taskpit.store.strays import put_away
 from taskpit.task import State
@@ -127,11 +128,11 @@ class _Mender:
             return
         try:
             if known is not None and known.st_ino == here.st_ino:
-                folder.refuse_finished(spot, here)
+                refuse_finished(folder, spot, here)
                 return
             folder.load(spot, folder.at(spot.path))
             if known is not None:
-                folder.register(spot)
+                register(folder, spot)
                 return
         except FileNotFoundError:
             return
@@ -145,7 +146,7 @@ class _Mender:
                 yield self._aside(spot.path, error.message, here)
             return
         if self.act:
-            folder.register(spot)
+            register(folder, spot)
         yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was made by hand")
 
     def _twin(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from taskpit.store.activities.store import ActivityStore
+    from taskpit.store.postgres.store import PostgresStore
 
 __all__ = ["detect", "discover", "init", "open_store"]
 
@@ -181,10 +182,14 @@ def _main_checkout(folder: str) -> str | None:
 
 def open_store(
     root: str, env: Mapping[str, str] | None = None, clock: Clock | None = None
-) -> FileStore | ActivityStore:
-    """The queue in this folder. NotFound if there is none, Untrusted if it lies in wait for others."""
+) -> FileStore | ActivityStore | PostgresStore:
+    """The queue in this folder, or at this address. NotFound: there is none; Untrusted: it lies in wait for others."""
+    if "://" in root:
+        return _open_elsewhere(root, clock)
     root = os.path.abspath(root)
     name = _layout_name(root)
+    if name is None and os.path.isfile(f"{root}/{HIDDEN}/address"):
+        return _open_pointer(root, env or {}, clock)
     if name is None:
         if not os.path.isdir(root):
             raise Storage(f"there is no folder {root}", hint=f"Make a queue with `pit init {root}`.", path=root)
@@ -201,6 +206,25 @@ def open_store(
     from taskpit.store.activities.store import ActivityStore
 
     return ActivityStore(root, layout, config, clock)
+
+
+def _open_elsewhere(text: str, clock: Clock | None, papers: str = "") -> PostgresStore:
+    """The queue at an address."""
+    from taskpit.store.postgres.opening import is_address, open_database
+
+    if not is_address(text):
+        raise Invalid(
+            f"{text.partition('://')[0]}:// is no address of a queue", hint="Write postgresql://HOST/DATABASE."
+        )
+    return open_database(text, clock, papers)
+
+
+def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> PostgresStore:
+    """The queue a folder leads to."""
+    from taskpit.store.postgres.opening import address_in
+
+    _check_trust(root, env, found=False)
+    return _open_elsewhere(address_in(root) or "", clock, root)
 
 
 def _config(root: str, layout: layouts.Layout, env: Mapping[str, str]) -> Config:

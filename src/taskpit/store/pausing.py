@@ -30,6 +30,8 @@ def resume(folder: Folder, worker: str) -> bool:
 
 def paused(folder: Folder) -> str:
     """Who paused it, why and until when; empty if nobody did or the time has passed."""
+    if not fs.exists(f"{folder.root}/{PAUSED}"):
+        return ""
     try:
         said = read_json(fs.read(folder.at(PAUSED), 65536)[0])
         until = float(said["until"])

@@ -47,6 +47,10 @@ class Info(Value):
     largest_task: int
     #: A waiting worker learns of a new task after this many seconds at the latest.
     wake_bound: float
+    #: The folder in which pools on this machine keep their papers, and by which it is found; empty if there is none.
+    papers: str = ""
+    #: What a person should know of how it is kept here.
+    warnings: tuple[str, ...] = ()
 
 
 class Member(Protocol):

@@ -10,15 +10,12 @@ has a task, so a stale entry here costs a failed rename and no more.
 
 from __future__ import annotations
 
-import os
-from bisect import bisect_left
-
 from taskpit import catalog, fs
 from taskpit.errors import Invalid
-from taskpit.layouts import Spot
-from taskpit.rules import order
-from taskpit.store.folder import INDEX
+from taskpit.layouts.layout import NEVER
+from taskpit.store.folder import INDEX, OUTCOMES
 from taskpit.store.rows import row_of, task_of
+from taskpit.store.window import Window
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from taskpit.catalog import Row
-    from taskpit.rules import Order
     from taskpit.store.folder import Folder
     from taskpit.task import Task
     from taskpit.watch import Watch
@@ -35,8 +31,6 @@ __all__ = ["Ready"]
 
 #: A watched directory is listed anew after this many seconds, in case a notice was lost.
 RESCAN = 5.0
-#: Once somebody else was faster, the next try is one of this many, so that workers spread out.
-WINDOW = 16
 #: A queue with more ready tasks than this gets a catalogue.
 SMALL = 64
 #: Up to this many, the directory is compared with the catalogue by every process that begins.
@@ -57,16 +51,9 @@ class Ready:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._path = folder.at(folder.layout.ready)
-        self._tasks: dict[str, Task] = {}
-        #: By which a file is known to be the one that was read: a name may come back with other content.
-        self._signs: dict[str, tuple[int, int]] = {}
-        #: Best first; what is no longer so is passed over, and what stands before `_head` is gone.
-        self._order: list[tuple[Order, str]] = []
-        self._keys: dict[str, Order] = {}
-        self._head = 0
+        self._window = Window(folder.clock)
         self._watch: Watch | None = None
         self._listed: float | None = None
-        self._missed = False
         self._catalog: catalog.Catalog | None = None
         #: How far the catalogue's log was read, the last row that is in memory, and what comparing costs.
         self._place = ""
@@ -74,6 +61,10 @@ class Ready:
         self._cost = 0.0
         #: Names whose rows nobody needs any more.
         self._spent: list[str] = []
+        #: What the watch told: names that came and were not looked at yet, names that are gone, and needs met.
+        self._came: dict[str, None] = {}
+        self._taken: dict[str, None] = {}
+        self._outcomes = False
 
     # -- knowing what is ready ---------------------------------------------------------------------
 
@@ -92,88 +83,109 @@ class Ready:
         if self._catalog is not None:
             self._catalog.close()
         self._catalog, self._listed, self._place, self._last = None, None, "", None
-        self._clear()
+        self._window.clear()
 
-    def _clear(self) -> None:
-        self._tasks, self._signs, self._keys, self._order, self._head = {}, {}, {}, [], 0
+    def watch(self) -> Watch | None:
+        """What tells of changes here; None if nobody watched until now, so that something may have come before."""
+        if self._watch is not None:
+            return self._watch
+        from taskpit.watch import Watch
+
+        self._watch = Watch([self._path, self._folder.at(OUTCOMES)])
+        return None
 
     def _watch_or_list(self) -> None:
-        changes: list[tuple[str, str]] | None = None
         now = self._folder.clock.monotonic()
-        if self._listed is None:
-            pass  # a command that claims once needs no watch
-        elif self._watch is None:
-            from taskpit.watch import Watch
-
-            self._watch = Watch([self._path])
-        elif now - self._listed < RESCAN:
-            changes = self._watch.changes()
+        known = self._listed is not None and now - self._listed < RESCAN
+        # A command that claims once needs no watch.
+        if (self._listed is None or self._hear()) and known:
+            self._look_at_what_came()
         else:
-            self._watch.changes()
-        if changes is None:
+            self._came.clear()
             self._listed = now
             self._list()
-        else:
-            for file in {file for _, file in changes}:
-                self._look(file)
+
+    def hear(self) -> bool:
+        """Take in what has happened since; whether something came, or may have."""
+        if not self._hear():
+            self._listed = None if self._catalog is None else self._listed  # look for ourselves
+            return True
+        return bool(self._came) or self._outcomes
+
+    def _hear(self) -> bool:
+        """What is gone is forgotten, what came is noted; False if nobody can tell."""
+        watch = self.watch()
+        changes = watch.changes() if watch is not None else None
+        self._outcomes = False
+        for folder, file, here in changes or ():
+            if folder != self._path:
+                self._outcomes = True
+            elif here:
+                self._came[file] = None
+                self._taken.pop(file, None)
+            else:
+                self._came.pop(file, None)
+                self._taken[file] = None
+                self._window.forget(file)
+        while len(self._taken) > MOST:
+            del self._taken[next(iter(self._taken))]
+        return changes is not None
+
+    def _look_at_what_came(self) -> bool:
+        """What came by the watch is known; whether anything of it is a task."""
+        came, self._came = self._came, {}
+        found = False
+        for file in came:
+            self._window.forget(file)
+            found = self._look(file) or found
+        return found
 
     def _list(self) -> None:
         if self._begin_catalog():
             return
-        entries = dict(self._folder.entries(self._folder.layout.ready))
-        for file in [file for file in self._tasks if file not in entries]:
-            del self._tasks[file]
-        for file, found in entries.items():
-            if file not in self._tasks or self._sign(file) != self._signs.get(file):
-                self._tasks.pop(file, None)
-                self._learn(file, found)
-        self._sort()
-
-    def _sort(self) -> None:
-        self._keys = {file: order(task) for file, task in self._tasks.items()}
-        self._order, self._head = sorted((key, file) for file, key in self._keys.items()), 0
+        here, window = set(fs.names(self._path)), self._window
+        for file in [file for file in window.tasks if file not in here]:
+            window.forget(file)
+        for file in here:
+            if file not in window.tasks or self._sign(file) != window.signs.get(file):
+                window.forget(file)
+                self._look(file)
+        window.sort()
 
     def _sign(self, file: str) -> tuple[int, int] | None:
         status = fs.status(f"{self._path}/{file}")
         return (status.st_ino, status.st_mtime_ns) if status else None
 
-    def _look(self, file: str) -> None:
-        """One entry changed: forget what we knew of it and look."""
-        self._tasks.pop(file, None)
-        if file.startswith(".") or file.endswith("~"):
-            return
-        try:
-            found: Spot | Invalid | None = self._folder.layout.spot(self._folder.layout.ready, file)
-        except Invalid as error:
-            found = error
-        if found is not None:
-            self._learn(file, found)
+    def _look(self, file: str) -> bool:
+        """Look at an entry that may be new; whether it is a task."""
+        read = self._read(file)
+        if read is not None:
+            self._window.know(file, read[0], (read[1].st_ino, read[1].st_mtime_ns))
+        return read is not None
 
-    def _learn(self, file: str, found: Spot | Invalid) -> None:
+    def _read(self, file: str) -> tuple[Task, fs.Stat] | None:
+        """The ready task in this file, and its status before it was read; None if it is none."""
+        if file.startswith(NEVER) or file.endswith("~"):
+            return None
         path = f"{self._folder.layout.ready}/{file}"
-        if isinstance(found, Invalid):
-            self._folder.set_aside(path, found.message)
-        elif found.state is State.READY:
-            sign = self._sign(file)
-            if sign is None:
-                return
-            try:
-                task = self._folder.load(found, self._folder.at(path))
-            except FileNotFoundError:
-                return
-            except Invalid as error:
-                status = fs.status(self._folder.at(path))
-                if status is not None and not self._folder.being_written(status):
-                    self._folder.set_aside(path, error.message, status)
-                return
-            self._know(file, task, sign)
-
-    def _know(self, file: str, task: Task, sign: tuple[int, int]) -> None:
-        self._tasks[file], self._signs[file], self._keys[file] = task, sign, order(task)
-        item = (self._keys[file], file)
-        at = bisect_left(self._order, item, self._head)
-        if self._order[at : at + 1] != [item]:
-            self._order.insert(at, item)
+        try:
+            spot = self._folder.layout.spot(self._folder.layout.ready, file)
+        except Invalid as error:
+            self._folder.set_aside(path, error.message)
+            return None
+        if spot is None or spot.state is not State.READY:
+            return None
+        status = fs.status(self._folder.at(path))
+        try:
+            task = self._folder.load(spot, self._folder.at(path))
+        except FileNotFoundError:
+            return None
+        except Invalid as error:
+            status = fs.status(self._folder.at(path))
+            if status is not None and not self._folder.being_written(status):
+                self._folder.set_aside(path, error.message, status)
+            return None
+        return (task, status) if status is not None else None
 
     # -- with a catalogue --------------------------------------------------------------------------
 
@@ -189,7 +201,7 @@ class Ready:
             built = catalog.Catalog.build(index, lambda: self._rows(here), told)
             if built is None:
                 return False
-            self._clear()
+            self._window.clear()
             self._catalog, self._last, self._place = built, None, built.take_in()
             self._note_listing(began)
             self._load_some()
@@ -219,22 +231,22 @@ class Ready:
             self._place = self._catalog.take_in()
             self._listed = float(self._catalog.fact("listed") or 0.0)
             self._cost = float(self._catalog.fact("cost") or 0.0)
-            if self._catalog.count() <= EXACT or self._due():
+            if self._due() or not self._catalog.has_more_than(EXACT):
                 self._compare()
             self._load_some()
         else:
             rows, self._place = catalog.fresh(self._folder.at(INDEX), self._place)
-            if len(rows) + len(self._tasks) > MOST:  # too many to have in memory: begin with the first of them
-                self._clear()
+            self._hear()  # after the log: of a row we know then whether it was taken since
+            if len(rows) + len(self._window) > MOST:  # too many to have in memory: begin with the first of them
+                self._window.clear()
                 self._last = None
                 self._load_some()
             for row in rows if self._last is None or len(rows) <= MOST else ():
-                if self._last is None or row[:5] <= self._last[:5]:
-                    self._know_row(row)
-            if self._due() or (closely and len(self._tasks) <= EXACT):
+                self._came.pop(row[4], None)
+                self._know_row(row)
+            if self._due() or (closely and len(self._window) <= EXACT):
                 self._compare()
-            if len(self._order) > 2 * len(self._tasks) + SOME:
-                self._sort()
+            self._window.sort(slack=SOME)
 
     def _due(self) -> bool:
         since = self._folder.clock.monotonic() - (self._listed or 0.0)
@@ -245,21 +257,24 @@ class Ready:
         if self._catalog is None:
             return False
         began = self._folder.clock.monotonic()
-        here, known = catalog.entries(self._path), self._catalog.names()
-        gone = [name for name in known if name not in here]
-        back = set(self._spent)  # what we know to be taken and is there all the same has come back
-        new = [name for name, inode in here.items() if known.get(name) != inode or name in back]
+        new, back = catalog.entries(self._path), set(self._spent)
+        gone = []
+        for name, inode in self._catalog.names():
+            if new.get(name) == inode and name not in back:
+                del new[name]  # as it should be; what we know to be taken and is there all the same has come back
+            elif name not in new:
+                gone.append(name)
         self._spent = []
+        self._came.clear()
         rows = [row for name in new if (row := self._read_row(name)) is not None]
         if gone:
             self._catalog.drop(gone)
         if rows:
             self._catalog.add(rows)
         for name in gone:
-            self._tasks.pop(name, None)
+            self._window.forget(name)
         for row in rows:
-            if self._last is None or row[:5] <= self._last[:5]:
-                self._know_row(row)
+            self._know_row(row)
         self._note_listing(began)
         return bool(rows)
 
@@ -272,14 +287,9 @@ class Ready:
 
     def _read_row(self, file: str) -> Row | None:
         """The row of a file that somebody else put there; None if it is no task."""
-        self._tasks.pop(file, None)
-        if file.startswith((".", "README", "readme")) or file.endswith("~"):
-            return None
-        self._look(file)
-        task, status = self._tasks.get(file), fs.status(f"{self._path}/{file}")
-        if task is None or status is None:
-            return None
-        return row_of(task, file, status)
+        self._window.forget(file)
+        read = self._read(file)
+        return row_of(read[0], file, read[1]) if read is not None else None
 
     def _load_some(self) -> bool:
         """The next rows of the catalogue are in memory; False if there are no more."""
@@ -288,26 +298,33 @@ class Ready:
         self._catalog.take_in()  # what is only in the log may stand among the next ones
         count = SOME if self._last else FIRST
         rows = self._catalog.first(count, self._last)
+        self._last = rows[-1] if len(rows) == count else None
         for row in rows:
             self._know_row(row)
-        self._last = rows[-1] if len(rows) == count else None
         return len(rows) == count
 
     def _know_row(self, row: Row) -> None:
-        read = task_of(row)
+        """It is a candidate, unless it is gone, or stands after all that are in memory: it has its turn then."""
+        wanted = row[4] not in self._taken and (self._last is None or row[:5] <= self._last[:5])
+        read = task_of(row) if wanted else None
         if read is not None:  # otherwise not one of ours: comparing will tell
-            self._know(row[4], *read)
+            self._window.know(row[4], *read)
 
     def recheck(self) -> bool:
         """Nothing could be had: whether a closer look finds something that was put or changed by hand."""
+        if self._look_at_what_came():
+            return True
         if self._catalog is None or self._folder.clock.monotonic() - (self._listed or 0.0) < 20 * self._cost:
             return False
         try:
             found = self._compare()
-            for file in [file for file in self._tasks if self._sign(file) != self._signs.get(file)][:EXACT]:
+            for file in [file for file in self._window.tasks if self._sign(file) != self._window.signs.get(file)][
+                :EXACT
+            ]:
                 row = self._read_row(file)
                 if row is not None:
                     self._catalog.add([row])
+                    self._know_row(row)
                     found = True
         except OSError:
             self._forget()
@@ -320,29 +337,11 @@ class Ready:
         """The ready tasks by id."""
         while self._last is not None and self._load_some():
             pass
-        return {task.id: task for task in self._tasks.values()}
+        return {task.id: task for task in self._window.tasks.values()}
 
     def best(self, fits: Callable[[Task], bool]) -> Iterator[tuple[str, Task]]:
-        """File names and tasks, best first; from a window once somebody else was faster (see `gone`)."""
-        while self._head < len(self._order) and not self._holds(self._head):
-            self._head += 1
-        position, spread, self._missed = self._head, 1, False
-        while position < len(self._order) or self._more():
-            picks: list[tuple[str, Task]] = []
-            while len(picks) < spread and position < len(self._order):
-                file = self._order[position][1]
-                if self._holds(position) and fits(self._tasks[file]):
-                    picks.append((file, self._tasks[file]))
-                position += 1
-            while picks:
-                yield picks.pop(os.urandom(1)[0] % len(picks))
-                if self._missed:
-                    spread = min(spread * 2, WINDOW)
-
-    def _holds(self, position: int) -> bool:
-        """Whether what stands there in the order is still so."""
-        key, file = self._order[position]
-        return file in self._tasks and self._keys[file] == key
+        """File names and tasks, best first; spread a little once somebody else was faster (see `gone`)."""
+        return self._window.best(fits, self._more)
 
     def _more(self) -> bool:
         """Whether there were further rows; what is used up is forgotten first."""
@@ -356,8 +355,12 @@ class Ready:
 
     def gone(self, file: str, *, missed: bool) -> None:
         """This one is taken: by us, or by somebody who was faster."""
-        self._tasks.pop(file, None)
-        self._missed = missed
+        self._window.forget(file)
+        if missed and self._watch is not None:
+            if not self._hear():
+                self._listed = None if self._catalog is None else self._listed  # look for ourselves
+            if file in self._taken or not self._watch.told:  # since we last heard: somebody is at it, too
+                self._window.collided()
         if self._catalog is not None:
             self._spent.append(file)
             if len(self._spent) >= SPENT:

@@ -16,7 +16,7 @@ __all__ = ["refound"]
 @verb
 def refound(root: str, *, dry_run: bool) -> list[Mend]:
     """The folder says again of which layout it is, if it was ours and looks like one; what was done, or would be."""
-    if not os.path.isdir(f"{root}/{HIDDEN}") or _said(root) in layouts.NAMES:
+    if not os.path.isdir(f"{root}/{HIDDEN}") or layouts.is_known(_said(root)):
         return []
     name = detect(root)
     if name is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from taskpit import fs
 from taskpit.store.numbers import allot
+from taskpit.store.registry import register
 from taskpit.store.signs import untouched
 from taskpit.task import Task
 
@@ -34,7 +35,7 @@ def put_away(folder: Folder, spot: Spot, why: Conflict) -> str | None:
     if not fs.move_new(folder.at(spot.path), folder.at(path)):
         return None
     folder.tell("renumbered_task", new, details=f"it was {spot.path}, but {why.message}")
-    folder.register(spot.replace(id=new, path=path))
+    register(folder, spot.replace(id=new, path=path))
     return path
 
 

@@ -22,13 +22,14 @@ sample is taken that is the same every time.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import random
 import sys
 from typing import NamedTuple
 
-from taskpit import fs
+from taskpit import fs, kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ __all__ = ["MODELS", "Disk", "Op", "Trace", "recorded"]
 MODELS = ("ordered", "folders", "subset")
 #: Most choices of unsettled operations that are looked at for one moment of the crash.
 LIMIT = 48
+#: What an fsync settles that is none of one file or directory, but of all there are.
+EVERYTHING = "*"
 #: So many callers of an operation are noted.
 DEPTH = 6
 
@@ -161,7 +164,7 @@ class Trace:
 
 def _settled(ops: Sequence[Op], folder: str) -> int:
     """How many operations are before the last fsync of this directory."""
-    last = (n for n in range(len(ops) - 1, -1, -1) if ops[n].kind == "fsync" and ops[n].path == folder)
+    last = (n for n in range(len(ops) - 1, -1, -1) if ops[n].kind == "fsync" and ops[n].path in (folder, EVERYTHING))
     return next(last, 0)
 
 
@@ -226,6 +229,8 @@ def _bytes(ops: Sequence[Op]) -> Iterator[dict[int, bytes]]:
     for op in ops:
         if op.kind == "write":
             latest[op.file] = op.data
+        elif op.kind == "fsync" and op.path == EVERYTHING:
+            safe.update(latest)
         elif op.kind == "fsync" and op.file:
             safe[op.file] = latest.get(op.file, b"")
     yield latest
@@ -250,16 +255,16 @@ def recorded(root: str) -> Iterator[Trace]:
     """The operations that `fs` makes below `root` meanwhile. For one thread; nobody else may work there."""
     trace = Trace(Disk.of(root))
     here = vars(fs)
-    real, kernel_rename = here["os"], here["_renameat2"]
-    here["os"], here["_renameat2"] = _Scribe(root, trace), [None]  # renames by plain calls, which are seen
+    real = here["os"], here["kernel"]
+    here["os"] = here["kernel"] = _Scribe(root, trace)
     try:
         yield trace
     finally:
-        here["os"], here["_renameat2"] = real, kernel_rename
+        here["os"], here["kernel"] = real
 
 
 class _Scribe:
-    """`os` as `fs` sees it: every call is made, those that change something are written down."""
+    """`os` and `kernel` as `fs` sees them: every call is made, those that change something are written down."""
 
     def __init__(self, root: str, trace: Trace) -> None:
         self._root = root
@@ -314,6 +319,13 @@ class _Scribe:
         os.fsync(fd)
         path, file = self._open[fd]
         self._note("fsync", path, file=file)
+
+    def sync_filesystem(self, fd: int) -> None:
+        kernel.sync_filesystem(fd)
+        self._note("fsync", EVERYTHING)
+
+    def rename_new(self, source: str, target: str) -> int:  # noqa: ARG002 - by a plain call, which is seen
+        return errno.ENOSYS
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)

@@ -200,7 +200,7 @@ def gate_for(queue: Queue, runner: object) -> Gate:
     while runner is not None and not isinstance(backend, Backend):  # a runner may be wrapped in others
         runner, backend = getattr(runner, "runner", None), getattr(runner, "backend", None)
     known = backend if isinstance(backend, Backend) else None
-    return Gate(known, info.where if info.kind == "files" else "", queue.clock)
+    return Gate(known, info.papers, queue.clock)
 
 
 def resting(root: str, clock: Clock) -> list[str]:

@@ -165,7 +165,8 @@ def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
     place = Place(papers.at(f"{post.name}.run"))
     place.log = papers.log(post.name)  # what it says is what we say
     guard = Guard()
-    run = Run(claim, place, queue.store.info().where, guard)
+    info = queue.store.info()
+    run = Run(claim, place, info.papers or info.where, guard)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: run.stop("stop"))
     try:

@@ -87,9 +87,9 @@ class Place:
 
 
 def _runs(store: Store) -> str | None:
-    """The directory of all of them; None if the store is no folder."""
+    """The directory of all of them; None if the store has no folder for papers."""
     info = store.info()
-    return f"{info.where}/.taskpit/runs" if info.kind == "files" else None
+    return f"{info.papers}/.taskpit/runs" if info.papers else None
 
 
 def place_for(store: Store, claim: Claim) -> Place:

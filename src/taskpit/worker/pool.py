@@ -14,6 +14,7 @@ import time
 
 from taskpit import keeper
 from taskpit.errors import Lost, Storage, TaskpitError
+from taskpit.hooks import tell
 from taskpit.store.port import Mend
 from taskpit.task import Release
 from taskpit.worker.backends import gate_for
@@ -197,16 +198,17 @@ class Pool:
         """Whether today may cost no more: then the queue is paused until tomorrow, or until somebody says go on."""
         limits = [limit for limit in self.orders.budget if limit.scope == "day"]
         info = self.queue.store.info()
-        if not limits or info.kind != "files" or self.queue.store.paused():
+        if not limits or not info.papers or self.queue.store.paused():
             return False
         now = self.queue.clock.now()
-        spent = Ledger(info.where).of_day(now)
+        spent = Ledger(info.papers).of_day(now)
         reached = next((limit for limit in limits if limit.reached(spent)), None)
         if reached is None:
             return False
         reason = f"the budget is spent: {reached.told(spent)}; `pit answer budget yes` goes on"
         self.queue.store.pause(reason, DAY - now % DAY, self.orders.name)
         self.show.say(reason)
+        tell(self.queue.store, self.queue.config.hooks, "budget", details=reason, worker=self.orders.name)
         return True
 
     def _was_refused(self, error: Storage) -> None:
@@ -222,8 +224,9 @@ class Pool:
     def _begin(self, worker: str, claim: Claim, way: Pass) -> None:
         self._started += 1
         way.started(self.queue.clock.now())
+        info = self.queue.store.info()
         try:
-            run = Run(claim, place_for(self.queue.store, claim), self.queue.store.info().where, self._guard)
+            run = Run(claim, place_for(self.queue.store, claim), info.papers or info.where, self._guard)
         except OSError as error:
             way.leave()
             self.queue.finish(claim, Release(reason=str(error)))

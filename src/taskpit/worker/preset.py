@@ -83,11 +83,13 @@ class Preset(Value):
     message: tuple[Message, ...] = ()
     #: What a run without any words is: failed or done.
     empty: str = "failed"
-    #: Seconds it may take to leave after its last event, and be silent before that; 0 is any time.
+    #: How long it may take to leave after its last event.
     grace: float = 30.0
+    #: How long it may be silent before that; 0 is any time.
     stall: float = 1200.0
-    #: How many may run at once on this host, 0: any number; and how far apart they begin.
+    #: How many may run at once on this host; 0 is any number.
     limit: int = 0
+    #: How far apart they begin.
     stagger: float = 0.0
     #: How long it rests after a limit that does not say when it ends; doubles while that goes on.
     pause: float = 300.0

@@ -10,6 +10,7 @@ import traceback
 from fnmatch import fnmatchcase
 
 from taskpit.errors import Storage, TaskpitError
+from taskpit.hooks import tell
 from taskpit.policy import pause
 from taskpit.rules import check_mode
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from taskpit.worker.orders import Orders
     from taskpit.worker.runner import Run, Runner
 
-__all__ = ["Over", "fate", "work"]
+__all__ = ["Over", "crashed", "end_claim", "fate", "work"]
 
 #: How often the end of a claim is tried when the disk refuses, and how long the first pause is.
 TRIES, FIRST_PAUSE = 6, 0.1
@@ -100,7 +101,7 @@ def work(queue: Queue, run: Run, runner: Runner, orders: Orders, lay_down: Calla
         outcome = _paid(queue, run, outcome, orders, seconds)
         if isinstance(outcome, Done | Failed):
             outcome = outcome.replace(log=outcome.log or log, seconds=outcome.seconds or seconds)
-        word, details = _end(queue, run, outcome)
+        word, details = end_claim(queue, claim, outcome)
     return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
 
 
@@ -155,11 +156,16 @@ def _attempt(queue: Queue, run: Run, runner: Runner) -> Outcome:
     except CannotRun:
         raise
     except BaseException as error:  # a callable may throw anything, and the slot goes on
-        told = "".join(traceback.format_exception(error)).strip()
-        return Failed(error=f"{type(error).__name__}: {error}\n{told[-1500:]}", kind="crash")
+        return crashed(error)
     if not isinstance(outcome, Outcome):
         return Failed(error=f"the runner returned {outcome!r}, which is no outcome", kind="crash")
     return _told_backend(queue, run, outcome)
+
+
+def crashed(error: BaseException) -> Failed:
+    """What was thrown, in one line, and the end of its trace."""
+    told = "".join(traceback.format_exception(error)).strip()
+    return Failed(error=f"{type(error).__name__}: {error}\n{told[-1500:]}", kind="crash")
 
 
 def _told_backend(queue: Queue, run: Run, outcome: Outcome) -> Outcome:
@@ -217,9 +223,9 @@ def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: flo
     """What it cost is in the ledger. A task that has cost too much asks before it is tried again."""
     cost = outcome.cost if isinstance(outcome, Done) and outcome.cost else run.cost
     info, claim = queue.store.info(), run.claim
-    if info.kind != "files" or not (cost or orders.budget):
+    if not info.papers or not (cost or orders.budget):
         return outcome
-    ledger = Ledger(info.where)
+    ledger = Ledger(info.papers)
     try:
         ledger.enter(claim.task.id, claim.worker, cost, seconds, queue.clock.now())
         spent = ledger.of_task(claim.task.id)
@@ -229,9 +235,9 @@ def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: flo
     if reached is None or not isinstance(outcome, Failed) or outcome.final or outcome.cancelled:
         return outcome
     told = " ".join(outcome.error.split())[:200]
-    return Ask(
-        question=f"it has cost {reached.told(spent)} and failed ({told}); go on?", wanted="yes, or what to change"
-    )
+    question = f"it has cost {reached.told(spent)} and failed ({told}); go on?"
+    tell(queue.store, queue.config.hooks, "budget", claim=claim, details=question)
+    return Ask(question=question, wanted="yes, or what to change")
 
 
 def _keep_log(queue: Queue, run: Run) -> str:
@@ -243,12 +249,12 @@ def _keep_log(queue: Queue, run: Run) -> str:
         return ""
 
 
-def _end(queue: Queue, run: Run, outcome: Outcome) -> tuple[str, str]:
+def end_claim(queue: Queue, claim: Claim, outcome: Outcome) -> tuple[str, str]:
     """The claim has ended this way; the word for it and its details."""
     wait = FIRST_PAUSE
     for left in reversed(range(TRIES)):
         try:
-            said, end = queue.finish(run.claim, outcome)
+            said, end = queue.finish(claim, outcome)
         except Storage as error:
             if not left:
                 return "unsaved", error.message

@@ -1,0 +1,354 @@
+# ruff: noqa: INP001 - a script, not a part of a package; the names in its SQL are its own
+"""The queue on PostgreSQL beside procrastinate on the same server, in turns, round by round.
+
+    python bench/postgres.py                    five minutes
+    python bench/postgres.py --quick            one
+    python bench/postgres.py --backlog 1000000  with so many tasks waiting (default: 100,000)
+
+The server is a private one with fsync on, in a temporary folder, on a socket. Writes postgres.json into `--out`
+and prints the figures. Server CPU and WAL are counted by the server; keep the machine quiet all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import multiprocessing
+import os
+import statistics
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+sys.path[:0] = [os.path.join(ROOT, "src"), os.path.join(ROOT, "tests", "support")]
+
+from pgservers import Server, system, wheel  # noqa: E402
+
+from taskpit.config import Config  # noqa: E402
+from taskpit.policy import settle  # noqa: E402
+from taskpit.store.postgres.address import parse  # noqa: E402
+from taskpit.store.postgres.opening import init_database  # noqa: E402
+from taskpit.store.postgres.store import PostgresStore  # noqa: E402
+from taskpit.task import Done, Task, Want  # noqa: E402
+
+fork = multiprocessing.get_context("fork")
+BODY = "x" * 300
+CONFIG = Config()
+
+
+def tasks(first: int, count: int) -> list[Task]:
+    """Tasks to put, made before the clock runs."""
+    return [Task(id=f"{n:08d}", title="t", body=BODY, by="bench") for n in range(first, first + count)]
+
+
+# -- the server, and what it spent -------------------------------------------------------------------
+
+
+class Meter:
+    """What the server's processes and its log have used since the last look."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from now on."""
+        self.cpu, self.wal = self._cpu(), self._wal()
+
+    def _cpu(self) -> float:
+        tick, total, chief = os.sysconf("SC_CLK_TCK"), 0, self.server.process.pid
+        for name in os.listdir("/proc"):
+            if not name.isdecimal():
+                continue
+            try:
+                with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
+                    words = file.read().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(name) == chief:
+                total += sum(map(int, words[11:15]))
+            elif int(words[1]) == chief:
+                total += int(words[11]) + int(words[12])
+        return total / tick
+
+    def _wal(self) -> int:
+        return int(self.server.sql("SELECT pg_current_wal_lsn() - '0/0'")[0][0])
+
+    def spent(self, count: int) -> dict[str, float]:
+        """Milliseconds of CPU and bytes of WAL for each of so many."""
+        cpu, wal = self._cpu() - self.cpu, self._wal() - self.wal
+        return {"cpu_ms": round(1000 * cpu / count, 3), "wal_bytes": round(wal / count)}
+
+
+# -- ours --------------------------------------------------------------------------------------------
+
+
+class Ours:
+    """A queue of ours for one lap."""
+
+    name = "taskpit"
+
+    def __init__(self, server: Server, number: int) -> None:
+        self.address = server.address(schema=f"lap{number}")
+        init_database(self.address, {})
+
+    def put(self, first: int, count: int, batch: int = 1) -> None:
+        """So many tasks, in calls of so many."""
+        store, made = PostgresStore(parse(self.address)), tasks(first, count)
+        for start in range(0, count, batch):
+            store.put(made[start : start + batch])
+        store.close()
+
+    def drain(self, count: int, batch: int = 1) -> None:
+        """So many tasks claimed and finished."""
+        store, done = PostgresStore(parse(self.address)), 0
+        want = Want(worker=f"w{os.getpid()}", lease=900.0, count=batch)
+        while done < count:
+            claims = store.claim(want)
+            if not claims:
+                break
+            store.finish([settle(claim, Done(output="ok"), (), CONFIG, 0.0) for claim in claims])
+            done += len(claims)
+        store.close()
+
+
+class Peer:
+    """procrastinate for one lap: its own schema in a database of its own."""
+
+    name = "procrastinate"
+
+    def __init__(self, server: Server, number: int) -> None:
+        import procrastinate
+
+        server.sql(f"CREATE DATABASE peer{number}")
+        self.info = f"host={server.root} user=pit dbname=peer{number}"
+        app = self._app(procrastinate.SyncPsycopgConnector(conninfo=self.info))
+        with app.open():
+            app.schema_manager.apply_schema()
+
+    def _app(self, connector: Any) -> Any:
+        import procrastinate
+
+        app = procrastinate.App(connector=connector)
+        app.task(name="nothing")(_nothing)
+        return app
+
+    def put(self, first: int, count: int) -> None:
+        """So many jobs, one by one, over one connection."""
+        import procrastinate
+
+        app = self._app(procrastinate.SyncPsycopgConnector(conninfo=self.info, min_size=1, max_size=1))
+        with app.open():
+            defer = app.configure_task("nothing")
+            for number in range(first, first + count):
+                defer.defer(number=number, body=BODY)
+
+    def drain(self, count: int) -> None:  # noqa: ARG002 - a worker runs until nothing is left
+        """Every job there is."""
+        import procrastinate
+
+        logging.disable(logging.CRITICAL)
+
+        async def work() -> None:
+            app = self._app(procrastinate.PsycopgConnector(conninfo=self.info, min_size=1, max_size=4))
+            async with app.open_async():
+                await app.run_worker_async(wait=False, concurrency=1, install_signal_handlers=False)
+
+        asyncio.run(work())
+
+
+async def _nothing(number: int, body: str) -> None:
+    """A job that does nothing."""
+
+
+# -- laps --------------------------------------------------------------------------------------------
+
+
+def race(workers: int, act: Callable[[int], None]) -> float:
+    """Seconds until so many processes have each done it, from the moment all are ready."""
+    barrier = fork.Barrier(workers + 1)
+
+    def run(number: int) -> None:
+        barrier.wait()
+        act(number)
+        os._exit(0)
+
+    processes = [fork.Process(target=run, args=(number,)) for number in range(workers)]
+    for process in processes:
+        process.start()
+    barrier.wait()
+    began = time.monotonic()
+    for process in processes:
+        process.join()
+        if process.exitcode:
+            raise RuntimeError(f"a worker ended with {process.exitcode}")
+    return time.monotonic() - began
+
+
+class Bench:
+    """All figures of one run."""
+
+    def __init__(self, server: Server, *, quick: bool) -> None:
+        self.server, self.quick, self.meter = server, quick, Meter(server)
+        self.rounds = 2 if quick else 3
+        self.figures: dict[str, list[float]] = {}
+        self.spent: dict[str, dict[str, float]] = {}
+        self._lap = 0
+
+    def _fresh(self, kind: type) -> Any:
+        self._lap += 1
+        return kind(self.server, self._lap)
+
+    def note(self, name: str, value: float) -> None:
+        """One more figure."""
+        self.figures.setdefault(name, []).append(round(value, 3))
+        print(f"  {name}: {value:,.2f}", file=sys.stderr)
+
+    def lives(self) -> None:
+        """Single operations, one and eight workers, each entrant in each round."""
+        for _ in range(self.rounds):
+            for kind, each in ((Ours, 1600 if self.quick else 4000), (Peer, 240 if self.quick else 480)):
+                for workers in (1, 8):
+                    count = each // workers * workers if workers > 1 else each // 2
+                    lap, share = self._fresh(kind), count // workers
+                    self.meter.begin()
+                    took = race(workers, lambda n, lap=lap, share=share: lap.put(n * share, share))
+                    self.note(f"{kind.name} put/s, {workers} workers", count / took)
+                    self.spent[f"{kind.name} put, {workers} workers"] = self.meter.spent(count)
+                    self.meter.begin()
+                    took = race(workers, lambda _, lap=lap, share=share: lap.drain(share))
+                    self.note(f"{kind.name} claim+finish/s, {workers} workers", count / took)
+                    self.spent[f"{kind.name} claim+finish, {workers} workers"] = self.meter.spent(count)
+
+    def batches(self) -> None:
+        """A hundred at once."""
+        count = 8_000 if self.quick else 20_000
+        for _ in range(self.rounds):
+            for workers in (1, 4):
+                lap, share = self._fresh(Ours), count // workers
+                self.meter.begin()
+                took = race(workers, lambda n, lap=lap, share=share: lap.put(n * share, share, 100))
+                self.note(f"batches of 100: put/s, {workers} workers", count / took)
+                self.spent[f"batches put, {workers} workers"] = self.meter.spent(count)
+                self.meter.begin()
+                took = race(workers, lambda _, lap=lap, share=share: lap.drain(share, 100))
+                self.note(f"batches of 100: claim+finish/s, {workers} workers", count / took)
+                self.spent[f"batches claim+finish, {workers} workers"] = self.meter.spent(count)
+
+    def renewals(self) -> None:
+        """Leases renewed, a thousand in one call."""
+        lap = self._fresh(Ours)
+        lap.put(0, 1000, 100)
+        store = PostgresStore(parse(lap.address))
+        claims = store.claim(Want(worker="w", lease=900.0, count=1000))
+        for _ in range(self.rounds):
+            began = time.monotonic()
+            for _ in range(10):
+                store.renew(claims, 900.0)
+            self.note("leases renewed/s, 1000 in a call", 10 * len(claims) / (time.monotonic() - began))
+        store.close()
+
+    def wake(self) -> None:
+        """From put to claimed, by a worker that sleeps."""
+        lap, count = self._fresh(Ours), 50 if self.quick else 300
+        taken: dict[str, float] = {}
+        over = threading.Event()
+
+        def work() -> None:
+            store = PostgresStore(parse(lap.address))
+            want = Want(worker="w", lease=900.0)
+            while not over.is_set():
+                for claim in store.claim(want):
+                    taken[claim.task.id] = time.monotonic()
+                store.wait(1.0)
+            store.close()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        store = PostgresStore(parse(lap.address))
+        time.sleep(1.0)
+        latencies = []
+        for number in range(count):
+            (task,) = tasks(number, 1)
+            began = time.monotonic()
+            store.put([task])
+            while task.id not in taken:
+                time.sleep(0.0002)
+            latencies.append(1000 * (taken[task.id] - began))
+            time.sleep(0.01)
+        over.set()
+        thread.join()
+        store.close()
+        latencies.sort()
+        self.note("put to claim, ms, p50", latencies[len(latencies) // 2])
+        self.note("put to claim, ms, p99", latencies[int(len(latencies) * 0.99)])
+
+    def backlog(self, many: int) -> None:
+        """Tasks claimed and finished one by one, with a thousand waiting and with many, in turns."""
+        laps, count = {1_000: self._fresh(Ours), many: self._fresh(Ours)}, 300 if self.quick else 600
+        for waiting, lap in laps.items():
+            store = PostgresStore(parse(lap.address))
+            self.server.fill(store, waiting + self.rounds * count)
+            store.close()
+        self.server.sql("VACUUM ANALYZE")
+        self.server.sql("CHECKPOINT")
+        for _ in range(self.rounds):
+            for waiting, lap in laps.items():
+                self.meter.begin()
+                took = race(1, lambda _, lap=lap: lap.drain(count))
+                self.note(f"claim+finish/s, 1 worker, {waiting:,} waiting", count / took)
+                spent = self.meter.spent(count)
+                self.note(f"server CPU ms per claim+finish, {waiting:,} waiting", spent["cpu_ms"])
+                self.spent[f"claim+finish, {waiting:,} waiting"] = spent
+
+    def report(self) -> dict[str, Any]:
+        """The middle of each figure, and all of them."""
+        middle = {name: statistics.median(values) for name, values in self.figures.items()}
+        ratios = {
+            f"{what}, {workers} workers": round(
+                middle[f"taskpit {what}/s, {workers} workers"] / middle[f"procrastinate {what}/s, {workers} workers"], 1
+            )
+            for what in ("put", "claim+finish")
+            for workers in (1, 8)
+            if f"procrastinate {what}/s, {workers} workers" in middle
+        }
+        return {"median": middle, "times procrastinate": ratios, "server": self.spent, "all": self.figures}
+
+
+def main() -> int:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--backlog", type=int, default=100_000, metavar="N")
+    parser.add_argument("--out", default=os.path.join(HERE, "results"), metavar="DIR")
+    parser.add_argument("--system", action="store_true", help="the system's own server instead of the wheel's")
+    args = parser.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    server = Server((system() if args.system else None) or wheel(), fsync="on", shared_buffers="256MB")
+    try:
+        server.make().start()
+        bench = Bench(server, quick=args.quick)
+        bench.lives()
+        bench.batches()
+        bench.renewals()
+        bench.wake()
+        bench.backlog(args.backlog)
+        report = {"server version": server.sql("SHOW server_version")[0][0], **bench.report()}
+    finally:
+        server.remove()
+    with open(f"{args.out}/postgres.json", "w", encoding="utf-8") as file:
+        json.dump(report, file, indent=1)
+    print(json.dumps({key: value for key, value in report.items() if key != "all"}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

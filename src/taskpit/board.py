@@ -1,0 +1,337 @@
+"""The board: what a person looks at. Columns of slips, what waits for somebody, how fast things go.
+
+Knows the queue's verbs and no surface: the command line, the terminal, the browser and MCP show this one.
+It is read once, then follows the changelog and reads again only what changed; what strangers move without
+telling anybody is noticed when the counts differ, and at the latest when everything is read again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from taskpit.errors import CursorLost
+from taskpit.history import moment
+from taskpit.policy import WAITS
+from taskpit.rules import order
+from taskpit.task import State
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Event, Page
+
+__all__ = ["COLUMNS", "Board", "Change", "Slip", "titles"]
+
+#: The columns of every board, from left to right.
+COLUMNS = ("ready", "held", "claimed", "done", "failed")
+#: What the folders of a layout call them.
+TITLES = {
+    "pit": ("food", "held", "claimed", "done", "scraps"),
+    "mailbox": ("inbox", "held", "processing", "outbox", "failed"),
+    "workspace": ("pending", "held", "in progress", "done", "failed"),
+    "activities": ("pending", "held", "in progress", "completed", "failed"),
+}
+#: A column has at most so many slips; what is beyond is only counted.
+MOST = 20_000
+#: Tasks are read this many at a time.
+PAGE = 1000
+#: So many of the last lines of the changelog are at hand.
+RECENT = 500
+#: Counts are compared after so many seconds, claims looked at again, and all is read anew.
+COMPARE, LOOK, ANEW = 2.0, 5.0, 300.0
+#: All is not read anew before this many times what reading took.
+RARELY = 50
+
+
+def titles(layout: str) -> dict[str, str]:
+    """What people who know this layout's folders call each column."""
+    return dict(zip(COLUMNS, TITLES.get(layout, COLUMNS), strict=True))
+
+
+class Slip(Value):
+    """What a board shows of one task: little enough to have ten thousand of them at hand."""
+
+    id: str
+    title: str
+    column: str
+    priority: int = 0
+    tags: tuple[str, ...] = ()
+    by: str = ""
+    created: float = 0.0
+    attempts: int = 0
+    max_attempts: int = 0
+    big: bool = False
+    check: str = ""
+    parent: str = ""
+    needs: tuple[str, ...] = ()
+    #: Why it may not be taken, and what a person is asked.
+    held: str = ""
+    question: str = ""
+    not_before: float = 0.0
+    #: Who has it, since when, until when, and whether it lives.
+    worker: str = ""
+    since: float = 0.0
+    until: float = 0.0
+    alive: str = ""
+    #: How it ended.
+    verdict: str = ""
+    reason: str = ""
+    finished: float = 0.0
+    seconds: float = 0.0
+    usd: float = 0.0
+    children: tuple[str, ...] = ()
+    #: By which a column is sorted.
+    place: tuple[object, ...] = ()
+
+    @classmethod
+    def of(cls, card: Card, since: float = 0.0) -> Slip:
+        """What is shown of this card; `since`: when it was claimed, if that is known."""
+        task, result = card.task, card.result
+        column = "held" if card.held else str(card.state)
+        asks = task.hold.startswith(WAITS)
+        finished = result.finished if result else 0.0
+        begun = (since or card.since) if card.state is State.CLAIMED else 0.0
+        place: tuple[object, ...] = order(task)
+        if card.state is State.CLAIMED:
+            place = (begun, task.id)
+        elif result is not None:
+            place = (-finished, task.id)
+        elif card.held:
+            place = (not asks, not task.hold, *place)
+        return cls(
+            id=task.id,
+            title=task.title or task.slug or task.id,
+            column=column,
+            priority=task.priority,
+            tags=task.tags,
+            by=task.by,
+            created=task.created,
+            attempts=task.attempts,
+            max_attempts=task.max_attempts,
+            big=task.big,
+            check=task.check,
+            parent=task.parent,
+            needs=task.needs,
+            held=card.held,
+            question=task.hold.removeprefix(WAITS).strip(" :") if asks else "",
+            not_before=task.not_before,
+            worker=card.worker or (result.worker if result else ""),
+            since=begun,
+            until=card.until,
+            alive=card.alive if card.state is State.CLAIMED else "",
+            verdict=str(result.verdict) if result else "",
+            reason=result.reason if result else "",
+            finished=finished,
+            seconds=result.seconds if result else 0.0,
+            usd=_usd(result.cost.get("usd")) if result else 0.0,
+            children=result.children if result else (),
+            place=place,
+        )
+
+    def mentions(self, words: Iterable[str]) -> bool:
+        """Whether each of these small-letter words is somewhere on it."""
+        text = f"{self.id} {self.title} {' '.join(self.tags)} {self.worker} {self.held} {self.reason}".casefold()
+        return all(word in text for word in words)
+
+
+def _usd(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+class Change(Value):
+    """What is new on a board: the tasks whose slips came, went or changed, and the lines that told so."""
+
+    ids: frozenset[str] = frozenset()
+    events: tuple[Event, ...] = ()
+    #: All was read anew: ids tell nothing.
+    anew: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.ids or self.events or self.anew)
+
+
+class Board:
+    """The slips of a queue, kept true."""
+
+    def __init__(self, queue: Queue, most: int = MOST) -> None:
+        self.queue = queue
+        self.slips: dict[str, Slip] = {}
+        #: Tasks in each column, also those beyond what is shown.
+        self.counts: dict[str, int] = dict.fromkeys(COLUMNS, 0)
+        self.paused = ""
+        #: Grows with every change.
+        self.version = 0
+        #: The last lines of the changelog, oldest first.
+        self.recent: deque[Event] = deque(maxlen=RECENT)
+        self._most = most
+        self._cursor = ""
+        self._claimed_at: dict[str, float] = {}
+        self._dependants: dict[str, set[str]] = {}
+        self._sorted: dict[str, list[Slip]] = {}
+        self._read = self._compared = self._looked = 0.0
+        self._cost = 0.0
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def load(self, progress: Callable[[int], None] | None = None) -> Board:
+        """All is read; `progress` is told how many slips there are so far."""
+        began = self.queue.clock.monotonic()
+        self._cursor = self._catch_up()
+        self.slips, self._dependants = {}, {}
+        for state in (State.CLAIMED, State.FAILED, State.READY, State.DONE):
+            for page in self._pages(state):
+                for card in page.cards:
+                    self._lay(Slip.of(card, self._claimed_at.get(card.task.id, 0.0)))
+                if progress is not None:
+                    progress(len(self.slips))
+        self._count()
+        self.paused = self.queue.store.paused()
+        self._read = self._looked = self.queue.clock.monotonic()
+        self._cost = self._read - began
+        self._sorted = {}
+        self.version += 1
+        return self
+
+    def _pages(self, state: State) -> Iterator[Page]:
+        cursor, left = "", self._most
+        while left > 0:
+            page = self.queue.store.page(state, cursor, min(PAGE, left))
+            yield page
+            cursor, left = page.cursor, left - len(page.cards)
+            if not cursor:
+                return
+
+    def _catch_up(self) -> str:
+        """The changelog's end; on the way there it is learnt when each task was claimed."""
+        cursor = self._cursor
+        while True:
+            try:
+                events, cursor = self.queue.store.events(cursor)
+            except CursorLost:
+                cursor = ""
+                continue
+            for event in events:
+                self._note_claim(event)
+            if not events:
+                return cursor
+
+    def _note_claim(self, event: Event) -> None:
+        self.recent.append(event)
+        if event.did == "claimed_task":
+            self._claimed_at[event.about] = moment(event.timestamp)
+        elif event.did not in ("noted", "late_result"):
+            self._claimed_at.pop(event.about, None)
+
+    def _count(self) -> None:
+        counts = self.queue.store.counts()
+        held = sum(1 for slip in self.slips.values() if slip.column == "held")
+        self.counts = {column: counts.get(State(column), 0) for column in COLUMNS if column != "held"}
+        self.counts = {**self.counts, "ready": max(self.counts["ready"] - held, 0), "held": held}
+        self._compared = self.queue.clock.monotonic()
+
+    def _lay(self, slip: Slip) -> None:
+        self.slips[slip.id] = slip
+        for need in slip.needs:
+            self._dependants.setdefault(need, set()).add(slip.id)
+
+    # -- following ---------------------------------------------------------------------------------
+
+    def follow(self) -> Change:
+        """What has changed since the last look; the board shows it from now on."""
+        try:
+            events = self._new_events()
+        except CursorLost:
+            self._cursor = ""
+            self.load()
+            return Change(anew=True)
+        now = self.queue.clock.monotonic()
+        touched = {event.about for event in events if event.about}
+        touched |= {other for one in touched for other in self._dependants.get(one, ())}
+        touched |= self._due(now)
+        changed = self._read_again(touched) if touched else frozenset()
+        paused = self.queue.store.paused() if events else self.paused
+        if paused != self.paused:
+            self.paused, self.version = paused, self.version + 1
+        if not events and self._is_off(now):  # while lines come in, counts can't be compared
+            self.load()
+            return Change(events=tuple(events), anew=True)
+        return Change(ids=changed, events=tuple(events))
+
+    def _new_events(self) -> list[Event]:
+        found: list[Event] = []
+        while True:
+            events, self._cursor = self.queue.store.events(self._cursor)
+            for event in events:
+                self._note_claim(event)
+            found += events
+            if not events:
+                return found
+
+    def _due(self, now: float) -> set[str]:
+        """Tasks that change without a line in the changelog: claims age, and a time that was waited for comes."""
+        if now - self._looked < LOOK:
+            return set()
+        self._looked = now
+        clock = self.queue.clock.now()
+        return {
+            slip.id
+            for slip in self.slips.values()
+            if slip.column == "claimed" or (slip.column == "held" and 0 < slip.not_before <= clock)
+        }
+
+    def _read_again(self, ids: set[str]) -> frozenset[str]:
+        """These as they stand now; those whose slip is another than before."""
+        changed = set()
+        asked = sorted(ids)
+        for task_id, card in zip(asked, self.queue.store.read(asked), strict=True):
+            old = self.slips.get(task_id)
+            new = Slip.of(card, self._claimed_at.get(task_id, 0.0)) if card else None
+            if new == old:
+                continue
+            changed.add(task_id)
+            for column, step in ((old.column if old else "", -1), (new.column if new else "", 1)):
+                self._sorted.pop(column, None)
+                if column:
+                    self.counts[column] = max(self.counts[column] + step, 0)
+            if new is None:
+                del self.slips[task_id]
+            else:
+                self._lay(new)
+        if changed:
+            self.version += 1
+        return frozenset(changed)
+
+    def _is_off(self, now: float) -> bool:
+        """Whether somebody moved things without telling: the counts differ, or it has been too long."""
+        if now - self._read > max(ANEW, RARELY * self._cost):
+            return True
+        if now - self._compared < max(COMPARE, self._cost):
+            return False
+        before = self._standing()
+        self._count()
+        return self._standing() != before
+
+    def _standing(self) -> tuple[int, ...]:
+        """How many are in each state; held ones are ready."""
+        counts = self.counts
+        return (counts["ready"] + counts["held"], counts["claimed"], counts["done"], counts["failed"])
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def column(self, name: str) -> list[Slip]:
+        """The slips of a column: what comes next first, what waits for a person first, what ended last first."""
+        if name not in self._sorted:
+            mine = [slip for slip in self.slips.values() if slip.column == name]
+            self._sorted[name] = sorted(mine, key=lambda slip: slip.place)
+        return self._sorted[name]
+
+    def asks(self) -> list[Slip]:
+        """What waits for a person's answer."""
+        return [slip for slip in self.column("held") if slip.question]
+
+    def stuck(self) -> list[Slip]:
+        """What does not go on by itself: held by a person or for one, then what failed."""
+        return [slip for slip in self.column("held") if slip.place[:2] != (True, True)] + self.column("failed")

@@ -1,0 +1,120 @@
+"""Telling the outside that something has happened: one command per event, run by somebody else.
+
+Whoever ends a claim leaves a note in `.taskpit/hooks/` and goes on; a process of its own runs the commands,
+so no worker waits for one and no verb fails with one. Notes are files: those that a killed runner left are
+found by the next. So a hook runs at least once.
+
+    <time>-<nonce>.json   one event and its command; gone when the command has ended
+    runner-<uid>          locked by whoever runs them: one process per user
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from taskpit import fs, jsontext
+from taskpit.clock import iso
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from taskpit.config import Hooks
+    from taskpit.store.port import Info, Store
+    from taskpit.task import Claim, End
+
+__all__ = ["lock_of", "tell", "tell_ends"]
+
+#: What the end of a claim is called here, by the changelog's word for it.
+ENDS = {"completed_task": "done", "failed_task": "failed", "choked_task": "choked", "asked": "ask"}
+#: How much of an output is told; the whole of it is in the queue.
+LONGEST_OUTPUT = 64 * 1024
+
+
+def tell_ends(store: Store, hooks: Hooks, ends: Iterable[End]) -> None:
+    """Whoever wants to hear of it hears that these claims have ended."""
+    for end in ends:
+        _tell_end(store, hooks, end)
+
+
+def _tell_end(store: Store, hooks: Hooks, end: End) -> None:
+    event = ENDS.get(end.action, "")
+    if end.action == "recovered_task" and end.task is not None and end.task.hold:
+        event = "choked"  # it has lost its worker too often: a person must look, as after the same failure thrice
+    if event not in hooks.commands:
+        return
+    facts: dict[str, Any] = {}
+    if end.result is not None:
+        told = end.result
+        facts["result"] = {
+            "verdict": str(told.verdict),
+            "reason": told.reason,
+            "output": told.output[:LONGEST_OUTPUT],
+            "seconds": told.seconds,
+            "cost": dict(told.cost),
+        }
+    tell(store, hooks, event, claim=end.claim, details=end.details, **facts)
+
+
+def tell(
+    store: Store,
+    hooks: Hooks,
+    event: str,
+    *,
+    claim: Claim | None = None,
+    details: str = "",
+    worker: str = "",
+    **facts: object,
+) -> None:
+    """Whoever wants to hear of this event hears it. Never fails: what cannot be told is no reason to undo anything."""
+    argv = hooks.commands.get(event)
+    if not argv:
+        return
+    info = store.info()
+    said = {"schema": 1, "event": event, "queue": info.where, "at": iso(time.time())}
+    if claim is not None:
+        task = claim.task
+        said |= {"id": task.id, "title": task.title, "priority": task.priority, "tags": list(task.tags)}
+        said |= {"parent": task.parent, "attempt": claim.attempt}
+        worker = claim.worker
+    said |= {"worker": worker, "details": details, **facts}
+    note = {"argv": list(argv), "timeout": hooks.timeout, "parallel": hooks.parallel, "event": said}
+    try:
+        spool = _spool(info)
+        name = f"{time.time_ns():020}-{fs.fresh_name()}.json"
+        fs.create(f"{spool}/.{name}", jsontext.dumps(note).encode("utf-8", "replace"), sync=False)
+        fs.move(f"{spool}/.{name}", f"{spool}/{name}")
+        _run(spool)
+    except OSError:
+        return
+
+
+def _spool(info: Info) -> str:
+    """Where notes lie: in the queue's folder, or in one of the user's own where there is none."""
+    if info.kind == "files":
+        path = f"{info.where}/.taskpit/hooks"
+    else:
+        home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+        path = f"{home}/taskpit/hooks"
+    fs.make_dir(path)
+    return path
+
+
+def lock_of(spool: str) -> fs.Flock:
+    """What the one who runs this user's hooks holds."""
+    return fs.Flock(f"{spool}/runner-{os.geteuid()}")
+
+
+def _run(spool: str) -> None:
+    """Somebody runs what lies there. One who is about to end looks once more after letting go of the lock."""
+    lock = lock_of(spool)
+    if not lock.take(wait=False):
+        return
+    lock.drop()
+    # A shell that ends at once leaves its child to nobody: no worker has to wait for it, none gets its signals.
+    command = '"$@" </dev/null >/dev/null 2>&1 &'
+    argv = ["sh", "-c", command, "sh", sys.executable, "-P", "-m", "taskpit.hooks.run", spool]
+    os.waitpid(os.posix_spawn("/bin/sh", argv, os.environ, setpgroup=0), 0)

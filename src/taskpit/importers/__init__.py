@@ -1,0 +1,36 @@
+"""The importers by name: what other trackers wrote, in our words. Pure: text in, tasks out, no disk."""
+
+from __future__ import annotations
+
+from taskpit.errors import Invalid
+from taskpit.importers.importer import Bad, Found, Importer
+
+__all__ = ["NAMES", "Bad", "Found", "Importer", "detect", "get"]
+
+#: Importers that ship with taskpit.
+NAMES = ("beads", "claude", "backlog", "taskmaster", "github")
+
+
+def get(name: str) -> Importer:
+    """The importer of that name, ours or an installed package's; loads only that one."""
+    if name in NAMES:
+        from importlib import import_module
+
+        made: Importer = import_module(f"taskpit.importers.{name}").IMPORTER
+        return made
+    from taskpit import plugins
+
+    make = plugins.find("importers", name)
+    if make is None:
+        known = ", ".join((*NAMES, *plugins.names("importers")))
+        raise Invalid(f"there is no importer {name!r}", hint=f"Choose one of: {known}.")
+    importer = make() if callable(make) else make
+    if not isinstance(importer, Importer):
+        raise Invalid(f"{make!r} makes no importer", hint="Its package must make a taskpit.importers.Importer.")
+    return importer
+
+
+def detect(name: str, text: str) -> str:
+    """The one importer that recognises this file; empty if none does, or several. Asks only those that ship."""
+    found = [one for one in NAMES if get(one).recognises(name, text)]
+    return found[0] if len(found) == 1 else ""

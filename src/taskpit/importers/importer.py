@@ -1,0 +1,216 @@
+"""What an importer is, and what all of them need: reading records, keeping what we have no word for. Pure.
+
+An importer is given a file's name and text and gives back, one by one, what it found or why not. Ids, needs
+and parents are the source's own; whoever puts the tasks into a queue maps them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from taskpit.clock import FIRST, LAST, instant
+from taskpit.errors import Invalid
+from taskpit.task import NOTHING, Task
+from taskpit.text import read_json
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+__all__ = ["PRIORITIES", "Bad", "Found", "Importer", "Record", "objects", "read_object"]
+
+#: How others say how soon, in our numbers: higher first.
+PRIORITIES = {
+    **dict.fromkeys(("p0", "critical", "urgent", "highest"), 40),
+    **dict.fromkeys(("p1", "high"), 30),
+    **dict.fromkeys(("p2", "medium", "normal"), 20),
+    **dict.fromkeys(("p3", "low"), 10),
+    **dict.fromkeys(("p4", "lowest", "backlog", "none"), 0),
+}
+
+
+class Found(Value):
+    """One task of another tracker. Its id, needs and parent are as they are called there."""
+
+    task: Task
+    #: The file, and the line or record in it.
+    where: str
+    #: Ids that wait for this one, where the source says it so.
+    blocks: tuple[str, ...] = ()
+    #: `done` or `cancelled` if there is nothing left to do; empty if there is.
+    over: str = ""
+    #: What is said about its end, and when that was (unix seconds; 0 is unknown).
+    ending: str = ""
+    ended: float = 0.0
+
+
+class Bad(Value):
+    """A record that cannot be read, and why."""
+
+    where: str
+    why: str
+
+
+class Importer:
+    """Reads what one kind of tracker writes."""
+
+    name = ""
+    #: Where its files lie in a folder: groups of glob patterns, of which the first that finds something is used.
+    places: tuple[tuple[str, ...], ...] = ()
+
+    def recognises(self, name: str, text: str) -> bool:  # noqa: ARG002 - some never do
+        """Whether this can be no other tracker's file."""
+        return False
+
+    def read(self, name: str, text: str) -> Iterator[Found | Bad]:
+        """Everything in this file, each task with its place."""
+        raise NotImplementedError
+
+
+def objects(name: str, text: str) -> Iterator[tuple[dict[str, Any], str] | Bad]:
+    """The objects in JSON lines, each with its place; lines that are none are told of."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                yield read_object(line), f"{name}:{number}"
+            except Invalid as error:
+                yield Bad(where=f"{name}:{number}", why=error.message)
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """The object in this text; Invalid says why there is none."""
+    value = read_value(text)
+    if not isinstance(value, dict):
+        raise Invalid("it is no object")
+    return value
+
+
+def read_value(text: str) -> object:
+    """What this JSON says; Invalid says why it says nothing."""
+    try:
+        return read_json(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        raise Invalid(f"it is not JSON: {error.msg} (line {error.lineno})") from None
+    except ValueError as error:
+        raise Invalid(f"it cannot be read: {error}") from None
+
+
+class Record:
+    """A record that is taken apart: what has a word of ours is taken out, and what is left is kept."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.rest = {key: value for key, value in fields.items() if value not in (None, "", [], {})}
+        self._sections: list[str] = []
+
+    def text(self, *names: str) -> str:
+        """A text by the first of these names; Invalid if it is no text."""
+        value = self._first(names, "")
+        if isinstance(value, bool | dict | list):
+            raise Invalid(f"{names[0]} is no text")
+        return str(value).replace("\r\n", "\n")
+
+    def line(self, *names: str) -> str:
+        """The same in one line."""
+        return " ".join(self.text(*names).split())
+
+    def title(self, *names: str) -> str:
+        """The same, and it must be there."""
+        title = self.line(*names)
+        if not title:
+            raise Invalid(f"it has no {names[0]}")
+        return title
+
+    def time(self, *names: str) -> float:
+        """A time in unix seconds, 0 if there is none; one that cannot be read is kept as it is."""
+        for name in names:
+            value = self.rest.get(name)
+            try:
+                seconds = float(value) if isinstance(value, int | float) else instant(str(value).replace(" ", "T"), 0.0)
+            except (ValueError, OverflowError):
+                continue
+            if value is not None and FIRST <= seconds <= LAST:
+                del self.rest[name]
+                return seconds
+        return 0.0
+
+    def words(self, *names: str, of: Callable[[Any], str] = str) -> tuple[str, ...]:
+        """A list of words, each once; a single word is a list of one."""
+        value = self._first(names, [])
+        found = value if isinstance(value, list) else [part.strip() for part in str(value).split(",")]
+        return tuple(dict.fromkeys(word for one in found if (word := of(one))))
+
+    def listed(self, name: str) -> list[Any]:
+        """A list as it is; Invalid if it is none."""
+        value = self.rest.pop(name, [])
+        if not isinstance(value, list):
+            raise Invalid(f"{name} is no list")
+        return value
+
+    def tags(self, *names: str, of: Callable[[Any], str] = str) -> tuple[str, ...]:
+        """Labels that can be tags; the others are kept as they are."""
+        labels = self.words(*names, of=of)
+        tags = tuple(dict.fromkeys(re.sub(r"[^\w.:/@+-]+", "-", label).strip("-") for label in labels))
+        if tags != labels:
+            self.rest["original-labels"] = list(labels)
+        return tuple(tag for tag in tags if tag)
+
+    def priority(self, name: str, default: int = 0) -> int:
+        """A word or P0 to P4 in our numbers; others are kept as they are."""
+        word = str(self.rest.get(name, "")).strip().lower()
+        word = f"p{word}" if word.isdecimal() else word
+        if word in PRIORITIES:
+            del self.rest[name]
+        return PRIORITIES.get(word, default)
+
+    def section(self, heading: str, *names: str) -> None:
+        """A text of its own below the body."""
+        text = self.text(*names).strip()
+        if text:
+            self._sections.append(f"## {heading}\n\n{text}")
+
+    def add_section(self, heading: str, text: str) -> None:
+        """The same, from a text at hand."""
+        self._sections.append(f"## {heading}\n\n{text.strip()}")
+
+    def drop(self, *names: str) -> None:
+        """What is derived and need not be kept."""
+        for name in names:
+            self.rest.pop(name, None)
+
+    def _first(self, names: tuple[str, ...], default: object) -> Any:
+        for name in names:
+            if name in self.rest:
+                return self.rest.pop(name)
+        return default
+
+    def body(self, text: str) -> str:
+        """The body with its sections; long texts among what is left become sections too."""
+        for key in [key for key, value in self.rest.items() if isinstance(value, str) and "\n" in value.strip()]:
+            self.section(key, key)
+        return "\n\n".join(part for part in (text.strip("\n"), *self._sections) if part.strip())
+
+    def extra(self) -> Mapping[str, object]:
+        """What is left, under names that a queue can carry."""
+        kept: dict[str, object] = {}
+        for key, value in self.rest.items():
+            name = re.sub(r"[^a-z0-9._-]", "-", _dashed(key)).strip("0123456789._-") or "field"
+            kept[f"their-{name}" if name in _TAKEN else name] = value
+        return kept or NOTHING
+
+
+def _dashed(key: str) -> str:
+    """`activeForm` and `active_form` are `active-form`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", key).replace("_", "-").lower()
+
+
+#: Words a queue or a layout has a use for.
+_TAKEN = frozenset(
+    (
+        *(field.replace("_", "-") for field in Task._fields),
+        *("task", "done-when", "tossed-by", "attempt", "state", "carried", "origin", "original-id", "metadata", "type"),
+        *("verdict", "test-mode", "test-scope", "test-command", "operator", "epic-id", "sequence-number"),
+    )
+)

@@ -1,0 +1,78 @@
+"""Calls of the kernel that Python's `os` has no word for. Part of the fs room: only `fs` changes anything by them.
+
+Where the kernel, the C library or the filesystem does not have one, its function says so, and the caller does
+without.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+__all__ = ["rename_new", "sync_filesystem", "syncs_filesystems"]
+
+#: renameat2: paths are from the working directory, and a taken name is refused.
+AT_FDCWD, RENAME_NOREPLACE = -100, 1
+#: Filesystems whose syncfs is known to settle bytes and names alike: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs.
+TRUSTED = frozenset((0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994))
+#: Since this kernel, syncfs tells when something could not be written.
+TELLS_ERRORS = (5, 8)
+
+_calls: dict[str, Callable[..., int] | None] = {}
+
+
+def _call(name: str) -> Callable[..., int] | None:
+    if name not in _calls:
+        import ctypes
+
+        _calls[name] = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    return _calls[name]
+
+
+def _error() -> int:
+    import ctypes
+
+    return ctypes.get_errno()
+
+
+def rename_new(source: str, target: str) -> int:
+    """Rename without replacing: 0, or the error's number; ENOSYS where it cannot be had."""
+    call = _call("renameat2")
+    if call is None:
+        return errno.ENOSYS
+    if call(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), RENAME_NOREPLACE) == 0:
+        return 0
+    return _error()
+
+
+def syncs_filesystems(path: str) -> bool:
+    """Whether `sync_filesystem` can be relied on here."""
+    if not sys.platform.startswith("linux") or _call("syncfs") is None:
+        return False
+    release = os.uname().release.split("-")[0].split(".")[:2]
+    if not all(map(str.isdecimal, release)) or tuple(map(int, release)) < TELLS_ERRORS:
+        return False
+    return _kind(path) in TRUSTED
+
+
+def _kind(path: str) -> int:
+    """The number by which the filesystem of this path is known; 0 if it cannot be told."""
+    import ctypes
+
+    call, answer = _call("statfs"), (ctypes.c_long * 64)()
+    told = call is not None and call(os.fsencode(path), answer) == 0
+    return int(answer[0]) & 0xFFFFFFFF if told else 0
+
+
+def sync_filesystem(fd: int) -> None:
+    """All that was written to the filesystem of this open file is on the disk, bytes and names; OSError if not."""
+    call: Any = _call("syncfs")
+    if call(fd) != 0:
+        code = _error()
+        raise OSError(code, os.strerror(code))

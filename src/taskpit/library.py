@@ -1,0 +1,312 @@
+"""The queue as programs have it: everything `taskpit.queue.Queue` has, and what makes a program short.
+
+    with Queue.open("pit") as queue:
+        queue.add("Fix the login", check="make test")
+        with queue.take("me") as job:
+            job.output = solve(job.task)
+
+A program that takes tasks is a worker that stays: should it be killed, whoever sweeps gives its tasks back
+at once. Knows workers, jobs and the changelog; no terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager, suppress
+
+from taskpit import keeper
+from taskpit.errors import CursorLost, Lost, Nothing
+from taskpit.job import Job, holding
+from taskpit.queue import Queue as Verbs
+from taskpit.task import Done, Outcome, Release, Task
+from taskpit.worker.leftover import end_commands_of
+from taskpit.worker.orders import Orders, Report
+from taskpit.worker.pool import Pool
+from taskpit.worker.progress import Silent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from os import PathLike
+    from types import TracebackType
+    from typing import Any, Self
+
+    from taskpit.clock import Clock
+    from taskpit.config import Config
+    from taskpit.store.port import Member, Store
+    from taskpit.task import Claim, Event
+    from taskpit.worker.runner import Run, Runner
+
+    #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
+    Handler = Callable[[Job], str | Outcome | None]
+
+__all__ = ["Job", "Queue"]
+
+#: A watcher looks again after this many seconds, whatever the folder tells.
+LOOK_AGAIN = 1.0
+#: Who waits for work gives back what others abandoned, this often.
+SWEEP_EVERY = 10.0
+#: What a worker is called that has no name.
+WORKER = "python"
+
+
+class Queue(Verbs):
+    """Tasks in, claims out; and for programs: jobs, pools of functions, and what happens as it happens."""
+
+    def __init__(self, store: Store, config: Config | None = None, clock: Clock | None = None) -> None:
+        super().__init__(store, config, clock)
+        #: The names under which this process stays, by the names it was told.
+        self._members: dict[str, Member] = {}
+        self._joining = threading.Lock()
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], env: Mapping[str, str] | None = None) -> Self:
+        """The queue in this folder, or at this address."""
+        return super().open(os.fspath(path), env)
+
+    @classmethod
+    def create(cls, path: str | PathLike[str], layout: str | None = None) -> Self:
+        """The queue in this folder, made if there is none: a pit, or what the folder looks like."""
+        from taskpit.store.opening import init
+
+        init(os.fspath(path), layout)
+        return cls.open(os.fspath(path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of what is held open; tasks that are still worked on here are given back by whoever sweeps."""
+        while self._members:
+            self._members.popitem()[1].leave()
+        super().close()
+
+    def add(  # noqa: PLR0913 - a task has many sides, each said by name
+        self,
+        title: str,
+        *,
+        id: str = "",  # noqa: A002 - that is what it is called everywhere
+        body: str = "",
+        priority: int = 0,
+        needs: Iterable[str] = (),
+        check: str = "",
+        tags: Iterable[str] = (),
+        touches: Iterable[str] = (),
+        parent: str = "",
+        not_before: float = 0.0,
+        max_attempts: int = 0,
+        big: bool = False,
+        by: str = "",
+    ) -> str:
+        """A task is in the queue for good; its id."""
+        task = Task(
+            id=id,
+            title=title,
+            body=body,
+            priority=priority,
+            needs=tuple(needs),
+            check=check,
+            tags=tuple(tags),
+            touches=tuple(touches),
+            parent=parent,
+            not_before=not_before,
+            max_attempts=max_attempts,
+            big=big,
+            by=by,
+        )
+        return self.put([task])[0][0]
+
+    # -- working -----------------------------------------------------------------------------------
+
+    def take(
+        self,
+        worker: str = WORKER,
+        *,
+        ids: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        big: bool | None = False,
+        lease: float = 0.0,
+        wait: float = 0.0,
+        checks: str | None = ".",
+    ) -> AbstractContextManager[Job]:
+        """The next task, for a `with` block: done when it is left, failed if it throws, renewed meanwhile.
+
+        Nothing is raised if there is none after `wait` seconds. `checks` is where the task's own check is
+        run, None not to run it.
+        """
+        return self._take(worker, ids=ids, tags=tags, big=big, lease=lease, wait=wait, checks=checks)
+
+    @contextmanager
+    def _take(self, worker: str, *, checks: str | None, **wish: Any) -> Iterator[Job]:
+        with holding(self, self._next(worker, **wish), checks) as job:
+            yield job
+
+    def _next(self, worker: str, *, wait: float, **wish: Any) -> Claim:
+        """The next task for a worker that stays."""
+        name = self._join(worker, wish.get("lease", 0.0))
+        deadline = self.clock.monotonic() + wait
+        claims = self.claim(name, **wish)
+        while not claims:
+            keeper.sweep(self, ended=end_commands_of)  # who comes for nothing has the time to look after the others
+            left = max(deadline - self.clock.monotonic(), 0.0)
+            claims = self.claim(name, wait=min(left, SWEEP_EVERY), **wish)
+            if not claims and self.clock.monotonic() >= deadline:
+                raise Nothing(hint="`pit list` shows what is held, and why.")
+        return claims[0]
+
+    def _join(self, worker: str, lease: float) -> str:
+        """The name under which this process stays: this one, or with a number if a living process has it."""
+        with self._joining:
+            number = 1
+            while worker not in self._members:
+                name = worker if number == 1 else f"{worker}-{number}"
+                with suppress(Lost):
+                    self._members[worker] = self.store.join(name, lease or self.config.lease, patience=0.0)
+                number += 1
+            return self._members[worker].worker
+
+    def work(  # noqa: PLR0913 - as `pit work` has them
+        self,
+        handler: Handler,
+        n: int = 1,
+        *,
+        until_empty: bool = False,
+        worker: str = WORKER,
+        tags: Sequence[str] = (),
+        big: bool | None = False,
+        lease: float = 0.0,
+        max_tasks: int = 0,
+        checks: str | None = ".",
+    ) -> Report:
+        """Run this function on task after task, `n` at once, until interrupted or nothing is left; what came of it.
+
+        It is called in threads. In the main thread, an interrupt lets running ones finish and a second one
+        tells them to stop.
+        """
+        return self.pool(
+            called(handler),
+            n,
+            until_empty=until_empty,
+            worker=worker,
+            tags=tags,
+            big=big,
+            lease=lease,
+            max_tasks=max_tasks,
+            checks=checks,
+        ).run()
+
+    def pool(
+        self, runner: Runner, n: int, *, worker: str, tags: Sequence[str], checks: str | None, **told: Any
+    ) -> Pool:
+        """The workers that `work` runs."""
+        orders = Orders(
+            slots=n,
+            name=worker,
+            tags=tuple(tags),
+            check_in=None if checks is None else os.path.abspath(checks),
+            **told,
+        )
+        return Pool(self, runner, orders, Silent())
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def events(self) -> Iterator[Event]:
+        """The changelog from its beginning, line by line."""
+        cursor = ""
+        while True:
+            events, cursor = self.store.events(cursor)
+            yield from events
+            if not events:
+                return
+
+    def watch(self, timeout: float | None = None) -> Iterator[Event]:
+        """What happens from now on, as it happens; ends after `timeout` seconds in which nothing did."""
+        return _watched(Watcher(self), timeout)
+
+
+def _watched(watcher: Watcher, timeout: float | None) -> Iterator[Event]:
+    try:
+        while True:
+            yield from watcher.look()
+            left = watcher.patience(timeout)
+            if left <= 0:
+                return
+            watcher.sleep(left)
+    finally:
+        watcher.close()
+
+
+class Watcher:
+    """Looks what has happened since it last looked, and sleeps until something may have."""
+
+    def __init__(self, queue: Verbs) -> None:
+        from taskpit.watch import Watch
+
+        self._store, self._clock = queue.store, queue.clock
+        info = queue.store.info()
+        told = info.kind == "files" and info.layout != "activities"  # whose changelogs lie where the work items do
+        self._watch = Watch([f"{info.where}/.taskpit"]) if told else None  # before the look: nothing falls between
+        self._cursor = ""
+        while self._page(100_000):
+            pass
+        self._heard = self._clock.monotonic()
+
+    def _page(self, limit: int) -> list[Event]:
+        events, self._cursor = self._store.events(self._cursor, limit)
+        return events
+
+    def look(self) -> list[Event]:
+        """What is new."""
+        found: list[Event] = []
+        try:
+            while events := self._page(1000):
+                found += events
+        except CursorLost:
+            self._cursor = ""  # somebody began a new changelog: so do we
+            return found + self.look()
+        if found:
+            self._heard = self._clock.monotonic()
+        return found
+
+    def patience(self, timeout: float | None) -> float:
+        """How long to sleep before the next look; none if it was silent for `timeout` seconds."""
+        if timeout is None:
+            return LOOK_AGAIN
+        return min(self._heard + timeout - self._clock.monotonic(), LOOK_AGAIN)
+
+    def sleep(self, seconds: float) -> None:
+        """Until the changelog may have grown, or that many seconds."""
+        if self._watch is None:
+            self._store.wait(seconds)
+        elif self._watch.wait(seconds):
+            self._watch.changes()
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._watch is not None:
+            self._watch.close()
+
+
+def called(handler: Handler) -> Runner:
+    """A runner that calls this function."""
+
+    def run(claim: Claim, run: Run) -> Outcome:
+        job = Job(claim, lambda: run.stopping)
+        try:
+            said = handler(job)
+        except Lost:
+            if not run.stopping:
+                raise
+            return Release(reason="its worker was told to stop")
+        if isinstance(said, Outcome):
+            return said
+        return job.outcome or Done(output=said or job.output)
+
+    return run

@@ -1,0 +1,158 @@
+"""Full text over a queue: which tasks mention these words, the best first. Works on every store, keeps no index.
+
+Knows the queue's verbs and no surface: the command line, the terminal and the browser show these hits.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+
+from taskpit.errors import CursorLost, Invalid
+from taskpit.task import State
+from taskpit.text import fit, one_line
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from taskpit.queue import Queue
+    from taskpit.task import Card
+
+__all__ = ["FIELDS", "Hit", "search", "words_of"]
+
+#: Where a word may stand, from where it counts most to where it counts least.
+FIELDS = ("id", "title", "tags", "body", "reason", "result", "worker", "notes")
+#: Tasks are read this many at a time: every page costs a listing.
+PAGE = 10_000
+#: How long a snippet is, and how much of it stands before what was found.
+SNIPPET, BEFORE = 120, 40
+
+
+class Hit(Value):
+    """One task that mentions all the words, and where."""
+
+    id: str
+    title: str
+    #: ready, held, claimed, done or failed.
+    column: str
+    #: The field the snippet was taken from, and the text around what was found, on one line.
+    field: str
+    snippet: str
+    #: Small is good: the places of the words in `FIELDS`, the sum of them, and the place in the queue.
+    rank: tuple[int, int, int]
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words and "quoted phrases" of what somebody looks for, in small letters."""
+    found: list[str] = []
+    for place, part in enumerate(text.split('"')):
+        found += [" ".join(part.split())] if place % 2 else part.split()
+    return tuple(dict.fromkeys(word.casefold() for word in found if word))
+
+
+def search(
+    queue: Queue, text: str, limit: int = 50, *, column: str = "", progress: Callable[[int], None] = lambda _: None
+) -> list[Hit]:
+    """Tasks in which all these words stand, whatever the case; those with the words in the title first.
+
+    `column` looks only among those that are ready, held, claimed, done or failed.
+    """
+    words = words_of(text)
+    if not words:
+        raise Invalid("there is nothing to look for", hint='Give some words; "a phrase" stands between quotes.')
+    notes = _notes(queue)
+    hits = _hits(queue, words, column, notes, progress)
+    return nsmallest(limit, hits, key=lambda hit: hit.rank) if limit else sorted(hits, key=lambda hit: hit.rank)
+
+
+def _hits(
+    queue: Queue, words: Sequence[str], column: str, notes: dict[str, str], progress: Callable[[int], None]
+) -> Iterator[Hit]:
+    state = {"": None, "held": State.READY}.get(column, column)
+    cursor, seen = "", 0
+    while True:
+        page = queue.store.page(None if state is None else State(state), cursor, PAGE)
+        for card in page.cards:
+            seen += 1
+            if column in ("", _column(card)):
+                hit = _hit(card, words, notes.get(card.task.id, ""), seen)
+                if hit is not None:
+                    yield hit
+        progress(seen)
+        cursor = page.cursor
+        if not cursor:
+            return
+
+
+def _notes(queue: Queue) -> dict[str, str]:
+    """What people noted beside tasks, by id: the changelog tells it in one go, their files only one by one."""
+    found: dict[str, str] = {}
+    cursor = ""
+    while True:
+        try:
+            events, cursor = queue.store.events(cursor, PAGE)
+        except CursorLost:  # somebody began a new changelog meanwhile: so do we
+            found, cursor = {}, ""
+            continue
+        if not events:
+            return found
+        for event in events:
+            if event.did == "noted":
+                found[event.about] = f"{found.get(event.about, '')}{event.details}\n"
+
+
+def _column(card: Card) -> str:
+    return "held" if card.held else str(card.state)
+
+
+def _hit(card: Card, words: Sequence[str], notes: str, place: int) -> Hit | None:
+    """The hit this task is; None if a word stands nowhere."""
+    fields = _fields(card, notes)
+    plain = {name: " ".join(text.split()).casefold() for name, text in fields.items() if text}
+    best: list[str] = []
+    for word in words:
+        where = next((name for name in FIELDS if word in plain.get(name, "")), None)
+        if where is None:
+            return None
+        best.append(where)
+    ranks = [FIELDS.index(where) for where in best]
+    deepest = max(ranks)
+    shown = FIELDS[deepest]
+    return Hit(
+        id=card.task.id,
+        title=one_line(card.task.title or card.task.slug or card.task.id),
+        column=_column(card),
+        field=shown,
+        snippet=_snippet(fields[shown], words[ranks.index(deepest)]),
+        rank=(max(deepest, 1), sum(ranks), place),
+    )
+
+
+def _fields(card: Card, notes: str) -> dict[str, str]:
+    """All that is searched, by name, in the order of FIELDS."""
+    task, result = card.task, card.result
+    reasons = (card.held, task.last_error, result.reason if result else "")
+    proof = result.evidence.tail if result and result.evidence else ""
+    return {
+        "id": task.id,
+        "title": task.title or task.slug,
+        "tags": " ".join(task.tags),
+        "body": f"{task.body}\n{task.check}" if task.check else task.body,
+        "reason": "\n".join(filter(None, reasons)),
+        "result": f"{result.output}\n{proof}" if result else "",
+        "worker": " ".join(filter(None, (card.worker, result.worker if result else "", task.by))),
+        "notes": f"{card.notes}\n{notes}" if card.notes else notes,
+    }
+
+
+def _snippet(text: str, word: str) -> str:
+    """What stands around the word, on one line that is safe to show."""
+    import re
+
+    flat = one_line(text)
+    found = re.search(re.escape(word), flat, re.IGNORECASE)  # where folding changes lengths: the beginning
+    start = max(found.start() - BEFORE, 0) if found else 0
+    if start:
+        start = flat.find(" ", start, found.start() if found else None) + 1 or start
+    return ("…" if start else "") + fit(flat[start : start + 4 * SNIPPET], SNIPPET)

@@ -1,0 +1,86 @@
+"""Addresses of queues in a database: `postgresql://user@host/database?schema=name`. Knows words only."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from taskpit.clock import duration
+from taskpit.errors import Invalid
+from taskpit.values import Value
+
+__all__ = ["Address", "parse"]
+
+#: The schema of a queue whose address names none.
+SCHEMA = "taskpit"
+#: How long a verb goes on trying when the server that was there is gone, in seconds.
+PATIENCE = 15.0
+#: PostgreSQL cuts longer names, and two of them could become one.
+LONGEST_SCHEMA = 63
+
+
+class Address(Value):
+    """Where a queue is."""
+
+    #: What libpq understands: the address without what is ours.
+    server: str
+    schema: str = SCHEMA
+    #: True: LISTEN is useless there, and prepared statements; None: found out when connected.
+    pooled: bool | None = None
+    patience: float = PATIENCE
+    #: As it was given, secrets and all.
+    whole: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The address without its password."""
+        parts = urlsplit(self.whole)
+        user, at, host = parts.netloc.rpartition("@")
+        name, colon, _ = user.partition(":")
+        query = [
+            (key, "***" if key in ("password", "sslpassword") else value) for key, value in parse_qsl(parts.query, True)
+        ]
+        netloc = f"{name}{':***' if colon else ''}{at}{host}"
+        return urlunsplit((parts.scheme, netloc, parts.path, urlencode(query, safe="/*,"), ""))
+
+
+def parse(text: str) -> Address:
+    """The address; Invalid says what cannot be one."""
+    parts = urlsplit(text)
+    try:
+        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise Invalid(f"what follows the ? does not read key=value&key=value: {parts.query!r}") from None
+    ours = {key: value for key, value in given if key in ("schema", "pgbouncer", "patience")}
+    rest = urlencode([(key, value) for key, value in given if key not in ours], quote_via=quote)
+    server = urlunsplit((parts.scheme, parts.netloc, parts.path, rest, ""))
+    return Address(
+        server=server,
+        schema=_schema(ours.get("schema", SCHEMA)),
+        pooled=_pooled(ours.get("pgbouncer")),
+        patience=_patience(ours.get("patience")),
+        whole=text,
+    )
+
+
+def _schema(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum() and name[:1].isalpha()
+    if not plain or len(name) > LONGEST_SCHEMA or name.lower().startswith("pg_"):
+        raise Invalid(
+            f"schema={name[:80]!r} cannot be a queue's name",
+            hint="Use letters, digits, dash and underscore, beginning with a letter; pg_ is the server's own.",
+        )
+    return name
+
+
+def _pooled(text: str | None) -> bool | None:
+    words = {None: None, "1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    if text not in words:
+        raise Invalid(f"pgbouncer={text!r}: write 1 or 0, or leave it out and it is found out")
+    return words[text]
+
+
+def _patience(text: str | None) -> float:
+    try:
+        return PATIENCE if text is None else duration(text)
+    except ValueError as error:
+        raise Invalid(f"patience: {error}") from None

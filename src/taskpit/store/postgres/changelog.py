@@ -1,0 +1,94 @@
+"""The changelog in a database: read in the order of transactions, so that a reader skips nothing.
+
+Lines are numbered by the transaction that wrote them. One that began earlier may commit later, so lines are
+shown only once every transaction that was under way before them is over: late, but never out of turn.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from taskpit.clock import iso
+from taskpit.errors import CursorLost
+from taskpit.store.postgres.schema import quoted
+from taskpit.store.postgres.spelling import as_json, event_of
+from taskpit.task import Event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.store.postgres.wire import Wire
+
+__all__ = ["Changelog"]
+
+#: How long a reader waits for transactions under way before it shows only what is before them, in seconds.
+PATIENCE = 1.0
+
+#: Lines after a place, and whether more are there that cannot be shown yet.
+LINES = """
+    WITH horizon AS (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin)
+    SELECT {s}.epoch(), h.xmin::text, e.xid::text, e.seq, e.at, e.worker, e.action, e.id, e.details, e.doc
+    FROM horizon h LEFT JOIN LATERAL (
+        SELECT * FROM {s}.event e
+        WHERE (e.xid, e.seq) > (%(xid)s::xid8, %(seq)s) ORDER BY e.xid, e.seq LIMIT %(limit)s) e ON true
+"""
+KNOWN = "SELECT {s}.epoch(), EXISTS (SELECT 1 FROM {s}.event e WHERE e.xid = %(xid)s::xid8 AND e.seq = %(seq)s)"
+
+
+class Changelog:
+    """The lines of one queue."""
+
+    def __init__(self, wire: Wire, space: str) -> None:
+        self._wire = wire
+        self._space = space
+        self._schema = quoted(wire.address.schema)
+
+    def read(self, after: str, limit: int) -> tuple[list[Event], str]:
+        """Lines after a cursor, and the next cursor."""
+        epoch, xid, seq = self._place(after)
+        until = time.monotonic() + PATIENCE
+        while True:
+            rows = self._wire.ask(LINES.replace("{s}", self._schema), {"xid": xid, "seq": seq, "limit": limit})
+            now, horizon = rows[0][0], int(rows[0][1])
+            if after and epoch != now:
+                raise CursorLost("the server has gone over to another history since", cursor=after)
+            lines = [row[2:] for row in rows if row[2] is not None]
+            shown = [line for line in lines if int(line[0]) < horizon]
+            if len(shown) == len(lines) or (shown and len(shown) >= limit) or time.monotonic() >= until:
+                break
+            time.sleep(0.005)
+        last_xid, last_seq = (shown[-1][0], shown[-1][1]) if shown else (xid, seq)
+        return [_event(*line[2:]) for line in shown], f"{self._space}.{now}.{last_xid}.{last_seq}"
+
+    def _place(self, after: str) -> tuple[int, str, int]:
+        """Where a cursor points; CursorLost if it is of another queue, or of nowhere."""
+        if not after:
+            return 0, "0", 0
+        words = after.split(".")
+        if len(words) != 4 or words[0] != self._space or not all(word.isdecimal() for word in words[1:]):
+            raise CursorLost(cursor=after)
+        epoch, xid, seq = int(words[1]), words[2], int(words[3])
+        if xid != "0":
+            now, known = self._wire.ask(KNOWN.replace("{s}", self._schema), {"xid": xid, "seq": seq})[0]
+            if not known or epoch != now:
+                raise CursorLost(cursor=after)
+        return epoch, xid, seq
+
+    def record(self, events: Sequence[Event], now: float) -> None:
+        """These lines are in the changelog, as they are."""
+        sql = (
+            f"INSERT INTO {self._schema}.event (at, worker, action, doc) "  # noqa: S608 - a quoted name
+            "SELECT %(now)s, '', '', x.doc FROM unnest(%(docs)s::text[]) WITH ORDINALITY x(doc, n) ORDER BY x.n "
+            "RETURNING 1"
+        )
+        docs = [as_json(event.as_dict()) for event in events]
+        if docs:
+            self._wire.ask(sql, {"docs": docs, "now": now}, repeat=False)
+
+
+def _event(at: float, worker: str, action: str, task_id: str, details: str, doc: str | None) -> Event:
+    if doc is not None:
+        return Event.of(json.loads(doc))
+    return event_of(iso(at), worker, action, task_id, details)

@@ -1,0 +1,89 @@
+"""Making and opening queues in a database, and the folder on this machine that leads to one.
+
+A pool keeps its papers in a folder; so does a crew. That of a database queue lies among the user's own state
+and has the address in `.taskpit/address`, readable by nobody else: opening the folder opens the queue.
+"""
+
+from __future__ import annotations
+
+import os
+
+from taskpit import fs
+from taskpit.errors import MissingExtra
+from taskpit.store.trouble import storage_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from taskpit.clock import Clock
+    from taskpit.store.postgres.store import PostgresStore
+
+__all__ = ["ADDRESS", "address_in", "init_database", "is_address", "leave_address", "open_database", "papers_of"]
+
+#: Where a folder keeps the address it leads to.
+ADDRESS = ".taskpit/address"
+#: How addresses begin.
+SCHEMES = ("postgresql://", "postgres://")
+#: No address is longer.
+LONGEST = 64 * 1024
+
+
+def is_address(text: str) -> bool:
+    """Whether this names a queue in a database rather than a folder."""
+    return text.startswith(SCHEMES)
+
+
+def address_in(root: str) -> str | None:
+    """The address a folder leads to, if it does."""
+    try:
+        return fs.read(f"{root}/{ADDRESS}", LONGEST)[0].decode("utf-8", "replace").strip() or None
+    except OSError:
+        return None
+
+
+def leave_address(root: str, address: str) -> None:
+    """The folder leads to this queue; only its owner may read how."""
+    if address_in(root) == address:
+        return
+    try:
+        fs.make_dir(f"{root}/.taskpit")
+        scratch = f"{root}/.taskpit/.{fs.fresh_name()}"
+        fs.replace(f"{root}/{ADDRESS}", f"{address}\n".encode(), scratch, sync=False, mode=0o600)
+    except OSError as error:
+        raise storage_error(error) from error
+
+
+def papers_of(space: str) -> str:
+    """The folder of this machine's user for this queue."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(base, "taskpit", space)
+
+
+def open_database(text: str, clock: Clock | None = None, papers: str = "") -> PostgresStore:
+    """The queue at this address; pools keep their papers in that folder, or among the user's own state."""
+    _need_driver()
+    from taskpit.store.postgres.address import parse
+    from taskpit.store.postgres.store import PostgresStore
+
+    return PostgresStore(parse(text), clock=clock, papers=papers)
+
+
+def init_database(text: str, settings: Mapping[str, object]) -> list[int]:
+    """The queue at this address is there and up to date; the versions it went through."""
+    _need_driver()
+    from taskpit.store.postgres.address import parse
+    from taskpit.store.postgres.schema import bring_up
+    from taskpit.store.postgres.wire import Wire
+
+    return bring_up(Wire(parse(text)), settings)
+
+
+def _need_driver() -> None:
+    try:
+        import psycopg  # noqa: F401 - only whether it is there
+    except ImportError as error:
+        raise MissingExtra(
+            f"a queue in PostgreSQL needs psycopg, which is not installed or cannot be loaded ({error})",
+            hint="Install it with: pip install 'taskpit[postgres]'",
+        ) from None

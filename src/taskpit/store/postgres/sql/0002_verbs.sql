@@ -1,0 +1,328 @@
+-- The verbs. Each call is one transaction and one round trip; nothing here depends on a session.
+-- p_now is the time a test's clock shows; NULL, always but there, is the server's own clock.
+
+CREATE FUNCTION {s}.time_of(p_now float8) RETURNS float8 LANGUAGE plpgsql VOLATILE AS
+$$ BEGIN RETURN coalesce(p_now, extract(epoch FROM clock_timestamp())::float8); END $$;
+
+-- Which history this server goes on with: another after every fail-over, so that no fence is given out twice.
+CREATE FUNCTION {s}.epoch() RETURNS bigint LANGUAGE plpgsql VOLATILE AS
+$$ BEGIN RETURN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint; END $$;
+
+CREATE TYPE {s}.item AS (
+    n int, id text, key text, wish text, doc text, big boolean, tags text[], touches text[], held boolean, due float8,
+    needs text[], worker text, details text, mark text
+);
+
+CREATE TYPE {s}.ending AS (
+    n int, id text, fence text, mark text, seen float8, verdict text, result text, attempt text, late text, back json,
+    children json, note_kind text, note text, action text, details text
+);
+
+-- -- in ------------------------------------------------------------------------------------------
+
+-- These open tasks are nobody's: ready, or waiting if something holds them.
+CREATE FUNCTION {s}.enter(p_items {s}.item[], p_now float8) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT 1 FROM unnest(p_items) i WHERE i.needs IS NOT NULL) THEN
+        -- A need nobody has put yet gets a row all the same: whoever puts it waits for us, or we for them.
+        INSERT INTO {s}.task (id, state, key, wish, doc)
+            SELECT DISTINCT x.need, 'w'::"char", ''::bytea, ''::bytea, '' FROM unnest(p_items) i, unnest(i.needs) x(need)
+            ORDER BY 1 ON CONFLICT (id) DO NOTHING;
+        -- Whoever ends one of the needs waits for us, or we for them. The statement after this one sees what they did.
+        PERFORM 1 FROM {s}.task t
+            WHERE t.id IN (SELECT x.need FROM unnest(p_items) i, unnest(i.needs) x(need)) ORDER BY t.id FOR SHARE;
+        INSERT INTO {s}.need (on_id, id, place)
+            SELECT DISTINCT ON (x.need, i.id) x.need, i.id, x.place
+            FROM unnest(p_items) i, unnest(i.needs) WITH ORDINALITY x(need, place), {s}.task t
+            WHERE t.id = x.need AND t.state <> 'd' ORDER BY x.need, i.id, x.place;
+    END IF;
+    IF EXISTS (SELECT 1 FROM unnest(p_items) i WHERE i.held OR i.due > p_now OR i.needs IS NOT NULL) THEN
+        INSERT INTO {s}.waiting (id, big, key, tags, touches, mark, held, blocked, due)
+            SELECT w.* FROM (
+                SELECT i.id, i.big, decode(i.key, 'hex'), i.tags, i.touches, i.mark, i.held,
+                       EXISTS (SELECT 1 FROM {s}.need n WHERE n.id = i.id) AS blocked, i.due
+                FROM unnest(p_items) i) w
+            WHERE w.held OR w.blocked OR w.due > p_now;
+        p_items := ARRAY(
+            SELECT i FROM unnest(p_items) i WHERE NOT EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.id = i.id));
+    END IF;
+    INSERT INTO {s}.ready (big, key, id, tags, touches, mark)
+        SELECT i.big, decode(i.key, 'hex'), i.id, i.tags, i.touches, i.mark FROM unnest(p_items) i;
+    IF EXISTS (SELECT 1 FROM unnest(p_items) i WHERE i.tags IS NOT NULL) THEN
+        INSERT INTO {s}.ready_tag (tag, big, key)
+            SELECT DISTINCT x.tag, i.big, decode(i.key, 'hex') FROM unnest(p_items) i, unnest(i.tags) x(tag);
+    END IF;
+END $$;
+
+-- Those of these waiting tasks that nothing holds any more are ready.
+CREATE FUNCTION {s}.promote(p_ids text[], p_now float8) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE moved int;
+BEGIN
+    WITH free AS (
+        DELETE FROM {s}.waiting w WHERE w.id = ANY (p_ids) AND NOT w.held AND NOT w.blocked AND w.due <= p_now RETURNING w.*),
+    ready AS (
+        INSERT INTO {s}.ready (big, key, id, tags, touches, mark)
+            SELECT f.big, f.key, f.id, f.tags, f.touches, f.mark FROM free f RETURNING 1),
+    tagged AS (
+        INSERT INTO {s}.ready_tag (tag, big, key)
+            SELECT DISTINCT x.tag, f.big, f.key FROM free f, unnest(f.tags) x(tag))
+    SELECT count(*) FROM ready INTO moved;
+    RETURN moved;
+END $$;
+
+-- The number of tasks whose time has come.
+CREATE FUNCTION {s}.ripen(p_now float8) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE ids text[];
+BEGIN
+    ids := ARRAY(
+        SELECT w.id FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.due <= p_now
+        ORDER BY w.due LIMIT 1000 FOR UPDATE SKIP LOCKED);
+    RETURN CASE WHEN ids = '{}' THEN 0 ELSE {s}.promote(ids, p_now) END;
+END $$;
+
+CREATE FUNCTION {s}.put_items(p_items {s}.item[], p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE fresh text[];
+BEGIN
+    WITH given AS (SELECT DISTINCT ON (i.id) i.* FROM unnest(p_items) i ORDER BY i.id, i.n),
+    made AS (
+        INSERT INTO {s}.task (id, state, key, wish, doc)
+            SELECT g.id, 'o'::"char", decode(g.key, 'hex'), decode(g.wish, 'hex'), g.doc FROM given g ORDER BY g.id
+            ON CONFLICT (id) DO UPDATE SET state = 'o', key = excluded.key, wish = excluded.wish, doc = excluded.doc
+                WHERE task.state = 'w'
+            RETURNING id)
+    SELECT array_agg(made.id) FROM made INTO fresh;
+    IF fresh IS NOT NULL THEN
+        IF cardinality(fresh) = cardinality(p_items) THEN
+            PERFORM {s}.enter(p_items, p_now);
+        ELSE
+            PERFORM {s}.enter(ARRAY(
+                SELECT x.i FROM (
+                    SELECT DISTINCT ON (i.id) i FROM unnest(p_items) i WHERE i.id = ANY (fresh) ORDER BY i.id, i.n) x), p_now);
+        END IF;
+        INSERT INTO {s}.event (at, worker, action, id, details)
+            SELECT p_now, x.worker, 'added_task', x.id, x.details FROM (
+                SELECT DISTINCT ON (i.id) i.* FROM unnest(p_items) i WHERE i.id = ANY (fresh) ORDER BY i.id, i.n) x
+            ORDER BY x.n;
+        IF cardinality(fresh) = cardinality(p_items) THEN
+            RETURN array_fill('created'::text, ARRAY[cardinality(p_items)]);
+        END IF;
+    END IF;
+    RETURN ARRAY(
+        SELECT CASE WHEN i.id = ANY (fresh) AND NOT EXISTS (SELECT 1 FROM unnest(p_items) j WHERE j.id = i.id AND j.n < i.n)
+                        THEN 'created'
+                    WHEN t.wish = decode(i.wish, 'hex') THEN 'exists' ELSE 'conflict' END
+        FROM unnest(p_items) i JOIN {s}.task t ON t.id = i.id ORDER BY i.n);
+END $$;
+
+-- Whether somebody sleeps who should be woken once this is committed.
+CREATE FUNCTION {s}.waits() RETURNS boolean LANGUAGE plpgsql VOLATILE AS
+$$ BEGIN RETURN EXISTS (SELECT 1 FROM {s}.waiter w WHERE w.until > clock_timestamp()); END $$;
+
+CREATE FUNCTION {s}.put(p_items json, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
+BEGIN
+    said := {s}.put_items(
+        ARRAY(SELECT i FROM json_populate_recordset(NULL::{s}.item, p_items) i), {s}.time_of(p_now));
+    rings := 'created' = ANY (said) AND {s}.waits();
+END $$;
+
+CREATE FUNCTION {s}.allot(p_count int) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE candidate bigint; word text; step bigint;
+BEGIN
+    FOR turn IN 1..p_count LOOP
+        step := 1;
+        LOOP
+            candidate := nextval('{q}.task_number');
+            word := CASE WHEN candidate < 10000 THEN lpad(candidate::text, 4, '0') ELSE candidate::text END;
+            EXIT WHEN NOT EXISTS (SELECT 1 FROM {s}.task t WHERE t.id = word);
+            -- Somebody chose these ids himself: look further and further ahead, not at each of a million.
+            IF step > 16 THEN
+                PERFORM setval('{q}.task_number', candidate + step);
+            END IF;
+            step := step * 2;
+        END LOOP;
+        RETURN NEXT word;
+    END LOOP;
+END $$;
+
+-- -- out -----------------------------------------------------------------------------------------
+
+-- What stands before the first wildcard of a glob, with a * behind it if there is one.
+CREATE FUNCTION {s}.literal(p_glob text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT substring(x.glob FROM '^[^*?[]*') || CASE WHEN x.glob ~ '[*?[]' THEN '*' ELSE '' END
+    FROM (SELECT CASE WHEN p_glob LIKE './%' THEN substr(p_glob, 3) ELSE p_glob END AS glob) x
+$$;
+
+CREATE FUNCTION {s}.overlap(p_one text, p_other text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE short text := rtrim(p_one, '*'); long text := rtrim(p_other, '*'); open boolean := p_one LIKE '%*'; rest text;
+BEGIN
+    IF length(short) > length(long) THEN
+        open := p_other LIKE '%*';
+        rest := short; short := long; long := rest;
+    END IF;
+    IF NOT starts_with(long, short) THEN
+        RETURN false;
+    END IF;
+    rest := substr(long, length(short) + 1);
+    RETURN open OR rest = '' OR rest LIKE '/%' OR short LIKE '%/' OR short = '';
+END $$;
+
+-- Whether a running task changes what this one would.
+CREATE FUNCTION {s}.in_the_way(p_touches text[]) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+    SELECT EXISTS (
+        SELECT 1 FROM {s}.lease l, unnest(l.touches) theirs, unnest(p_touches) mine
+        WHERE l.touches IS NOT NULL AND {s}.overlap({s}.literal(mine), {s}.literal(theirs)))
+$$;
+
+-- Claims of tasks that declare paths come one after another.
+CREATE FUNCTION {s}.one_by_one() RETURNS void LANGUAGE sql VOLATILE AS
+$$ SELECT pg_advisory_xact_lock(1953720680, '{q}.lease'::regclass::oid::int) $$;
+
+-- The best that may be taken now, locked: one head for each tag and size, so that none is searched for among the others.
+CREATE FUNCTION {s}.pick(p_count int, p_tags text[], p_bigs boolean[], OUT keys bytea[], OUT touchy boolean)
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_tags IS NULL THEN
+        SELECT array_agg(h.key ORDER BY h.key), bool_or(h.touches IS NOT NULL) INTO keys, touchy FROM (
+            SELECT head.* FROM unnest(p_bigs) lane(big), LATERAL (
+                SELECT r.key, r.touches FROM {s}.ready r
+                WHERE r.big = lane.big AND (r.touches IS NULL OR NOT {s}.in_the_way(r.touches))
+                ORDER BY r.key LIMIT p_count FOR UPDATE SKIP LOCKED) head
+            ORDER BY head.key LIMIT p_count) h;
+    ELSE
+        SELECT array_agg(h.key ORDER BY h.key), bool_or(h.touches IS NOT NULL) INTO keys, touchy FROM (
+            SELECT DISTINCT ON (head.key) head.* FROM unnest(p_tags) wanted(tag), unnest(p_bigs) lane(big), LATERAL (
+                SELECT r.key, r.touches FROM {s}.ready_tag g JOIN {s}.ready r ON r.big = g.big AND r.key = g.key
+                WHERE g.tag = wanted.tag AND g.big = lane.big AND (r.touches IS NULL OR NOT {s}.in_the_way(r.touches))
+                ORDER BY g.key LIMIT p_count FOR UPDATE OF r SKIP LOCKED) head
+            ORDER BY head.key LIMIT p_count) h;
+    END IF;
+END $$;
+
+-- These ready tasks are this worker's.
+CREATE FUNCTION {s}.grant_ready(p_keys bytea[], p_want jsonb, p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE
+    taken text[];
+    w_worker text := p_want ->> 'worker';
+    w_stem text := CASE WHEN (p_want ->> 'verbatim')::boolean THEN NULL ELSE w_worker || '~' END;
+    w_tail text := 'e' || {s}.epoch() || (p_want ->> 'call');
+    w_call text := p_want ->> 'call';
+    w_member bigint := (p_want ->> 'member')::bigint;
+    w_until float8 := p_now + (p_want ->> 'lease')::float8;
+    w_told boolean := NOT (p_want ->> 'even_held')::boolean;
+BEGIN
+    WITH gone AS (
+        DELETE FROM {s}.ready r WHERE r.big IN (false, true) AND r.key = ANY (p_keys) RETURNING r.*),
+    untagged AS (
+        DELETE FROM {s}.ready_tag t USING gone g
+        WHERE g.tags IS NOT NULL AND t.tag = ANY (g.tags) AND t.big = g.big AND t.key = g.key),
+    leased AS (
+        INSERT INTO {s}.lease (id, key, touches, mark, fence, worker, member, call, since, seen, until)
+            SELECT g.id, g.key, g.touches, g.mark,
+                   CASE WHEN w_stem IS NULL THEN w_worker ELSE w_stem || nextval('{q}.fence_number') || w_tail END,
+                   w_worker, w_member, w_call, p_now, p_now, w_until
+            FROM gone g ORDER BY g.key RETURNING id, fence, key),
+    told AS (
+        INSERT INTO {s}.event (at, worker, action, id)
+            SELECT p_now, l.fence, 'claimed_task', l.id FROM leased l
+            WHERE w_told ORDER BY l.key)
+    SELECT array_agg(l.id) FROM leased l INTO taken;
+    RETURN taken;
+END $$;
+
+-- One task by its id, ready or, if it may be even held, waiting.
+CREATE FUNCTION {s}.grant_one(p_id text, p_want jsonb, p_tags text[], p_bigs boolean[], p_now float8) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE one record; even boolean := (p_want ->> 'even_held')::boolean; moved record;
+BEGIN
+    IF even THEN  -- bring it to where the others are taken from; only this transaction ever sees it there
+        SELECT w.* INTO moved FROM {s}.waiting w WHERE w.id = p_id FOR UPDATE;
+        IF FOUND THEN
+            DELETE FROM {s}.waiting w WHERE w.id = p_id;
+            DELETE FROM {s}.need n WHERE n.id = p_id;
+            INSERT INTO {s}.ready (big, key, id, tags, touches, mark)
+                VALUES (moved.big, moved.key, moved.id, NULL, moved.touches, moved.mark);
+        END IF;
+    END IF;
+    SELECT r.* INTO one FROM {s}.task t JOIN {s}.ready r ON r.key = t.key AND r.big IN (false, true)
+        WHERE t.id = p_id AND r.id = p_id FOR UPDATE OF r;
+    IF NOT FOUND OR NOT (one.big = ANY (p_bigs)) OR NOT coalesce(p_tags IS NULL OR one.tags && p_tags, false) THEN
+        RETURN NULL;
+    END IF;
+    IF one.touches IS NOT NULL AND NOT even THEN
+        PERFORM {s}.one_by_one();
+        IF {s}.in_the_way(one.touches) THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    RETURN {s}.grant_ready(ARRAY[one.key], p_want, p_now);
+END $$;
+
+CREATE FUNCTION {s}.claim(p_want jsonb, p_again boolean, p_now float8)
+RETURNS TABLE (id text, doc text, fence text, since float8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    w_now float8 := {s}.time_of(p_now);
+    w_count int := (p_want ->> 'count')::int;
+    w_ids text[] := ARRAY(SELECT jsonb_array_elements_text(p_want -> 'ids'));
+    w_tags text[] := nullif(ARRAY(SELECT jsonb_array_elements_text(p_want -> 'tags')), '{}');
+    w_bigs boolean[] := CASE WHEN p_want ->> 'big' IS NULL THEN '{f,t}' ELSE ARRAY[(p_want ->> 'big')::boolean] END;
+    w_even boolean := (p_want ->> 'even_held')::boolean;
+    w_taken text[] := '{}';
+    w_keys bytea[];
+    w_touchy boolean;
+    one text;
+BEGIN
+    IF p_again THEN  -- what the first asking took, if it did
+        w_taken := ARRAY(SELECT l.id FROM {s}.lease l WHERE l.call = p_want ->> 'call');
+    END IF;
+    IF w_taken = '{}' AND NOT w_even THEN
+        IF EXISTS (SELECT 1 FROM {s}.pause p WHERE p.until = 0 OR p.until > w_now) THEN
+            RETURN;
+        END IF;
+        WHILE EXISTS (SELECT 1 FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.due <= w_now)
+              AND {s}.ripen(w_now) >= 1000 LOOP
+        END LOOP;
+    END IF;
+    IF w_taken <> '{}' THEN
+        NULL;
+    ELSIF w_ids <> '{}' THEN
+        FOREACH one IN ARRAY w_ids LOOP
+            EXIT WHEN cardinality(w_taken) >= w_count;
+            w_taken := w_taken || {s}.grant_one(one, p_want, w_tags, w_bigs, w_now);
+        END LOOP;
+    ELSE
+        SELECT k.keys, k.touchy INTO w_keys, w_touchy FROM {s}.pick(w_count, w_tags, w_bigs) k;
+        IF w_touchy THEN
+            PERFORM {s}.one_by_one();
+            LOOP
+                SELECT k.keys INTO w_keys FROM {s}.pick(1, w_tags, w_bigs) k;
+                EXIT WHEN w_keys IS NULL OR cardinality(w_taken) >= w_count;
+                w_taken := w_taken || {s}.grant_ready(w_keys, p_want, w_now);
+            END LOOP;
+        ELSIF w_keys IS NOT NULL THEN
+            w_taken := {s}.grant_ready(w_keys, p_want, w_now);
+        END IF;
+    END IF;
+    IF w_taken = '{}' THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT l.id, t.doc, l.fence, l.since FROM {s}.lease l JOIN {s}.task t ON t.id = l.id
+        WHERE l.id = ANY (w_taken) ORDER BY array_position(w_ids, l.id), l.key;
+END $$;
+
+CREATE FUNCTION {s}.renew(p_ids text[], p_fences text[], p_lease float8, p_now float8)
+RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE w_now float8 := {s}.time_of(p_now); kept bigint[];
+BEGIN
+    IF cardinality(p_ids) > 1 THEN
+        PERFORM 1 FROM {s}.lease l WHERE l.id = ANY (p_ids) ORDER BY l.id FOR UPDATE;
+    END IF;
+    WITH kept_ones AS (
+        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now
+            FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n) WHERE l.id = x.id AND l.fence = x.fence RETURNING x.n)
+    SELECT coalesce(array_agg(k.n), '{}') FROM kept_ones k INTO kept;
+    RETURN ARRAY(
+        SELECT CASE WHEN NOT (x.n = ANY (kept)) THEN 'lost'
+                    WHEN EXISTS (SELECT 1 FROM {s}.stop s WHERE s.id = x.id) THEN 'cancel' ELSE 'ok' END
+        FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n) ORDER BY x.n);
+END $$;

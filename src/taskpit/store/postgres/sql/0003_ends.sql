@@ -1,0 +1,267 @@
+-- How claims end, and what is known of them.
+
+-- What these done tasks held up is ready if nothing else holds it. A statement after the one that ended them, so that
+-- it sees who came to need them while we waited for their rows.
+CREATE FUNCTION {s}.release(p_done text[], p_now float8) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE ids text[];
+BEGIN
+    ids := ARRAY(SELECT DISTINCT n.id FROM {s}.need n WHERE n.on_id = ANY (p_done));
+    IF ids = '{}' THEN
+        RETURN 0;
+    END IF;
+    PERFORM 1 FROM {s}.waiting w WHERE w.id = ANY (ids) ORDER BY w.id FOR UPDATE;
+    DELETE FROM {s}.need n WHERE n.on_id = ANY (p_done);
+    UPDATE {s}.waiting w SET blocked = false
+        WHERE w.id = ANY (ids) AND w.blocked AND NOT EXISTS (SELECT 1 FROM {s}.need n WHERE n.id = w.id);
+    RETURN {s}.promote(ids, p_now);
+END $$;
+
+-- An end of a claim that is over: said before, or too late and kept aside.
+CREATE FUNCTION {s}.too_late(p_end {s}.ending, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE known record;
+BEGIN
+    SELECT t.fence, t.verdict, t.mark, coalesce(l.mark, r.mark, w.mark) AS hot INTO known
+        FROM {s}.task t LEFT JOIN {s}.lease l ON l.id = t.id LEFT JOIN {s}.waiting w ON w.id = t.id
+             LEFT JOIN {s}.ready r ON r.key = t.key AND r.big IN (false, true)
+        WHERE t.id = p_end.id AND t.state <> 'w';
+    IF NOT FOUND THEN
+        RETURN 'lost';
+    END IF;
+    IF (known.fence, known.verdict) = (p_end.fence, p_end.verdict) OR known.mark = p_end.mark OR known.hot = p_end.mark
+       OR EXISTS (SELECT 1 FROM {s}.attempt a WHERE a.id = p_end.id AND a.doc = p_end.attempt) THEN
+        RETURN 'already';
+    END IF;
+    IF p_end.late IS NOT NULL THEN
+        INSERT INTO {s}.late (id, at, fence, doc) VALUES (p_end.id, p_now, p_end.fence, p_end.late);
+        INSERT INTO {s}.event (at, worker, action, id) VALUES (p_now, p_end.fence, 'late_result', p_end.id);
+    END IF;
+    RETURN 'lost';
+END $$;
+
+CREATE FUNCTION {s}.finish(p_ends json, p_again boolean, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
+DECLARE
+    w_now float8 := {s}.time_of(p_now);
+    ends {s}.ending[] := ARRAY(SELECT e FROM json_populate_recordset(NULL::{s}.ending, p_ends) e);
+    won {s}.ending[];
+    got int[];
+    done text[];
+    one {s}.ending;
+    woken int := 0;
+BEGIN
+    IF cardinality(ends) > 1 THEN
+        PERFORM 1 FROM {s}.lease l WHERE l.id IN (SELECT e.id FROM unnest(ends) e) ORDER BY l.id FOR UPDATE;
+    END IF;
+    -- The fence: only this very claim can end, and only once. A judge's end holds only if nobody renewed since it looked.
+    WITH over AS (
+        DELETE FROM {s}.lease l USING (SELECT DISTINCT ON (e.id, e.fence) e.* FROM unnest(ends) e ORDER BY e.id, e.fence, e.n) e
+            WHERE l.id = e.id AND l.fence = e.fence AND (e.seen IS NULL OR e.seen = l.until) RETURNING e.n)
+    SELECT array_agg(o.n) FROM over o INTO got;
+    IF got IS NOT NULL THEN
+        won := CASE WHEN cardinality(got) = cardinality(ends) THEN ends
+                    ELSE ARRAY(SELECT e FROM unnest(ends) e WHERE e.n = ANY (got) ORDER BY e.n) END;
+        IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.attempt IS NOT NULL) THEN
+            INSERT INTO {s}.attempt (id, doc) SELECT e.id, e.attempt FROM unnest(won) e WHERE e.attempt IS NOT NULL ORDER BY e.n;
+        END IF;
+        IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.children IS NOT NULL) THEN
+            PERFORM {s}.put_items(ARRAY(
+                SELECT i FROM unnest(won) e, json_populate_recordset(NULL::{s}.item, e.children) i
+                WHERE e.children IS NOT NULL), w_now);
+            woken := 1;
+        END IF;
+        IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.verdict IS NOT NULL) THEN
+            WITH ended AS (
+                UPDATE {s}.task t SET state = CASE e.verdict WHEN 'done' THEN 'd' ELSE 'f' END::"char", result = e.result,
+                       fence = e.fence, verdict = e.verdict, mark = e.mark
+                FROM (SELECT * FROM unnest(won) e WHERE e.verdict IS NOT NULL ORDER BY e.id) e WHERE t.id = e.id
+                RETURNING t.id, t.state)
+            SELECT array_agg(d.id) FROM ended d WHERE d.state = 'd' INTO done;
+            DELETE FROM {s}.stop s WHERE s.id IN (SELECT e.id FROM unnest(won) e WHERE e.verdict IS NOT NULL);
+        END IF;
+        IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.back IS NOT NULL) THEN
+            PERFORM {s}.go_back(ARRAY(
+                SELECT (json_populate_record(NULL::{s}.item, e.back)) FROM unnest(won) e WHERE e.back IS NOT NULL), w_now);
+            woken := 1;
+        END IF;
+        INSERT INTO {s}.event (at, worker, action, id, details)
+            SELECT w_now, e.fence, e.action, e.id, e.details FROM unnest(won) e ORDER BY e.n;
+        IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.note IS NOT NULL) THEN
+            INSERT INTO {s}.note (id, at, worker, kind, words)
+                SELECT e.id, w_now, e.fence, e.note_kind, e.note FROM unnest(won) e WHERE e.note IS NOT NULL;
+        END IF;
+        IF done IS NOT NULL THEN
+            woken := woken + {s}.release(done, w_now);
+        END IF;
+        said := ARRAY(SELECT CASE WHEN e.n = ANY (got) THEN 'ok' END FROM unnest(ends) e ORDER BY e.n);
+    ELSE
+        said := array_fill(NULL::text, ARRAY[cardinality(ends)]);
+    END IF;
+    IF got IS NULL OR cardinality(got) < cardinality(ends) THEN
+        FOREACH one IN ARRAY ends LOOP
+            IF said[one.n + 1] IS NULL THEN
+                said[one.n + 1] := {s}.too_late(one, w_now);
+                IF p_again AND said[one.n + 1] = 'already' THEN  -- by the first asking, whose answer got lost
+                    said[one.n + 1] := 'ok';
+                END IF;
+            END IF;
+        END LOOP;
+    END IF;
+    rings := woken > 0 AND {s}.waits();
+END $$;
+
+-- These are nobody's again, with new text where there is one.
+CREATE FUNCTION {s}.go_back(p_items {s}.item[], p_now float8) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE {s}.task t SET doc = i.doc, key = decode(i.key, 'hex') FROM unnest(p_items) i WHERE t.id = i.id AND i.doc IS NOT NULL;
+    PERFORM {s}.enter(p_items, p_now);
+END $$;
+
+CREATE FUNCTION {s}.reopen(p_items json, p_again boolean, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
+DECLARE
+    w_now float8 := {s}.time_of(p_now);
+    i {s}.item;
+    old record;
+BEGIN
+    said := '{}';
+    FOR i IN SELECT x.* FROM json_populate_recordset(NULL::{s}.item, p_items) x LOOP
+        SELECT t.* INTO old FROM {s}.task t WHERE t.id = i.id AND t.state <> 'w' FOR UPDATE;
+        IF FOUND AND old.state = 'f' THEN
+            INSERT INTO {s}.late (id, at, fence, doc) VALUES (i.id, w_now, old.fence, old.result);
+            UPDATE {s}.task t SET state = 'o', result = NULL, fence = NULL, verdict = NULL, mark = NULL WHERE t.id = i.id;
+            PERFORM {s}.go_back(ARRAY[i], w_now);
+            INSERT INTO {s}.event (at, worker, action, id) VALUES (w_now, i.worker, 'reopened_task', i.id);
+            said := said || 'ok'::text;
+        ELSE
+            said := said || CASE WHEN p_again AND old.state = 'o' AND old.doc = i.doc THEN 'ok' ELSE 'lost' END;
+        END IF;
+    END LOOP;
+    rings := 'ok' = ANY (said) AND {s}.waits();
+END $$;
+
+-- -- locks ---------------------------------------------------------------------------------------
+
+CREATE FUNCTION {s}.take_lock(p_name text, p_holder text, p_kind text, p_seconds float8, p_now float8)
+RETURNS {s}.lock LANGUAGE plpgsql AS $$
+DECLARE w_now float8 := {s}.time_of(p_now); held {s}.lock;
+        first bigint := ({s}.epoch() - 1) << 40;  -- numbers grow across a fail-over that lost some
+BEGIN
+    INSERT INTO {s}.lock (name, holder, kind, number, acquired, expires) VALUES (p_name, NULL, p_kind, 0, 0, 0)
+        ON CONFLICT (name) DO NOTHING;
+    SELECT l.* INTO held FROM {s}.lock l WHERE l.name = p_name FOR UPDATE;
+    IF held.holder IS DISTINCT FROM p_holder THEN
+        IF held.holder IS NOT NULL AND held.expires >= w_now THEN
+            RETURN held;
+        END IF;
+        held.number := greatest(held.number, first) + 1;
+        held.acquired := w_now;
+        held.kind := p_kind;
+    END IF;
+    UPDATE {s}.lock l SET holder = p_holder, kind = held.kind, number = held.number, acquired = held.acquired,
+           expires = w_now + p_seconds WHERE l.name = p_name RETURNING l.* INTO held;
+    RETURN held;
+END $$;
+
+CREATE FUNCTION {s}.keep_lock(p_name text, p_holder text, p_number bigint, p_seconds float8, p_now float8) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE {s}.lock l SET expires = {s}.time_of(p_now) + p_seconds
+        WHERE l.name = p_name AND l.holder = p_holder AND p_number IN (0, l.number);
+    RETURN FOUND;
+END $$;
+
+CREATE FUNCTION {s}.free_lock(p_name text, p_holder text, p_number bigint, p_again boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE {s}.lock l SET holder = NULL WHERE l.name = p_name AND l.holder = p_holder AND p_number IN (0, l.number);
+    RETURN FOUND OR (p_again AND EXISTS (SELECT 1 FROM {s}.lock l WHERE l.name = p_name AND l.holder IS NULL AND l.number = p_number));
+END $$;
+
+-- -- who works, who waits ------------------------------------------------------------------------
+
+-- The number of a worker that stays; NULL if the name is in use. p_dead are those whose process is known to be gone.
+CREATE FUNCTION {s}.join_as(p_worker text, p_host text, p_pid bigint, p_born text, p_lease float8, p_dead bigint[],
+    p_again boolean, p_now float8) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE w_now float8 := {s}.time_of(p_now); made bigint;
+BEGIN
+    DELETE FROM {s}.member m WHERE m.worker = p_worker AND (m.id = ANY (p_dead) OR (
+        m.until < w_now AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.member = m.id AND l.until >= w_now)));
+    INSERT INTO {s}.member (worker, host, pid, born, until) VALUES (p_worker, p_host, p_pid, p_born, w_now + p_lease)
+        ON CONFLICT (worker) DO NOTHING RETURNING member.id INTO made;
+    IF made IS NULL AND p_again THEN
+        SELECT m.id INTO made FROM {s}.member m
+            WHERE m.worker = p_worker AND m.host = p_host AND m.pid = p_pid AND m.born = p_born;
+    END IF;
+    RETURN made;
+END $$;
+
+-- Whoever sleeps is woken; in a transaction of its own that need not be on the disk.
+CREATE FUNCTION {s}.ring(p_channel text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    PERFORM pg_notify(p_channel, '');
+END $$;
+
+-- What stands nowhere is ready again, what waits for nothing waits no more. No verb leaves such; a hand in the tables may.
+CREATE FUNCTION {s}.mend(p_now float8) RETURNS TABLE (id text, kind text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE w_now float8 := {s}.time_of(p_now); free text[];
+BEGIN
+    free := ARRAY(
+        SELECT w.id FROM {s}.waiting w WHERE w.blocked AND NOT EXISTS (
+            SELECT 1 FROM {s}.need n JOIN {s}.task t ON t.id = n.on_id WHERE n.id = w.id AND t.state <> 'd')
+        ORDER BY w.id FOR UPDATE SKIP LOCKED);
+    IF free <> '{}' THEN
+        DELETE FROM {s}.need n WHERE n.id = ANY (free);
+        UPDATE {s}.waiting w SET blocked = false WHERE w.id = ANY (free);
+        PERFORM {s}.promote(free, w_now);
+        RETURN QUERY SELECT x.id, 'waits for nothing' FROM unnest(free) x(id);
+    END IF;
+    RETURN QUERY
+        WITH found AS (
+            SELECT t.id, t.key, t.doc::json AS doc FROM {s}.task t
+            WHERE t.state = 'o' AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.id = t.id)
+                  AND NOT EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.id = t.id)
+                  AND NOT EXISTS (SELECT 1 FROM {s}.ready r WHERE r.key = t.key AND r.big IN (false, true))
+            FOR UPDATE OF t SKIP LOCKED),
+        back AS (
+            INSERT INTO {s}.ready (big, key, id, tags)
+                SELECT coalesce((f.doc ->> 'big')::boolean, false), f.key, f.id, NULL FROM found f
+                ON CONFLICT DO NOTHING RETURNING id)
+        SELECT b.id, 'stray task' FROM back b;
+END $$;
+
+-- Ids after a place in the order of one state: r(eady), c(laimed), f(ailed) or d(one).
+CREATE FUNCTION {s}.places(p_state text, p_after bytea, p_limit int) RETURNS TABLE (id text, key bytea) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    IF p_state = 'r' THEN
+        RETURN QUERY SELECT x.id, x.key FROM (
+            (SELECT r.id, r.key FROM {s}.ready r WHERE r.big = false AND r.key > p_after ORDER BY r.key LIMIT p_limit)
+            UNION ALL
+            (SELECT r.id, r.key FROM {s}.ready r WHERE r.big = true AND r.key > p_after ORDER BY r.key LIMIT p_limit)
+            UNION ALL
+            (SELECT w.id, w.key FROM {s}.waiting w WHERE w.key > p_after ORDER BY w.key LIMIT p_limit)) x
+            ORDER BY x.key LIMIT p_limit;
+    ELSIF p_state = 'c' THEN
+        RETURN QUERY SELECT l.id, l.key FROM {s}.lease l WHERE l.key > p_after ORDER BY l.key LIMIT p_limit;
+    ELSIF p_state = 'd' THEN
+        RETURN QUERY SELECT t.id, t.key FROM {s}.task t
+            WHERE t.state = 'd' AND t.key > p_after ORDER BY t.state, t.key LIMIT p_limit;
+    ELSE
+        RETURN QUERY SELECT t.id, t.key FROM {s}.task t
+            WHERE t.state = 'f' AND t.key > p_after ORDER BY t.state, t.key LIMIT p_limit;
+    END IF;
+END $$;
+
+-- A plan made while the tables were small is kept by each session when they have grown: a scan of four rows becomes one of
+-- a million. So the hot verbs are planned for large tables from the first day.
+DO $$
+DECLARE verb text; setting text;
+BEGIN
+    FOREACH verb IN ARRAY ARRAY['put(json, float8)', 'claim(jsonb, boolean, float8)', 'finish(json, boolean, float8)',
+                                'renew(text[], text[], float8, float8)', 'reopen(json, boolean, float8)', 'places(text, bytea, int)'] LOOP
+        FOREACH setting IN ARRAY ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
+                                        'jit'] LOOP
+            EXECUTE format('ALTER FUNCTION {q}.%s SET %s = off', verb, setting);
+        END LOOP;
+        EXECUTE format('ALTER FUNCTION {q}.%s SET plan_cache_mode = force_generic_plan', verb);
+    END LOOP;
+END $$;

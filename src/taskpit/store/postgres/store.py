@@ -1,0 +1,389 @@
+"""The port on PostgreSQL: each verb is one call of a function in the queue's schema. Decides nothing itself.
+
+Safe to use from many threads. The server's clock counts; a test hands in its own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from taskpit.clock import Clock, iso
+from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
+from taskpit.layouts.layout import check_word
+from taskpit.store.port import Info, Lapse
+from taskpit.store.postgres import keeping, locks, schema
+from taskpit.store.postgres.bell import Bell
+from taskpit.store.postgres.changelog import Changelog
+from taskpit.store.postgres.look import Look
+from taskpit.store.postgres.members import Member, born, here, is_dead
+from taskpit.store.postgres.opening import leave_address, papers_of
+from taskpit.store.postgres.spelling import Lapsed, as_ending, as_item, as_json, task_of
+from taskpit.store.postgres.wire import Wire
+from taskpit.task import Claim, Said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from taskpit.config import Config
+    from taskpit.store.port import Mend
+    from taskpit.store.postgres.address import Address
+    from taskpit.task import Card, End, Event, Lock, Page, State, Task, Want
+
+__all__ = ["PostgresStore", "ServerClock"]
+
+#: Tasks and ends that go over the wire at once, so that no call is larger than the server likes.
+TOGETHER = 500
+#: The largest priority that can be sorted by.
+LARGEST_PRIORITY = (1 << 62) - 1
+#: A worker that stays says so again after this part of its lease.
+SIGN_OF_LIFE = 4
+
+
+class ServerClock(Clock):
+    """The server's wall clock, as far as this machine knows how much its own is off."""
+
+    def __init__(self, offset: float) -> None:
+        self.ahead = offset
+
+    def now(self) -> float:
+        """Seconds since 1970 on the server."""
+        return time.time() + self.ahead
+
+
+class PostgresStore:
+    """A queue in a schema of a database."""
+
+    def __init__(
+        self, address: Address, *, clock: Clock | None = None, config: Config | None = None, papers: str = ""
+    ) -> None:
+        self.address = address
+        self.wire = Wire(address)
+        try:
+            self._meta = meta = schema.look(self.wire)
+        except BaseException:
+            self.wire.close()
+            raise
+        self.config = config or meta.config
+        self._papers = papers or papers_of(meta.space)
+        self.clock: Clock = clock or ServerClock(meta.offset)
+        self._given = clock
+        self._schema = schema.quoted(address.schema)
+        self._look = Look(self.wire)
+        self._log = Changelog(self.wire, meta.space)
+        self._bell = Bell(self.wire, meta.space)
+        self._members: dict[str, Member] = {}
+        self._signed = 0.0
+        self._turn = threading.Lock()
+
+    def _now(self) -> float | None:
+        """What the server is told of the time: nothing, it knows better; but a test's clock counts for all."""
+        return self._given.now() if self._given else None
+
+    def _ask(self, sql: str, *, repeat: bool = True, fetch: bool = True, **words: Any) -> list[tuple[Any, ...]]:
+        told = {"now": self._now(), **words} if fetch else None
+        return self.wire.ask(sql.replace("{s}", self._schema), told, repeat=repeat)
+
+    def _tell(self, sql: str, **words: Any) -> list[Said]:
+        """A verb that may bring news: what it said of each, after whoever sleeps was woken."""
+        said, rings = self._ask(f"SELECT said, rings FROM {sql}", **words)[0]  # noqa: S608 - a function of ours
+        if rings:
+            self._ring()
+        return [Said(word) for word in said]
+
+    def _ring(self) -> None:
+        try:
+            self._ask("SELECT {s}.ring(%(channel)s)", channel=self._bell.channel)
+        except TaskpitError:
+            return  # it is in; whoever sleeps looks again soon
+
+    # -- in ----------------------------------------------------------------------------------------
+
+    def allot(self, parents: Sequence[str]) -> list[str]:
+        """The next numbers."""
+        return [row[0] for row in self._ask("SELECT {s}.allot(%(count)s)", count=len(parents))] if parents else []
+
+    def vet(self, tasks: Sequence[Task]) -> None:
+        """Ids as on any layout, numbers that sort, and no more text than the settings allow."""
+        for task in tasks:
+            check_word(task.id, "id")
+            for need in task.needs:
+                check_word(need, "need")
+            if abs(task.priority) > LARGEST_PRIORITY:
+                raise Invalid(f"priority {task.priority} is out of reach", id=task.id)
+            self._items([task])
+
+    def _items(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
+        items = [as_item(task, number) for number, task in enumerate(tasks)]
+        for item in items:
+            size = len(item["doc"].encode("utf-8", "replace"))
+            if size > self.config.largest_task:
+                told = f"the task is {size} bytes; {self.config.largest_task} is the most"
+                raise TooLarge(told, id=item["id"], size=size)
+        return items
+
+    def put(self, tasks: Sequence[Task]) -> list[Said]:
+        """Each batch is one transaction."""
+        said: list[Said] = []
+        for start in range(0, len(tasks), TOGETHER):
+            items = as_json(self._items(tasks[start : start + TOGETHER]))
+            said += self._tell("{s}.put(%(items)s::json, %(now)s)", items=items)
+        return said
+
+    # -- out ---------------------------------------------------------------------------------------
+
+    def claim(self, want: Want) -> list[Claim]:
+        """One function call, however many there are."""
+        member = self._members.get(want.worker)
+        asked = as_json(
+            {
+                "worker": want.worker,
+                "lease": want.lease,
+                "count": want.count,
+                "ids": [task_id.replace("\0", "\ufffd") for task_id in want.ids],  # which nobody is called
+                "tags": list(want.tags),
+                "big": want.big,
+                "even_held": want.even_held,
+                "verbatim": want.verbatim,
+                "member": member.number if member and not want.verbatim else None,
+                "call": _fresh(),
+            }
+        )
+        self._sign()
+        rows = self._ask("SELECT * FROM {s}.claim(%(want)s::jsonb, %(again)s, %(now)s)", want=asked)
+        return [self._claim(want, *row) for row in rows]
+
+    def _claim(self, want: Want, _id: str, doc: str, fence: str, since: float) -> Claim:
+        task = task_of(doc)
+        return Claim(
+            task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=since
+        )
+
+    def renew(self, held: Sequence[Claim], lease: float) -> list[Said]:
+        """All in one statement that touches no index."""
+        if not held:
+            return []
+        ids, fences = [claim.task.id for claim in held], [claim.fence for claim in held]
+        sql = "SELECT {s}.renew(%(ids)s, %(fences)s, %(lease)s, %(now)s)"
+        self._sign()
+        return [Said(word) for word in self._ask(sql, ids=ids, fences=fences, lease=lease)[0][0]]
+
+    def finish(self, ends: Sequence[End]) -> list[Said]:
+        """Each batch is one transaction; one lost claim spoils no other."""
+        said: list[Said] = []
+        for start in range(0, len(ends), TOGETHER):
+            now = self.clock.now()
+            told = [as_ending(end, number, now) for number, end in enumerate(ends[start : start + TOGETHER])]
+            said += self._tell("{s}.finish(%(ends)s::json, %(again)s, %(now)s)", ends=as_json(told))
+        return said
+
+    def reopen(self, tasks: Sequence[Task]) -> list[Said]:
+        """Failed ones become ready."""
+        if not tasks:
+            return []
+        items = as_json(self._items(tasks))
+        return self._tell("{s}.reopen(%(items)s::json, %(again)s, %(now)s)", items=items)
+
+    def stop(self, ids: Sequence[str]) -> None:
+        """Seen at the next renewal, by this holder or the next."""
+        self._ask(
+            "INSERT INTO {s}.stop SELECT t.id FROM {s}.task t WHERE t.id = ANY (%(ids)s) AND t.state = 'o' "
+            "ON CONFLICT DO NOTHING RETURNING id",
+            ids=list(ids),
+        )
+
+    # -- pausing -----------------------------------------------------------------------------------
+
+    def pause(self, reason: str, seconds: float, worker: str) -> None:
+        """Until then."""
+        keeping.pause(self._ask, self.clock, reason, seconds, worker)
+
+    def resume(self, worker: str) -> bool:
+        """No longer."""
+        was = keeping.resume(self._ask, self.clock, worker)
+        if was:
+            self._ring()
+        return was
+
+    def paused(self) -> str:
+        """What was said, unless its time has passed."""
+        return keeping.paused(self._ask, self.clock)
+
+    # -- who works ---------------------------------------------------------------------------------
+
+    def join(self, worker: str, lease: float, *, patience: float = 1.0) -> Member:  # noqa: ARG002 - no judge is in the way
+        """A row with the worker's name and process; it lasts while the store is used."""
+        row = self._ask(
+            "SELECT {s}.join_as(%(worker)s, %(host)s, %(pid)s, %(born)s, %(lease)s, %(dead)s::bigint[], "
+            "%(again)s, %(now)s)",
+            worker=worker,
+            host=here(),
+            pid=os.getpid(),
+            born=born(os.getpid()),
+            lease=lease,
+            dead=self._dead(),
+        )[0]
+        if row[0] is None:
+            raise Lost(f"a living process already works here as {worker}", worker=worker)
+        member = Member(worker, row[0], lease, self._leave)
+        leave_address(self._papers, self.address.whole)  # what it runs finds the queue by its papers
+        with self._turn:
+            self._members[worker] = member
+        return member
+
+    def _leave(self, member: Member) -> None:
+        with self._turn:
+            if self._members.get(member.worker) is member:
+                del self._members[member.worker]
+        self._ask("DELETE FROM {s}.member m WHERE m.id = %(number)s RETURNING 1", number=member.number)
+
+    def _dead(self) -> list[int]:
+        """Workers of this machine whose process is gone."""
+        rows = self._ask("SELECT m.id, m.host, m.pid, m.born FROM {s}.member m WHERE m.host = %(host)s", host=here())
+        return [number for number, host, pid, birth in rows if is_dead(host, pid, birth)]
+
+    def _sign(self) -> None:
+        """Our workers that stay live, and say so now and then."""
+        with self._turn:
+            members = list(self._members.values())
+            if not members or time.monotonic() - self._signed < min(one.lease for one in members) / SIGN_OF_LIFE:
+                return
+            self._signed = time.monotonic()
+        self._ask(
+            "UPDATE {s}.member m SET until = {s}.time_of(%(now)s) + %(lease)s WHERE m.id = ANY (%(ids)s) RETURNING 1",
+            ids=[one.number for one in members],
+            lease=max(one.lease for one in members),
+        )
+
+    def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:
+        """Those past their end, and those of workers that stayed and are gone."""
+        dead = self._dead()
+        rows = self._ask(
+            "SELECT t.doc, l.worker, l.fence, l.until, l.member IS NOT NULL AND m.id IS NULL "
+            "FROM {s}.lease l JOIN {s}.task t ON t.id = l.id "
+            "LEFT JOIN {s}.member m ON m.id = l.member AND NOT m.id = ANY (%(dead)s) "
+            "WHERE l.until < {s}.time_of(%(now)s) OR (l.member IS NOT NULL AND m.id IS NULL)",
+            dead=dead,
+        )
+        if dead and not dry_run:
+            self._ask("DELETE FROM {s}.member m WHERE m.id = ANY (%(dead)s) RETURNING 1", dead=dead)
+        return [self._lapse(*row) for row in rows]
+
+    def _lapse(self, doc: str, worker: str, fence: str, until: float, gone: bool) -> Lapse:
+        task = task_of(doc)
+        reason = f"{worker} is dead" if gone else f"{fence} did not renew"
+        claim = Lapsed(task=task, worker=worker, fence=fence, attempt=task.attempts + 1, ended=until)
+        return Lapse(claim=claim, reason=reason)
+
+    # -- keeping -----------------------------------------------------------------------------------
+
+    def mend(self, *, dry_run: bool = False) -> list[Mend]:
+        """Nothing can be half done; but a hand that wrote into the tables can have left something nowhere."""
+        return keeping.mend(self._ask, dry_run=dry_run)
+
+    def fix(self, *, dry_run: bool = False) -> list[Mend]:
+        """The same: there is nothing here that needs a person's word."""
+        return self.mend(dry_run=dry_run)
+
+    def check(self) -> list[Mend]:
+        """What stands nowhere, or waits for nothing."""
+        return keeping.mend(self._ask, dry_run=True)
+
+    def compost(self, *, dry_run: bool = False) -> list[Mend]:
+        """Old working logs leave a line each; results stay for ever. Dead rows of hot tables are cleaned away."""
+        if not dry_run:
+            keeping.vacuum(self._ask, self.address.schema)
+        return keeping.compost(self._ask, self.config, dry_run=dry_run)
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def read(self, ids: Sequence[str]) -> list[Card | None]:
+        """Each with everything known."""
+        return self._look.cards(ids, self.clock.now())
+
+    def resolve(self, text: str) -> list[str]:
+        """Itself, its number, or what begins with it."""
+        return self._look.resolve(text)
+
+    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
+        """In the order of taking, then by state."""
+        return self._look.page(state, after, limit, self.clock.now())
+
+    def counts(self) -> dict[State, int]:
+        """How many are in each state."""
+        return self._look.counts()
+
+    def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
+        """In the order of their transactions, none skipped."""
+        return self._log.read(after, limit)
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Told from outside."""
+        self._log.record(events, self.clock.now())
+
+    def note(self, task_id: str, text: str, worker: str) -> None:
+        """One more line."""
+        now = self.clock.now()
+        line = f"- {iso(now)} {worker}: {text.rstrip()}\n"
+        keeping.note(self._ask, task_id, text, line, worker, now)
+
+    def keep_log(self, worker: str, data: bytes) -> str:
+        """In a table of its own."""
+        sql = "INSERT INTO {s}.log (worker, at, data) VALUES (%(worker)s, %(at)s, %(data)s) RETURNING n"
+        number = self._ask(sql, repeat=False, worker=worker, at=self.clock.now(), data=data)[0][0]
+        return f"the table log, number {number}"
+
+    # -- locks -------------------------------------------------------------------------------------
+
+    def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:
+        """A row whose number only grows, across fail-overs too."""
+        return locks.take(self._ask, name, worker, seconds, kind)
+
+    def relock(self, lock: Lock, seconds: float) -> Said:
+        """It lasts longer, if it is still the same."""
+        return locks.keep(self._ask, lock, seconds)
+
+    def unlock(self, lock: Lock) -> Said:
+        """It is free, if it was still the same."""
+        return locks.free(self._ask, lock)
+
+    def locks(self) -> list[Lock]:
+        """By name."""
+        return locks.held(self._ask)
+
+    # -- the rest ----------------------------------------------------------------------------------
+
+    def wait(self, timeout: float) -> bool:
+        """Until somebody rings, or that many seconds."""
+        self._sign()
+        return self._bell.wait(timeout)
+
+    def info(self) -> Info:
+        """What this store is, and how durable the server was set to be when we came."""
+        return Info(
+            kind="postgres",
+            layout="table",
+            where=self.address.shown,
+            durability=self._meta.durability,
+            largest_task=self.config.largest_task,
+            wake_bound=self._bell.bound,
+            papers=self._papers,
+            warnings=self._meta.warnings,
+        )
+
+    def close(self) -> None:
+        """No connection is open."""
+        self._bell.close()
+        self.wire.close()
+
+
+def _fresh() -> str:
+    """A few letters that nobody else has: the name of one request."""
+    return f"{int.from_bytes(os.urandom(5), 'big'):08x}"[-8:].translate(_LETTERS)
+
+
+#: Hexadecimal digits as letters, so that what follows a number can be told from it.
+_LETTERS = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")

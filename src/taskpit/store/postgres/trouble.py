@@ -1,0 +1,91 @@
+"""What the server refuses, in our words: what happened, and what to do next. Knows its codes, asks it nothing."""
+
+from __future__ import annotations
+
+from taskpit.errors import NotFound, Storage, TaskpitError, TooLarge, Unavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import psycopg
+
+    from taskpit.store.postgres.address import Address
+
+__all__ = ["is_gone", "is_undone", "translate"]
+
+#: Codes and beginnings of codes: the whole was undone since others were in the way, so it can be tried again.
+UNDONE = ("40001", "40P01", "55P03")
+#: The server goes away, comes up, or is no longer the one that writes.
+GONE = ("08", "57P01", "57P02", "57P03", "57P05", "25006")
+
+_MISSING = "Make one with `pit init {address}`."
+_PASSWORD = "Look at the user and the password in the address, in PGPASSWORD or in ~/.pgpass."  # noqa: S105 - words
+_RIGHTS = "Give the user CREATE on the database, or USAGE on the schema and all rights on what is in it."
+
+#: Code, kind of error, what is told (beside the server's own words), what to do.
+KNOWN: tuple[tuple[str, type[TaskpitError], str, str], ...] = (
+    ("28", Storage, "the server refuses this user or password", _PASSWORD),
+    ("3D000", NotFound, "there is no such database", "Create it, or name another in the address."),
+    ("3F000", NotFound, "there is no queue in schema {schema}", _MISSING),
+    ("42P01", NotFound, "there is no queue in schema {schema}", _MISSING),
+    ("42883", Storage, "the queue in schema {schema} lacks something", "`pit init {address}` brings it up to date."),
+    ("42501", Storage, "this user may not do that", _RIGHTS),
+    (
+        "25006",
+        Unavailable,
+        "this server only reads: it is a standby",
+        "Name all servers in the address (host1,host2) with target_session_attrs=read-write.",
+    ),
+    (
+        "53100",
+        Storage,
+        "the server's disk is full; nothing was changed",
+        "Make room there; workers go on by themselves.",
+    ),
+    ("53300", Unavailable, "the server has no connection left", "Raise max_connections there, or use a pooler."),
+    ("53", Unavailable, "the server is short of resources; nothing was changed", "Try again."),
+    ("54", TooLarge, "that is more than the server takes", ""),
+    ("57014", Unavailable, "the server gave up on it; nothing was changed", "Try again; see statement_timeout there."),
+)
+
+#: What libpq says without a code, when no server has answered yet.
+SAID = (
+    ("password authentication failed", "28"),
+    ("no password supplied", "28"),
+    ("no pg_hba.conf entry", "28"),
+    ("role ", "28"),
+    ("does not exist", "3D000"),
+    ("too many clients", "53300"),
+    ("remaining connection slots", "53300"),
+    ("read-only", "25006"),
+    ("session is not read-write", "25006"),
+)
+
+
+def _code(error: psycopg.Error) -> str:
+    text = str(error)
+    return error.sqlstate or next((code for words, code in SAID if words in text), "")
+
+
+def is_undone(error: psycopg.Error) -> bool:
+    """Whether the server undid it all since others were in the way."""
+    return (error.sqlstate or "").startswith(UNDONE)
+
+
+def is_gone(error: psycopg.Error, *, closed: bool) -> bool:
+    """Whether the connection is of no more use."""
+    return closed or (error.sqlstate or "").startswith(GONE)
+
+
+def translate(error: psycopg.Error, address: Address) -> TaskpitError:
+    """The error in our words."""
+    code, said = _code(error), " ".join((error.diag.message_primary or str(error)).split())[:300]
+    words = {"schema": address.schema, "address": f"'{address.shown}'"}
+    for known, kind, told, hint in KNOWN:
+        if code.startswith(known):
+            return kind(
+                f"{told.format(**words)} ({said})", hint=hint.format(**words), address=address.shown, sqlstate=code
+            )
+    if code and not code.startswith(GONE):
+        return Storage(f"the server refused: {said}", address=address.shown, sqlstate=code)
+    hint = "Is it running, and is the address right? Workers go on by themselves once it is back."
+    return Unavailable(f"the database cannot be reached: {said}", hint=hint, address=address.shown)

@@ -1,0 +1,104 @@
+"""Whose file a ready file is: ids are registered when first seen, and copies of tasks that moved on are told apart.
+
+Decides whether a ready file is its task; not who gets it.
+"""
+
+from __future__ import annotations
+
+import stat
+
+from taskpit import fs
+from taskpit.errors import Conflict
+from taskpit.store import changelog
+from taskpit.store.folder import CHANGELOG, IDS, SEALED, Folder
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.layouts import Spot
+
+__all__ = ["refuse_finished", "register"]
+
+
+def register(folder: Folder, spot: Spot) -> None:
+    """Its id is known from now on. Conflict if the id belongs to a task that is not this ready file."""
+    path, entry = f"{folder.root}/{spot.path}", f"{folder.root}/{IDS}/{spot.id}"
+    known, here = fs.status(entry), fs.status(path)
+    if here is None:
+        return
+    if known is not None and known.st_ino == here.st_ino:
+        refuse_finished(folder, spot, here)
+        return
+    if not stat.S_ISREG(here.st_mode):
+        raise Conflict("it is not a regular file", judged=here)
+    if known is None:
+        if not changelog.mentions(folder.at(CHANGELOG), "added_task", spot.id):
+            folder.tell("added_task", spot.id, details="found in the folder")
+        if _enter_registry(folder, path, entry, spot):
+            return
+    _refuse_copy(folder, spot, here, known)
+
+
+def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
+    """Conflict if its own file is here although it is finished: put back, or a power loss undid its moves."""
+    verdict = folder.outcome(spot.id)
+    if verdict is not None or folder.is_finished(spot):
+        raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here)
+
+
+def _refuse_copy(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> None:
+    """Conflict if this ready file is a copy that an editor saved of a task that has moved on.
+
+    Not every file that is not the registered one is such a copy: it may have been edited while it was
+    ready, or gone back after an attempt. And a token that moves while we look is seen in two places:
+    it is the same inode then, and no copy.
+    """
+    verdict = folder.outcome(spot.id)
+    if verdict is not None or folder.is_finished(spot):
+        why = f"is finished ({verdict or 'done'})"
+    else:
+        why = _elsewhere(folder, spot, here, known)
+    if why:
+        raise Conflict(f"{spot.id} {why}", judged=here)
+
+
+def _elsewhere(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
+    """Where the task itself is, if this ready file is not it."""
+    tokens = [(other.path, f"is claimed by {other.worker}") for other in folder.claims_of(spot.id)]
+    tokens += [
+        (f"{SEALED}/{file}", "is just being put back or finished")
+        for file in fs.names(folder.at(SEALED))
+        if (sealed := folder.sealed_spot(file)) is not None and sealed.id == spot.id
+    ]
+    for path, why in tokens:
+        token = fs.status(folder.at(path))
+        if token is not None and token.st_ino != here.st_ino:
+            return why
+    if folder.layout.slugged:
+        for twin in folder.find(folder.layout.ready, State.READY, spot.id):
+            if twin.path != spot.path and _is_original(folder, twin, spot, known):
+                return f"is {twin.path}, which was there first"
+    return ""
+
+
+def _enter_registry(folder: Folder, path: str, entry: str, spot: Spot) -> bool:
+    if not folder.layout.rewritten:
+        return fs.link(path, entry)
+    # Others write into the ready file itself; what it was must be kept in a file of its own.
+    data, _ = fs.read(path, folder.config.largest_task)
+    copy = folder.tmp(spot.id, fs.fresh_name(), "id")
+    fs.create(copy, data, sync=folder.durable)
+    known = fs.link(copy, entry)
+    fs.remove(copy)
+    return known
+
+
+def _is_original(folder: Folder, one: Spot, other: Spot, known: fs.Stat | None) -> bool:
+    """Which of two ready files with one id is the task: the registered one, else the first by name."""
+    inode = known.st_ino if known else 0
+    here, there = fs.status(folder.at(one.path)), fs.status(folder.at(other.path))
+    if here is None or there is None:
+        return False
+    if inode in (here.st_ino, there.st_ino):
+        return here.st_ino == inode
+    return one.path < other.path

@@ -1,0 +1,13 @@
+"""The terminal board: what is where, live, and the keys to change it.
+
+Needs Textual (`pip install 'taskpit[tui]'`); everything it knows of the queue comes through `desk`.
+
+    app       the screen: what is where, what a key does
+    column    one column of slips, drawn line by line as far as it is seen
+    lines     what a slip looks like. Pure
+    detail    all about one task
+    dialogs   what is asked before something is done
+    acts      what a person can do to a task. Knows queues, no screen
+    desk      the queue and its board, asked from threads one at a time. Knows no screen
+    spoken    what agents print, made readable. Pure
+"""

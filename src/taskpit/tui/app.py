@@ -1,0 +1,110 @@
+"""The screen of `pit board` with all its keys: each change goes through the desk, errors are shown in a corner."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual.app import SuspendNotSupported
+from textual.binding import Binding
+
+from taskpit.errors import TaskpitError
+from taskpit.tui import acts
+from taskpit.tui.dialogs import AddForm, Ask
+from taskpit.tui.looking import Looking
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from taskpit.task import Task
+
+__all__ = ["PitBoard"]
+
+
+class PitBoard(Looking):
+    """The board of one queue, and what people do with it."""
+
+    BINDINGS = [
+        *(Binding(act.key, f"act('{act.name}')", show=False) for act in acts.ACTS),
+        Binding("n", "add", show=False),
+        Binding("e", "edit", show=False),
+        Binding("p", "pause", show=False),
+    ]
+
+    def action_act(self, name: str) -> None:
+        """Do it to the task that is picked, after asking what is to be asked."""
+        act, slip = acts.find(name), self.slip
+        if slip is None or not act.fits(slip):
+            where = " or ".join(self.desk.titles[column] for column in act.columns)
+            needed = "tasks that ask something" if act.question else f"tasks in {where}"
+            self.notify(f"{name.replace('_', ' ')} is for {needed}", severity="warning", markup=False)
+            return
+        task_id = slip.id
+
+        def go_on(text: str | None) -> None:
+            if text is not None:
+                self._do(lambda: self.desk.act(act, task_id, text))
+
+        if not act.asks or self.desk.read_only:  # refused at once, not after an answer was written
+            go_on("")
+            return
+        about = f"{task_id}  {slip.title}"
+        question = slip.question if act.question else act.asks
+        self.push_screen(Ask(about, question, silent=act.silent), go_on)
+
+    def action_add(self) -> None:
+        """A form, then a task."""
+
+        def go_on(task: Task | None) -> None:
+            if task is not None:
+                self._do(lambda: f"{self.desk.add(task)} is in the queue")
+
+        if self.desk.read_only:
+            self._do(lambda: self.desk.pause(""))  # refuses, and says why
+            return
+        self.push_screen(AddForm(), go_on)
+
+    def action_pause(self) -> None:
+        """Pause the queue after asking why; a paused one goes on."""
+        if self.desk.read_only or (self.view is not None and self.view.paused):
+            self._do(lambda: self.desk.pause(""))
+            return
+
+        def go_on(text: str | None) -> None:
+            if text is not None:
+                self._do(lambda: self.desk.pause(text))
+
+        self.push_screen(Ask("Give out no task; whoever works goes on", "Why?", silent=True), go_on)
+
+    def action_edit(self) -> None:
+        """The task in the person's own editor, which has the terminal meanwhile."""
+        slip = self.slip
+        if slip is None:
+            return
+        told, trouble = "", None
+        try:
+            with self.suspend():
+                try:
+                    told = self.desk.edit(slip.id)
+                except (TaskpitError, OSError) as error:
+                    trouble = error
+        except SuspendNotSupported:
+            told = "this terminal cannot be lent to an editor: use `pit edit`"
+        if trouble is not None:
+            self.complain(trouble)
+        else:
+            self.notify(told, markup=False)
+        self.begin(self.catch_up, "follow")
+
+    def _do(self, act: Callable[[], str]) -> None:
+        self.begin(lambda: self._done(act), "act")
+
+    async def _done(self, act: Callable[[], str]) -> None:
+        """Do it, say how it went, and show what has become of it."""
+        try:
+            told = await asyncio.to_thread(act)
+        except (TaskpitError, OSError) as error:
+            self.complain(error)
+        else:
+            self.notify(told, markup=False, timeout=3)
+        await self.catch_up()

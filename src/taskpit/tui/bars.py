@@ -1,0 +1,46 @@
+"""What is said in single lines at the edges: where we are, what is new, how many are in a column. Pure."""
+
+from __future__ import annotations
+
+import os
+
+from textual.content import Content
+
+from taskpit.tui.lines import cut
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.tui.desk import View
+
+__all__ = ["EMPTY", "head", "news", "place"]
+
+#: What a column says that has nothing to show: what to do about it.
+EMPTY = {
+    "ready": "Nothing is ready. Press n to add a task, or: pit add 'a first task'",
+    "held": "Nothing waits.",
+    "claimed": "Nobody works on anything. `pit work -- CMD` or `pit up` starts workers.",
+    "done": "Nothing is done yet.",
+    "failed": "Nothing has failed.",
+}
+HEAD = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$muted", "failed": "$error"}
+
+
+def place(where: str, *, read_only: bool) -> Content:
+    """Which queue this is."""
+    home = os.path.expanduser("~")
+    short = where.replace(home, "~", 1) if where.startswith(f"{home}/") else where
+    return Content.assemble(("pit ", "bold"), (cut(short, 60), "$muted"), "  read-only" if read_only else "")
+
+
+def news(view: View | None, trouble: str, told: str) -> Content:
+    """What a person should know: trouble, a pause, how many tasks ask them something."""
+    asks = sum(1 for slip in view.columns["held"] if slip.question) if view else 0
+    said = [(trouble, "bold $error"), (told, "$muted"), (view.paused if view else "", "$warning")]
+    said += [(f"{asks} task{'s ask' if asks > 1 else ' asks'} you", "bold $warning")] if asks else []
+    return Content("  ").join([Content.styled(cut(text, 70), style) for text, style in said if text])
+
+
+def head(column: str, title: str, count: int, shown: int | None) -> Content:
+    """The name of a column and how many it has; with a filter, how many of them are shown."""
+    number = f"{count:,}" if shown is None else f"{shown:,}/{count:,}"
+    return Content.assemble((title, HEAD[column]), f" {number}")

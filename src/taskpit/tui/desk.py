@@ -1,0 +1,180 @@
+"""The queue and its board, asked from threads: one question at a time, and values come back. Knows no screen."""
+
+from __future__ import annotations
+
+import os
+from threading import Lock
+
+from taskpit import fs
+from taskpit.board import COLUMNS, Board, titles
+from taskpit.errors import Invalid
+from taskpit.task import Claim, State, Task
+from taskpit.tui.spoken import readable
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from taskpit.board import Change, Slip
+    from taskpit.queue import Queue
+    from taskpit.search import Hit
+    from taskpit.task import Card, Event
+    from taskpit.tui.acts import Act
+    from taskpit.worker.standing import Row
+
+__all__ = ["Desk", "Tail", "View"]
+
+#: This much of a log is read when one begins to look at it.
+END = 64 * 1024
+
+
+class View(Value):
+    """The board at one instant. A column that did not change is the same list as before."""
+
+    columns: Mapping[str, Sequence[Slip]]
+    counts: Mapping[str, int]
+    paused: str
+    change: Change
+    events: Sequence[Event] = ()
+
+
+class Tail:
+    """The end of a file that others write to, followed."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._at = -1
+        self._rest = b""
+
+    def more(self) -> list[str]:
+        """What was written since the last look, line by line; of a line begun last, what is there."""
+        try:
+            with open(self.path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if self._at < 0 or size < self._at:  # the first look, or somebody began it anew
+                    data = fs.tail(self.path, END)
+                    self._rest = b""
+                else:
+                    file.seek(self._at)
+                    data = file.read(END)
+                    size = self._at + len(data)
+        except OSError:
+            return []
+        self._at = size
+        whole, _, self._rest = (self._rest + data).rpartition(b"\n")
+        text = whole.decode("utf-8", "replace")
+        return [line for each in text.split("\n") for line in readable(each)] if whole else []
+
+
+class Desk:
+    """What the screen may ask. Every answer is a value; every question may be asked from any thread."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        worker: str,
+        *,
+        read_only: bool = False,
+        edit: Callable[[str], str] | None = None,
+        crew: Callable[[], list[Row]] | None = None,
+    ) -> None:
+        self.queue = queue
+        self.worker = worker
+        self.read_only = read_only
+        self._edit = edit
+        self._crew = crew
+        self._board = Board(queue)
+        self._lock = Lock()
+        info = queue.store.info()
+        self.where = info.where
+        self.titles = titles(info.layout)
+
+    def now(self) -> float:
+        """What time it is for the queue."""
+        return self.queue.clock.now()
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def load(self, progress: Callable[[int], None] | None = None) -> View:
+        """All is read."""
+        with self._lock:
+            self._board.load(progress)
+            return self._view(self._board.follow().replace(anew=True), list(self._board.recent))
+
+    def follow(self) -> View:
+        """What is new since the last look."""
+        with self._lock:
+            change = self._board.follow()
+            return self._view(change, change.events)
+
+    def _view(self, change: Change, events: Sequence[Event]) -> View:
+        board = self._board
+        columns = {name: board.column(name) for name in COLUMNS}
+        return View(columns=columns, counts=dict(board.counts), paused=board.paused, change=change, events=events)
+
+    def card(self, task_id: str) -> Card | None:
+        """All about one task."""
+        with self._lock:
+            return self.queue.store.read([task_id])[0]
+
+    def find(self, text: str, limit: int) -> list[Hit]:
+        """Tasks that mention these words anywhere."""
+        from taskpit.search import search
+
+        with self._lock:
+            return search(self.queue, text, limit)
+
+    def crew(self) -> list[Row]:
+        """Who of the crew does what."""
+        with self._lock:
+            return self._crew() if self._crew is not None else []
+
+    def log_of(self, card: Card) -> str:
+        """Where what its worker prints goes, or went; empty if nobody knows."""
+        where = self.where if self.queue.store.info().kind == "files" else ""
+        if card.state is State.CLAIMED and where:
+            from taskpit.worker.place import Place, directory_of
+
+            claim = Claim(task=card.task, worker=card.worker, fence=card.worker, attempt=card.task.attempts + 1)
+            place = Place(directory_of(self.queue.store, claim))
+            return next((path for path in (place.events, place.log) if os.path.exists(path)), "")
+        log = card.result.log if card.result else next((one.log for one in reversed(card.tries) if one.log), "")
+        return os.path.join(where, log) if log else ""
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    def act(self, act: Act, task_id: str, text: str = "") -> str:
+        """It is done; what to tell."""
+        self._writable()
+        with self._lock:
+            return act.run(self.queue, task_id, self.worker, text)
+
+    def add(self, task: Task) -> str:
+        """The task is in the queue; its id."""
+        self._writable()
+        if not task.title.strip():
+            raise Invalid("a task needs a title")
+        with self._lock:
+            return self.queue.put([task.replace(by=self.worker)])[0][0]
+
+    def edit(self, task_id: str) -> str:
+        """A person has changed it in an editor; what to tell. The screen must be theirs meanwhile."""
+        self._writable()
+        if self._edit is None:
+            raise Invalid("there is no editor here", hint="Use `pit edit`.")
+        with self._lock:
+            return self._edit(task_id)
+
+    def pause(self, reason: str) -> str:
+        """Nobody is given anything, or tasks are given out again if that was so; what to tell."""
+        self._writable()
+        with self._lock:
+            if self.queue.store.resume(self.worker):
+                return "tasks are given out again"
+            self.queue.store.pause(" ".join(reason.split()) or "no reason given", 0.0, self.worker)
+            return "no task is given out until you resume"
+
+    def _writable(self) -> None:
+        if self.read_only:
+            raise Invalid("this board only looks", hint="Start it without --read-only.")

@@ -1,0 +1,175 @@
+"""All about one task: facts, its text as Markdown, result, evidence, tries, notes. Text in it obeys nobody."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Markdown, Static
+
+from taskpit.clock import iso, say_duration
+from taskpit.task import State
+from taskpit.text import one_line, plain
+from taskpit.tui.lines import cut
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from textual.app import ComposeResult
+
+    from taskpit.task import Card, Result, Try
+
+__all__ = ["Detail", "facts"]
+
+#: Longer texts are shown up to here; `pit show` has all of it.
+LONGEST = 40_000
+#: So many of a task's tries are shown.
+TRIES = 10
+#: Names of facts stand before them, so wide.
+LABEL = 11
+#: Colours of the states, by the names of the theme.
+COLOURS = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$muted", "failed": "$error"}
+
+Fact = tuple[str, str, str]
+
+
+def facts(card: Card, now: float) -> list[Fact]:
+    """Name, value and colour of all that can be said in a line."""
+    task = card.task
+    state = "held" if card.held else str(card.state)
+    verdict = str(card.result.verdict) if card.result else state
+    found = [
+        ("state", verdict + (f": {card.held}" if card.held else ""), COLOURS[state]),
+        ("worker", _holder(card, now), "$error" if card.alive == "no" and card.state is State.CLAIMED else ""),
+        ("priority", str(task.priority or ""), ""),
+        ("needs", ", ".join(task.needs), ""),
+        ("check", task.check, ""),
+        ("attempts", _attempts(card), ""),
+        ("tags", ", ".join(task.tags), ""),
+        ("touches", ", ".join(task.touches), ""),
+        ("parent", task.parent, ""),
+        ("big", "a planner splits it" if task.big else "", ""),
+        ("asked", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by))), ""),
+        ("last error", task.last_error, "$error"),
+        *((str(key), str(value), "") for key, value in task.extra.items()),
+    ]
+    return [(name, one_line(value), colour) for name, value, colour in found if value]
+
+
+def _holder(card: Card, now: float) -> str:
+    if card.state is not State.CLAIMED:
+        return card.worker
+    left = card.until - now
+    lease = f"lease ends in {say_duration(left)}" if left > 0 else f"lease ended {say_duration(-left)} ago"
+    alive = {"yes": "alive", "no": "dead"}.get(card.alive, "may or may not be alive")
+    return f"{card.worker}, {alive}; last sign {say_duration(max(now - card.since, 0))} ago, {lease}"
+
+
+def _attempts(card: Card) -> str:
+    task = card.task
+    if not task.attempts and not task.max_attempts:
+        return ""
+    return f"{task.attempts} of {task.max_attempts} spent" if task.max_attempts else f"{task.attempts} spent"
+
+
+def _head(card: Card, now: float, room: int) -> Content:
+    """The title and the facts; what takes more than a line goes on below its beginning, not below its name."""
+    told = [Content.styled(f"{card.task.id}  {one_line(card.task.title)}", "bold")]
+    for name, value, colour in facts(card, now):
+        lines = wrap(value, max(room - LABEL, 20)) or [""]
+        label = (f"{cut(name, LABEL - 1):<{LABEL}}", "$muted")
+        told.append(Content.assemble(label, (f"\n{' ' * LABEL}".join(lines), colour)))
+    return Content("\n").join(told)
+
+
+def _about(result: Result) -> list[str]:
+    """How it ended, in lines."""
+    said = f"{result.verdict} by {result.worker or 'somebody else'}, attempt {result.attempt}"
+    when = f" at {iso(result.finished)}" if result.finished else ""
+    after = f" after {say_duration(result.seconds)}" if result.seconds else ""
+    cost = ", ".join(f"{key} {value}" for key, value in result.cost.items())
+    lines = [said + when + after, result.reason, *(f"split into {child}" for child in result.children)]
+    return [line for line in (*lines, cost, f"log: {result.log}" if result.log else "") if line]
+
+
+def _tries(tries: tuple[Try, ...]) -> list[str]:
+    shown = [f"{iso(one.at)}  {one.kind:<8} {one.worker}  {one_line(one.error)}" for one in tries[-TRIES:]]
+    earlier = len(tries) - len(shown)
+    return [*([f"({earlier} earlier)"] if earlier else []), *shown]
+
+
+def _rest(card: Card) -> Iterator[tuple[str, list[str]]]:
+    """What comes after text and result, by heading."""
+    proof = card.result.evidence if card.result else None
+    if proof is None and card.tries:
+        proof = card.tries[-1].evidence
+    if proof is not None:
+        ran = f"{proof.command} exited {proof.exit_code} after {say_duration(proof.seconds)}"
+        yield "Check", [ran, *proof.tail.splitlines()]
+    yield "Tries", _tries(card.tries)
+    yield "Notes", card.notes.splitlines()
+    yield "Late results, kept aside", list(card.late)
+
+
+def _sections(sections: Iterator[tuple[str, list[str]]]) -> Content:
+    blocks = []
+    for title, lines in sections:
+        if lines:
+            text = plain("\n".join(lines))[:LONGEST]
+            blocks.append(Content.assemble((f"{title}\n", "bold $muted"), text))
+    return Content("\n\n").join(blocks)
+
+
+def _cut(text: str) -> str:
+    text = plain(text).expandtabs(4).strip("\n")
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n\n… (`pit show` has the rest)"
+
+
+class Detail(VerticalScroll, can_focus=True):
+    """The task that is picked, to be read."""
+
+    _shown: tuple[Card, float] | None = None
+
+    def compose(self) -> ComposeResult:
+        """Plain parts, and those that are Markdown. No link opens anything."""
+        yield Static(markup=False, id="head")
+        yield Markdown(open_links=False, id="body")
+        yield Static(markup=False, id="ended")
+        yield Markdown(open_links=False, id="output")
+        yield Static(markup=False, id="rest")
+
+    def say(self, text: str) -> None:
+        """Words instead of a task."""
+        self._shown = None
+        self._put("head", Content.styled(text, "$muted"))
+        for name in ("body", "ended", "output", "rest"):
+            self.query_one(f"#{name}").display = False
+
+    async def show(self, card: Card, now: float) -> None:
+        """This task."""
+        result, self._shown = card.result, (card, now)
+        self.on_resize()
+        about = [("Result", _about(result))] if result else []
+        self._put("ended", _sections(iter(about)))
+        self._put("rest", _sections(_rest(card)))
+        await self._markdown("body", card.task.body)
+        await self._markdown("output", result.output if result else "")
+
+    def on_resize(self) -> None:
+        """Facts are broken into lines for the room there is."""
+        if self._shown is not None:
+            self._put("head", _head(*self._shown, self.size.width - 2))
+
+    def _put(self, name: str, content: Content) -> None:
+        static = self.query_one(f"#{name}", Static)
+        static.update(content)
+        static.display = bool(content)
+
+    async def _markdown(self, name: str, text: str) -> None:
+        widget = self.query_one(f"#{name}", Markdown)
+        text = _cut(text)
+        widget.display = bool(text.strip())
+        if widget.source != text:
+            await widget.update(text)

@@ -1,0 +1,125 @@
+"""What a slip looks like: words and the names of their styles, cut to a width. Pure; ages stand at the right edge."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, set_cell_size
+
+from taskpit.text import one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.board import Slip
+
+    #: Text and the name of its style, in order.
+    Parts = list[tuple[str, str]]
+
+__all__ = ["STYLES", "age", "cut", "slip_age", "table_line", "two_lines", "width"]
+
+#: Names of the styles that are used here.
+STYLES = frozenset(("title", "meta", "id", "age", "ready", "held", "claimed", "done", "failed", "ask"))
+#: Whether a holder lives, as a sign that needs no colour.
+LIFE = {"yes": "●", "no": "✗", "unknown": "○"}
+#: Every age fits into this.
+AGE = 4
+#: In a table, what is said beside the title has this share of the line.
+BESIDE = 0.42
+
+
+def width(text: str) -> int:
+    """How many cells it takes."""
+    return cell_len(text)
+
+
+def cut(text: str, room: int) -> str:
+    """The text on one line of at most this many cells; what is cut off ends in a mark."""
+    text = one_line(text[: 8 * max(room, 0) + 200])
+    if cell_len(text) <= room:
+        return text
+    return set_cell_size(text, room - 1).rstrip() + "…" if room > 0 else ""
+
+
+def _fill(text: str, room: int) -> str:
+    return text + " " * max(room - cell_len(text), 0)
+
+
+def age(seconds: float) -> str:
+    """Seconds in four letters at most: `4s`, `12m`, `3h`, `9d`, `41w`."""
+    left = max(seconds, 0.0)
+    for size, letter, until in ((1, "s", 60), (60, "m", 6000), (3600, "h", 172_800), (86_400, "d", 8_640_000)):
+        if left < until:
+            return f"{int(left // size)}{letter}"
+    return f"{min(int(left // 604_800), 999)}w"
+
+
+def slip_age(slip: Slip, now: float) -> str:
+    """How long it has been where it is, as far as that is known."""
+    began = {"claimed": slip.since, "done": slip.finished, "failed": slip.finished}.get(slip.column, slip.created)
+    return age(now - began) if began else ""
+
+
+def _told(slip: Slip, now: float) -> Parts:
+    """What is to be said of it besides its title: what matters where it is."""
+    if slip.column == "held":
+        return [(f"? {slip.question}", "ask")] if slip.question else [(slip.held, "held")]
+    if slip.column == "claimed":
+        return _holder(slip, now)
+    if slip.column == "failed":
+        return [(slip.reason or slip.verdict, "failed")]
+    if slip.column == "done":
+        parts = [slip.worker.partition("~")[0], age(slip.seconds) if slip.seconds else ""]
+        parts += [f"${slip.usd:.2f}" if slip.usd else "", f"split in {len(slip.children)}" if slip.children else ""]
+        return [(" · ".join(filter(None, parts)), "meta")]
+    parts = [f"try {slip.attempts + 1}" if slip.attempts else "", "big" if slip.big else "", " ".join(slip.tags)]
+    return [(" · ".join(filter(None, parts)), "meta")]
+
+
+def _holder(slip: Slip, now: float) -> Parts:
+    late = bool(slip.until) and slip.until < now
+    style = "failed" if slip.alive == "no" or late else "ready" if slip.alive == "yes" else "held"
+    word = "dead" if slip.alive == "no" else "lease is over" if late else ""
+    name = slip.worker.partition("~")[0]
+    return [(LIFE.get(slip.alive, "○"), style), (f" {name}", "claimed"), *([(f" {word}", style)] if word else [])]
+
+
+def _priority(slip: Slip) -> Parts:
+    return [(f"{'▲' if slip.priority > 0 else '▼'}{abs(slip.priority)} ", "held")] if slip.priority else []
+
+
+def _fit(parts: Parts, room: int) -> tuple[Parts, int]:
+    """As much of the parts as there is room for, and what room is left."""
+    shown: Parts = []
+    for text, style in parts:
+        lead = " " if text.startswith(" ") else ""
+        fitted = lead + cut(text[len(lead) :], room - len(lead)) + (" " if text.endswith(" ") else "")
+        if not fitted.strip() or room <= 0:
+            continue
+        shown.append((fitted, style))
+        room -= cell_len(fitted)
+    return shown, room
+
+
+def two_lines(slip: Slip, room: int, now: float) -> tuple[Parts, Parts]:
+    """For a narrow column: the title and how old it is; below, its id and what is to be said."""
+    old = slip_age(slip, now).rjust(AGE)
+    title = cut(slip.title, room - AGE - 1)
+    top: Parts = [(_fill(title, room - AGE), "title"), (old, "age")]
+    below, _ = _fit([(f"{cut(slip.id, max(room // 3, 4))} ", "id"), *_priority(slip), *_told(slip, now)], room)
+    return top, below
+
+
+def table_line(slip: Slip, room: int, id_width: int, now: float) -> Parts:
+    """For a wide list: id, title, what is to be said, age, each in its own place."""
+    beside = int((room - id_width - AGE) * BESIDE)
+    space = room - id_width - 2 - beside - AGE - 3
+    head = _priority(slip)
+    title = cut(slip.title, space - sum(cell_len(text) for text, _ in head))
+    used = cell_len(title) + sum(cell_len(text) for text, _ in head)
+    told, left = _fit(_told(slip, now), beside)
+    return [
+        (_fill(cut(slip.id, id_width), id_width + 2), "id"),
+        *head,
+        (title + " " * (space - used + 2), "title"),
+        *told,
+        (" " * max(left + 1, 0), "meta"),
+        (slip_age(slip, now).rjust(AGE), "age"),
+    ]

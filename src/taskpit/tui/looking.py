@@ -1,0 +1,399 @@
+"""The screen of `pit board`, as far as it only looks. All it knows of the queue it asks the desk for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual.app import App
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.widgets import Input, Label, Static
+
+from taskpit.board import COLUMNS
+from taskpit.errors import TaskpitError
+from taskpit.text import plain
+from taskpit.tui import bars, keys
+from taskpit.tui.column import Column
+from taskpit.tui.desk import Tail, View
+from taskpit.tui.dialogs import Find, Help
+from taskpit.tui.panel import TABS, Panel
+from taskpit.tui.themes import THEMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from textual import events
+    from textual.app import ComposeResult
+    from textual.screen import Screen
+
+    from taskpit.board import Slip
+    from taskpit.search import Hit
+    from taskpit.task import Card
+    from taskpit.tui.desk import Desk
+
+__all__ = ["Looking"]
+
+#: How often the board follows the queue, in seconds.
+PACE = 0.25
+#: In so many looks ages are drawn again: of claims, of all the others; and the crew is asked.
+CLAIMS, AGES, CREW = 4, 40, 8
+#: Below this width there is one column at a time, below that one the current column is wider than the others.
+NARROW, ROOMY = 100, 160
+#: Below this height there is no panel beside the columns.
+LOW = 22
+#: So many hits are shown.
+HITS = 100
+
+
+class Looking(App[None]):
+    """The board of one queue, to be looked at."""
+
+    CSS_PATH = "board.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [
+        *(Binding(key, f"tab('{tab}')", show=False) for key, tab in TABS.items()),
+        *(Binding(str(number), f"column('{name}')", show=False) for number, name in enumerate(COLUMNS, 1)),
+        Binding("left", "step(-1)", show=False),
+        Binding("right", "step(1)", show=False),
+        Binding("enter", "read", show=False),
+        Binding("escape", "out", show=False),
+        Binding("slash", "filter", show=False),
+        Binding("f", "find", show=False),
+        Binding("y", "copy", show=False),
+        Binding("t", "theme", show=False),
+        Binding("question_mark", "help", show=False),
+        Binding("q", "quit", show=False),
+        Binding("ctrl+c", "quit", show=False, priority=True),
+    ]
+
+    def __init__(self, desk: Desk, *, pace: float = PACE, light: bool = False) -> None:
+        super().__init__()
+        self.desk = desk
+        self.view: View | None = None
+        self._pace = pace
+        self._light = light
+        self._words: tuple[str, ...] = ()
+        self._current = COLUMNS[0]
+        self._looks = 0
+        self._busy = False
+        self._trouble = ""
+        self._tail = Tail("")
+        self._card: Card | None = None
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own colour, for as long as no theme of ours is chosen."""
+        return dict(THEMES[0].variables)
+
+    # -- the screen --------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        """A bar, the heads of the columns, the columns, the panel, the keys."""
+        with Horizontal(id="bar"):
+            yield Static(id="where", markup=False)
+            yield Static(id="told", markup=False)
+        with Horizontal(id="heads"):
+            for name in COLUMNS:
+                yield Static(classes=f"head {name}", id=f"head-{name}", markup=False)
+        with Horizontal(id="columns"):
+            for name in COLUMNS:
+                yield Column(name, self.desk.now, "Reading …")
+        yield Panel()
+        with Horizontal(id="filter"):
+            yield Label("/", markup=False)
+            yield Input(placeholder="words that must be on a slip", compact=True, id="words")
+        yield Static(id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Colours, and where keys go."""
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = "pit-light" if self._light else "pit-dark"
+        self.column(self._current).focus()
+        self._say_bar("reading …")
+
+    def on_ready(self) -> None:
+        """Everything that can be filled is there: begin to read."""
+        self.begin(self.load, "follow")
+
+    def on_resize(self, event: events.Resize) -> None:
+        """There is more room, or less."""
+        self.screen.set_class(event.size.width < NARROW, "-narrow")
+        self.screen.set_class(NARROW <= event.size.width < ROOMY, "-middle")
+        self.screen.set_class(event.size.height < LOW, "-low")
+        self.call_after_refresh(self._say_keys)
+
+    def column(self, name: str) -> Column:
+        """The column of this name."""
+        return self._base.query_one(f"#{name}", Column)
+
+    @property
+    def _base(self) -> Screen[Any]:
+        """The screen that has the board, also while something is asked on top of it."""
+        return self.screen_stack[0]
+
+    @property
+    def panel(self) -> Panel:
+        """What is below the columns."""
+        return self._base.query_one(Panel)
+
+    @property
+    def slip(self) -> Slip | None:
+        """What keys act on."""
+        return self.column(self._current).picked
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, None]], group: str, *, exclusive: bool = False) -> None:
+        """Do this while the screen goes on; of an exclusive group only the last that was begun."""
+        begun: Any = work  # made a coroutine only when it runs: what is overtaken leaves nothing behind
+        self.run_worker(begun, group=group, exclusive=exclusive)
+
+    # -- following ---------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """All is read; then the board is followed."""
+        loop = asyncio.get_running_loop()
+
+        def progress(count: int) -> None:
+            loop.call_soon_threadsafe(self._say_bar, f"reading … {count:,}")
+
+        await self._ask(lambda: self.desk.load(progress))
+        first = next((name for name in COLUMNS if self.column(name).slips), COLUMNS[0])
+        self.action_column(first)
+        self._read_card()
+        if self._pace:
+            self.set_interval(self._pace, self._look)
+
+    def _look(self) -> None:
+        if not self._busy:
+            self.begin(self.catch_up, "follow")
+
+    async def catch_up(self) -> None:
+        """What is new is shown."""
+        self._looks += 1
+        await self._ask(self.desk.follow)
+        if self._looks % CLAIMS == 0:
+            self.column("claimed").refresh()
+        if self._looks % AGES == 0:
+            for name in COLUMNS:
+                self.column(name).refresh()
+        if self.panel.shows("log"):
+            self.panel.add_log(await asyncio.to_thread(self._tail.more))
+        if self.panel.shows("crew") and self._looks % CREW == 1:
+            await self._show_crew()
+
+    async def _ask(self, look: Callable[[], View]) -> None:
+        """Show what the desk says; what it cannot read now it may read later."""
+        self._busy = True
+        try:
+            view = await asyncio.to_thread(look)
+        except (TaskpitError, OSError) as error:
+            self._trouble = f"cannot be read: {error}"
+            self._say_bar()
+            return
+        finally:
+            self._busy = False
+        self._trouble = ""
+        self._apply(view)
+
+    def _apply(self, view: View) -> None:
+        before, self.view = self.view, view
+        for name in COLUMNS:
+            if before is None or view.columns[name] is not before.columns[name]:
+                self._lay(name)
+        self.panel.add_events(view.events)
+        if before is None or view.change or view.paused != before.paused:
+            self._say_bar()
+            self._say_heads()
+            slip = self.slip
+            if slip is not None and (view.change.anew or slip.id in view.change.ids):
+                self._read_card()
+
+    def _lay(self, name: str) -> None:
+        if self.view is None:
+            return
+        slips = self.view.columns[name]
+        if self._words:
+            slips = [slip for slip in slips if slip.mentions(self._words)]
+        self.column(name).show(slips, "Nothing here mentions that." if self._words else bars.EMPTY[name])
+
+    # -- what is said in one line ------------------------------------------------------------------
+
+    def _say_bar(self, told: str = "") -> None:
+        self._base.query_one("#where", Static).update(bars.place(self.desk.where, read_only=self.desk.read_only))
+        self._base.query_one("#told", Static).update(bars.news(self.view, self._trouble, told))
+
+    def _say_heads(self) -> None:
+        for name in COLUMNS:
+            head = self._base.query_one(f"#head-{name}", Static)
+            shown = len(self.column(name).slips) if self._words else None
+            head.update(bars.head(name, self.desk.titles[name], self.view.counts[name] if self.view else 0, shown))
+            head.set_class(name == self._current, "-current")
+
+    def _say_keys(self) -> None:
+        reading = self._base.has_class("-reading")
+        line = keys.bottom(self.slip, self.size.width, read_only=self.desk.read_only, reading=reading)
+        self._base.query_one("#keys", Static).update(line)
+
+    # -- the task that is picked -------------------------------------------------------------------
+
+    def on_column_picked(self, message: Column.Picked) -> None:
+        """Keys act on another one."""
+        if message.column.has_focus:
+            self._current = message.column.title
+            for name in COLUMNS:
+                self.column(name).set_class(name == self._current, "-current")
+            self._say_heads()
+        if message.column.title == self._current:
+            self._say_keys()
+            self._read_card()
+
+    def _read_card(self) -> None:
+        self.begin(self._show_card, "detail", exclusive=True)
+
+    async def _show_card(self) -> None:
+        slip = self.slip
+        try:
+            card = await asyncio.to_thread(self.desk.card, slip.id) if slip else None
+        except (TaskpitError, OSError) as error:
+            self.panel.detail.say(f"It cannot be read: {error}")
+            return
+        fresh = card is None or self._card is None or card.task.id != self._card.task.id
+        self._card = card
+        if card is None:
+            empty = self.view is not None and not any(self.view.counts.values())
+            first = "The queue is empty. Press n to add a first task, or: pit add 'a first task'"
+            self.panel.detail.say(first if empty else "No task is picked.")
+        else:
+            await self.panel.detail.show(card, self.desk.now())
+        if fresh:
+            self.panel.detail.scroll_home(animate=False)
+        self._follow_log(card)
+
+    def _follow_log(self, card: Card | None) -> None:
+        path = self.desk.log_of(card) if card else ""
+        if path != self._tail.path or not path:
+            self._tail = Tail(path)
+            self.panel.begin_log("" if path else "Nobody has printed anything for it that is kept.")
+            if path and self.panel.shows("log"):
+                self.panel.add_log(self._tail.more())
+
+    async def _show_crew(self) -> None:
+        try:
+            self.panel.show_crew(await asyncio.to_thread(self.desk.crew))
+        except (TaskpitError, OSError) as error:
+            self.complain(error)
+
+    # -- moving ------------------------------------------------------------------------------------
+
+    def action_column(self, name: str) -> None:
+        """This column."""
+        self._base.remove_class("-reading")
+        self._current = name
+        for each in COLUMNS:
+            self.column(each).set_class(each == name, "-current")
+        self.column(name).focus()
+        self._say_heads()
+
+    def action_step(self, step: int) -> None:
+        """The column beside it."""
+        at = COLUMNS.index(self._current) + step
+        self.action_column(COLUMNS[max(min(at, len(COLUMNS) - 1), 0)])
+
+    def action_tab(self, tab: str) -> None:
+        """This page of the panel; where there is no room for the panel, on the whole screen."""
+        self.panel.turn_to(tab)
+        if self._base.has_class("-narrow") or self._base.has_class("-low"):
+            self.action_read()
+        if tab == "crew":
+            self.begin(self._show_crew, "crew", exclusive=True)
+        if tab == "log":
+            self.panel.add_log(self._tail.more())
+
+    def action_read(self) -> None:
+        """The panel on the whole screen."""
+        self._base.add_class("-reading")
+        self.panel.page.focus()
+        self._say_keys()
+
+    def action_out(self) -> None:
+        """Out of reading, or out of the filter."""
+        if self._base.has_class("-reading"):
+            self.panel.turn_to("detail")
+        elif self._words or self._base.query_one("#filter").has_class("-shown"):
+            self._base.query_one("#words", Input).value = ""
+            self._base.query_one("#filter").remove_class("-shown")
+        self.action_column(self._current)
+        self._say_keys()
+
+    def action_theme(self) -> None:
+        """Light instead of dark, or the other way round."""
+        self.theme = "pit-dark" if self.theme == "pit-light" else "pit-light"
+
+    def action_help(self) -> None:
+        """Every key."""
+        self.push_screen(Help(keys.HELP))
+
+    def action_copy(self) -> None:
+        """The id is in the clipboard, where the terminal allows it."""
+        if self.slip is not None:
+            self.copy_to_clipboard(self.slip.id)
+            self.notify(f"{self.slip.id} is copied", markup=False, timeout=2)
+
+    def complain(self, error: Exception) -> None:
+        """What went wrong and what to do, for a moment in a corner."""
+        hint = error.hint if isinstance(error, TaskpitError) else ""
+        told = "\n".join(filter(None, (str(error), hint)))
+        self.notify(plain(told), severity="error", markup=False, timeout=8)
+
+    # -- filter and find ---------------------------------------------------------------------------
+
+    def action_filter(self) -> None:
+        """Show only what has these words."""
+        self.action_column(self._current)
+        self._base.query_one("#filter").add_class("-shown")
+        self._base.query_one("#words", Input).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """While it is written."""
+        if event.input.id == "words":
+            self._words = tuple(event.value.casefold().split())
+            for name in COLUMNS:
+                self._lay(name)
+            self._say_heads()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The filter stays, keys act on tasks again."""
+        if event.input.id == "words":
+            self._base.query_one("#filter").set_class(bool(self._words), "-shown")
+            self.action_column(self._current)
+
+    def action_find(self) -> None:
+        """Look for words in everything, and go to what was chosen."""
+
+        def go(task_id: str | None) -> None:
+            if task_id:
+                self.go_to(task_id)
+
+        self.push_screen(Find(self._find), go)
+
+    async def _find(self, text: str) -> list[Hit]:
+        try:
+            return await asyncio.to_thread(self.desk.find, text, HITS)
+        except (TaskpitError, OSError) as error:
+            self.complain(error)
+            return []
+
+    def go_to(self, task_id: str) -> None:
+        """This task is picked, wherever it is."""
+        if self._words:
+            self._base.query_one("#words", Input).value = ""
+            self._base.query_one("#filter").remove_class("-shown")
+            self._words = ()
+            for name in COLUMNS:
+                self._lay(name)
+        for name in COLUMNS:
+            if self.column(name).pick(task_id):
+                self.action_column(name)
+                return
+        self.notify(f"{task_id} is not on the board: `pit show` has it", markup=False)

@@ -1,0 +1,167 @@
+"""The board: read once, then kept true by what the changelog tells; strangers are noticed too."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from pits import make, root_of, task
+
+from taskpit.board import COMPARE, LOOK, Board, titles
+from taskpit.queue import Queue
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Ask, Done, Failed, Release, Task
+from taskpit.testing import FakeClock
+from taskpit.testing.faults import record
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture(params=["pit", "mailbox", "workspace", "memory"])
+def queue(request, tmp_path, clock):
+    if request.param == "memory":
+        made = Queue(MemoryStore(clock), clock=clock)
+    else:
+        made = make(str(tmp_path / "queue"), clock, layout=request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder(tmp_path, clock):
+    made = make(str(tmp_path / "pit"), clock)
+    yield made
+    made.close()
+
+
+def shown(board):
+    return {name: [slip.id for slip in board.column(name)] for name in ("ready", "held", "claimed", "done", "failed")}
+
+
+def truth(queue):
+    """What a board that has just been read shows."""
+    return shown(Board(queue).load())
+
+
+def test_every_move_is_followed(queue, clock):
+    """After each step the board that follows is the board that is read anew."""
+    board = Board(queue).load()
+    queue.put([task(number, priority=number % 3) for number in range(1, 9)])
+    steps = [
+        lambda: queue.put([Task(id="0100", title="late", priority=9)]),
+        lambda: queue.finish(queue.claim("a")[0], Done(output="x")),
+        lambda: queue.finish(queue.claim("a")[0], Failed(error="broken", final=True)),
+        lambda: queue.finish(queue.claim("a")[0], Release()),
+        lambda: queue.finish(queue.claim("a")[0], Ask(question="which way?")),
+        lambda: queue.claim("b"),
+        lambda: queue.put([Task(id="0101", title="needs", needs=("0001",))]),
+    ]
+    for step in steps:
+        step()
+        change = board.follow()
+        assert change
+        assert shown(board) == truth(queue)
+        assert board.counts == Board(queue).load().counts
+        clock.advance(0.5)
+
+
+def test_what_waited_for_another_is_free_when_it_is_done(queue):
+    queue.put([Task(id="0001", title="first"), Task(id="0002", title="second", needs=("0001",))])
+    board = Board(queue).load()
+    assert shown(board)["held"] == ["0002"]
+    (claim,) = queue.claim("a")
+    queue.finish(claim, Done())
+    assert board.follow().ids == {"0001", "0002"}
+    assert shown(board)["ready"] == ["0002"]
+
+
+def test_a_time_that_was_waited_for_comes(queue, clock):
+    queue.put([Task(id="0001", title="later", not_before=clock.now() + 60)])
+    board = Board(queue).load()
+    assert shown(board)["held"] == ["0001"]
+    clock.advance(61)
+    board.follow()
+    assert shown(board)["ready"] == ["0001"]
+
+
+def test_nothing_new_is_no_change(queue):
+    queue.put([task(1)])
+    board = Board(queue).load()
+    version = board.version
+    assert not board.follow()
+    assert board.version == version
+
+
+def test_following_reads_only_what_changed(folder):
+    folder.put([task(number) for number in range(1, 40)])
+    board = Board(folder).load()
+    folder.put([task(50)])
+    with record() as calls:
+        board.follow()
+    assert len({path for call, path in calls if call == "open" and "/food/" in path}) == 1
+
+
+def test_strangers_are_noticed(folder, clock):
+    """A worker that only renames tells nobody; the counts do."""
+    folder.put([task(1), task(2)])
+    board = Board(folder).load()
+    name = min(os.listdir(f"{root_of(folder)}/food"))
+    os.rename(f"{root_of(folder)}/food/{name}", f"{root_of(folder)}/claimed/stranger.{name}")
+    assert not board.follow()
+    clock.advance(COMPARE + 0.1)
+    assert board.follow().anew
+    assert [slip.worker for slip in board.column("claimed")] == ["stranger"]
+
+
+def test_a_new_changelog_is_a_new_beginning(folder):
+    folder.put([task(1)])
+    board = Board(folder).load()
+    os.rename(f"{root_of(folder)}/.taskpit/changelog.log", f"{root_of(folder)}/.taskpit/changelog.log.1")
+    folder.put([task(2)])
+    assert board.follow().anew
+    assert shown(board)["ready"] == ["0001", "0002"]
+
+
+def test_a_claim_is_as_old_as_its_claim_not_its_last_sign(folder, clock):
+    folder.put([task(1)])
+    (claim,) = folder.claim("a")
+    began = clock.now()
+    board = Board(folder).load()
+    clock.advance(LOOK * 3)
+    folder.renew(claim)
+    board.follow()
+    (slip,) = board.column("claimed")
+    assert slip.since == int(began)
+
+
+def test_what_is_asked_stands_first_and_says_what(queue):
+    queue.put([task(number) for number in range(1, 4)])
+    queue.block("0001", "me@here", "broken tool")
+    (claim,) = queue.claim("a")
+    queue.finish(claim, Ask(question="tabs or spaces?"))
+    board = Board(queue).load()
+    assert [slip.id for slip in board.column("held")] == ["0002", "0001"]
+    assert [slip.question for slip in board.asks()] == ["tabs or spaces?"]
+    assert [slip.id for slip in board.stuck()] == ["0002", "0001"]
+
+
+def test_a_long_column_is_counted_and_not_read(queue):
+    queue.put([task(number) for number in range(1, 31)])
+    board = Board(queue, most=10).load()
+    assert len(board.column("ready")) == 10
+    assert board.counts["ready"] == 30
+
+
+def test_a_pause_is_seen(queue):
+    board = Board(queue).load()
+    queue.store.pause("lunch", 0, "me@here")
+    board.follow()
+    assert "lunch" in board.paused
+
+
+def test_columns_are_called_as_the_folders_are():
+    assert titles("pit")["ready"] == "food"
+    assert titles("unheard of")["failed"] == "failed"

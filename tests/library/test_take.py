@@ -1,0 +1,259 @@
+"""`with queue.take() as job`: done, failed, given back, kept, lost, cancelled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from workshop import until
+
+from taskpit import Ask, Done, Failed, Queue, Split, State, Task
+from taskpit.errors import CheckFailed, Lost, Nothing, Storage, Unknown
+from taskpit.keeper import sweep
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Said
+
+
+def lose(queue, task_id):
+    """A keeper gives the task back although its worker lives."""
+    claim = queue.holding(task_id, queue.card(task_id).worker)
+    assert queue.finish(claim, Failed(error="judged dead", kind="lost"))[0] is Said.OK
+
+
+class Counting:
+    """The queue's store, and how often it has renewed."""
+
+    def __init__(self, queue, monkeypatch):
+        self.count = 0
+        self._heard = threading.Condition()
+        renew = queue.store.renew
+
+        def counted(held, lease):
+            said = renew(held, lease)
+            with self._heard:
+                self.count += 1
+                self._heard.notify_all()
+            return said
+
+        monkeypatch.setattr(queue.store, "renew", counted)
+
+    def wait_for(self, count):
+        with self._heard:
+            assert self._heard.wait_for(lambda: self.count >= count, timeout=60)
+
+
+def test_left_in_good_order_it_is_done(queue):
+    task_id = queue.add("greet", body="say hello")
+    with queue.take("ada") as job:
+        assert (job.task.id, job.task.body.strip(), job.stopping, job.lost) == (task_id, "say hello", "", False)
+        assert queue.card(task_id).state is State.CLAIMED
+        job.check()
+        job.output = "hello"
+    card = queue.card(task_id)
+
+    assert (card.state, card.result.output.strip()) == (State.DONE, "hello")
+    assert card.result.worker.startswith("ada~")
+
+
+def test_an_exception_fails_it_with_the_trace_and_goes_on(queue):
+    task_id = queue.add("break")
+    with pytest.raises(ZeroDivisionError), queue.take():
+        1 / 0  # noqa: B018 - it is thrown
+    card = queue.card(task_id)
+
+    assert (card.state, card.task.attempts) == (State.READY, 1)
+    assert card.tries[-1].kind == "crash"
+    assert card.tries[-1].error.startswith("ZeroDivisionError: division by zero")
+    assert "test_take.py" in card.tries[-1].error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_gives_it_back_as_it_was(queue, error):
+    task_id = queue.add("stop")
+    with pytest.raises(error), queue.take():
+        raise error
+    card = queue.card(task_id)
+
+    assert (card.state, card.task.attempts, card.tries, card.held) == (State.READY, 0, (), "")
+
+
+def test_it_may_end_in_any_way(queue):
+    whole = queue.add("too much")
+    with queue.take() as job:
+        job.outcome = Split(children=(Task(id="", title="one"), Task(id="", title="two")))
+    with queue.take() as job:
+        asking = job.task.id
+        job.outcome = Ask(question="which one?")
+
+    assert len(queue.card(whole).result.children) == 2
+    assert "which one?" in queue.card(asking).held
+
+
+def test_the_program_may_end_the_claim_itself(queue):
+    task_id = queue.add("mine")
+    with queue.take() as job:
+        queue.finish(job.claim, Failed(error="no", final=True))
+
+    assert queue.card(task_id).state is State.FAILED
+
+
+def test_nothing_to_take(queue):
+    queue.add("big", big=True)
+    with pytest.raises(Nothing), queue.take():
+        pytest.fail("there was something")
+
+
+def test_a_red_check_is_a_failure_and_a_green_one_is_evidence(queue, tmp_path):
+    task_id = queue.add("check me", check="test -e proof && echo seen")
+    with pytest.raises(CheckFailed, match="red"), queue.take(checks=str(tmp_path)):
+        pass
+    assert queue.card(task_id).tries[-1].kind == "check"
+    with queue.take(wait=30, checks=str(tmp_path)):
+        (tmp_path / "proof").touch()
+
+    assert queue.card(task_id).result.evidence.tail.strip() == "seen"
+
+
+def test_checks_can_be_left_out(queue):
+    task_id = queue.add("check me", check="false")
+    with queue.take(checks=None):
+        pass
+
+    assert queue.card(task_id).state is State.DONE
+
+
+def test_who_works_is_never_given_up(queue, root, monkeypatch):
+    task_id = queue.add("long")
+    counting = Counting(queue, monkeypatch)
+    with queue.take("slow", lease=0.3) as job, Queue.open(root) as other:
+        for turn in range(1, 6):
+            counting.wait_for(3 * turn)
+            assert [mend for mend in sweep(other) if mend.kind == "reclaimed"] == []
+            job.check()
+
+    assert queue.card(task_id).state is State.DONE
+
+
+def test_renewing_stops_when_it_is_left(queue, monkeypatch):
+    queue.add("short")
+    with queue.take(lease=0.3):
+        names = [thread.name for thread in threading.enumerate()]
+        assert "keeps 0001" in names
+
+    assert "keeps 0001" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_lost_claim_is_told_and_what_was_brought_is_kept_aside(queue):
+    task_id = queue.add("contested")
+    with pytest.raises(Lost, match="somebody else"), queue.take("slow", lease=0.3) as job:  # noqa: PT012
+        lose(queue, task_id)
+        with Queue.open(queue.store.info().where) as other, other.take("fast") as theirs:
+            theirs.output = "theirs"
+        until(lambda: job.lost)
+        with pytest.raises(Lost):
+            job.check()
+        job.output = "mine"
+    card = queue.card(task_id)
+
+    assert card.result.output.strip() == "theirs"
+    assert len(card.late) == 1
+
+
+def test_a_loss_nobody_noticed_is_told_at_the_end(queue):
+    task_id = queue.add("contested")
+    with pytest.raises(Lost), queue.take("slow"):
+        lose(queue, task_id)
+
+
+def test_a_failure_after_a_loss_is_thrown_with_a_note(queue):
+    task_id = queue.add("contested")
+    with pytest.raises(ValueError, match="mine") as caught, queue.take("slow"):  # noqa: PT012
+        lose(queue, task_id)
+        raise ValueError("mine")
+
+    assert "somebody else has 0001" in caught.value.__notes__[0]
+    assert [one.kind for one in queue.card(task_id).tries] == ["lost"]
+
+
+def test_a_person_can_cancel_it(queue):
+    task_id = queue.add("not needed")
+    with pytest.raises(Lost, match="cancelled"), queue.take(lease=0.3) as job:  # noqa: PT012
+        queue.cancel(task_id, "ada@home")
+        until(lambda: job.stopping)
+        assert (job.stopping, job.lost) == ("cancel", False)
+        job.check()
+
+    assert queue.card(task_id).result.verdict == "cancelled"
+
+
+def test_an_end_that_cannot_be_written_is_told(queue, monkeypatch):
+    task_id = queue.add("no disk")
+    monkeypatch.setattr("taskpit.worker.slot.FIRST_PAUSE", 0.0)
+    finish = queue.store.finish
+
+    def refuse(_ends):
+        raise Storage("the disk is full")
+
+    with pytest.raises(Unknown, match="disk is full"), queue.take():
+        monkeypatch.setattr(queue.store, "finish", refuse)
+    monkeypatch.setattr(queue.store, "finish", finish)
+
+    assert queue.card(task_id).state is State.CLAIMED
+
+
+def test_two_threads_never_have_the_same_task(queue):
+    ids = {queue.add(f"task {number}") for number in range(30)}
+    start, taken = threading.Barrier(6), []
+
+    def work():
+        start.wait()
+        while True:
+            try:
+                with queue.take("many") as job:
+                    taken.append(job.task.id)
+            except Nothing:
+                return
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(taken) == sorted(ids)
+
+
+def test_a_name_that_a_living_process_has_gets_a_number(queue, root):
+    queue.add("one")
+    queue.add("two")
+    with Queue.open(root) as other, queue.take("ada") as mine, other.take("ada") as theirs:
+        assert (mine.claim.worker, theirs.claim.worker) == ("ada", "ada-2")
+
+
+KILLED = """
+import os, signal, sys
+from taskpit import Queue
+with Queue.open(sys.argv[1]) as queue, queue.take("doomed") as job:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_program_had_is_taken_at_once(queue, root):
+    task_id = queue.add("deadly")
+    subprocess.run([sys.executable, "-c", KILLED, str(root)], check=False, env={**os.environ})
+    assert queue.card(task_id).state is State.CLAIMED
+
+    with queue.take("next") as job:
+        assert job.task.id == task_id
+
+
+def test_it_works_on_any_store():
+    queue = Queue(MemoryStore())
+    queue.add("anywhere")
+    with queue.take() as job:
+        job.outcome = Done(output="here")
+
+    assert queue.card(job.task.id).result.output == "here"

@@ -1,0 +1,68 @@
+"""The wheel in an empty environment: `pit` works with nothing else, and says what a verb would need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sessions
+
+import taskpit
+
+#: Other Pythons to try, as paths with colons between; each costs some seconds.
+PYTHONS = [sys.executable, *filter(None, os.environ.get("TASKPIT_PYTHONS", "").split(":"))]
+
+
+def answer(*words, cwd=None, env=None):
+    ran = subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, cwd=cwd, env=env, check=False, timeout=60
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+@pytest.fixture(scope="session", params=PYTHONS, ids=lambda path: Path(path).parent.parent.name)
+def programs(request, built, tmp_path_factory):
+    """The `bin` of an environment with the wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("clean") / "venv"
+    subprocess.run([request.param, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
+    subprocess.run(
+        [*pip, "--no-index", "--no-deps", "--disable-pip-version-check", str(built["wheel"])],
+        check=True,
+        timeout=100,
+        capture_output=True,
+    )
+    return folder / "bin"
+
+
+def test_it_is_all_there(programs, tmp_path):
+    code, said = answer(programs / "pit", "--version")
+    assert (code, said) == (0, f"pit {taskpit.__version__}\n")
+    assert answer(programs / "python", "-m", "taskpit", "--version")[1] == said
+
+    code, where = answer(programs / "python", "-c", "import taskpit; print(taskpit.__file__)")
+    assert str(programs.parent) in where
+    assert (programs.parent / "share/man/man1/pit.1").exists()
+
+
+def test_a_verb_that_needs_more_says_what(programs, tmp_path):
+    code, said = answer(programs / "pit", "init", tmp_path / "items", "--layout", "activities", "--json")
+
+    assert code == 1
+    assert '"missing_extra"' in said
+    assert "pip install 'taskpit[yaml]'" in said
+
+
+def test_the_machine_is_told_of(programs, tmp_path):
+    code, said = answer(programs / "pit", "doctor", "--system", cwd=tmp_path)
+
+    assert code == 0, said
+    assert "missing: ruamel" in said
+
+
+def test_the_tour(programs, tmp_path):
+    for said in sessions.play((sessions.ROOT / "README.md").read_text(encoding="utf-8"), tmp_path, str(programs)):
+        assert said.agrees, str(said)

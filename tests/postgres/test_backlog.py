@@ -1,0 +1,150 @@
+"""A large backlog costs nothing: how many rows each verb looks at is counted, not how long it takes.
+
+Plans are kept by a session: each is made here while the tables are nearly empty, and used when they are full.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import psycopg
+import pytest
+
+from taskpit.store.postgres.spelling import as_ending, as_item, as_json
+from taskpit.task import Claim, End, Result, State, Task, Verdict, Want
+
+MANY = 1_000_000 if os.environ.get("TASKPIT_LONG") else 20_000
+#: No verb on one task looks at more rows than this.
+FEW = 60
+
+
+@pytest.fixture
+def session(store):
+    session = Session(store)
+    yield session
+    session.line.close()
+
+
+@pytest.fixture
+def store(server):
+    store = server.queue()
+    yield store
+    store.close()
+    server._spoilt.add(store.address.schema)
+
+
+class Session:
+    """One session that keeps its plans, and counts the rows a verb looks at."""
+
+    def __init__(self, store):
+        self.schema = store._schema
+        self.name = store.address.schema
+        self.line = psycopg.connect(store.address.server, autocommit=True)
+
+    def rows(self, sql, *words):
+        """How many rows it looked at; what it did is undone."""
+        with self.line.transaction(force_rollback=True):
+            before = self._seen()
+            self.line.execute(sql.replace("{s}", self.schema).encode(), words)
+            return self._seen() - before
+
+    def _seen(self):
+        found = self.line.execute(
+            "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
+            "WHERE schemaname = %s",
+            [self.name],
+        ).fetchone()
+        return int(found[0] or 0)
+
+
+def want(**fields):
+    usual = {"worker": "w", "lease": 60.0, "count": 1, "ids": [], "tags": [], "big": None, "even_held": False}
+    return json.dumps({**usual, "verbatim": False, "member": None, "call": "call", **fields})
+
+
+CLAIM = "SELECT * FROM {s}.claim(%s::jsonb, false, NULL)"
+
+
+def test_how_many_rows_each_verb_looks_at(server, store, session):
+    store.put([Task(id="one", title="one", tags=("tag1", "other"), created=1.0)])
+    claim = Claim(task=Task(id="held", title="held"), worker="w", fence="w")
+    store.put([claim.task])
+    (claim,) = store.claim(Want(worker="w", lease=60.0, ids=("held",)))
+    end = End(claim=claim, result=Result(id="held", verdict=Verdict.DONE, worker=claim.fence))
+    new = Task(id="new", title="new", needs=("held",), tags=("tag1",))
+    verbs = {
+        "claim": (CLAIM, want()),
+        "small ones": (CLAIM, want(big=False)),
+        "by tags": (CLAIM, want(tags=["tag0", "tag1", "tag2", "nobody"])),
+        "by id": (CLAIM, want(ids=["N4"])),
+        "put": ("SELECT {s}.put(%s::json, NULL)", as_json([as_item(new)])),
+        "finish": ("SELECT {s}.finish(%s::json, false, NULL)", as_json([as_ending(end, 0, 0.0)])),
+        "renew": ("SELECT {s}.renew(%s, %s, 60, NULL)", ["held"], [claim.fence]),
+    }
+    for _ in range(7):  # each plan is made and kept
+        for sql, *words in verbs.values():
+            session.rows(sql, *words)
+    server.fill(store, MANY)
+    looked = {name: session.rows(sql, *words) for name, (sql, *words) in verbs.items()}
+    assert {name: rows for name, rows in looked.items() if rows > FEW} == {}
+    assert looked["claim"] > 0
+
+
+def test_the_naive_claim_by_tags_looks_at_everything(server, store, session):
+    server.mutate(
+        store,
+        ("{s}.ready_tag g JOIN {s}.ready r ON r.big = g.big AND r.key = g.key", "{s}.ready r"),
+        ("g.tag = wanted.tag AND g.big = lane.big", "wanted.tag = ANY (r.tags) AND r.big = lane.big"),
+        ("ORDER BY g.key LIMIT", "ORDER BY r.key LIMIT"),
+    )
+    server.fill(store, MANY)
+    assert session.rows(CLAIM, want(tags=["nobody"])) >= MANY
+
+
+def test_pages_look_at_their_own_rows(server, store, session):
+    server.fill(store, MANY)
+    page = 100
+    after = bytes.fromhex("7fffffffffffffff8000000000000000") + (5000).to_bytes(8, "big")
+    for letter in "rd":
+        assert 0 < session.rows("SELECT * FROM {s}.places(%s, %s, %s)", letter, after, page) <= 3 * page
+    first = store.page(State.READY, limit=page)
+    second = store.page(State.READY, first.cursor, limit=page)
+    assert [card.task.id for card in second.cards] == [f"N{n}" for n in range(2 * page + 2, 4 * page + 2, 2)]
+
+
+# -- a transaction that stays open -----------------------------------------------------------------
+
+
+def _buffers(store):
+    """How many pages finding the head takes."""
+    with psycopg.connect(store.address.server, autocommit=True) as line:
+        line.execute("SET enable_seqscan = off")
+        (plan,) = line.execute(
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT key FROM {store._schema}.ready WHERE big = false "
+            "ORDER BY key LIMIT 1"
+        ).fetchone()
+    top = plan[0]["Plan"]
+    return top["Shared Hit Blocks"] + top["Shared Read Blocks"]
+
+
+def test_dead_rows_go_once_the_old_transaction_is_over(server, store):
+    """While it stays open nobody can clean; the first sweep after it does, not some time later."""
+    life = 3000
+    with psycopg.connect(store.address.server) as old:
+        old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT count(*) FROM pg_class")
+        store.put([Task(id=f"T{n}", title="t") for n in range(life + 1)])
+        claims = store.claim(Want(worker="w", lease=60.0, count=life))
+        store.finish([End(claim=c, result=Result(id=c.task.id, verdict=Verdict.DONE, worker=c.fence)) for c in claims])
+        held_up = _buffers(store)
+    server.sql("SELECT 1")
+    store.wire.drop()  # what a session did is counted when it ends
+    while not server.sql(
+        "SELECT 1 FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'ready' AND n_dead_tup > 2000",
+        store.address.schema,
+    ):
+        pass
+    store.compost()
+    assert _buffers(store) < held_up / 3
+    assert len(store.claim(Want(worker="w", lease=60.0))) == 1

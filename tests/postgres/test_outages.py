@@ -1,0 +1,297 @@
+"""The server goes away: killed under load, restarted, replaced. Nothing acknowledged is lost or finished twice."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from pgservers import PATIENCE, Server
+
+from taskpit.errors import CursorLost, Unavailable, Unknown
+from taskpit.store.postgres.address import parse
+from taskpit.store.postgres.opening import init_database
+from taskpit.store.postgres.store import PostgresStore
+from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
+
+LONG = bool(os.environ.get("TASKPIT_LONG"))
+KILLS = 10 if LONG else 2
+
+
+def done(claim):
+    return End(claim=claim, result=Result(id=claim.task.id, verdict=Verdict.DONE, worker=claim.fence))
+
+
+class Load:
+    """Two who put and eight who work, each with connections of its own, until they are told to stop."""
+
+    def __init__(self, address):
+        self.address = address
+        self.over = threading.Event()
+        self.put: set[str] = set()
+        self.runs: list[str] = []
+        self.ended: list[str] = []
+        self.pool = ThreadPoolExecutor(10)
+        self.threads = [self.pool.submit(self._puts, n) for n in range(2)]
+        self.threads += [self.pool.submit(self._works, n) for n in range(8)]
+
+    def _puts(self, number):
+        store, count = PostgresStore(parse(self.address)), 0
+        while not self.over.is_set():
+            ids = [f"P{number}x{count + step}" for step in range(3)]
+            said = store.put([Task(id=name, title=name) for name in ids])
+            assert Said.CONFLICT not in said
+            self.put.update(ids)
+            count += 3
+            self.over.wait(0.002)
+        store.close()
+
+    def _works(self, number):
+        store = PostgresStore(parse(self.address))
+        while not self.over.is_set():
+            for claim in store.claim(Want(worker=f"w{number}", lease=60.0)):
+                self.runs.append(claim.task.id)
+                if store.finish([done(claim)]) == [Said.OK]:
+                    self.ended.append(claim.task.id)
+        store.close()
+
+    def stop(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.result(PATIENCE)
+        self.pool.shutdown()
+
+    def judge(self):
+        """What is left is done, and then every task that was acknowledged is done, once."""
+        store = PostgresStore(parse(self.address))
+        for lapse in store.lapsed():
+            raise AssertionError(lapse)
+        for card in store.page(State.CLAIMED, limit=10_000).cards:  # whose worker never heard that it had it
+            claim = Claim(task=card.task, worker=card.worker, fence=card.worker)
+            assert store.finish([End(claim=claim)]) == [Said.OK]
+        while claims := store.claim(Want(worker="last", lease=60.0, count=100)):
+            self.runs += [claim.task.id for claim in claims]
+            self.ended += [claim.task.id for claim in claims]
+            assert set(store.finish([done(claim) for claim in claims])) == {Said.OK}
+        counts = store.counts()
+        lost = [name for name in self.put if (card := store.read([name])[0]) is None or card.state is not State.DONE]
+        again = len(self.runs) - len(set(self.runs))
+        twice = len(self.ended) - len(set(self.ended))
+        assert (lost, twice) == ([], 0)
+        assert counts[State.READY] == counts[State.CLAIMED] == 0
+        assert store.check() == []
+        store.close()
+        print(f"{len(self.put)} acknowledged, 0 lost, 0 finished twice, {again} executed again")
+
+
+def busy(load, more):
+    """That many more tasks have been finished, while everything goes on."""
+    aim, deadline = len(load.ended) + more, time.monotonic() + PATIENCE
+    while len(load.ended) < aim:
+        failed = [thread for thread in load.threads if thread.done() and not load.over.is_set()]
+        assert not failed, failed[0].exception()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_killed_under_load(alone):
+    address = alone.address(schema="load", patience="60s")
+    init_database(address, {})
+    load = Load(address)
+    try:
+        for _ in range(KILLS):
+            busy(load, 40)
+            alone.kill()
+            alone.start()
+        busy(load, 40)
+    finally:
+        load.stop()
+    load.judge()
+
+
+def test_restarted_in_good_order(alone):
+    """Waiting, listening and holding go on by themselves."""
+    address = alone.address(schema="load", patience="60s")
+    init_database(address, {})
+    store = PostgresStore(parse(address))
+    store.put([Task(id="A", title="a")])
+    claim = store.claim(Want(worker="w", lease=600.0))[0]
+    lock = store.lock("deploy", "w", 600.0)
+    store.wait(0.0)
+    alone.stop()
+    alone.start()
+    assert store.wait(0.01)
+    assert store.renew([claim], 600.0) == [Said.OK]
+    assert store.relock(lock, 600.0) is Said.OK
+    assert store.finish([done(claim)]) == [Said.OK]
+    store.close()
+
+
+def test_gone_for_good_is_told(alone):
+    """Nothing happened while nobody answers; what may have happened is told as that."""
+    address = alone.address(schema="load", patience="0s")
+    init_database(address, {})
+    store = PostgresStore(parse(address))
+    alone.stop()
+    with pytest.raises(Unknown):  # a connection was there, and broke
+        store.put([Task(id="A", title="a")])
+    with pytest.raises(Unavailable) as told:
+        store.put([Task(id="A", title="a")])
+    assert told.value.exit_code == 8
+    assert "cannot be reached" in told.value.message
+    assert told.value.hint
+    store.close()
+
+
+# -- answers that got lost -------------------------------------------------------------------------
+
+
+class Cut:
+    """The connection breaks after the server has done it, before the answer comes."""
+
+    def __init__(self, monkeypatch):
+        self.left = 0
+        real = psycopg.Connection.execute
+
+        def execute(connection, *words, **more):
+            cursor = real(connection, *words, **more)
+            if self.left:
+                self.left -= 1
+                connection.close()
+                raise psycopg.OperationalError("the answer got lost")
+            return cursor
+
+        monkeypatch.setattr(psycopg.Connection, "execute", execute)
+
+    def next(self):
+        self.left = 1
+
+
+@pytest.fixture
+def cut(server, monkeypatch):
+    return Cut(monkeypatch)
+
+
+@pytest.fixture
+def store(server):
+    store = server.queue()
+    yield store
+    store.close()
+
+
+def test_a_put_whose_answer_got_lost(store, cut):
+    cut.next()
+    assert store.put([Task(id="A", title="a")]) == [Said.EXISTS]
+    assert store.counts()[State.READY] == 1
+
+
+def test_a_claim_whose_answer_got_lost(store, cut):
+    """The same task, not another one."""
+    store.put([Task(id="A", title="a"), Task(id="B", title="b")])
+    cut.next()
+    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    assert claim.task.id == "A"
+    assert store.counts()[State.CLAIMED] == 1
+    assert store.renew([claim], 60.0) == [Said.OK]
+
+
+@pytest.mark.parametrize("how", ["done", "back"])
+def test_a_finish_whose_answer_got_lost(store, cut, how):
+    """It is told as what it was: done, not lost."""
+    store.put([Task(id="A", title="a")])
+    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    cut.next()
+    assert store.finish([done(claim) if how == "done" else End(claim=claim)]) == [Said.OK]
+    assert store.read(["A"])[0].late == ()
+
+
+def test_a_lock_whose_answer_got_lost(store, cut):
+    cut.next()
+    lock = store.lock("deploy", "w", 60.0)
+    assert lock.number == 1
+    cut.next()
+    assert store.unlock(lock) is Said.OK
+    assert store.locks() == []
+
+
+def test_a_reopening_whose_answer_got_lost(store, cut):
+    store.put([Task(id="A", title="a")])
+    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    store.finish([End(claim=claim, result=Result(id="A", verdict=Verdict.FAILED, worker=claim.fence))])
+    cut.next()
+    assert store.reopen([claim.task.replace(priority=1)]) == [Said.OK]
+    assert store.read(["A"])[0].state is State.READY
+
+
+def test_what_cannot_be_repeated_says_so(store, cut):
+    """A note would stand there twice."""
+    store.put([Task(id="A", title="a")])
+    cut.next()
+    with pytest.raises(Unknown):
+        store.note("A", "look", "ann")
+    assert store.read(["A"])[0].notes.count("look") == 1
+
+
+# -- another server takes over ---------------------------------------------------------------------
+
+
+def test_no_fence_twice_after_a_lossy_fail_over(server, store):
+    """The new history has never heard of the last claims and gives their numbers out again."""
+    store.put([Task(id="A", title="a")])
+    (lost,) = store.claim(Want(worker="w", lease=60.0))
+    lock = store.lock("deploy", "w", 60.0)
+    _, cursor = store.events()
+    name = store._schema
+    server.sql(f"DELETE FROM {name}.lease; DELETE FROM {name}.lock; ALTER SEQUENCE {name}.fence_number RESTART")
+    store.mend()
+    server.mutate(store, ("RETURN ('x'", "RETURN 2 + 0 * ('x'"))
+    (again,) = store.claim(Want(worker="w", lease=60.0))
+    assert again.fence.split("e")[0] == lost.fence.split("e")[0]  # the same number
+    assert again.fence.split("e")[1][0] != lost.fence.split("e")[1][0]  # of another history
+    assert store.finish([done(lost)]) == [Said.LOST]
+    assert store.renew([lost, again], 60.0) == [Said.LOST, Said.OK]
+    assert store.lock("deploy", "x", 60.0).number > lock.number
+    with pytest.raises(CursorLost):
+        store.events(cursor)
+
+
+@pytest.mark.skipif(not LONG, reason="two servers: TASKPIT_LONG=1")
+@pytest.mark.parametrize("synchronous", [True, False], ids=["synchronous", "asynchronous"])
+def test_a_standby_takes_over_under_load(alone, synchronous):
+    standby = Server(alone.programs)
+    try:
+        standby.copy_of(alone).start()
+        if synchronous:
+            alone.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            alone.sql("SELECT pg_reload_conf()")
+        hosts = f"{alone.root},{standby.root}"
+        address = f"postgresql://pit@/postgres?host={hosts}&target_session_attrs=read-write&schema=load&patience=60s"
+        init_database(address, {})
+        load = Load(address)
+        try:
+            busy(load, 100)
+            if not synchronous:
+                standby.stop()
+                busy(load, 100)  # what the standby has not seen
+            alone.kill()
+            if not synchronous:
+                standby.start()
+            standby.run("pg_ctl", "promote", "-D", standby.data, "-w")
+            busy(load, 100)
+        finally:
+            load.stop()
+        if synchronous:
+            load.judge()
+            return
+        store = PostgresStore(parse(address))
+        gone = [name for name in load.put if store.read([name])[0] is None]
+        twice = len(load.ended) - len(set(load.ended))
+        print(f"asynchronous: {len(gone)} of {len(load.put)} acknowledged tasks lost, {twice} ends repeated")
+        assert store.check() == []
+        assert "no synchronous standby" in " ".join(store.info().warnings) or store.info().durability == "none"
+        store.close()
+    finally:
+        standby.remove()

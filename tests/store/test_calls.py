@@ -1,0 +1,150 @@
+"""The system calls of a life are counted and pinned: what a verb costs is decided, not found out by its users.
+
+Counted are calls on the queue's own folder, as `strace` sees them. What choosing among many tasks costs, and the
+catalogue of a large queue, is not pinned here.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from taskpit import kernel
+from taskpit.store.opening import init
+
+STRACE = shutil.which("strace")
+pytestmark = pytest.mark.skipif(STRACE is None, reason="strace is not installed: scripts/system-packages strace")
+
+#: Each verb on one task and on ten, between marks that strace shows.
+LIFE = """
+import os, sys
+from taskpit.layouts import Spot
+from taskpit.policy import settle
+from taskpit.queue import Queue
+from taskpit.store import choosing, claims
+from taskpit.task import Done, State, Task, Want
+
+root, durability = sys.argv[1:]
+queue = Queue.open(root)
+store, folder = queue.store, queue.store.folder
+want = Want(worker="w", lease=60.0)
+
+def mark(name):
+    os.access(f"/mark/{name}", os.F_OK)
+
+def take(tasks):
+    taken = []
+    with choosing._told(folder, want, taken):
+        for task in tasks:
+            path = folder.layout.ready_path(task)
+            taken.append(claims.take(folder, Spot(state=State.READY, id=task.id, slug=task.slug, path=path), want))
+    return taken
+
+def live(count, first, names=("", "", "", "")):
+    tasks = [Task(id=f"{n:04d}", title=f"t {n}", slug=f"t-{n}", by="w") for n in range(first, first + count)]
+    mark(names[0]); store.put(tasks)
+    mark(names[1]); taken = take(tasks)
+    mark(names[2]); store.renew(taken, 60.0)
+    mark(names[3]); store.finish([settle(claim, Done(output="ok"), (), queue.config, 0.0) for claim in taken])
+    mark("")
+
+store._introduce("w", 60.0)
+live(1, 1)
+live(10, 11)
+live(1, 101, ("put", "claim", "renew", "done"))
+live(10, 111, ("put 10", "claim 10", "renew 10", "done 10"))
+"""
+#: One name for calls that do the same.
+SAME = {
+    "openat": "open",
+    "newfstatat": "stat",
+    "lstat": "stat",
+    "fstat": "stat",
+    "statx": "stat",
+    "linkat": "link",
+    "renameat": "rename",
+    "renameat2": "rename",
+    "unlinkat": "unlink",
+    "utimensat": "utime",
+    "pread64": "pread",
+    "getdents64": "list",
+    "getdents": "list",
+}
+#: One line of the changelog: opened, locked, its end looked at, written.
+LOG = Counter(open=1, flock=1, lseek=1, pread=1, write=1, close=1)
+FILE = Counter(open=1, write=1, close=1)
+#: A directory is opened to be synced.
+SYNC = Counter(open=1, fsync=1, close=1)
+#: What is known of the task, of its file, and that it is not finished in any way.
+FREE = Counter(stat=7)
+TAKEN = Counter(utime=2, rename=1, open=1, stat=1, read=1, close=1)
+PUBLISHED = Counter(rename=2, link=1, unlink=1)
+#: The marks of people who ask to stop: one is removed, or all are listed.
+MARKS = Counter(open=1, stat=1, list=2, close=1)
+
+
+def times(count, calls):
+    return Counter({name: count * number for name, number in calls.items()})
+
+
+#: The new file is looked at for its row in the catalogue, where one is kept.
+ENTERED = FILE + Counter(link=1, rename=1, stat=1)
+PINNED = {
+    "put": ENTERED + LOG,
+    "claim": FREE + TAKEN + LOG,
+    "renew": Counter(utime=1, stat=1),
+    "done": FILE + PUBLISHED + Counter(unlink=1) + LOG,
+    "put 10": times(10, ENTERED) + LOG,
+    "claim 10": times(10, FREE + TAKEN) + LOG,
+    "renew 10": times(10, Counter(utime=1, stat=1)),
+    "done 10": times(10, FILE + PUBLISHED) + MARKS + LOG,
+}
+
+
+def with_power(pinned, *, together):
+    """What durability `power` adds: the bytes, their names in tmp, the ids, the ready names; of ten, once for all."""
+    bytes_of_ten = Counter(open=1, syncfs=1, close=1) if together else Counter(fsync=10) + SYNC
+    more = {
+        "put": Counter(fsync=1) + times(3, SYNC),
+        "done": Counter(fsync=1) + times(2, SYNC),
+        "put 10": bytes_of_ten + times(2, SYNC),
+        "done 10": bytes_of_ten + SYNC,
+    }
+    return {verb: calls + more.get(verb, Counter()) for verb, calls in pinned.items()}
+
+
+def counted(root, durability, tmp_path):
+    """The calls of each verb."""
+    init(root, "pit")
+    with open(f"{root}/.taskpit/config.toml", "w", encoding="utf-8") as file:
+        file.write(f'durability = "{durability}"\n')
+    trace = str(tmp_path / "trace")
+    command = [STRACE, "-f", "-y", "-s", "0", "-o", trace, sys.executable, "-c", LIFE, root, durability]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    if "ptrace" in ran.stderr:
+        pytest.skip(f"strace may not be used here: {ran.stderr.strip()}")
+    assert ran.returncode == 0, ran.stderr
+    calls, verb = {}, ""
+    with open(trace, encoding="utf-8") as file:
+        for line in file:
+            mark = re.search(r'"/mark/([^"]*)"', line)
+            if mark:
+                verb = mark[1]
+            elif verb and root in line and "/.taskpit/index" not in line:
+                name = re.match(r"\d+ +(\w+)", line)[1]
+                calls.setdefault(verb, Counter())[SAME.get(name, name)] += 1
+    return calls
+
+
+@pytest.mark.parametrize("durability", ["process", "power"])
+def test_the_calls_of_a_life(durability, tmp_path):
+    together = kernel.syncs_filesystems(str(tmp_path))
+    wanted = PINNED if durability == "process" else with_power(PINNED, together=together)
+    calls = counted(str(tmp_path / "pit"), durability, tmp_path)
+    assert calls.keys() == wanted.keys()
+    assert [(verb, dict(calls[verb])) for verb in wanted if calls[verb] != wanted[verb]] == []

