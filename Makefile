@@ -9,10 +9,10 @@ HOURS  ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean test-all faults soak bench pictures docs reference
+.PHONY: help demo test check format clean test-all faults soak bench bench-postgres pictures docs reference
 
 help:  ## what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary folder: half a minute, no network, no model
 	@$(BIN)/pit demo
@@ -21,6 +21,7 @@ test: check  ## everything a change must pass
 	$(BIN)/pytest -n $(JOBS)
 
 test-all: check  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
+	-@sh scripts/system-packages postgres
 	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=20 $(BIN)/pytest -n $(JOBS) --timeout 3000
 
 faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks: a quarter of an hour
@@ -33,6 +34,9 @@ soak: $(VENV)/dev  ## the same for HOURS hours, with other seeds each time
 
 bench: bench/.venv/ready  ## ours beside peers and the bare system calls, with plots: a quarter of an hour (BENCH=--quick: two minutes)
 	@bench/.venv/bin/python bench/run.py $(BENCH)
+
+bench-postgres: bench/.venv/ready  ## the queue on PostgreSQL beside procrastinate: ten minutes (BENCH=--quick: two)
+	@bench/.venv/bin/python bench/postgres.py $(BENCH)
 
 pictures: $(VENV)/dev  ## make the pictures of the README and the docs anew, from the real program
 	$(BIN)/python scripts/pictures.py
@@ -69,7 +73,7 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/installed
 	@sh scripts/system-packages git
-	-@sh scripts/system-packages strace
+	-@sh scripts/system-packages strace tmux
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev --group postgres
 	@touch $@
 

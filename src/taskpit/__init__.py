@@ -2,7 +2,8 @@
 
 General layout, each room knowing only what is below it:
 
-    cli, mcp, setup, aio, library   surfaces
+    cli, mcp, tui, setup      surfaces
+    aio, library, job         the queue as programs have it
     worker                    runs work
     queue, keeper             what should happen next
     store                     did it happen exactly once (files, memory)

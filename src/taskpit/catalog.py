@@ -18,20 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    #: The order of an entry, its name, its inode, and whatever its owner wants to know of it.
-    Row = tuple[int, float, int, str, str, int, str]
+    #: The order of an entry, its name, its inode, whether something may tie it, and what its owner wants to know of it.
+    Row = tuple[int, float, int, str, str, int, int, str]
 
-__all__ = ["Catalog", "append", "begin", "built", "end_of_log", "entries", "fresh", "kept", "trim"]
+__all__ = ["Catalog", "append", "begin", "built", "entries", "fresh", "kept", "trim"]
 
 #: Which database is the catalogue (each has a name of its own: others may still have the last one open), and the log.
 POINTER, LOG = "catalog", "fresh"
 #: The log is begun anew when it is this long and all of it has been taken in.
 LONGEST_LOG = 1 << 20
+#: So many rows are taken in at once: there may be millions, and they need not all be in memory.
+AT_ONCE = 10_000
+#: Changes with what a row is made of.
+FORM = 2
 SCHEMA = """
 create table if not exists rows (
-    rank integer, age real, number integer, text text, name text primary key, inode integer, brief text
+    rank integer, age real, number integer, text text, name text primary key, inode integer, tied integer, brief text
 ) without rowid;
 create index if not exists first on rows (rank, age, number, text);
+create index if not exists held on rows (rank, age, number, text) where tied;
 create table if not exists facts (key text primary key, value) without rowid;
 """
 KEY = "rank, age, number, text"
@@ -84,14 +89,11 @@ def entries(path: str) -> dict[str, int]:
         return {}
 
 
-def end_of_log(folder: str) -> str:
-    """The place after all that the log tells now; empty if there is no log."""
-    status = fs.status(f"{folder}/{LOG}")
-    return f"{status.st_ino}:{status.st_size}" if status else ""
+def fresh(folder: str, place: str, most: int) -> tuple[list[Row], str]:
+    """Up to so many of the log's rows after a place, and the next place.
 
-
-def fresh(folder: str, place: str) -> tuple[list[Row], str]:
-    """The log's rows after a place, and the next place; a place in another log is as good as its beginning."""
+    A place in another log is as good as its beginning.
+    """
     path = f"{folder}/{LOG}"
     status = fs.status(path)
     if status is None:
@@ -104,6 +106,8 @@ def fresh(folder: str, place: str) -> tuple[list[Row], str]:
             row, start = parse(line), after
             if row is not None:
                 rows.append(row)
+            if len(rows) >= most:
+                break
     return rows, f"{status.st_ino}:{start}"
 
 
@@ -123,7 +127,7 @@ class Catalog:
             return None
         catalog = cls._connect(folder, name)
         try:
-            if catalog is not None and catalog.fact("boot") == boot_id():
+            if catalog is not None and catalog.fact("boot") == _of_now():
                 return catalog
         except OSError:
             pass  # spoilt: as good as none
@@ -132,8 +136,8 @@ class Catalog:
         return None
 
     @classmethod
-    def build(cls, folder: str, rows: Callable[[], Iterable[Row]], place: str) -> Catalog | None:
-        """A new catalogue with these rows, which the log tells of up to a place; None where there can be none.
+    def build(cls, folder: str, compare: Callable[[Catalog], object]) -> Catalog | None:
+        """A new catalogue with all that the log tells, once it was compared; None where there can be none.
 
         Whoever builds it, all have it then.
         """
@@ -149,7 +153,9 @@ class Catalog:
             catalog = cls._connect(folder, name)
             if catalog is None:
                 return None
-            catalog._fill(rows(), place)  # noqa: SLF001 - its own
+            catalog._begin()  # noqa: SLF001 - its own
+            catalog.take_in()
+            compare(catalog)
             fs.replace(f"{folder}/{POINTER}", name.encode(), f"{folder}/{POINTER}~{fs.fresh_name()}", sync=False)
             for old in fs.names(folder):
                 if old.startswith("catalog-") and not old.startswith(name):
@@ -189,12 +195,10 @@ class Catalog:
         except _sqlite3.Error as error:
             raise OSError(f"the catalogue: {error}") from None
 
-    def _fill(self, rows: Iterable[Row], place: str) -> None:
+    def _begin(self) -> None:
         for statement in SCHEMA.split(";"):
             self._ask(statement)
-        self._tell(INSERT, rows)
-        self.note("log", place)
-        self.note("boot", boot_id())
+        self.note("boot", _of_now())
 
     @property
     def current(self) -> bool:
@@ -203,9 +207,10 @@ class Catalog:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def first(self, count: int, after: Row | None = None) -> list[Row]:
-        """The first rows by their order, or those after this one."""
-        where = f"where ({KEY}, name) > (?, ?, ?, ?, ?)" if after else ""
+    def first(self, count: int, after: tuple[Any, ...] | None = None, *, tied: bool = False) -> list[Row]:
+        """The first rows by their order, or those after this one (or its order and name); only `tied` ones if asked."""
+        bounds = [f"({KEY}, name) > (?, ?, ?, ?, ?)"] * (after is not None) + ["tied"] * tied
+        where = f"where {' and '.join(bounds)}" if bounds else ""
         values = (*after[:5], count) if after else (count,)
         found: list[Any] = self._ask(f"select * from rows {where} order by {KEY}, name limit ?", values)  # noqa: S608
         return found
@@ -244,30 +249,38 @@ class Catalog:
 
     def take_in(self) -> str:
         """What was appended to the log is in the rows; the place after it. Begins the log anew when it is long."""
-        before = str(self.fact("log") or "")
-        rows, place = fresh(self._folder, before)
-        if place != before:
+        place = str(self.fact("log") or "")
+        while True:
+            before = place
+            rows, place = fresh(self._folder, before, AT_ONCE)
+            if place == before:
+                return place
             self.add(rows)
             self.note("log", place)
-            if int(place.partition(":")[2]) > LONGEST_LOG:
+            if len(rows) < AT_ONCE and int(place.partition(":")[2]) > LONGEST_LOG:
                 fs.replace(f"{self._folder}/{LOG}", b"", f"{self._folder}/{LOG}~{fs.fresh_name()}", sync=False)
-        return place
+                return place
 
     def close(self) -> None:
         """Let go of it."""
         self._database.close()
 
 
-INSERT = "replace into rows values (?, ?, ?, ?, ?, ?, ?)"
+INSERT = "replace into rows values (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def parse(line: bytes) -> Row | None:
     """The row of a line of the log; None if it is none."""
     try:
-        rank, age, number, text, name, inode, brief = jsontext.loads(line)
-        return int(rank), float(age), int(number), str(text), str(name), int(inode), str(brief)
+        rank, age, number, text, name, inode, tied, brief = jsontext.loads(line)
+        return int(rank), float(age), int(number), str(text), str(name), int(inode), int(tied), str(brief)
     except (ValueError, TypeError):
         return None
+
+
+def _of_now() -> str:
+    """What a catalogue says of itself that can be used: the form of its rows, and the boot it was built in."""
+    return f"{FORM} {boot_id()}"
 
 
 def _named(folder: str) -> str:

@@ -53,8 +53,10 @@ def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequ
         hint = f"{ready} ready but held; `pit list --state held` says why."
     elif claimed:
         hint = f"{claimed} being worked on; `pit list --state claimed` shows by whom, --wait waits for more."
-    else:
+    elif any(counts.values()):
         hint = "Everything is finished. `pit add` puts something in."
+    else:
+        hint = "The queue is empty. `pit add 'a first task'` puts something in."
     with_tag = f" with the tag {' or '.join(tags)}" if tags else ""
     return errors.Nothing(f"there is nothing to claim{with_tag}", hint=hint, ready=ready, claimed=claimed)
 
@@ -83,7 +85,8 @@ def _where(card: Card, now: float) -> str:
     if card.held:
         return f"{task_id} is held: {card.held.rstrip('.')}."
     if card.state is State.READY:
-        return f"{task_id} is ready: any worker may take it."
+        who = "a planner takes it (`pit work --big`)" if card.task.big else "any worker may take it"
+        return f"{task_id} is ready: {who}."
     if card.state is State.CLAIMED:
         return held_by(card, now).message.replace("is held by", "is being worked on by") + "."
     if card.state is State.DONE:

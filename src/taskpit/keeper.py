@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Claim
 
-__all__ = ["fix", "sweep"]
+__all__ = ["fix", "give_back", "sweep"]
 
 
 def sweep(
@@ -28,16 +28,17 @@ def sweep(
     Where it says False, the claim is left alone: the next sweep tries again.
     """
     store = queue.store
-    done = [*store.mend(dry_run=dry_run), *_give_back(queue, dry_run=dry_run, ended=ended)]
+    done = [*store.mend(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
     return done + store.compost(dry_run=dry_run)
 
 
 def fix(queue: Queue, *, dry_run: bool = False, ended: Callable[[Queue, Claim], bool]) -> list[Mend]:
     """What a sweep mends and gives back, and what needs a person's word, who has given it. Prunes nothing."""
-    return [*queue.store.fix(dry_run=dry_run), *_give_back(queue, dry_run=dry_run, ended=ended)]
+    return [*queue.store.fix(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
 
 
-def _give_back(queue: Queue, *, dry_run: bool, ended: Callable[[Queue, Claim], bool]) -> list[Mend]:
+def give_back(queue: Queue, *, ended: Callable[[Queue, Claim], bool], dry_run: bool = False) -> list[Mend]:
+    """What was abandoned is ready again: the part of a sweep that looks only at what is claimed."""
     store, done = queue.store, []
     for lapse in store.lapsed(dry_run=dry_run):
         claim = lapse.claim

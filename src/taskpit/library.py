@@ -138,8 +138,8 @@ class Queue(Verbs):
     ) -> AbstractContextManager[Job]:
         """The next task, for a `with` block: done when it is left, failed if it throws, renewed meanwhile.
 
-        Nothing is raised if there is none after `wait` seconds. `checks` is where the task's own check is
-        run, None not to run it.
+        Raises the error `Nothing` if there is none after `wait` seconds. `checks` is where the task's own check
+        is run, None not to run it.
         """
         return self._take(worker, ids=ids, tags=tags, big=big, lease=lease, wait=wait, checks=checks)
 

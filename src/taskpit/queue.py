@@ -116,7 +116,8 @@ class Queue:
         for task in tasks:
             circle = find_cycle(task.id, needs_of) if task.needs else []
             if circle:
-                raise errors.Invalid(f"these tasks would wait for each other: {' -> '.join(circle)}", circle=circle)
+                told = f"these tasks would wait for each other: {' -> '.join(circle)}"
+                raise errors.Invalid(told, hint="Leave out one of these needs.", circle=circle)
 
     def missing_needs(self, task: Task) -> list[str]:
         """Ids this task needs that nobody has put yet."""
@@ -173,7 +174,7 @@ class Queue:
                 raise self._held_by(card)
             elif card.state is not State.READY:
                 raise errors.Conflict(
-                    f"{task_id} is {card.state} already", hint=f"See it with `pit show {task_id}`.", id=task_id
+                    f"{task_id} {card.state.told} already", hint=f"See it with `pit show {task_id}`.", id=task_id
                 )
             elif card.held:
                 raise errors.Held(f"{task_id} is held: {card.held}", hint=f"`pit why {task_id}` says more.", id=task_id)
@@ -201,9 +202,10 @@ class Queue:
         """The claim this worker has on this task; Lost says who has it instead, or that nobody does."""
         card = self.card(task_id)
         if card.state is not State.CLAIMED:
-            finished = f"{task_id} is {card.state}, not claimed"
-            hint = f"`pit claim {task_id}` takes it." if card.state is State.READY else f"See `pit show {task_id}`."
-            raise errors.Lost(finished, hint=hint, id=task_id, state=str(card.state))
+            told = f"{task_id} {'is held' if card.held else card.state.told}, not claimed"
+            free = card.state is State.READY and not card.held
+            hint = f"`pit claim {task_id}` takes it." if free else f"See `pit why {task_id}`."
+            raise errors.Lost(told, hint=hint, id=task_id, state=str(card.state))
         if card.worker != worker:
             raise self._held_by(card)
         return self._claim_of(card)
@@ -309,7 +311,8 @@ class Queue:
         card = self.card(task_id)
         if card.state is State.CLAIMED:
             raise self._held_by(card)
-        raise errors.Conflict(f"{task_id} is {card.state} already", hint=f"See `pit show {task_id}`.", id=task_id)
+        told = f"{task_id} {card.state.told} already"
+        raise errors.Conflict(told, hint=f"See `pit show {task_id}`.", id=task_id)
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
         """Nobody may take it until it is unblocked; whoever has it itself lets go of it with that."""
@@ -340,7 +343,7 @@ class Queue:
             raise errors.Invalid("the answer is empty")
         from taskpit.policy import KEY, WAITS, answered
 
-        asked = [card.task for card in self._all(State.READY) if card.task.hold.startswith(WAITS)]
+        asked = [card.task for card in self._all(State.READY, tied=True) if card.task.hold.startswith(WAITS)]
         ids = [task.id for task in asked if task.extra.get(KEY) == word]
         if not ids:
             task = self.card(self.resolve(word)).task
@@ -352,10 +355,10 @@ class Queue:
             self.edit(task_id, worker, lambda task: answered(task, text, worker), "answered", " ".join(text.split()))
         return ids
 
-    def _all(self, state: State) -> Iterator[Card]:
+    def _all(self, state: State, *, tied: bool) -> Iterator[Card]:
         cursor = ""
         while True:
-            page = self.store.page(state, cursor)
+            page = self.store.page(state, cursor, tied=tied)
             yield from page.cards
             cursor = page.cursor
             if not cursor:

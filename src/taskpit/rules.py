@@ -168,4 +168,4 @@ def check_task(task: Task) -> None:
         if not word or word != " ".join(word.split()) or "," in word or "#" in word:
             raise Invalid(f"{word!r} cannot be a tag, need or path: no commas, # or line breaks", id=task.id)
     if task.id in task.needs:
-        raise Invalid(f"{task.id} needs itself", id=task.id)
+        raise Invalid(f"{task.id} needs itself", hint="Leave out that need.", id=task.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -96,3 +97,15 @@ def test_a_queue_of_another_user_is_refused_until_trusted(pit, place, monkeypatc
     (tmp_path / "home/.config/taskpit").mkdir(parents=True)
     (tmp_path / "home/.config/taskpit/trusted").write_text(f"{place}/pit\n")
     assert pit("list").code == 0
+
+
+@pytest.mark.parametrize("where", [".", "pit"])
+def test_a_queue_that_has_lost_its_hidden_folder(pit, place, where):
+    pit("add", "kept")
+    shutil.rmtree(place / "pit" / ".taskpit")
+    answer = pit("-C", where, "list")
+
+    assert answer.code == 5
+    assert "pit` adopts it as it is" in answer.err
+    assert pit("init", "pit").code == 0
+    assert [task["title"] for task in pit("list", "--json").data] == ["kept"]

@@ -44,14 +44,14 @@ def queue(tmp_path):
 
 
 def test_put(queue):
-    """The bytes before the id, the id before the name, the name before we say so."""
+    """The bytes before the id; the id and the name before we say so, both at once where one journal has both."""
     assert traced(queue, lambda: put(queue, task(1))) == [
         "create .tmp/0001~put~food-0001-task-1.md",
         "fsync .tmp/0001~put~food-0001-task-1.md",
         "fsync .tmp",
         "link .ids/0001",
-        "fsync .ids",
         "rename .tmp/0001~put~food-0001-task-1.md",
+        "fsync .ids",
         "fsync food",
     ]
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from taskpit import importers
 from taskpit.importers import Bad, Found
@@ -206,6 +208,41 @@ def test_a_bad_record_keeps_no_other_out(name, file, text, told):
 )
 def test_nonsense_is_told_not_thrown(name, text):
     assert all(isinstance(one, Bad) for one in importers.get(name).read("file", text))
+
+
+KEYS = (
+    *("id", "title", "subject", "content", "status", "description", "priority", "issue_type", "labels", "comments"),
+    *("dependencies", "depends_on_id", "type", "blockedBy", "blocks", "number", "url", "state", "body", "author"),
+    *("created_at", "closed_at", "defer_until", "tasks", "subtasks", "testStrategy", "metadata", "master", "milestone"),
+    *("assignees", "login", "name", "extra", "task", "needs", "_type"),
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["open", "1"])
+VALUES = st.recursive(
+    LEAVES,
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inside, max_size=6),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("name", ["beads", "claude", "taskmaster", "github"])
+@given(value=VALUES)
+@settings(max_examples=60, deadline=None)
+def test_whatever_json_says_is_found_or_told(name, value):
+    importer, text = importers.get(name), json.dumps(value)
+    found = list(importer.read("dir/1.json", text))
+
+    assert isinstance(importer.recognises("dir/1.json", text), bool)
+    for each in relate(without_twins([one for one in found if isinstance(one, Found)])[0], (), closed=False):
+        assert each.task.title.strip() == each.task.title != ""
+        json.dumps(dict(each.task.extra))
+
+
+@given(text=st.text(st.sampled_from("---\nid: title[]{},'\"|>#ä \t"), max_size=60))
+@settings(max_examples=100, deadline=None)
+def test_whatever_stands_above_a_text_is_read_or_told(text):
+    (found,) = importers.get("backlog").read("t.md", f"---\nid: a\ntitle: b\n{text}\n---\nbody")
+
+    assert isinstance(found, Found | Bad)
 
 
 @pytest.mark.parametrize(

@@ -141,13 +141,15 @@ class Late(BaseException):
 def patience(seconds):
     """Late if it is not over by then: the guard against what would never end."""
 
-    def late(*_):
-        raise Late
+    def late(_number, frame):
+        # The garbage collector swallows what is thrown while it calls back: the next ring, a moment later, is heard.
+        if frame is None or frame.f_code.co_name != "gc_callback":
+            raise Late
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.01)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

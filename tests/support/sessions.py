@@ -57,8 +57,11 @@ def commands(text: str) -> list[tuple[str, str]]:
     return [(command, "\n".join(lines).strip()) for command, lines in found]
 
 
-def play(text: str, folder: Path, programs: str = "") -> list[Said]:
-    """Run a page's commands in the folder, with the `pit` of this environment or of that folder of programs."""
+def play(text: str, folder: Path, programs: str = "", **more: str) -> list[Said]:
+    """Run a page's commands in the folder, with the `pit` of this environment or of that folder of programs.
+
+    `more` is told to the commands by their environment.
+    """
     told = commands(text)
     env = {
         "PATH": f"{programs or Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -67,6 +70,7 @@ def play(text: str, folder: Path, programs: str = "") -> list[Said]:
         "TASKPIT_AS": "ada@home",
         "NO_COLOR": "1",
         "LC_ALL": "C.UTF-8",
+        **more,
     }
     lines = []
     for command, _ in told:

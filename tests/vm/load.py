@@ -41,11 +41,12 @@ def children_of(task_id):
 
 
 class Folder:
-    """The queue under test: its own verbs."""
+    """The queue under test: its own verbs, on one task at a time or on `batch` of them."""
 
-    def __init__(self, root, durability):
+    def __init__(self, root, durability, batch=1):
         self.root = root
         self._durability = durability
+        self._batch = batch
 
     def prepare(self):
         """The empty queue."""
@@ -54,11 +55,13 @@ class Folder:
             file.write(CONFIG.format(durability=self._durability))
 
     def put(self, ids, tell):
-        """Put these, one by one."""
+        """Put these."""
         queue = Queue.open(self.root)
-        for task_id in ids:
-            if queue.store.put([task(task_id)])[0] is Said.CREATED:
-                tell(f"put:{task_id}")
+        for start in range(0, len(ids), self._batch):
+            some = ids[start : start + self._batch]
+            for task_id, said in zip(some, queue.store.put([task(one) for one in some]), strict=True):
+                if said is Said.CREATED:
+                    tell(f"put:{task_id}")
         queue.close()
 
     def work(self, name, tell):
@@ -66,25 +69,26 @@ class Folder:
         queue = Queue.open(self.root)
         queue.store.join(name, 60.0, patience=30.0)
         while not self.finished():
-            for claim in queue.claim(name, lease=60.0, wait=0.2):
-                if zlib.crc32(claim.fence.encode()) % DIES == 0:
-                    os._exit(9)
-                self._end(queue, claim, tell)
+            claims = queue.claim(name, lease=60.0, wait=0.2, count=self._batch)
+            if any(zlib.crc32(claim.fence.encode()) % (DIES * self._batch) == 0 for claim in claims):
+                os._exit(9)
+            ends = [(claim, *self._outcome(claim)) for claim in claims]
+            for (claim, _, word), (said, _) in zip(ends, queue.finish_many([end[:2] for end in ends]), strict=True):
+                if said is Said.OK:
+                    tell(f"{word}:{claim.task.id}:{claim.fence}")
         queue.close()
 
-    def _end(self, queue, claim, tell):
+    def _outcome(self, claim):
+        """How this claim ends, and the word for it."""
         task_id, kind = claim.task.id, zlib.crc32(claim.task.id.encode()) % 5
         output = text(f"{task_id} by {claim.fence}")
         if kind == 0 and len(task_id) == 4:
-            outcome, word = Split(children=children_of(task_id), output=output), "split"
-        elif kind == 1:
-            outcome, word = Failed(error="it can't be done", output=output, final=True), "failed"
-        elif kind == 2 and claim.task.attempts == 0:
-            outcome, word = Failed(error="try again"), "retry"
-        else:
-            outcome, word = Done(output=output), "done"
-        if queue.finish(claim, outcome)[0] is Said.OK:
-            tell(f"{word}:{task_id}:{claim.fence}")
+            return Split(children=children_of(task_id), output=output), "split"
+        if kind == 1:
+            return Failed(error="it can't be done", output=output, final=True), "failed"
+        if kind == 2 and claim.task.attempts == 0:
+            return Failed(error="try again"), "retry"
+        return Done(output=output), "done"
 
     def keep(self):
         """Sweep until nothing is left."""

@@ -15,7 +15,11 @@ import time
 
 import machine
 
-SCHEMES = ("power", "process", "original")
+SCHEMES = ("power", "batches", "process", "original")
+#: Those that must hold; the others are controls, which must not.
+HOLD = ("power", "batches")
+#: So many tasks in each call of a batch: enough to be synced together.
+BATCH = 12
 
 
 def record(job):
@@ -35,7 +39,9 @@ def record(job):
 def _scheme(name):
     import load
 
-    return load.Plain("/mnt/disk/q") if name == "original" else load.Folder("/mnt/disk/q", name)
+    if name == "original":
+        return load.Plain("/mnt/disk/q")
+    return load.Folder("/mnt/disk/q", "power", BATCH) if name == "batches" else load.Folder("/mnt/disk/q", name)
 
 
 def replay(job):
@@ -115,10 +121,13 @@ def crash(filesystem, scheme, args):
     with machine.Machine() as guest:
         disk, log = guest.disk(devices.MEGABYTES[filesystem]), guest.disk(1024)
         job = {"filesystem": filesystem, "scheme": scheme, "disk": disk, "log": log, "seed": args.seed}
-        job |= {"base": f"{guest.work}/base", "tasks": args.tasks}
+        job |= {
+            "base": f"{guest.work}/base",
+            "tasks": max(args.tasks, 4 * BATCH) if scheme == "batches" else args.tasks,
+        }
         begun = time.monotonic()
         told = guest.run("powerloss", {**job, "do": "record"}, 240)
-        states = args.states if scheme == "power" else args.control_states
+        states = args.states if scheme in HOLD else args.control_states
         job |= {"do": "replay", "log": f"{guest.work}/disk1", "states": states}
         told |= guest.run("powerloss", job, 120 + states * 3)
         return {"filesystem": filesystem, "scheme": scheme, **told, "seconds": round(time.monotonic() - begun, 1)}
@@ -146,9 +155,9 @@ def main():
                 f"{found['acknowledged']} acknowledgements, {found['died']} workers died; {found['seconds']} s)",
                 flush=True,
             )
-            if scheme == "power" and found["broken"]:
+            if scheme in HOLD and found["broken"]:
                 failures += [f"{filesystem}: {example}" for example in found["examples"]]
-            if scheme != "power" and not found["broken"]:
+            if scheme not in HOLD and not found["broken"]:
                 failures.append(f"{filesystem} {scheme}: the control holds, so this run proves nothing")
     machine.conclude(args, {"runs": runs}, failures)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from statistics import median
 
 from taskpit import errors
 from taskpit.cli.context import Context, Reply
 from taskpit.cli.options import example, refusal
 from taskpit.cli.output import paint, table
+from taskpit.cli.progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def _bench(args: Namespace, context: Context) -> Reply:
     root = mkdtemp(prefix=".taskpit-bench-", dir=place)
     gauge = Gauge(root)
     try:
-        rounds = gauge.run(args.seconds, _progress)
+        with Progress(context, "measuring", turns=True) as bar:
+            rounds = gauge.run(args.seconds, bar.say)
     finally:
         try:
             gauge.close()
         finally:
             rmtree(root, ignore_errors=True)
-            _progress("")
     measured = {name: Measured(unit="us", values=tuple(values)) for name, values in gauge.values.items()}
     ratios = _ratios(gauge.values)
     data = {
@@ -79,13 +79,6 @@ def place_of(context: Context) -> str:
         return os.getcwd()
     hidden = os.path.join(where, ".taskpit")
     return hidden if os.path.isdir(hidden) else where
-
-
-def _progress(text: str) -> None:
-    """What is being done, on one line that is written over; only for people who look."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
 
 
 def _ratios(values: dict[str, list[float]]) -> dict[str, tuple[float, str]]:

@@ -34,7 +34,7 @@ def _board_arguments(parser: ArgumentParser) -> None:
 
 
 def _board(args: Namespace, context: Context) -> Reply:
-    if context.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if context.json or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Invalid(
             "the board needs a terminal to be looked at",
             hint="For programs there is `pit list --json`, for pipes `pit watch`.",

@@ -8,6 +8,7 @@ import sys
 from taskpit import layouts
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, read_text
+from taskpit.cli.progress import Progress
 from taskpit.cli.records import collect
 from taskpit.cli.settle import ORIGINAL, settle
 from taskpit.errors import Conflict
@@ -123,17 +124,16 @@ def _signed(records: list[Record], context: Context, now: float) -> list[Record]
 
 
 def _put(queue: Queue, records: Sequence[Record], context: Context) -> list[tuple[str, Said]]:
-    count, shown = 0, sys.stderr.isatty() and not context.json
+    count, bar = 0, Progress(context, "importing", len(records))
 
     def each(_task_id: str, _said: Said) -> None:
         nonlocal count
         count += 1
-        if shown and (count % 50 == 0 or count == len(records)):
-            sys.stderr.write(f"\r{count} of {len(records)}" + ("\n" if count == len(records) else ""))
-            sys.stderr.flush()
+        bar.step(count)
 
     try:
-        return queue.put([record.task for record in records], each=each)
+        with bar:
+            return queue.put([record.task for record in records], each=each)
     except Conflict as error:
         where = next(record.where for record in records if record.task.id == error.details.get("id"))
         told = f"{where}: {error.message}; the {count} before it are in"

@@ -6,6 +6,7 @@ from taskpit.cli.context import Reply
 from taskpit.cli.look import COLOURS
 from taskpit.cli.options import a_count, example
 from taskpit.cli.output import paint, terminal_width
+from taskpit.cli.progress import Progress
 from taskpit.text import fit
 
 TYPE_CHECKING = False
@@ -44,7 +45,9 @@ def _search(args: Namespace, context: Context) -> Reply:
     text = " ".join(args.words)
     column = "" if args.state == "all" else args.state
     # One more than is shown tells whether there are more.
-    hits = search(context.queue, text, args.limit + 1 if args.limit else 0, column=column)
+    with Progress(context, "reading tasks", turns=True) as bar:
+        limit = args.limit + 1 if args.limit else 0
+        hits = search(context.queue, text, limit, column=column, progress=bar.step)
     more = bool(args.limit) and len(hits) > args.limit
     hits = hits[: args.limit] if args.limit else hits
     data = [{key: value for key, value in hit.as_dict().items() if key != "rank"} for hit in hits]

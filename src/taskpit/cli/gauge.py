@@ -84,10 +84,9 @@ class BareCalls:
         self._create(draft)
         self._settle("drafts")
         os.link(draft, f"{self.root}/ids/{name}")
-        self._settle("ids")
         self._log()
         os.rename(draft, f"{self.root}/ready/{name}")
-        self._settle("ready")
+        self._settle("ids", "ready")
 
     def claim(self, name: str) -> None:
         """Row *claim*: freshen, rename, stamp the lease, read, tell."""

@@ -1,10 +1,14 @@
-"""Keeping the queue in order: `sweep` does what is due; `doctor` looks, and with `--fix` puts right."""
+"""Keeping the queue in order: `sweep` does what is due; `doctor` looks, and with `--fix` puts right; `archive`."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.options import example
+from taskpit.cli.options import a_duration, example
 from taskpit.cli.output import paint
+from taskpit.cli.progress import Progress
+from taskpit.errors import Invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +53,8 @@ def _sweep(args: Namespace, context: Context) -> Reply:
     from taskpit.keeper import sweep
     from taskpit.worker.leftover import end_commands_of
 
-    mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
+    with Progress(context, "sweeping", turns=True):
+        mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
     return Reply(data=data, text=lambda: _swept(mends, dry_run=args.dry_run))
 
@@ -89,7 +94,8 @@ def _doctor(args: Namespace, context: Context) -> Reply:
         return Reply(data=data, text=lambda: _diagnosis(context.find(), lost), exit_code=1)
     did = [*lost, *(_fix(context, dry_run=args.dry_run) if args.fix else [])]
     store = context.queue.store
-    findings, info = store.check(), store.info()
+    with Progress(context, "looking", turns=True):
+        findings, info = store.check(), store.info()
     urgent = [mend for mend in findings if mend.kind not in HARMLESS]
     data = {
         "clean": not findings,
@@ -145,7 +151,8 @@ def _fix(context: Context, *, dry_run: bool) -> list[Mend]:
     from taskpit.keeper import fix
     from taskpit.worker.leftover import end_commands_of
 
-    return fix(context.queue, dry_run=dry_run, ended=end_commands_of)
+    with Progress(context, "mending", turns=True):
+        return fix(context.queue, dry_run=dry_run, ended=end_commands_of)
 
 
 def _findings(found: Sequence[Mend]) -> list[dict[str, object]]:
@@ -163,4 +170,42 @@ def _diagnosis(place: str, findings: Sequence[Mend]) -> str:
     return "\n".join(lines if findings else [*lines, paint("green", "all is in order")])
 
 
-VERBS: Handlers = {"sweep": (_sweep_arguments, _sweep), "doctor": (_doctor_arguments, _doctor)}
+# -- archive ---------------------------------------------------------------------------------------
+
+
+def _archive_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Old results leave their place for a folder of their month in .taskpit/archive. Nothing is copied or deleted,\n"
+        "and everything still finds them: show, search, needs, export, doctor."
+    )
+    parser.epilog = example("pit archive --dry-run", "pit archive --older 90d")
+    told = "results published longer ago than this (default: 30d)"
+    parser.add_argument("--older", type=a_duration, default=30 * 86400.0, metavar="AGE", help=told)
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def _archive(args: Namespace, context: Context) -> Reply:
+    from taskpit.store.files import FileStore
+
+    store = context.queue.store
+    if not isinstance(store, FileStore):
+        raise Invalid(f"a queue of layout {store.info().layout} keeps its results where they are")
+    mends = store.archive(args.older, dry_run=args.dry_run)
+    data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
+    return Reply(data=data, text=lambda: _put_away(mends, dry_run=args.dry_run))
+
+
+def _put_away(mends: Sequence[Mend], *, dry_run: bool) -> str:
+    """How many went where."""
+    if not mends:
+        return "nothing to archive"
+    months = Counter(mend.details.rpartition("/")[0] for mend in mends)
+    told = "would go to" if dry_run else "are in"
+    return "\n".join(f"{count} result{'s' * (count > 1)} {told} {month}" for month, count in sorted(months.items()))
+
+
+VERBS: Handlers = {
+    "sweep": (_sweep_arguments, _sweep),
+    "doctor": (_doctor_arguments, _doctor),
+    "archive": (_archive_arguments, _archive),
+}

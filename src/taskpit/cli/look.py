@@ -32,11 +32,14 @@ LAST_TRIES = 10
 COLOURS = {"ready": "green", "held": "yellow", "claimed": "blue", "done": "dim", "failed": "red", "cancelled": "red"}
 
 
-def cards(queue: Queue, state: State | None = None, size: int = PAGE) -> Iterator[Card]:
-    """Every task, page by page: ready ones in the order they will be taken, then claimed, failed, done."""
+def cards(queue: Queue, state: State | None = None, size: int = PAGE, *, tied: bool = False) -> Iterator[Card]:
+    """Every task, page by page: ready ones in the order they will be taken, then claimed, failed, done.
+
+    `tied`: ready ones that nothing can hold may be missing.
+    """
     cursor = ""
     while True:
-        page = queue.store.page(state, cursor, size)
+        page = queue.store.page(state, cursor, size, tied=tied)
         yield from page.cards
         cursor = page.cursor
         if not cursor:
@@ -98,7 +101,7 @@ def _listing(
 
     limit = args.limit if args.limit is not None else 0 if context.json else SCREENFUL
     size = limit + 1 if limit and not (tags or only_held or only_free) else PAGE
-    some, more = _some(cards(context.queue, state, min(size, PAGE)), limit, keep)
+    some, more = _some(cards(context.queue, state, min(size, PAGE), tied=only_held), limit, keep)
     if context.json:
         return Reply(data=[card_facts(card) for card in some])
     return Reply(text=_page(context.queue, some, more=more))

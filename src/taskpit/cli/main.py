@@ -52,6 +52,7 @@ def _run(words: list[str]) -> int:
         return reply.exit_code
     except errors.TaskpitError as error:
         context.call_by_name(error)
+        error.hint = error.hint or _where_to_look(rest)
         raise
     except BrokenPipeError:
         raise
@@ -121,6 +122,12 @@ def _read(verb: table.Verb, arguments: Callable[[Any], None], words: list[str]) 
         from taskpit.cli import parser
 
         return parser.read(verb, arguments, words)
+
+
+def _where_to_look(rest: list[str]) -> str:
+    """The next step where nobody knows a better one."""
+    verb = table.find(rest[0]) if rest else None
+    return f"`pit {verb.name} --help` shows what it takes." if verb else "`pit --help` shows what there is."
 
 
 def _row(verb: table.Verb) -> dict[str, object]:

@@ -62,18 +62,12 @@ def describe(verb: Verb) -> Described:
     lines = (parser.epilog or "").splitlines()
     return Described(
         verb=verb,
-        usage=_usage(parser),
+        usage=parser.usage_line(),
         about=(parser.description or "").strip(),
         words=tuple((_word(action), str(action.help or "")) for action in shown if not action.option_strings),
         options=tuple((_option(action), str(action.help or "")) for action in shown if action.option_strings),
         examples=tuple(line.strip() for line in lines[1:]),
     )
-
-
-def _usage(parser: argparse.ArgumentParser) -> str:
-    """The usage on one line, without what every verb has."""
-    told = " ".join(parser.format_usage().split()).removeprefix("usage: ")
-    return told.replace(" [-C DIR] [--json] [-h]", "", 1)
 
 
 def _word(action: argparse.Action) -> str:

@@ -9,20 +9,21 @@ from taskpit import layouts, transfer
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import harmless
+from taskpit.cli.progress import Progress
 from taskpit.errors import Conflict, Invalid, Lost
 from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
     from taskpit.queue import Queue
     from taskpit.task import Card, Event
 
-__all__ = ["VERBS", "bring_back", "is_export", "progress"]
+__all__ = ["VERBS", "bring_back", "is_export"]
 
 
 # -- export ----------------------------------------------------------------------------------------
@@ -47,10 +48,14 @@ def _export(args: Namespace, context: Context) -> Reply:
         context.json = False  # they are JSON already: an envelope after them would be a line too many
         return Reply()
     try:
-        with open(args.output, "x", encoding="utf-8", errors="surrogatepass") as file:
+        with (
+            open(args.output, "x", encoding="utf-8", errors="surrogatepass") as file,
+            Progress(context, "writing") as bar,
+        ):
             for line in lines:
                 file.write(line + "\n")
                 count += 1
+                bar.step(count)
     except FileExistsError:
         raise Conflict(f"{args.output} exists already", hint="Choose another name.", path=args.output) from None
     return Reply(data={"path": args.output, "lines": count}, text=f"{count} lines in {args.output}")
@@ -119,9 +124,10 @@ def _convert(args: Namespace, context: Context) -> Reply:
 
 def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Queue, context: Context) -> Reply:
     check_id = layouts.get(into.store.info().layout).check_id
-    step = progress(len(cards), context)
-    moved = transfer.copy(cards, events, into.store, check_id, layout=layout, step=step)
-    wrong = transfer.verify(cards, into.store, check_id)
+    with Progress(context, "moving", len(cards)) as bar:
+        moved = transfer.copy(cards, events, into.store, check_id, layout=layout, step=bar.step)
+    with Progress(context, "comparing", turns=True):
+        wrong = transfer.verify(cards, into.store, check_id)
     if wrong:
         shown = "; ".join(wrong[:5])
         raise Conflict(f"not all is the same in the new place: {shown}", differences=wrong)
@@ -131,18 +137,6 @@ def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Que
     told += [f"{old} is called {new} there" for old, new in moved.mapped]
     told += [f"{task_id} was being worked on; it is ready there" for task_id in moved.released]
     return Reply(data=data, text="\n".join(told))
-
-
-def progress(total: int, context: Context) -> Callable[[int], None]:
-    """Tells how far it is, on a terminal only."""
-    shown = sys.stderr.isatty() and not context.json
-
-    def step(count: int) -> None:
-        if shown and (count % 50 == 0 or count == total):
-            sys.stderr.write(f"\r{count} of {total}" + ("\n" if count == total else ""))
-            sys.stderr.flush()
-
-    return step
 
 
 VERBS: Handlers = {"export": (_export_arguments, _export), "convert": (_convert_arguments, _convert)}

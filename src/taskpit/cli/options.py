@@ -123,7 +123,8 @@ def read_input(path: str, limit: int) -> bytes:
             with open(path, "rb") as file:
                 data = file.read(limit + 1)
     except FileNotFoundError:
-        raise errors.NotFound(f"there is no file {path}", path=path) from None
+        hint = "Check the name; a path is read from the folder you are in."
+        raise errors.NotFound(f"there is no file {path}", hint=hint, path=path) from None
     except OSError as error:
         raise errors.Invalid(f"{path} cannot be read: {error.strerror}", path=path) from None
     if len(data) > limit:
@@ -147,11 +148,12 @@ def read_text(path: str, limit: int) -> str:
     """The text of a file, or of standard input for `-`; Invalid if it is none."""
     data = read_input(path, limit)
     if b"\0" in data:
-        raise errors.Invalid(f"{path} is binary, not text", path=path)
+        raise errors.Invalid(f"{path} is binary, not text", hint="Name the file in the task instead.", path=path)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise errors.Invalid(f"{path} is not UTF-8 (byte {error.start})", path=path) from None
+        hint = "Save it as UTF-8."
+        raise errors.Invalid(f"{path} is not UTF-8 (byte {error.start})", hint=hint, path=path) from None
 
 
 def one_input(args: Namespace, *names: str) -> None:

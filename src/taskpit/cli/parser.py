@@ -9,7 +9,7 @@ from taskpit.cli.context import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
     from taskpit.cli import table
@@ -31,8 +31,42 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 class _Parser(argparse.ArgumentParser):
     """A parser that raises instead of ending the process."""
 
+    #: What is being read, so that a mistake can be told by its own word.
+    words: Sequence[str] = ()
+
     def error(self, message: str) -> NoReturn:
-        raise Usage(message, hint=f"`{self.prog} --help` shows how.")
+        told, hint = self._plainly(message)
+        raise Usage(told, hint=f"{hint} `{self.prog} --help` shows how.".lstrip())
+
+    def _plainly(self, message: str) -> tuple[str, str]:
+        """What argparse complains about, in plain words, and what was probably meant."""
+        known = self._option_string_actions
+        mine = self.words[: self.words.index("--")] if "--" in self.words else self.words
+        option = next((word for word in mine if word[:1] == "-" != word and word.partition("=")[0] not in known), "")
+        what, _, which = message.partition(": ")
+        if what in ("unrecognized arguments", "the following arguments are required") and option.startswith("--"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(option, known, n=1)
+            return f"there is no option {option}", f"Did you mean {near[0]}?" if near else ""
+        if what == "unrecognized arguments" and not which.startswith("-"):
+            return f"too many words: {which}", "Put quotes around what belongs together."
+        if what == "unrecognized arguments":
+            return f"there is no option {which}", ""
+        if what == "the following arguments are required":
+            shown = (self.epilog or "").partition("\n")[2].partition("\n")[0].strip()
+            return f"missing: {self._spelled(which)}", f"For example: `{shown}`." if shown else ""
+        return message.removeprefix("argument ").replace("invalid choice: ", "not "), ""
+
+    def _spelled(self, names: str) -> str:
+        """Arguments by name; one that has no name is spelled by what it may be."""
+        words = {action.dest: "|".join(action.choices) for action in self._actions if action.choices}
+        return ", ".join(words.get(name, name) for name in names.split(", "))
+
+    def usage_line(self) -> str:
+        """How it is called, without what every verb has."""
+        told = " ".join(self.format_usage().split()).removeprefix("usage: ")
+        return told.replace(" [-C DIR] [--json] [-h]", "", 1)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:  # noqa: ARG002 - argparse's signature
         raise _Shown
@@ -42,13 +76,14 @@ def read(verb: table.Verb, arguments: Callable[[Any], None], words: list[str]) -
     """The arguments; None if help was asked for and shown."""
     parser = make_parser(verb)
     arguments(parser)
+    parser.words = words
     try:
         return _parse(parser, words)
     except _Shown:
         return None
 
 
-def make_parser(verb: table.Verb) -> argparse.ArgumentParser:
+def make_parser(verb: table.Verb) -> _Parser:
     """The parser of one verb, with what all verbs have."""
     parser = _Parser(prog=f"pit {verb.name}", formatter_class=_Formatter, allow_abbrev=False, add_help=False)
     common = parser.add_argument_group("every verb")

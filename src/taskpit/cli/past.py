@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Event
 
-__all__ = ["VERBS"]
+__all__ = ["VERBS", "event_line"]
 
 #: `pit log` shows this many of the newest lines.
 SCREENFUL = 50
 #: How often a followed log is looked at, in seconds.
 LOOK_AGAIN = 0.5
+#: With more ready tasks than this not every one is read just to tell how old the oldest is.
+MANY = 10_000
 HOUR = 3600.0
 
 
@@ -88,13 +90,13 @@ def _since(text: str, now: float) -> str:
 
 
 def _lines(events: Sequence[Event]) -> str:
-    return "\n".join(map(_line, events)) if events else "Nothing has happened yet."
+    return "\n".join(map(event_line, events)) if events else "Nothing has happened yet."
 
 
-def _line(event: Event) -> str:
+def event_line(event: Event) -> str:
+    """One line of the changelog as people read it."""
     details = f"  {' '.join(event.details.split())}" if event.details else ""
-    what = event.about or "-"
-    return f"{paint('dim', event.timestamp)}  {what:<6} {event.action:<15} {event.worker}{details}"
+    return f"{paint('dim', event.timestamp)}  {event.about or '-':<6} {event.action:<15} {event.worker}{details}"
 
 
 def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callable[[Event], bool]) -> None:
@@ -104,7 +106,7 @@ def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callabl
         if context.json:
             output.envelope(event.as_dict())
         else:
-            context.tell(_line(event))
+            context.tell(event_line(event))
 
     for event in shown:
         say(event)
@@ -130,8 +132,9 @@ def _stats_arguments(parser: ArgumentParser) -> None:
 def _stats(_: Namespace, context: Context) -> Reply:
     queue, now = context.queue, context.queue.clock.now()
     counts = queue.store.counts()
-    ready = list(cards(queue, State.READY))
-    free = [card.task.created for card in ready if not card.held and card.task.created]
+    many = counts[State.READY] > MANY
+    ready = list(cards(queue, State.READY, tied=many))
+    free = [] if many else [card.task.created for card in ready if not card.held and card.task.created]
     oldest = now - min(free) if free else None
     data: dict[str, object] = {
         **{str(state): counts[state] for state in State},

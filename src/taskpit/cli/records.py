@@ -24,7 +24,8 @@ import re
 from taskpit import layouts
 from taskpit.cli.options import PRIORITIES, read_input
 from taskpit.clock import FIRST, LAST, instant
-from taskpit.errors import Invalid, TaskpitError, TooLarge
+from taskpit.errors import Invalid, NotFound, TaskpitError, TooLarge
+from taskpit.rules import natural
 from taskpit.task import State, Task
 from taskpit.text import read_json
 from taskpit.values import Value
@@ -91,7 +92,7 @@ def collect(paths: Sequence[str], limit: int, *, layout: Layout | None = None, k
 
 def _inside(folder: str) -> list[str]:
     names = [name for name in os.listdir(folder) if name.endswith((".md", ".json", ".jsonl"))]
-    names = sorted(name for name in names if not name.startswith((".", "README", "readme")))
+    names = sorted((name for name in names if not name.startswith((".", "README", "readme"))), key=natural)
     if not names:
         raise Invalid(f"there is nothing to import in {folder}", hint="Looked for .md, .json and .jsonl.", path=folder)
     return names
@@ -105,6 +106,8 @@ def _file(path: str, limit: int, layout: Layout | None, kind: str) -> list[Recor
         return list(_json_lines(path, read_input(path, LARGEST_FILE)))
     if kind == "json":
         return list(_json(path, read_input(path, LARGEST_FILE)))
+    if not os.path.exists(path):
+        raise NotFound(f"there is no file {path}", hint="Name a .md, .json or .jsonl file, or a folder.", path=path)
     raise Invalid(f"{path}: can't tell what it is", hint="Files end in .md, .json or .jsonl.", path=path)
 
 

@@ -137,8 +137,20 @@ def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
         raise report.error
     return Reply(
         data=_facts(report),
-        text=lambda: progress.summary(report),
+        text=lambda: progress.summary(report) + _left(report, context),
         exit_code=128 + report.signal if report.signal else 0,
+    )
+
+
+def _left(report: Report, context: Context) -> str:
+    """A pool that did nothing says what it has left lying, and where to look."""
+    from taskpit.task import State
+
+    ready = 0 if report.tally else context.queue.store.counts()[State.READY]
+    if not ready:
+        return ""
+    return (
+        f"\n{ready} ready, but none for this pool: held, big, or with other tags. `pit list` and `pit why ID` say more."
     )
 
 
@@ -176,9 +188,13 @@ def _budget(text: str) -> Limit:
 def _worktrees(args: Namespace, context: Context, cwd: str) -> Worktrees | None:
     if not args.worktree:
         return None
-    from taskpit.worker.worktree import Worktrees
+    from taskpit.worker.worktree import GitTrouble, Worktrees
 
-    return Worktrees(cwd, context.queue.store.info().papers, merge=args.merge)
+    try:
+        return Worktrees(cwd, context.queue.store.info().papers, merge=args.merge)
+    except GitTrouble as error:
+        hint = f"--worktree needs a git repository; {cwd} is in none, or git is not installed."
+        raise GitTrouble(error.message, hint=hint, path=cwd) from None
 
 
 def _facts(report: Report) -> dict[str, object]:

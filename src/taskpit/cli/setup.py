@@ -35,7 +35,7 @@ def _setup_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="only say whether all is as it should be")
     parser.add_argument("--remove", action="store_true", help="take it out again")
     parser.add_argument("--print", dest="show", action="store_true", help="only show what would be written")
-    told = "the project's folder (default: the git repository around you, else this folder)"
+    told = "the project's folder (default: that of the repository around you, else this one)"
     parser.add_argument("--project", metavar="DIR", help=told)
 
 

@@ -113,7 +113,7 @@ def look(context: Context, posts: dict[str, Post]) -> Standing:
     info = queue.store.info()
     paused = queue.store.paused()
     crew = rows(desk, posts, paused)
-    ready = list(cards(queue, State.READY))
+    ready = list(cards(queue, State.READY, tied=True))
     counts = {str(state): count for state, count in queue.store.counts().items()}
     return Standing(
         where=desk.root if info.kind == "files" else info.where,

@@ -94,12 +94,14 @@ VERBS: tuple[Verb, ...] = (
         ("down", "crew", "end it, once running tasks are finished", ()),
         ("restart", "crew", "start some of it anew", ()),
         ("status", "status", "one screen: counts, crew, what is stuck and why", ()),
+        ("watch", "watch", "the same, live; in a pipe one line per change", ()),
         ("logs", "crew", "what one of the crew has printed", ()),
     ),
     *_group(
         "keep",
         ("sweep", "keep", "give back what was abandoned, finish what was left undone", ("reclaim", "gc")),
         ("doctor", "keep", "look for what is out of order, change nothing", ()),
+        ("archive", "keep", "put old results into a folder of their month", ()),
     ),
     *_group(
         "more",

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
         """What a file is called after: a task, or as much of it as another name told."""
 
         @property
-        def id(self) -> str: ...
+        def id(self) -> str: ...  # noqa: D102 - as a task has them
         @property
-        def slug(self) -> str: ...
+        def slug(self) -> str: ...  # noqa: D102
 
 else:
     Named = object  # no command pays for `typing`; whoever writes a layout can import it all the same
@@ -77,6 +77,8 @@ class Layout:
     guarded = False
     #: Others rewrite this layout's files and drop what they don't know: originals are copies, not links.
     rewritten = False
+    #: A result may leave its place when it is old; not where an index that others read says where it is.
+    archives = False
     #: A ready file's name has more in it than the id, so two of them can claim to be the same task.
     slugged = False
     #: Settings that differ from the queue's own defaults here.
@@ -126,6 +128,22 @@ class Layout:
     def spot(self, folder: str, file: str) -> Spot | None:
         """What a directory entry is; None if it is none of ours. Invalid: it wants to be a task and can't."""
         raise NotImplementedError
+
+    def state_in(self, folder: str, file: str) -> State | None:
+        """In which state the task of a directory entry is, for counting: None if it is no task that can be."""
+        try:
+            spot = None if file.startswith(NEVER) or file.endswith("~") else self.spot(folder, file)
+        except Invalid:
+            return None
+        return spot.state if spot is not None else None
+
+    def ended_id(self, folder: str, file: str) -> str:
+        """The id in the name of a result, cheaply; empty if it has none. Only `spot` knows whether it is one."""
+        try:
+            spot = None if file.startswith(NEVER) or file.endswith("~") else self.spot(folder, file)
+        except Invalid:
+            return ""
+        return spot.id if spot is not None and spot.verdict is not None else ""
 
     def named(self, task: Task) -> Task:
         """The task with what its file's name needs besides the id."""

@@ -95,6 +95,7 @@ class Mailbox(Layout):
     ready = "inbox"
     claimed = "processing"
     results = ("outbox", "failed")
+    archives = True
     tmp = ".tmp"
     guarded = True
     rewritten = True

@@ -36,6 +36,7 @@ class Pit(Layout):
 
     name = "pit"
     slugged = True
+    archives = True
     folders = ("food", "claimed", "done", "scraps", "waste")
     ready = "food"
     claimed = "claimed"
@@ -47,7 +48,8 @@ class Pit(Layout):
     def check_id(self, text: str) -> str:
         """An id without a dash: the first dash of a name ends the id."""
         if "-" in check_word(text, "id"):
-            raise Invalid(f"id {text!r} has a dash; in a pit the first dash of a file name ends the id", text=text)
+            told = f"id {text!r} has a dash; in a pit the first dash of a file name ends the id"
+            raise Invalid(told, hint=f"Call it {text.replace('-', '_')!r} or {text.replace('-', '.')!r}.", text=text)
         return text
 
     def new_id(self, number: int) -> str:
@@ -74,6 +76,18 @@ class Pit(Layout):
                     spot = self._food(file[: -len(suffix)] + ".md", State.DONE, f"done/{file}")
                     return spot and spot.replace(verdict=Verdict.DONE)
         return None
+
+    def state_in(self, folder: str, file: str) -> State | None:
+        """Food is counted by how its name begins and ends, as long as nothing in it is odd."""
+        if folder == "food" and file.isascii() and len(file) <= LONGEST_NAME:
+            task_id, dash, slug = file[5:-3].partition("-")
+            if file[:5] == "food-" and file[-3:] == ".md" and task_id.isalnum() and bool(dash) == bool(slug):
+                return State.READY
+        return super().state_in(folder, file)
+
+    def ended_id(self, folder: str, file: str) -> str:  # noqa: ARG002 - there is one
+        """What stands before the second dash."""
+        return file[5:].partition("-")[0].removesuffix(".md") if file[:5] == "food-" else ""
 
     def _food(self, file: str, state: State, path: str) -> Spot | None:
         if not file.endswith(".md"):

@@ -17,6 +17,9 @@ from taskpit.task import End, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from taskpit.rules import Order
     from taskpit.task import Claim, Task, Want
     from taskpit.watch import Watch
 
@@ -46,7 +49,9 @@ class Chooser:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._ready = Ready(folder)
+        #: Tasks with a published result, as of the time of its directory; and when to list it next.
         self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
+        self._list_at = 0.0
 
     def close(self) -> None:
         """Stop watching."""
@@ -79,10 +84,11 @@ class Chooser:
                         break
         return taken
 
-    def ready_tasks(self) -> dict[str, Task]:
-        """The ready tasks by id, as they are now."""
-        self._ready.refresh(closely=True)
-        return self._ready.tasks()
+    def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
+        """Orders, file names and tasks of what is ready now, from the first or after an order and name."""
+        if after is None:
+            self._ready.refresh(closely=True)
+        return self._ready.page(after, limit, tied=tied)
 
     def take_named(self, want: Want) -> list[Claim]:
         """These, in this order, as far as they can be had."""
@@ -120,7 +126,7 @@ class Chooser:
         """All that a claim needs to know of a need, for the price of one look."""
         if not is_word(task_id):
             return State.READY  # nobody can ever do it; looking for it might lead anywhere
-        done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or task_id in self._foreign_results()
+        done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or self._is_published(task_id)
         return State.DONE if done else State.READY
 
     def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
@@ -153,7 +159,7 @@ class Chooser:
         verdict = self.folder.outcome(task_id) if is_word(task_id) else None
         if verdict is not None:
             return verdict.state
-        if task_id in self._foreign_results():
+        if self._is_published(task_id):
             return State.DONE
         if self.folder.claims_of(task_id):
             return State.CLAIMED
@@ -161,12 +167,23 @@ class Chooser:
             return State.READY
         return State.READY if self.folder.find(self.folder.layout.ready, State.READY, task_id) else None
 
-    def _foreign_results(self) -> frozenset[str]:
-        """Ids with a published result; listed again only when a results directory has changed."""
+    def _is_published(self, task_id: str) -> bool:
+        """Whether a result stands in the layout's own place that nobody has taken for its outcome yet.
+
+        Where it would lie is known of a task that is registered; for others the results are listed, when they
+        have changed and, if that takes long, not more often than every twentieth part of the time.
+        """
         folder = self.folder
+        original = folder.original(task_id) if is_word(task_id) else None
+        if original is not None:
+            spot = Spot(state=State.READY, id=task_id, slug=folder.layout.named(original).slug)
+            if folder.is_finished(spot):
+                return True
         stats = [fs.status(folder.at(name)) for name in folder.layout.results]
         seen = tuple(status.st_mtime_ns if status else 0 for status in stats)
-        if seen != self._foreign[0]:
+        began = folder.clock.monotonic()
+        if seen != self._foreign[0] and began >= self._list_at:
             done = (spot.id for spot in folder.finished() if spot.verdict is Verdict.DONE)
             self._foreign = (seen, frozenset(done))
-        return self._foreign[1]
+            self._list_at = began + 20 * (folder.clock.monotonic() - began)
+        return task_id in self._foreign[1]

@@ -77,11 +77,10 @@ def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OS
 def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
     """The ids of these are known: their files enter."""
     if known:
-        folder.sync(IDS)
         changelog.append(f"{folder.root}/{CHANGELOG}", [event for (_, _, event), _ in known])
         for _, (tmp, _, ready) in known:
             enter(folder, tmp, ready)
-        folder.sync(folder.layout.ready)
+        folder.sync(IDS, folder.layout.ready)  # together: one journal settles both at once
         announce(folder, [(task, ready.rpartition("/")[2]) for (task, _, _), (_, _, ready) in known])
 
 

@@ -10,6 +10,7 @@ from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import cures
+from taskpit.store.archive import archived
 from taskpit.store.folder import (
     BESIDE,
     CHANGELOG,
@@ -248,11 +249,11 @@ def _unknown(folder: Folder) -> Iterator[Case]:
 
 def _taken_away(folder: Folder) -> Iterator[Case]:
     """Finished tasks whose result is not in its place although we have it: somebody moved or removed it."""
-    shown = {spot.id: spot for spot in folder.finished()}
+    shown, away = {spot.id: spot for spot in folder.finished()}, archived(folder)
     for file in sorted(fs.names(folder.at(OUTCOMES))):
         task_id, _, said = file.partition("~")
         status = fs.status(folder.at(f"{OUTCOMES}/{file}"))
-        if said not in tuple(Verdict) or status is None or not status.st_size:
+        if said not in tuple(Verdict) or status is None or not status.st_size or status.st_ino in away:
             continue  # an empty outcome: the result was pruned, or there never was one
         spot, verdict = shown.get(task_id), Verdict(said)
         lost = spot is None or not fs.exists(folder.at(folder.layout.result_of(spot)))

@@ -22,10 +22,12 @@ from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
+    from taskpit.rules import Order
     from taskpit.store.line import Line
     from taskpit.store.members import FileMember
     from taskpit.store.port import Lapse, Mend
@@ -122,10 +124,10 @@ class FileStore(House):
         """Where a task is."""
         return self._chooser.state_of(task_id)
 
-    def ready_tasks(self) -> dict[str, Task]:
-        """The ready tasks by id, as they are now."""
+    def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
+        """Orders, file names and tasks of what is ready, in order, after one of them."""
         with self._turn:
-            return self._chooser.ready_tasks()
+            return self._chooser.ready_page(after, limit, tied=tied)
 
     # -- renew and finish --------------------------------------------------------------------------
 
@@ -255,11 +257,11 @@ class FileStore(House):
         return resolve(self.folder, text)
 
     @verb
-    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
+    def page(self, state: State | None = None, after: str = "", limit: int = 1000, *, tied: bool = False) -> Page:
         """Cards, ready ones in the order they will be taken, then claimed, failed and done ones."""
         from taskpit.store.look import page
 
-        return page(self, state, after, limit)
+        return page(self, state, after, limit, tied=tied)
 
     @verb
     def counts(self) -> dict[State, int]:
@@ -284,6 +286,13 @@ class FileStore(House):
         from taskpit.store.compost import compost
 
         return compost(self.folder, dry_run=dry_run)
+
+    @verb
+    def archive(self, older: float, *, dry_run: bool = False) -> list[Mend]:
+        """Results published so many seconds ago are in the folder of their month; everything still finds them."""
+        from taskpit.store.archive import archive
+
+        return archive(self.folder, older, dry_run=dry_run)
 
     @verb
     def locks(self) -> list[Lock]:

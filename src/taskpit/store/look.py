@@ -7,13 +7,15 @@ anybody is told that it is not there.
 from __future__ import annotations
 
 import json
+from itertools import repeat
 
 from taskpit import fs, rules
 from taskpit.clock import LAST
 from taskpit.errors import Invalid
 from taskpit.explain import ENDING
 from taskpit.layouts import Spot
-from taskpit.rules import held, held_in_circle, in_the_way, order
+from taskpit.layouts.layout import is_word
+from taskpit.rules import held, held_in_circle, in_the_way
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
 from taskpit.store.judge import alive, lease_end
 from taskpit.task import Card, Evidence, Page, Result, State, Task, Try, Verdict
@@ -22,13 +24,17 @@ from taskpit.text import read_json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
+    from taskpit.rules import Order
     from taskpit.store.files import FileStore
 
-__all__ = ["card", "cards", "counts", "page", "resolve", "tries"]
+__all__ = ["cards", "counts", "page", "resolve", "tries"]
 
 #: How often a task that is known but was seen nowhere is looked for.
 LOOKS = 5
+#: So many ready tasks are asked for at a time.
+SOME = 1000
 #: States in the order a page shows them.
 SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
 
@@ -36,11 +42,12 @@ Key = tuple[int, list[object]]
 
 
 class _Listing:
-    """Directories as they were listed, each once for all the tasks that are looked for."""
+    """What is looked at once for all the tasks that are looked for: directories, and what they need."""
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+    def __init__(self, store: FileStore) -> None:
+        self._folder = store.folder
         self._names: dict[str, list[str]] = {}
+        self.ready = _Ready(store)
 
     def names(self, path: str) -> list[str]:
         """What stands there."""
@@ -51,24 +58,22 @@ class _Listing:
 
 def cards(store: FileStore, ids: Sequence[str]) -> list[Card | None]:
     """Each task as it stands, with everything known about it."""
-    listing = _Listing(store.folder)
-    return [card(store, task_id, listing) for task_id in ids]
+    listing = _Listing(store)
+    return [_card(store, task_id, listing) for task_id in ids]
 
 
-def card(store: FileStore, task_id: str, listing: _Listing | None = None) -> Card | None:
-    """The task as it stands, with everything known about it."""
-    folder, seen = store.folder, listing or _Listing(store.folder)
-    found = None
+def _card(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
+    folder, found = store.folder, None
     for _ in range(LOOKS):
-        found = _find(store, task_id, seen)
+        found = _find(store, task_id, listing)
         if found is not None or not fs.exists(folder.at(f"{IDS}/{task_id}")):
             break
-        seen = _Listing(folder)  # it was on its way from one place to another
+        listing = _Listing(store)  # it was on its way from one place to another
     if found is None:
         return None
     return found.replace(
         tries=tries(folder, task_id),
-        late=_late(seen, task_id),
+        late=_late(listing, task_id),
         notes=_text(folder.at(f"{NOTES}/{task_id}.md")),
     )
 
@@ -81,37 +86,69 @@ def _late(listing: _Listing, task_id: str) -> tuple[str, ...]:
 
 def _find(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
     folder, layout = store.folder, store.folder.layout
-    for spot in folder.find(layout.ready, State.READY, task_id, listing.names(layout.ready)):
-        ready = _ready_card(store, spot)
+    for spot in _ready_spots(folder, task_id, listing):
+        ready = _ready_card(store, spot, listing.ready)
         if ready is not None:
             return ready
     for spot in folder.claims_of(task_id, listing.names(layout.claimed)):
         claimed = _claimed_card(folder, spot)
         if claimed is not None:
             return claimed
-    for spot, _, _ in folder.sealed():
+    for spot, _, end in folder.sealed():
         if spot.id == task_id:
+            # What needs it is given out as soon as its result is published, though its end has steps left.
+            published = folder.published(task_id) if end.startswith(Verdict.DONE) else None
+            if published is not None:
+                return _card_at_end(folder, published)
             return Card(task=folder.original(task_id) or stub(spot), state=State.CLAIMED, worker=ENDING)
     return _finished_card(folder, task_id)
 
 
+def _ready_spots(folder: Folder, task_id: str, listing: _Listing) -> list[Spot]:
+    """Its ready files: mostly where it was put, or nowhere if it has ended; else they are looked for among all."""
+    original = folder.original(task_id) if is_word(task_id) else None
+    if original is not None:
+        path = folder.layout.ready_path(folder.layout.named(original))
+        if fs.exists(folder.at(path)):
+            return [Spot(state=State.READY, id=task_id, slug=folder.layout.named(original).slug, path=path)]
+        if folder.outcome(task_id) is not None:
+            return []
+    return folder.find(folder.layout.ready, State.READY, task_id, listing.names(folder.layout.ready))
+
+
 class _Ready:
-    """The ready tasks, known once for all the cards of a page: looked for one by one they would take for ever."""
+    """What the cards of a page must know of other tasks, looked for once and only if one asks."""
 
     def __init__(self, store: FileStore) -> None:
         self._store = store
-        self.tasks = store.ready_tasks()
-        self.tangled = rules.tangled(self.tasks)
+        self._states: dict[str, State | None] = {}
+        self._tangled: dict[str, Task] | None = None
+
+    @property
+    def tangled(self) -> dict[str, Task]:
+        """The ready tasks that wait for each other. Only what needs something can."""
+        if self._tangled is None:
+            self._tangled = rules.tangled({task.id: task for _, _, task in ready_tasks(self._store, None, tied=True)})
+        return self._tangled
 
     def state_of(self, task_id: str) -> State | None:
         """Where a task is that another needs."""
-        if task_id not in self.tasks:
-            return self._store.state_of(task_id)
-        verdict = self._store.folder.outcome(task_id)
-        return verdict.state if verdict else State.READY
+        if task_id not in self._states:
+            self._states[task_id] = self._store.state_of(task_id)
+        return self._states[task_id]
 
 
-def _ready_card(store: FileStore, spot: Spot, ready: _Ready | None = None) -> Card | None:
+def ready_tasks(store: FileStore, after: tuple[Any, ...] | None, *, tied: bool) -> Iterator[tuple[Order, str, Task]]:
+    """Orders, file names and tasks of what is ready, in order, after one of them."""
+    while True:
+        found = store.ready_page(after, SOME, tied=tied)
+        yield from found
+        if len(found) < SOME:
+            return
+        after = (*found[-1][0], found[-1][1])
+
+
+def _ready_card(store: FileStore, spot: Spot, ready: _Ready) -> Card | None:
     folder = store.folder
     try:
         task = folder.load(spot, folder.at(spot.path))
@@ -119,9 +156,9 @@ def _ready_card(store: FileStore, spot: Spot, ready: _Ready | None = None) -> Ca
         return None
     except Invalid as error:
         return Card(task=stub(spot), state=State.READY, held=f"it cannot be read: {error.message}")
-    reason = held(task, folder.clock.now(), ready.state_of if ready else store.state_of)
+    reason = held(task, folder.clock.now(), ready.state_of)
     if reason and task.needs:
-        reason = held_in_circle(task, ready.tangled if ready else store.ready_tasks()) or reason
+        reason = held_in_circle(task, ready.tangled) or reason
     if not reason and task.touches:
         reason = in_the_way(task, folder.running())
     return Card(task=task, state=State.READY, held=reason)
@@ -245,12 +282,12 @@ def _text(path: str) -> str:
 
 def resolve(folder: Folder, text: str) -> list[str]:
     """Itself, the number it is short for, or all ids that begin with it."""
-    known = fs.names(folder.at(IDS)) if not fs.exists(folder.at(f"{IDS}/{text}")) else [text]
-    if text in known:
-        return [text]
     number = folder.layout.number(text)
     wanted = folder.layout.new_id(number) if number else text
-    here = set(known)
+    for exact in (text, wanted):  # without a look at all of them, where that will do
+        if fs.exists(folder.at(f"{IDS}/{exact}")):
+            return [exact]
+    here = set(fs.names(folder.at(IDS)))
     for seen in (_waiting, _elsewhere):
         here |= seen(folder)
         for exact in (text, wanted):
@@ -270,15 +307,13 @@ def _elsewhere(folder: Folder) -> set[str]:
     return claimed | {spot.id for spot in folder.finished()}
 
 
-def page(store: FileStore, state: State | None, after: str, limit: int) -> Page:
+def page(store: FileStore, state: State | None, after: str, limit: int, *, tied: bool) -> Page:
     """Cards after a cursor. The cursor is the last card's place in the order, so nothing is skipped for good."""
     start: Key | None = tuple(json.loads(after)) if after else None
     cards: list[Card] = []
     last: Key | None = None
-    ready = _Ready(store) if state in (None, State.READY) else None
-    for key, spot in _ordered(store, state, ready):
-        if start is not None and [key[0], key[1]] <= list(start):
-            continue
+    ready = _Ready(store)
+    for key, spot in _ordered(store, state, start, tied=tied):
         if len(cards) == limit:
             return Page(cards=tuple(cards), cursor=json.dumps(last))
         found = _card_at(store, spot, ready)
@@ -288,20 +323,22 @@ def page(store: FileStore, state: State | None, after: str, limit: int) -> Page:
     return Page(cards=tuple(cards))
 
 
-def _ordered(store: FileStore, state: State | None, ready: _Ready | None) -> Iterator[tuple[Key, Spot]]:
+def _ordered(store: FileStore, state: State | None, start: Key | None, *, tied: bool) -> Iterator[tuple[Key, Spot]]:
+    """Places and files after a place, in order; none is looked at before it is its turn."""
     folder = store.folder
     for rank, shown in enumerate(SHOWN):
-        if state not in (None, shown):
+        if state not in (None, shown) or (start is not None and rank < start[0]):
             continue
-        keyed: list[tuple[list[object], Spot]] = []
+        after = start[1] if start is not None and rank == start[0] else None
         if shown is State.READY:
-            for task in ready.tasks.values() if ready else ():
-                path = folder.layout.ready_path(task)
-                keyed.append((list(order(task)), Spot(state=shown, id=task.id, slug=task.slug, path=path)))
-        else:
-            keyed = [([folder.layout.number(spot.id), spot.id], spot) for spot in _spots(folder, shown)]
+            for order, file, task in ready_tasks(store, tuple(after) if after else None, tied=tied):
+                path = f"{folder.layout.ready}/{file}"
+                yield (rank, [*order, file]), Spot(state=shown, id=task.id, slug=task.slug, path=path)
+            continue
+        keyed = [([folder.layout.number(spot.id), spot.id], spot) for spot in _spots(folder, shown)]
         for key, spot in sorted(keyed, key=lambda pair: pair[0]):
-            yield (rank, key), spot
+            if after is None or key > after:
+                yield (rank, key), spot
 
 
 def _spots(folder: Folder, state: State) -> Iterator[Spot]:
@@ -320,7 +357,7 @@ def _spots(folder: Folder, state: State) -> Iterator[Spot]:
             yield Spot(state=state, id=task_id, verdict=verdict, path=f"{OUTCOMES}/{name}")
 
 
-def _card_at(store: FileStore, spot: Spot, ready: _Ready | None) -> Card | None:
+def _card_at(store: FileStore, spot: Spot, ready: _Ready) -> Card | None:
     if spot.state is State.READY:
         return _ready_card(store, spot, ready)
     if spot.state is State.CLAIMED:
@@ -332,10 +369,31 @@ def _card_at(store: FileStore, spot: Spot, ready: _Ready | None) -> Card | None:
 
 def counts(folder: Folder) -> dict[State, int]:
     """How many are in each state, by names alone. One whose end is being carried out still counts as claimed."""
-    ending = sum(1 for _ in folder.sealed())
-    return {
-        State.READY: sum(1 for _ in folder.spots(folder.layout.ready, State.READY)),
-        State.CLAIMED: ending + sum(1 for _ in folder.spots(folder.layout.claimed, State.CLAIMED)),
-        State.DONE: sum(1 for _ in _spots(folder, State.DONE)),
-        State.FAILED: sum(1 for _ in _spots(folder, State.FAILED)),
-    }
+    layout = folder.layout
+    found = dict.fromkeys(State, 0)
+    for place in {layout.ready, layout.claimed}:
+        for state in map(layout.state_in, repeat(place), fs.names(folder.at(place))):
+            if state in (State.READY, State.CLAIMED):
+                found[state] += 1
+    found[State.CLAIMED] += sum(1 for _ in folder.sealed())
+    ended = [name.rpartition("~") for name in fs.names(folder.at(OUTCOMES))]
+    known = {task_id for task_id, _, _ in ended}
+    for _, _, said in ended:
+        if said in tuple(Verdict):
+            found[Verdict(said).state] += 1
+    for place in layout.results:  # what others wrote and nobody has swept yet
+        for file in fs.names(folder.at(place)):
+            task_id = layout.ended_id(place, file)
+            if task_id and task_id not in known:
+                spot = _spot(folder, place, file)
+                if spot is not None and spot.verdict is not None and spot.id not in known:
+                    known.add(spot.id)
+                    found[spot.state] += 1
+    return found
+
+
+def _spot(folder: Folder, place: str, file: str) -> Spot | None:
+    try:
+        return folder.layout.spot(place, file)
+    except Invalid:
+        return None

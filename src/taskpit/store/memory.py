@@ -274,7 +274,14 @@ class MemoryStore:
                 return [exact]
         return sorted(key for key in self._records if key.startswith(text))
 
-    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
+    def page(
+        self,
+        state: State | None = None,
+        after: str = "",
+        limit: int = 1000,
+        *,
+        tied: bool = False,  # noqa: ARG002 - all of them
+    ) -> Page:
         """In the order of taking, then by state."""
         ordered = sorted(self._records.values(), key=self._place)
         cards = [self._card(record) for record in ordered if state in (None, record.card.state)]

@@ -145,9 +145,12 @@ def discover(start: str, env: Mapping[str, str]) -> str:
                 return root
     if os.path.isdir(start) and not os.access(start, os.R_OK | os.X_OK):
         raise storage_error(PermissionError(errno.EACCES, os.strerror(errno.EACCES), start))
+    near = next((root for root in (start, f"{start}/pit") if detect(root)), None)
     raise NotFound(
         f"there is no queue in {start} or above it",
-        hint="Make one with `pit init pit`, or name one with -C DIR or TASKPIT_DIR.",
+        hint=f"{near} looks like one: `pit init {near}` adopts it as it is."
+        if near
+        else "Make one with `pit init pit`, or name one with -C DIR or TASKPIT_DIR.",
     )
 
 
@@ -199,6 +202,9 @@ def open_store(
         )
         raise NotFound(f"{root} is not a queue", hint=f"{told[0].upper()}{told[1:]}.", path=root)
     _check_trust(root, env or {}, found=False)
+    if name not in layouts.NAMES:
+        hint = f"This version knows {', '.join(layouts.NAMES)}. A newer one may know it; nothing was touched."
+        raise Invalid(f"{root}/{LAYOUT} says {name[:40]!r}, which is no layout", hint=hint, path=f"{root}/{LAYOUT}")
     layout = layouts.get(name)
     config = _config(root, layout, env or {})
     if name != "activities":
@@ -261,12 +267,16 @@ def _written(root: str, base: Config) -> Config:
         return base
     except OSError as error:
         raise storage_error(error) from error
+    mend = f"Mend {root}/{CONFIG}; every line of it is optional."
     try:
         text = data.decode("utf-8")
         settings = plain_settings(text)
         return parse(read_toml(text) if settings is None else settings, base)
     except ValueError as error:
-        raise Invalid(f"config.toml cannot be read: {error}", path=f"{root}/{CONFIG}") from None
+        raise Invalid(f"config.toml cannot be read: {error}", hint=mend, path=f"{root}/{CONFIG}") from None
+    except Invalid as error:
+        error.hint = error.hint or mend
+        raise
 
 
 def _check_trust(root: str, env: Mapping[str, str], *, found: bool) -> None:

@@ -122,8 +122,11 @@ class Store(Protocol):
     def resolve(self, text: str) -> list[str]:
         """The ids this may mean: itself, the number it is short for, or all that begin with it."""
 
-    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
-        """A page of tasks, ready ones in the order they will be taken. Pages are not a snapshot."""
+    def page(self, state: State | None = None, after: str = "", limit: int = 1000, *, tied: bool = False) -> Page:
+        """A page of tasks, ready ones in the order they will be taken. Pages are not a snapshot.
+
+        `tied`: ready tasks that nothing can hold (no need, time, hold, path or planner) may be left out.
+        """
 
     def counts(self) -> dict[State, int]:
         """How many tasks are in each state."""

@@ -21,8 +21,10 @@ from taskpit.task import State
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from taskpit.catalog import Row
+    from taskpit.rules import Order
     from taskpit.store.folder import Folder
     from taskpit.task import Task
     from taskpit.watch import Watch
@@ -191,35 +193,21 @@ class Ready:
 
     def _begin_catalog(self) -> bool:
         """So many that nobody should have to read them all, we least: the log tells of most. False if they are few."""
-        index, began = self._folder.at(INDEX), self._folder.clock.monotonic()
-        told = catalog.end_of_log(index)  # before the listing: what was taken since then must not come back
-        here = catalog.entries(self._path)
-        if len(here) <= SMALL:
+        index = self._folder.at(INDEX)
+        if len(fs.names(self._path)) <= SMALL:
             catalog.trim(index)
             return False
         try:
-            built = catalog.Catalog.build(index, lambda: self._rows(here), told)
+            built = catalog.Catalog.build(index, self._compare_with)
             if built is None:
                 return False
             self._window.clear()
             self._catalog, self._last, self._place = built, None, built.take_in()
-            self._note_listing(began)
             self._load_some()
         except OSError:
             self._forget()
             return False
         return True
-
-    def _rows(self, here: dict[str, int]) -> Iterator[Row]:
-        """A row for every ready task in this listing: as the log tells it, else as its file does."""
-        index = self._folder.at(INDEX)
-        told = {row[4]: row for row in catalog.fresh(index, "")[0]}
-        for name, inode in here.items():
-            row = told.get(name)
-            if row is None or row[5] != inode:
-                row = self._read_row(name)
-            if row is not None:
-                yield row
 
     def _follow(self, *, closely: bool) -> None:
         """What the catalogue says, as far as it is needed; compared with the directory now and then."""
@@ -235,16 +223,17 @@ class Ready:
                 self._compare()
             self._load_some()
         else:
-            rows, self._place = catalog.fresh(self._folder.at(INDEX), self._place)
+            rows, self._place = catalog.fresh(self._folder.at(INDEX), self._place, MOST)
             self._hear()  # after the log: of a row we know then whether it was taken since
             if len(rows) + len(self._window) > MOST:  # too many to have in memory: begin with the first of them
+                rows, self._place = [], self._catalog.take_in()
                 self._window.clear()
                 self._last = None
                 self._load_some()
-            for row in rows if self._last is None or len(rows) <= MOST else ():
+            for row in rows:
                 self._came.pop(row[4], None)
                 self._know_row(row)
-            if self._due() or (closely and len(self._window) <= EXACT):
+            if self._due() or (closely and not self._catalog.has_more_than(EXACT)):
                 self._compare()
             self._window.sort(slack=SOME)
 
@@ -256,34 +245,35 @@ class Ready:
         """The catalogue knows exactly what is in the directory; True if it did not."""
         if self._catalog is None:
             return False
+        gone, rows = self._compare_with(self._catalog)
+        self._came.clear()
+        for name in gone:
+            self._window.forget(name)
+        for row in rows:
+            self._know_row(row)
+        return bool(rows)
+
+    def _compare_with(self, known: catalog.Catalog) -> tuple[list[str], list[Row]]:
+        """What it had too much, and what it lacked."""
         began = self._folder.clock.monotonic()
         new, back = catalog.entries(self._path), set(self._spent)
         gone = []
-        for name, inode in self._catalog.names():
+        for name, inode in known.names():
             if new.get(name) == inode and name not in back:
                 del new[name]  # as it should be; what we know to be taken and is there all the same has come back
             elif name not in new:
                 gone.append(name)
         self._spent = []
-        self._came.clear()
         rows = [row for name in new if (row := self._read_row(name)) is not None]
         if gone:
-            self._catalog.drop(gone)
+            known.drop(gone)
         if rows:
-            self._catalog.add(rows)
-        for name in gone:
-            self._window.forget(name)
-        for row in rows:
-            self._know_row(row)
-        self._note_listing(began)
-        return bool(rows)
-
-    def _note_listing(self, began: float) -> None:
+            known.add(rows)
         self._listed = self._folder.clock.monotonic()
         self._cost = self._listed - began
-        if self._catalog is not None:
-            self._catalog.note("listed", self._listed)
-            self._catalog.note("cost", self._cost)
+        known.note("listed", self._listed)
+        known.note("cost", self._cost)
+        return gone, rows
 
     def _read_row(self, file: str) -> Row | None:
         """The row of a file that somebody else put there; None if it is no task."""
@@ -333,11 +323,17 @@ class Ready:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def tasks(self) -> dict[str, Task]:
-        """The ready tasks by id."""
-        while self._last is not None and self._load_some():
-            pass
-        return {task.id: task for task in self._window.tasks.values()}
+    def page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
+        """Orders, file names and tasks after an order and name; only those that something may hold, if `tied`."""
+        if self._catalog is not None:
+            try:
+                self._catalog.take_in()
+                rows = self._catalog.first(limit, after, tied=tied)
+                return [((*row[:4],), row[4], read[0]) for row in rows if (read := task_of(row)) is not None]
+            except OSError:
+                self._forget()
+                self._list()
+        return self._window.page(after, limit)
 
     def best(self, fits: Callable[[Task], bool]) -> Iterator[tuple[str, Task]]:
         """File names and tasks, best first; spread a little once somebody else was faster (see `gone`)."""

@@ -42,7 +42,8 @@ def row_of(task: Task, file: str, status: fs.Stat) -> Row:
         task.touches,
         task.big,
     ]
-    return (*order(task), file, status.st_ino, jsontext.dumps(brief, tight=True))
+    tied = bool(task.hold or task.not_before or task.needs or task.touches or task.big)
+    return (*order(task), file, status.st_ino, int(tied), jsontext.dumps(brief, tight=True))
 
 
 def announce_file(folder: Folder, spot: Spot, ready: str) -> None:
@@ -56,7 +57,7 @@ def announce_file(folder: Folder, spot: Spot, ready: str) -> None:
 
 def task_of(row: Row) -> tuple[Task, tuple[int, int]] | None:
     """As much of the task as the row tells, and by what its file is known; None if it is no row of ours."""
-    rank, age, _, _, _, inode, brief = row
+    rank, age, _, _, _, inode, _, brief = row
     try:
         modified, task_id, slug, hold, not_before, needs, tags, touches, big = jsontext.loads(brief)
     except (ValueError, TypeError):

@@ -7,7 +7,7 @@ over some of equal priority for a moment, so that many workers do not all try fo
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 from taskpit.rules import order
 
@@ -66,6 +66,12 @@ class Window:
             self.signs = {file: self.signs[file] for file in self.tasks}
             self._keys = {file: self._keys[file] for file in self.tasks}
             self._order, self._head = sorted((key, file) for file, key in self._keys.items()), 0
+
+    def page(self, after: tuple[object, ...] | None, limit: int) -> list[tuple[Order, str, Task]]:
+        """Orders, file names and tasks in order, after one of them."""
+        found = sorted((self._keys[file], file) for file in self.tasks)
+        start = 0 if after is None else bisect_right(found, (after[:4], after[4]))
+        return [(key, file, self.tasks[file]) for key, file in found[start : start + limit]]
 
     def best(self, fits: Callable[[Task], bool], more: Callable[[], bool]) -> Iterator[tuple[str, Task]]:
         """File names and tasks, best first; `more` finds further ones when these are used up, or says that it can't."""

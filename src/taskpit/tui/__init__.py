@@ -2,7 +2,13 @@
 
 Needs Textual (`pip install 'taskpit[tui]'`); everything it knows of the queue comes through `desk`.
 
-    app       the screen: what is where, what a key does
+    looking   the screen: what is where, live
+    seeking   the same with filter and search
+    app       the same with what people do to tasks
+    panel     detail, log, changelog and crew, below the columns
+    bars      what is said in single lines at the edges. Pure
+    keys      which keys there are. Pure
+    themes    the colours
     column    one column of slips, drawn line by line as far as it is seen
     lines     what a slip looks like. Pure
     detail    all about one task

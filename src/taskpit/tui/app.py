@@ -10,7 +10,7 @@ from textual.binding import Binding
 from taskpit.errors import TaskpitError
 from taskpit.tui import acts
 from taskpit.tui.dialogs import AddForm, Ask
-from taskpit.tui.looking import Looking
+from taskpit.tui.seeking import Seeking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["PitBoard"]
 
 
-class PitBoard(Looking):
+class PitBoard(Seeking):
     """The board of one queue, and what people do with it."""
 
     BINDINGS = [

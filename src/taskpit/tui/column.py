@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from taskpit.tui.lines import STYLES, cut, table_line, two_lines
+from taskpit.tui.lines import STYLES, cut, slip_age, table_line, two_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Column(ScrollView, can_focus=True):
         self.slips: Sequence[Slip] = ()
         self.at = 0
         self._id_width = 4
+        self._ages: list[str] = []
 
     # -- what it shows -----------------------------------------------------------------------------
 
@@ -105,6 +106,16 @@ class Column(ScrollView, can_focus=True):
     def on_resize(self) -> None:
         """It has another width: slips may take other heights."""
         self._measure()
+
+    def grow_older(self) -> None:
+        """Draw again if an age that is seen is another than before."""
+        first = self.scroll_offset.y // self.pitch
+        seen = self.slips[first : first + self.size.height // self.pitch + 1]
+        now = self._clock()
+        ages = [slip_age(slip, now) for slip in seen]
+        if ages != self._ages:
+            self._ages = ages
+            self.refresh()
 
     # -- moving ------------------------------------------------------------------------------------
 

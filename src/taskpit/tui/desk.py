@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from threading import Lock
 
-from taskpit import fs
+from taskpit import fs, layouts
 from taskpit.board import COLUMNS, Board, titles
 from taskpit.errors import Invalid
 from taskpit.task import Claim, State, Task
@@ -153,8 +153,9 @@ class Desk:
     def add(self, task: Task) -> str:
         """The task is in the queue; its id."""
         self._writable()
-        if not task.title.strip():
-            raise Invalid("a task needs a title")
+        if self.queue.store.info().kind == "files":
+            for need in task.needs:  # nobody has it yet, perhaps; but a name of this queue it must be
+                layouts.get(self.queue.store.info().layout).check_id(need)
         with self._lock:
             return self.queue.put([task.replace(by=self.worker)])[0][0]
 

@@ -16,6 +16,7 @@ from taskpit.tui.lines import cut
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from textual.app import ComposeResult
 
@@ -25,6 +26,8 @@ __all__ = ["Detail", "facts"]
 
 #: Longer texts are shown up to here; `pit show` has all of it.
 LONGEST = 40_000
+#: Texts up to here are rendered as Markdown.
+MARKDOWN, MARKDOWN_LINES = 10_000, 250
 #: So many of a task's tries are shown.
 TRIES = 10
 #: Names of facts stand before them, so wide.
@@ -130,22 +133,28 @@ def _cut(text: str) -> str:
 class Detail(VerticalScroll, can_focus=True):
     """The task that is picked, to be read."""
 
-    _shown: tuple[Card, float] | None = None
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._shown: tuple[Card, float] | None = None
+        #: What the parts that are Markdown show.
+        self._texts: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """Plain parts, and those that are Markdown. No link opens anything."""
         yield Static(markup=False, id="head")
         yield Markdown(open_links=False, id="body")
+        yield Static(markup=False, id="body-plain")
         yield Static(markup=False, id="ended")
         yield Markdown(open_links=False, id="output")
+        yield Static(markup=False, id="output-plain")
         yield Static(markup=False, id="rest")
 
     def say(self, text: str) -> None:
         """Words instead of a task."""
         self._shown = None
         self._put("head", Content.styled(text, "$muted"))
-        for name in ("body", "ended", "output", "rest"):
-            self.query_one(f"#{name}").display = False
+        for part in self.children[1:]:
+            part.display = False
 
     async def show(self, card: Card, now: float) -> None:
         """This task."""
@@ -168,8 +177,14 @@ class Detail(VerticalScroll, can_focus=True):
         static.display = bool(content)
 
     async def _markdown(self, name: str, text: str) -> None:
-        widget = self.query_one(f"#{name}", Markdown)
+        """The text as Markdown; a long one as it is, since each of its blocks would be a widget."""
         text = _cut(text)
+        is_long = len(text) > MARKDOWN or text.count("\n") > MARKDOWN_LINES
+        self._put(f"{name}-plain", Content(text) if is_long else Content(""))
+        text = "" if is_long else text
+        widget = self.query_one(f"#{name}", Markdown)
         widget.display = bool(text.strip())
-        if widget.source != text:
+        if self._texts.get(name) != text:
+            self._texts.pop(name, None)  # who is overtaken in the middle of it has shown nothing
             await widget.update(text)
+            self._texts[name] = text

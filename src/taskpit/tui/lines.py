@@ -38,8 +38,9 @@ def cut(text: str, room: int) -> str:
     return set_cell_size(text, room - 1).rstrip() + "…" if room > 0 else ""
 
 
-def _fill(text: str, room: int) -> str:
-    return text + " " * max(room - cell_len(text), 0)
+def _fill(text: str, room: int) -> tuple[str, str]:
+    """What fills the rest of the room; a part of its own, since letters may join with what follows them."""
+    return (" " * max(room - cell_len(text), 0), "meta")
 
 
 def age(seconds: float) -> str:
@@ -60,17 +61,17 @@ def slip_age(slip: Slip, now: float) -> str:
 def _told(slip: Slip, now: float) -> Parts:
     """What is to be said of it besides its title: what matters where it is."""
     if slip.column == "held":
-        return [(f"? {slip.question}", "ask")] if slip.question else [(slip.held, "held")]
+        return [(f" ? {slip.question}", "ask")] if slip.question else [(f" {slip.held}", "held")]
     if slip.column == "claimed":
         return _holder(slip, now)
     if slip.column == "failed":
-        return [(slip.reason or slip.verdict, "failed")]
+        return [(f" {slip.reason or slip.verdict}", "failed")]
     if slip.column == "done":
         parts = [slip.worker.partition("~")[0], age(slip.seconds) if slip.seconds else ""]
         parts += [f"${slip.usd:.2f}" if slip.usd else "", f"split in {len(slip.children)}" if slip.children else ""]
-        return [(" · ".join(filter(None, parts)), "meta")]
+        return [(f" {' · '.join(filter(None, parts))}", "meta")]
     parts = [f"try {slip.attempts + 1}" if slip.attempts else "", "big" if slip.big else "", " ".join(slip.tags)]
-    return [(" · ".join(filter(None, parts)), "meta")]
+    return [(f" {' · '.join(filter(None, parts))}", "meta")]
 
 
 def _holder(slip: Slip, now: float) -> Parts:
@@ -78,11 +79,11 @@ def _holder(slip: Slip, now: float) -> Parts:
     style = "failed" if slip.alive == "no" or late else "ready" if slip.alive == "yes" else "held"
     word = "dead" if slip.alive == "no" else "lease is over" if late else ""
     name = slip.worker.partition("~")[0]
-    return [(LIFE.get(slip.alive, "○"), style), (f" {name}", "claimed"), *([(f" {word}", style)] if word else [])]
+    return [(f" {LIFE.get(slip.alive, '○')}", style), (f" {name}", "claimed"), *([(f" {word}", style)] if word else [])]
 
 
 def _priority(slip: Slip) -> Parts:
-    return [(f"{'▲' if slip.priority > 0 else '▼'}{abs(slip.priority)} ", "held")] if slip.priority else []
+    return [(f" {'▲' if slip.priority > 0 else '▼'}{abs(slip.priority)}", "held")] if slip.priority else []
 
 
 def _fit(parts: Parts, room: int) -> tuple[Parts, int]:
@@ -90,36 +91,34 @@ def _fit(parts: Parts, room: int) -> tuple[Parts, int]:
     shown: Parts = []
     for text, style in parts:
         lead = " " if text.startswith(" ") else ""
-        fitted = lead + cut(text[len(lead) :], room - len(lead)) + (" " if text.endswith(" ") else "")
-        if not fitted.strip() or room <= 0:
-            continue
-        shown.append((fitted, style))
-        room -= cell_len(fitted)
-    return shown, room
+        fitted = lead + cut(text[len(lead) :], room - len(lead))
+        if room > 0 and fitted.strip():
+            shown.append((fitted, style))
+            room -= cell_len(fitted)
+    return shown, max(room, 0)
 
 
 def two_lines(slip: Slip, room: int, now: float) -> tuple[Parts, Parts]:
     """For a narrow column: the title and how old it is; below, its id and what is to be said."""
-    old = slip_age(slip, now).rjust(AGE)
     title = cut(slip.title, room - AGE - 1)
-    top: Parts = [(_fill(title, room - AGE), "title"), (old, "age")]
-    below, _ = _fit([(f"{cut(slip.id, max(room // 3, 4))} ", "id"), *_priority(slip), *_told(slip, now)], room)
+    top: Parts = [(title, "title"), _fill(title, room - AGE), (slip_age(slip, now).rjust(AGE), "age")]
+    below, _ = _fit([(cut(slip.id, max(room // 3, 4)), "id"), *_priority(slip), *_told(slip, now)], room)
     return top, below
 
 
 def table_line(slip: Slip, room: int, id_width: int, now: float) -> Parts:
     """For a wide list: id, title, what is to be said, age, each in its own place."""
     beside = int((room - id_width - AGE) * BESIDE)
-    space = room - id_width - 2 - beside - AGE - 3
-    head = _priority(slip)
-    title = cut(slip.title, space - sum(cell_len(text) for text, _ in head))
-    used = cell_len(title) + sum(cell_len(text) for text, _ in head)
-    told, left = _fit(_told(slip, now), beside)
+    left, _ = _fit([(cut(slip.id, id_width), "id")], id_width)
+    middle = room - id_width - beside - AGE - 1
+    title, free = _fit([*_priority(slip), (f" {slip.title}", "title")], middle - 2)
+    told, rest = _fit(_told(slip, now), beside)
     return [
-        (_fill(cut(slip.id, id_width), id_width + 2), "id"),
-        *head,
-        (title + " " * (space - used + 2), "title"),
+        *left,
+        _fill("".join(text for text, _ in left), id_width + 1),
+        *title,
+        _fill("", free + 1),
         *told,
-        (" " * max(left + 1, 0), "meta"),
+        _fill("", rest + 1),
         (slip_age(slip, now).rjust(AGE), "age"),
     ]

@@ -7,6 +7,7 @@ import asyncio
 from textual.app import App
 from textual.binding import Binding
 from textual.containers import Horizontal
+from textual.css.query import NoMatches
 from textual.widgets import Input, Label, Static
 
 from taskpit.board import COLUMNS
@@ -15,7 +16,7 @@ from taskpit.text import plain
 from taskpit.tui import bars, keys
 from taskpit.tui.column import Column
 from taskpit.tui.desk import Tail, View
-from taskpit.tui.dialogs import Find, Help
+from taskpit.tui.dialogs import Help
 from taskpit.tui.panel import TABS, Panel
 from taskpit.tui.themes import THEMES
 
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
     from textual import events
     from textual.app import ComposeResult
+    from textual.content import Content
     from textual.screen import Screen
 
     from taskpit.board import Slip
-    from taskpit.search import Hit
     from taskpit.task import Card
     from taskpit.tui.desk import Desk
 
@@ -37,14 +38,12 @@ __all__ = ["Looking"]
 
 #: How often the board follows the queue, in seconds.
 PACE = 0.25
-#: In so many looks ages are drawn again: of claims, of all the others; and the crew is asked.
-CLAIMS, AGES, CREW = 4, 40, 8
+#: After so many looks it is seen whether ages must be drawn again, and the crew is asked.
+AGES, CREW = 4, 8
 #: Below this width there is one column at a time, below that one the current column is wider than the others.
 NARROW, ROOMY = 100, 160
 #: Below this height there is no panel beside the columns.
 LOW = 22
-#: So many hits are shown.
-HITS = 100
 
 
 class Looking(App[None]):
@@ -59,9 +58,6 @@ class Looking(App[None]):
         Binding("right", "step(1)", show=False),
         Binding("enter", "read", show=False),
         Binding("escape", "out", show=False),
-        Binding("slash", "filter", show=False),
-        Binding("f", "find", show=False),
-        Binding("y", "copy", show=False),
         Binding("t", "theme", show=False),
         Binding("question_mark", "help", show=False),
         Binding("q", "quit", show=False),
@@ -77,9 +73,9 @@ class Looking(App[None]):
         self._words: tuple[str, ...] = ()
         self._current = COLUMNS[0]
         self._looks = 0
-        self._busy = False
         self._trouble = ""
         self._tail = Tail("")
+        self._said: dict[str, object] = {}
         self._card: Card | None = None
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -109,7 +105,8 @@ class Looking(App[None]):
         """Colours, and where keys go."""
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = "pit-light" if self._light else "pit-dark"
+        few = not self.is_headless and self.console.color_system == "standard"  # as over a plain ssh
+        self.theme = "pit-sixteen" if few else "pit-light" if self._light else "pit-dark"
         self.column(self._current).focus()
         self._say_bar("reading …")
 
@@ -145,7 +142,15 @@ class Looking(App[None]):
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, None]], group: str, *, exclusive: bool = False) -> None:
         """Do this while the screen goes on; of an exclusive group only the last that was begun."""
-        begun: Any = work  # made a coroutine only when it runs: what is overtaken leaves nothing behind
+
+        async def unless_gone() -> None:
+            try:
+                await work()
+            except NoMatches:  # somebody left while it was under way: there is nothing to show it on
+                if self.is_running and not self._exit:
+                    raise
+
+        begun: Any = unless_gone  # a coroutine only once it runs: what is overtaken leaves nothing behind
         self.run_worker(begun, group=group, exclusive=exclusive)
 
     # -- following ---------------------------------------------------------------------------------
@@ -161,22 +166,17 @@ class Looking(App[None]):
         first = next((name for name in COLUMNS if self.column(name).slips), COLUMNS[0])
         self.action_column(first)
         self._read_card()
-        if self._pace:
-            self.set_interval(self._pace, self._look)
-
-    def _look(self) -> None:
-        if not self._busy:
-            self.begin(self.catch_up, "follow")
+        while self._pace:
+            await asyncio.sleep(self._pace)
+            await self.catch_up()
 
     async def catch_up(self) -> None:
         """What is new is shown."""
         self._looks += 1
         await self._ask(self.desk.follow)
-        if self._looks % CLAIMS == 0:
-            self.column("claimed").refresh()
         if self._looks % AGES == 0:
             for name in COLUMNS:
-                self.column(name).refresh()
+                self.column(name).grow_older()
         if self.panel.shows("log"):
             self.panel.add_log(await asyncio.to_thread(self._tail.more))
         if self.panel.shows("crew") and self._looks % CREW == 1:
@@ -184,15 +184,12 @@ class Looking(App[None]):
 
     async def _ask(self, look: Callable[[], View]) -> None:
         """Show what the desk says; what it cannot read now it may read later."""
-        self._busy = True
         try:
             view = await asyncio.to_thread(look)
         except (TaskpitError, OSError) as error:
             self._trouble = f"cannot be read: {error}"
             self._say_bar()
             return
-        finally:
-            self._busy = False
         self._trouble = ""
         self._apply(view)
 
@@ -205,8 +202,8 @@ class Looking(App[None]):
         if before is None or view.change or view.paused != before.paused:
             self._say_bar()
             self._say_heads()
-            slip = self.slip
-            if slip is not None and (view.change.anew or slip.id in view.change.ids):
+            told = view.change.ids | {event.about for event in view.change.events}  # what no slip shows changes too
+            if self.slip is not None and (view.change.anew or self.slip.id in told):
                 self._read_card()
 
     def _lay(self, name: str) -> None:
@@ -220,20 +217,26 @@ class Looking(App[None]):
     # -- what is said in one line ------------------------------------------------------------------
 
     def _say_bar(self, told: str = "") -> None:
-        self._base.query_one("#where", Static).update(bars.place(self.desk.where, read_only=self.desk.read_only))
-        self._base.query_one("#told", Static).update(bars.news(self.view, self._trouble, told))
+        self._say("where", bars.place(self.desk.where, read_only=self.desk.read_only))
+        self._say("told", bars.news(self.view, self._trouble, told), layout=True)
+
+    def _say(self, place: str, content: Content, *, layout: bool = False) -> None:
+        """This is said there; what is said already costs nothing."""
+        if self._said.get(place) != (content.plain, content.spans):
+            self._said[place] = (content.plain, content.spans)
+            self._base.query_one(f"#{place}", Static).update(content, layout=layout)
 
     def _say_heads(self) -> None:
         for name in COLUMNS:
-            head = self._base.query_one(f"#head-{name}", Static)
             shown = len(self.column(name).slips) if self._words else None
-            head.update(bars.head(name, self.desk.titles[name], self.view.counts[name] if self.view else 0, shown))
-            head.set_class(name == self._current, "-current")
+            count = self.view.counts[name] if self.view else 0
+            self._say(f"head-{name}", bars.head(name, self.desk.titles[name], count, shown))
+            self._base.query_one(f"#head-{name}").set_class(name == self._current, "-current")
 
     def _say_keys(self) -> None:
         reading = self._base.has_class("-reading")
         line = keys.bottom(self.slip, self.size.width, read_only=self.desk.read_only, reading=reading)
-        self._base.query_one("#keys", Static).update(line)
+        self._say("keys", line)
 
     # -- the task that is picked -------------------------------------------------------------------
 
@@ -320,11 +323,24 @@ class Looking(App[None]):
         """Out of reading, or out of the filter."""
         if self._base.has_class("-reading"):
             self.panel.turn_to("detail")
-        elif self._words or self._base.query_one("#filter").has_class("-shown"):
-            self._base.query_one("#words", Input).value = ""
-            self._base.query_one("#filter").remove_class("-shown")
+        else:
+            self.clear_filter()
         self.action_column(self._current)
         self._say_keys()
+
+    def clear_filter(self) -> None:
+        """All is shown again."""
+        self._base.query_one("#words", Input).value = ""
+        self._base.query_one("#filter").remove_class("-shown")
+        self.show_only(())
+
+    def show_only(self, words: tuple[str, ...]) -> None:
+        """Only slips that mention each of these small-letter words."""
+        if words != self._words:
+            self._words = words
+            for name in COLUMNS:
+                self._lay(name)
+            self._say_heads()
 
     def action_theme(self) -> None:
         """Light instead of dark, or the other way round."""
@@ -334,66 +350,8 @@ class Looking(App[None]):
         """Every key."""
         self.push_screen(Help(keys.HELP))
 
-    def action_copy(self) -> None:
-        """The id is in the clipboard, where the terminal allows it."""
-        if self.slip is not None:
-            self.copy_to_clipboard(self.slip.id)
-            self.notify(f"{self.slip.id} is copied", markup=False, timeout=2)
-
     def complain(self, error: Exception) -> None:
         """What went wrong and what to do, for a moment in a corner."""
         hint = error.hint if isinstance(error, TaskpitError) else ""
         told = "\n".join(filter(None, (str(error), hint)))
         self.notify(plain(told), severity="error", markup=False, timeout=8)
-
-    # -- filter and find ---------------------------------------------------------------------------
-
-    def action_filter(self) -> None:
-        """Show only what has these words."""
-        self.action_column(self._current)
-        self._base.query_one("#filter").add_class("-shown")
-        self._base.query_one("#words", Input).focus()
-
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """While it is written."""
-        if event.input.id == "words":
-            self._words = tuple(event.value.casefold().split())
-            for name in COLUMNS:
-                self._lay(name)
-            self._say_heads()
-
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The filter stays, keys act on tasks again."""
-        if event.input.id == "words":
-            self._base.query_one("#filter").set_class(bool(self._words), "-shown")
-            self.action_column(self._current)
-
-    def action_find(self) -> None:
-        """Look for words in everything, and go to what was chosen."""
-
-        def go(task_id: str | None) -> None:
-            if task_id:
-                self.go_to(task_id)
-
-        self.push_screen(Find(self._find), go)
-
-    async def _find(self, text: str) -> list[Hit]:
-        try:
-            return await asyncio.to_thread(self.desk.find, text, HITS)
-        except (TaskpitError, OSError) as error:
-            self.complain(error)
-            return []
-
-    def go_to(self, task_id: str) -> None:
-        """This task is picked, wherever it is."""
-        if self._words:
-            self._base.query_one("#words", Input).value = ""
-            self._base.query_one("#filter").remove_class("-shown")
-            self._words = ()
-            for name in COLUMNS:
-                self._lay(name)
-        for name in COLUMNS:
-            if self.column(name).pick(task_id):
-                self.action_column(name)
-                return
-        self.notify(f"{task_id} is not on the board: `pit show` has it", markup=False)

@@ -105,7 +105,11 @@ class Panel(Vertical):
     def add_events(self, events: Sequence[Event]) -> None:
         """These happened."""
         if events:
-            self.query_one("#changelog", Log).write_lines([_line(event) for event in events])
+            log = self.query_one("#changelog", Log)
+            first = not log.line_count
+            log.write_lines([_line(event) for event in events])
+            if first:
+                self.call_after_refresh(log.scroll_end, animate=False)
 
     def show_crew(self, rows: Sequence[Row]) -> None:
         """The crew stands like this."""

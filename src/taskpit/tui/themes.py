@@ -37,4 +37,20 @@ THEMES = (
         variables={"muted": "#646b76"},
         dark=False,
     ),
+    # For terminals of sixteen colours: each of these is one of them, so that a state still has its own.
+    Theme(
+        name="pit-sixteen",
+        primary="#00ffff",
+        secondary="#00ffff",
+        accent="#00ffff",
+        success="#00ff00",
+        warning="#ffff00",
+        error="#ff0000",
+        foreground="#ffffff",
+        background="#000000",
+        surface="#000000",
+        panel="#7f7f7f",
+        variables={"muted": "#e5e5e5"},
+        dark=True,
+    ),
 )

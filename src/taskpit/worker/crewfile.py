@@ -56,7 +56,8 @@ def load(path: str, root: str, env: Mapping[str, str]) -> Crew:
             text = file.read()
         data = read_toml(text)
     except FileNotFoundError:
-        raise NotFound(f"there is no file {path}", path=path) from None
+        hint = "--config names an agents.toml; `pit init DIR --template snakepit` makes one."
+        raise NotFound(f"there is no file {path}", hint=hint, path=path) from None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
     return _Reader(path, root, env, key_lines(text)).crew(data)

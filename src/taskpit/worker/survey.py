@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Survey", "survey"]
 
-#: States from which a needed task can still be done, or is.
-GOING = (State.DONE, State.CLAIMED)
-
 
 class Survey(Value):
     """A look at the whole queue."""
@@ -37,26 +34,33 @@ def survey(queue: Queue, tags: Sequence[str] = (), big: bool | None = None) -> S
     """Count; with `tags`, only tasks with one of them are ours to take, with `big` only such."""
     store = queue.store
     counts = store.counts()
-    ready = {card.task.id: card for card in _ready(store)}
+    everything = bool(tags) or big is not None  # otherwise what nothing can hold need only be counted
+    ready = {card.task.id: card for card in _ready(store, tied=not everything)}
+    free = 0 if everything else max(counts[State.READY] - len(ready), 0)
     soon = queue.clock.now() + queue.config.backoff_longest
     ours = [card.task for card in ready.values() if not _stuck(card, soon) and _fits(card.task, tags, big)]
     outside = sorted({need for task in ours for need in task.needs if need not in ready})
-    going = {need for need, card in zip(outside, store.read(outside), strict=True) if card and card.state in GOING}
+    going = {need for need, card in zip(outside, store.read(outside), strict=True) if card and _goes(card)}
     held = sum(1 for card in ready.values() if card.held)
     return Survey(
         done=counts[State.DONE],
         failed=counts[State.FAILED],
         claimed=counts[State.CLAIMED],
-        ready=len(ready) - held,
+        ready=len(ready) + free - held,
         held=held,
-        coming=len(_coming(ours, going)),
+        coming=len(_coming(ours, going)) + free,
     )
 
 
-def _ready(store: Store) -> Iterator[Card]:
+def _goes(card: Card) -> bool:
+    """Whether a needed task can still be done, or is; a ready one that was not looked at has nothing to wait for."""
+    return card.state in (State.DONE, State.CLAIMED) or (card.state is State.READY and not card.held)
+
+
+def _ready(store: Store, *, tied: bool) -> Iterator[Card]:
     cursor = ""
     while True:
-        page = store.page(State.READY, cursor)
+        page = store.page(State.READY, cursor, tied=tied)
         yield from page.cards
         cursor = page.cursor
         if not cursor:

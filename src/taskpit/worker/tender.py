@@ -31,6 +31,8 @@ __all__ = ["Tender"]
 RENEW_AT_MOST = 5.0
 #: Sweeps are this far apart, at least and at most.
 SWEEP_AT_LEAST, SWEEP_AT_MOST = 2.0, 30.0
+#: A sweep that looks at everything comes again after so many times as long as it took.
+LOOK_SHARE = 20.0
 #: How long the watcher sleeps before it looks whether it should end.
 NAP = 0.25
 #: Surveys for the screen are this far apart, and never take more than a tenth of the time.
@@ -51,6 +53,7 @@ class Tender:
         self._quit = threading.Event()
         self._hungry = threading.Event()
         self._sweep_at = self._next_sweep()
+        self._look_at = 0.0
         self._survey_at = 0.0
         self._threads = [
             threading.Thread(target=self._renew, name="renewer", daemon=True),
@@ -137,9 +140,15 @@ class Tender:
         return time.monotonic() + period * (0.75 + os.urandom(1)[0] / 510)
 
     def _sweep(self) -> None:
-        self._sweep_at = self._next_sweep()
-        for mend in keeper.sweep(self._queue, ended=end_commands_of):
+        """What was abandoned is given back each time; a look at everything takes no more than a part of the time."""
+        began, self._sweep_at = time.monotonic(), self._next_sweep()
+        whole = began >= self._look_at
+        step = keeper.sweep if whole else keeper.give_back
+        for mend in step(self._queue, ended=end_commands_of):
             self._inbox.put(mend)
+        if not whole:
+            return
+        self._look_at = time.monotonic() + LOOK_SHARE * (time.monotonic() - began)
         prune(self._queue.store, max(self._queue.config.compost, 600.0))
 
     def _survey(self, tags: tuple[str, ...]) -> None:

@@ -181,7 +181,14 @@ class ActivityStore(House):
         return sorted((one for one in known if one.startswith(text)), key=natural)
 
     @verb
-    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
+    def page(
+        self,
+        state: State | None = None,
+        after: str = "",
+        limit: int = 1000,
+        *,
+        tied: bool = False,  # noqa: ARG002 - all of them
+    ) -> Page:
         """Ready ones in the order they will be taken, then claimed, failed and done ones."""
         view = View(self.items)
         rows = _rows(view, state)

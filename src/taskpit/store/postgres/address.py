@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from taskpit.clock import duration
 from taskpit.errors import Invalid
@@ -40,7 +40,7 @@ class Address(Value):
             (key, "***" if key in ("password", "sslpassword") else value) for key, value in parse_qsl(parts.query, True)
         ]
         netloc = f"{name}{':***' if colon else ''}{at}{host}"
-        return urlunsplit((parts.scheme, netloc, parts.path, urlencode(query, safe="/*,"), ""))
+        return _joined(netloc, parts.path, urlencode(query, safe="/*,"))
 
 
 def parse(text: str) -> Address:
@@ -52,7 +52,7 @@ def parse(text: str) -> Address:
         raise Invalid(f"what follows the ? does not read key=value&key=value: {parts.query!r}") from None
     ours = {key: value for key, value in given if key in ("schema", "pgbouncer", "patience")}
     rest = urlencode([(key, value) for key, value in given if key not in ours], quote_via=quote)
-    server = urlunsplit((parts.scheme, parts.netloc, parts.path, rest, ""))
+    server = _joined(parts.netloc, parts.path, rest)
     return Address(
         server=server,
         schema=_schema(ours.get("schema", SCHEMA)),
@@ -60,6 +60,11 @@ def parse(text: str) -> Address:
         patience=_patience(ours.get("patience")),
         whole=text,
     )
+
+
+def _joined(netloc: str, path: str, query: str) -> str:
+    """An address of these parts; without a host, too, which means this machine's own server."""
+    return f"postgresql://{netloc}{path}" + (f"?{query}" if query else "")
 
 
 def _schema(name: str) -> str:

@@ -308,7 +308,14 @@ class PostgresStore:
         """Itself, its number, or what begins with it."""
         return self._look.resolve(text)
 
-    def page(self, state: State | None = None, after: str = "", limit: int = 1000) -> Page:
+    def page(
+        self,
+        state: State | None = None,
+        after: str = "",
+        limit: int = 1000,
+        *,
+        tied: bool = False,  # noqa: ARG002 - all of them
+    ) -> Page:
         """In the order of taking, then by state."""
         return self._look.page(state, after, limit, self.clock.now())
 

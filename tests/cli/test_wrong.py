@@ -1,0 +1,268 @@
+"""Every verb, used wrong: the right exit code, no traceback, and always a next step that destroys nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from taskpit.cli import table
+from taskpit.cli.parser import make_parser
+
+#: A plain use of each verb that needs words; a verb that is not here is used alone.
+USES = {
+    **dict.fromkeys(("show", "why", "renew", "done", "release", "unblock", "retry", "cancel"), ("1",)),
+    "add": ("x",),
+    "edit": ("1", "--title", "y"),
+    "import": ("x.jsonl",),
+    "fail": ("1", "--error", "x"),
+    "convert": ("there", "--layout", "mailbox"),
+    "split": ("1", "-F", "x"),
+    "ask": ("1", "q"),
+    "note": ("1", "n"),
+    "block": ("1", "r"),
+    "answer": ("1", "a"),
+    "task": ("start", "WI-001-A1-T1"),
+    "lock": ("n",),
+    "unlock": ("n",),
+    "pivot": ("start", "WI-001", "--reason", "r"),
+    "work": ("--", "true"),
+    "restart": ("x",),
+    "logs": ("x",),
+    "pipe": ("make", "a", "b"),
+}
+#: Verbs that do without a queue.
+ALONE = {"init", "demo", "bench", "completion"}
+OF_ONE_TASK = [verb for verb, words in USES.items() if words[:1] == ("1",)]
+DESTRUCTIVE = re.compile(r"\brm |--force|reset --hard|clean -|unlink|delete", re.IGNORECASE)
+
+
+def words_needed(verb):
+    """Whether it cannot be used without a word."""
+    parser = make_parser(verb)
+    table.handlers(verb)[0](parser)
+    return any(action.required and action.nargs in (None, "+") for action in parser._actions)
+
+
+def refused(answer, *codes):
+    """It was refused as it should be."""
+    assert answer.code in codes, (answer.code, answer.out, answer.err)
+    told = answer.out + answer.err
+    assert "Traceback" not in told
+    assert "something unexpected" not in told
+    assert re.search(r"^pit: .{8,}$", answer.err, re.MULTILINE), told
+    assert re.search(r"^  hint: .{8,}$", answer.err, re.MULTILINE), told
+    assert not DESTRUCTIVE.search(told), told
+    assert answer.out == ""
+
+
+def snapshot(folder):
+    """Every file and what is in it, without the papers of whoever looked."""
+    skip = ("workers", "guard", "index", "tmp")
+    return {
+        path: path.read_bytes()
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file() and not set(skip) & set(path.parts)
+    }
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in table.VERBS if verb.name not in ALONE])
+def test_without_a_queue(run, verb):
+    if verb not in USES and words_needed(table.find(verb)):
+        pytest.skip("say in USES how it is used")
+    answer = run(verb, *USES.get(verb, ()))
+    if answer.code in (0, 2):
+        pytest.skip(f"{verb} does without a queue")
+    refused(answer, 1, 5)
+    assert os.listdir(".") == []
+
+
+@pytest.mark.parametrize("verb", table.VERBS, ids=lambda verb: verb.name)
+def test_without_its_words_and_with_an_option_it_has_not(pit, verb):
+    before = snapshot(".")
+    if words_needed(verb):
+        refused(pit(verb.name), 2)
+        assert "missing: " in pit(verb.name).err
+    answer = pit(verb.name, "--nonsense")
+    refused(answer, 2)
+    assert "there is no option --nonsense" in answer.err
+    assert snapshot(".") == before
+
+
+@pytest.mark.parametrize("verb", [*OF_ONE_TASK, "claim"])
+@pytest.mark.parametrize("word", ["nosuch", "../etc/passwd", "9" * 300, "1\n2"])
+def test_a_task_that_is_not_there(pit, verb, word):
+    pit("add", "x")
+    before = snapshot(".")
+    refused(pit(verb, word, *USES.get(verb, ("1",))[1:]), 5)
+    assert snapshot(".") == before
+
+
+STATES = {"ready": "0001", "other": "0002", "done": "0003", "failed": "0004", "held": "0005"}
+
+
+@pytest.fixture
+def zoo(pit):
+    """One task in every state, none of them mine."""
+    for title in STATES:
+        pit("add", title)
+    pit("claim", "2", "--as", "other")
+    pit("claim", "3")
+    pit("done", "3")
+    pit("claim", "4")
+    pit("fail", "4", "--error", "x", "--final")
+    pit("block", "5", "because")
+    Path("x").write_text('{"title": "part"}\n', encoding="utf-8")
+    return pit
+
+
+WRONG = {
+    "claim": {"other": 4, "done": 6, "failed": 6, "held": 3},
+    "done": {"ready": 4, "other": 4, "failed": 4, "held": 4},
+    **{verb: dict.fromkeys(STATES, 4) for verb in ("renew", "fail", "release", "split", "ask")},
+    **{verb: {"other": 4, "done": 6, "failed": 6} for verb in ("edit", "block", "unblock")},
+    "retry": {"other": 4, "done": 6},
+    "cancel": {"done": 6, "failed": 6},
+    "answer": dict.fromkeys(STATES, 6),
+}
+
+
+@pytest.mark.parametrize("verb", WRONG)
+def test_a_task_in_the_wrong_state(zoo, verb):
+    before = snapshot("pit")
+    for state, code in WRONG[verb].items():
+        answer = zoo(verb, STATES[state], *USES.get(verb, ("1",))[1:])
+        refused(answer, code)
+        assert STATES[state] in answer.err
+        assert "is failed" not in answer.err
+    assert snapshot("pit") == before
+
+
+def test_a_held_task_is_not_offered(zoo):
+    answer = zoo("done", "5")
+    assert "0005 is held, not claimed" in answer.err
+    assert "pit why 0005" in answer.err
+
+
+INPUTS = {
+    "nothing": (
+        5,
+        ["add x -F nofile", "split 1 -F nofile", "done 1 --result nofile", "import nofile", "up --config no"],
+    ),
+    "binary": (6, ["add x -F binary", "done 1 --result binary"]),
+    "not utf-8": (6, ["add x -F latin", "import latin.md"]),
+    "no json": (6, ["import broken.json", "import broken.jsonl", "split 1 -F broken.jsonl", "split 1 -F empty"]),
+    "a folder": (6, ["add x -F folder", "import folder"]),
+    "a circle": (6, ["import circle.jsonl"]),
+    "what is it": (6, ["import binary"]),
+    "no value": (
+        2,
+        [
+            *(
+                "add x --priority soon",
+                "add x --attempts -1",
+                "claim --lease soon",
+                "claim --lease 0s",
+                "claim --wait x",
+            ),
+            *("work --until never -- true", "work --budget lots -- true", "work -n 0 -- true", "list --state odd"),
+            *("list --limit x", "log --since x", "lock n --ttl x", "bench --seconds 0", "completion tcsh"),
+            *("add Fix the login", "doctor --dry-run", "-C", "--odd", "nonsense", "add x --prioritty 3"),
+        ],
+    ),
+    "no meaning": (
+        6,
+        [
+            *(
+                "add x --not-before someday",
+                "add x --set a",
+                "add x --set =1",
+                "add x --id a-b",
+                "add x --id ..",
+                "lock a/b",
+            ),
+            *("claim --as a.b", "init z --layout odd", "convert pit --layout mailbox", "task start 1", "pipe make a b"),
+        ],
+    ),
+    "not there": (5, ["work --agent odd", "init z --template odd", "unlock nosuch", "log --task nosuch"]),
+    "no command": (1, ["work -- no-such-command", "lock n -- no-such-command", "work --worktree -- true"]),
+}
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_input_that_cannot_be_read(pit, place, kind):
+    pit("add", "x")
+    pit("claim", "1")
+    (place / "binary").write_bytes(b"\0\1")
+    (place / "latin").write_bytes(b"caf\xe9")
+    (place / "latin.md").write_bytes(b"- **task:** caf\xe9")
+    (place / "broken.json").write_text("{")
+    (place / "broken.jsonl").write_text('{"title": 1}\n')
+    (place / "empty").write_text("")
+    (place / "circle.jsonl").write_text(
+        '{"id": "a", "title": "a", "needs": ["b"]}\n{"id": "b", "title": "b", "needs": ["a"]}\n'
+    )
+    (place / "folder").mkdir()
+    before = snapshot(place)
+    code, lines = INPUTS[kind]
+    for line in lines:
+        refused(pit(*line.split()), code)
+    assert snapshot(place) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("pit/.taskpit/config.toml", 'leese = "1h"\n', ["list"]),
+        ("pit/.taskpit/config.toml", "lease = 1h\n", ["list"]),
+        ("pit/.taskpit/config.toml", 'lease = "soon"\n', ["list"]),
+        ("pit/.taskpit/layout", "odd\n", ["list"]),
+        ("pit/agents.toml", "[[agent]\n", ["up"]),
+        ("pit/agents.toml", '[[agent]]\nnaem = "x"\n', ["up"]),
+    ],
+)
+def test_a_settings_file_with_a_mistake(pit, file, text, words):
+    Path(file).write_text(text, encoding="utf-8")
+    answer = pit(*words)
+    refused(answer, 6)
+    assert os.path.basename(file) in answer.err
+
+
+def test_programs_are_told_the_same(pit):
+    answer = pit("claim", "nosuch", "--json")
+    assert answer.err == ""
+    error = json.loads(answer.out)["error"]
+    assert (error["code"], bool(error["hint"])) == ("not_found", True)
+
+
+def test_what_was_probably_meant(pit):
+    assert "Did you mean --priority?" in pit("add", "x", "--prioritty", "3").err
+    assert "too many words: the login" in pit("add", "Fix", "the", "login").err
+    assert "quotes" in pit("add", "Fix", "the", "login").err
+    assert "For example: `pit add 'Fix the login'" in pit("add").err
+    assert "start|done|wait" in pit("task").err
+
+
+def test_an_empty_queue_says_how_to_begin(pit):
+    assert "The queue is empty" in pit("claim").err
+    assert "pit add" in pit("list").out
+
+
+def test_a_pool_that_did_nothing_says_where_to_look(pit):
+    pit("add", "x", "--needs", "y")
+    answer = pit("work", "--until", "empty", "--", "true")
+
+    assert answer.code == 0
+    assert "1 ready, but none for this pool" in answer.out
+    assert "pit why" in answer.out
+
+
+def test_a_big_task_says_who_takes_it(pit):
+    pit("add", "small")
+    pit("add", "x", "--big")
+
+    assert "any worker may take it" in pit("why", "1").out
+    assert "pit work --big" in pit("why", "2").out

@@ -1,0 +1,125 @@
+"""A board without a terminal, driven by hand: nothing moves unless it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+pytest.importorskip("textual", reason="the terminal board needs textual: pip install 'taskpit[tui]'")
+
+from textual.worker import WorkerCancelled
+
+from taskpit.queue import Queue
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Ask, Done, Evidence, Failed, Task
+from taskpit.testing import FakeClock
+from taskpit.tui.app import PitBoard
+from taskpit.tui.desk import Desk
+
+NOON = 1_800_000_000.0
+
+
+class Driver:
+    """One board, what it shows, and the keys."""
+
+    def __init__(self, app, pilot) -> None:
+        self.app = app
+        self.pilot = pilot
+
+    async def settle(self) -> None:
+        """Wait for all that was begun, also for what overtook something else, until nothing moves any more."""
+        before = None
+        while True:
+            try:
+                await self.app.workers.wait_for_complete()
+            except WorkerCancelled:
+                continue
+            await self.pilot._wait_for_screen()
+            if not self.app.is_running:
+                return
+            self.app.screen._on_timer_update()
+            now = (self.text, len(self.app.screen_stack))
+            if now == before:
+                return
+            before = now
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def write(self, text: str) -> None:
+        await self.press(*("space" if letter == " " else letter for letter in text))
+
+    async def follow(self) -> None:
+        await self.app.catch_up()
+        await self.settle()
+
+    @property
+    def lines(self) -> list[str]:
+        """What is on the screen."""
+        return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def toasts(self) -> list[str]:
+        return [note.message for note in self.app._notifications]
+
+    def ids(self, column: str) -> list[str]:
+        return [slip.id for slip in self.app.column(column).slips]
+
+    @property
+    def picked(self) -> str:
+        return self.app.slip.id if self.app.slip else ""
+
+
+@pytest.fixture
+def clock():
+    return FakeClock(NOON)
+
+
+@pytest.fixture
+def queue(clock):
+    return Queue(MemoryStore(clock), clock=clock)
+
+
+@pytest.fixture
+def full(queue, clock):
+    """Something in every column."""
+    tasks = [
+        Task(id=f"000{number}", title=f"Piece {number} of the work", body="Write *it*.", tags=("web",), by="ann")
+        for number in range(1, 9)
+    ]
+    queue.put([task.replace(created=NOON - 600) for task in tasks])
+    (claim,) = queue.claim("snake-1", ids=["0001"])
+    proof = Evidence(command="make test", exit_code=0, seconds=2.0, tail="42 passed")
+    queue.finish(claim, Done(output="All **is** well.", evidence=proof, seconds=65.0, cost={"usd": 0.5}))
+    (claim,) = queue.claim("snake-1", ids=["0002"])
+    queue.finish(claim, Failed(error="the pipe broke", final=True))
+    (claim,) = queue.claim("snake-2", ids=["0003"])
+    queue.finish(claim, Ask(question="tabs or spaces?"))
+    queue.block("0004", "ann", "not before Friday")
+    queue.claim("snake-2", ids=["0005"])
+    queue.claim("me@here", ids=["0006"], verbatim=True)
+    clock.advance(120)
+    return queue
+
+
+@pytest.fixture
+def drive():
+    """`drive(queue, scenario)`: the scenario is given a Driver of a board that has been read."""
+
+    def drive(queue, scenario, size=(100, 24), desk=None, **options) -> None:
+        async def run() -> None:
+            app = PitBoard(desk or Desk(queue, "me@here", **options), pace=0)
+            async with app.run_test(size=size) as pilot:
+                driver = Driver(app, pilot)
+                await driver.settle()
+                await scenario(driver)
+
+        asyncio.run(run())
+
+    return drive
