@@ -165,3 +165,13 @@ def test_a_pause_is_seen(queue):
 def test_columns_are_called_as_the_folders_are():
     assert titles("pit")["ready"] == "food"
     assert titles("unheard of")["failed"] == "failed"
+
+
+def test_the_last_lines_are_at_hand(queue):
+    """Those from before it was read, then those that come, each once."""
+    queue.put([task(1)])
+    board = Board(queue).load()
+    queue.claim("a")
+    board.follow()
+    board.follow()
+    assert [event.did for event in board.recent] == ["added_task", "claimed_task"]

@@ -1,0 +1,24 @@
+"""Whole screens, letter by letter. When a change is meant: TASKPIT_SCREENS=write pytest tests/tui/test_screens.py"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SCREENS = Path(__file__).parent / "screens"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_a_screen_looks_as_it_did(drive, full, size):
+    kept = SCREENS / f"{size[0]}x{size[1]}.txt"
+
+    async def look(board):
+        await board.press("2")
+        shown = board.text + "\n"
+        if os.environ.get("TASKPIT_SCREENS") == "write":
+            kept.write_text(shown, encoding="utf-8")
+        assert shown == kept.read_text(encoding="utf-8")
+
+    drive(full, look, size=size)
