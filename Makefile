@@ -52,7 +52,7 @@ check: $(VENV)/dev  ## style, types, import layers and spelling
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell --skip '*/vendor/*,*.svg' README.md CHANGELOG.md CONTRIBUTING.md RELEASING.md docs examples src scripts
+	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md RELEASING.md docs examples src scripts
 
 format: $(VENV)/dev  ## put the code into its form
 	$(BIN)/ruff format .

@@ -34,6 +34,7 @@ def _board_arguments(parser: ArgumentParser) -> None:
 
 
 def _board(args: Namespace, context: Context) -> Reply:
+    context.find()  # without a queue there is nothing to look at, terminal or not
     if context.json or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Invalid(
             "the board needs a terminal to be looked at",

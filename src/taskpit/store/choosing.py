@@ -177,7 +177,7 @@ class Chooser:
         original = folder.original(task_id) if is_word(task_id) else None
         if original is not None:
             spot = Spot(state=State.READY, id=task_id, slug=folder.layout.named(original).slug)
-            if folder.is_finished(spot):
+            if folder.ended_as(spot) is Verdict.DONE:
                 return True
         stats = [fs.status(folder.at(name)) for name in folder.layout.results]
         seen = tuple(status.st_mtime_ns if status else 0 for status in stats)

@@ -220,6 +220,15 @@ class Folder:
                 if isinstance(spot, Spot) and spot.verdict is not None:
                     yield spot
 
+    def ended_as(self, spot: Spot) -> Verdict | None:
+        """What the layout's own places say of how it ended, without searching; None if nothing does."""
+        for path in self.layout.finished_paths(spot):
+            where, _, file = path.rpartition("/")
+            said = self.layout.spot(where, file) if fs.exists(f"{self.root}/{path}") else None
+            if said is not None and said.verdict is not None:
+                return said.verdict
+        return None
+
     def is_finished(self, spot: Spot) -> bool:
         """Whether something in the layout's own places says that it has ended, without searching."""
         return any(fs.exists(f"{self.root}/{path}") for path in self.layout.finished_paths(spot))
