@@ -67,9 +67,8 @@ class Queue:
     def put(self, tasks: Sequence[Task], each: Callable[[str, Said], None] | None = None) -> list[tuple[str, Said]]:
         """Each is in the queue for good; those without an id get one. Ids and what was said, in order.
 
-        All are checked before any is put: bad input changes nothing. Conflict if an id is known with
-        other content; the tasks before it in the list are in, and of those after it at most CHUNK.
-        `each` is told of every task that is in, in order, a CHUNK at a time.
+        All are checked before any is put: bad input changes nothing. Conflict if an id is known with other content;
+        those before it are in, and of those after it at most CHUNK. `each` is told of every task that is in, in order.
         """
         ready = self._prepare(tasks)
         said: list[tuple[str, Said]] = []
@@ -114,8 +113,7 @@ class Queue:
             return card.task.needs if card is not None and card.state is State.READY else ()
 
         for task in tasks:
-            circle = find_cycle(task.id, needs_of) if task.needs else []
-            if circle:
+            if task.needs and (circle := find_cycle(task.id, needs_of)):
                 told = f"these tasks would wait for each other: {' -> '.join(circle)}"
                 raise errors.Invalid(told, hint="Leave out one of these needs.", circle=circle)
 
@@ -305,8 +303,7 @@ class Queue:
 
     def _take_ready(self, task_id: str, worker: str) -> Claim:
         want = Want(worker=worker, lease=EDIT_LEASE, ids=(task_id,), even_held=True)
-        claims = self.store.claim(want)
-        if claims:
+        if claims := self.store.claim(want):
             return claims[0]
         card = self.card(task_id)
         if card.state is State.CLAIMED:

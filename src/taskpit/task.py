@@ -79,9 +79,6 @@ class Said(Word):
 class Task(Value):
     """One piece of work, as somebody asked for it. Change it by `replace`."""
 
-    #: The mark of what was just read from `source`; a changed copy has none.
-    __slots__ = ("_read",)
-
     id: str
     title: str
     body: str = ""
@@ -117,15 +114,6 @@ class Task(Value):
     extra: Mapping[str, object] = NOTHING
     #: The bytes this was read from: what nobody changed is written back as it was.
     source: bytes = b""
-
-    def mark_read(self, way: object) -> None:
-        """This is what `source` says, read this way."""
-        object.__setattr__(self, "_read", way)
-
-    @property
-    def was_read(self) -> object:
-        """The way in which `source` says just this, if that is known; a copy does not know it of itself."""
-        return getattr(self, "_read", None)
 
     def wish(self) -> tuple[object, ...]:
         """What was asked for, without who, when and how far: equal wishes are the same task."""

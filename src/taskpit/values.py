@@ -73,6 +73,9 @@ __all__ = ["Value", "Word"]
 class Value:
     """A record whose fields are its annotations; two are equal when type and fields are."""
 
+    #: Besides the fields there is room for a mark of how this was read; it is no part of the value.
+    __slots__ = ("__dict__", "_read")
+
     _fields: ClassVar[tuple[str, ...]] = ()
     _defaults: ClassVar[dict[str, Any]] = {}
     _names: ClassVar[frozenset[str]] = frozenset()
@@ -108,6 +111,15 @@ class Value:
         if len(fields) != len(self._fields):
             self._refuse(changes)
         return copy
+
+    def mark_read(self, way: object) -> None:
+        """This is what some text says, read this way."""
+        object.__setattr__(self, "_read", way)
+
+    @property
+    def was_read(self) -> object:
+        """The way in which a text says just this, if that is known; no copy knows it of itself."""
+        return getattr(self, "_read", None)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, in order of declaration."""
