@@ -164,7 +164,7 @@ def _put_away(mends: Sequence[Mend], *, dry_run: bool) -> str:
     if not mends:
         return "nothing to archive"
     months = Counter(mend.details.rpartition("/")[0] for mend in mends)
-    told = "would go to" if dry_run else "are in"
+    told = "would go to" if dry_run else "now in"
     return "\n".join(f"{count} result{'s' * (count > 1)} {told} {month}" for month, count in sorted(months.items()))
 
 
