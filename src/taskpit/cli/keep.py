@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.options import a_duration, example
+from taskpit.cli.options import example, refusal
 from taskpit.cli.output import paint
+from taskpit.clock import duration
 from taskpit.errors import Invalid
 
 TYPE_CHECKING = False
@@ -144,8 +145,16 @@ def _archive_arguments(parser: ArgumentParser) -> None:
     )
     parser.epilog = example("pit archive --dry-run", "pit archive --older 90d")
     told = "results published longer ago than this (default: 30d)"
-    parser.add_argument("--older", type=a_duration, default=30 * 86400.0, metavar="AGE", help=told)
+    parser.add_argument("--older", type=_an_age, default=30 * 86400.0, metavar="AGE", help=told)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def _an_age(text: str) -> float:
+    """A duration; none at all is one, too."""
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise refusal(str(error)) from None
 
 
 def _archive(args: Namespace, context: Context) -> Reply:
