@@ -32,7 +32,7 @@ soak: $(VENV)/dev  ## the same for HOURS hours, with other seeds each time
 	-@sh scripts/system-packages vm
 	$(BIN)/python scripts/faults.py --hours $(HOURS)
 
-bench: bench/.venv/ready  ## ours beside peers and the bare system calls, with plots: a quarter of an hour (BENCH=--quick: two minutes)
+bench: bench/.venv/ready  ## ours beside peers and the bare system calls, with plots: twenty minutes (BENCH=--quick: two minutes)
 	@bench/.venv/bin/python bench/run.py $(BENCH)
 
 bench-postgres: bench/.venv/ready  ## the queue on PostgreSQL beside procrastinate: ten minutes (BENCH=--quick: two)

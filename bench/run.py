@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a script, not a part of a package
 """The benchmark: ours, the peers and the bare system calls on the same disk, in turns, round by round.
 
-    python bench/run.py                         everything, up to 15 minutes
+    python bench/run.py                         everything, up to 20 minutes
     python bench/run.py --quick                 a tenth of it, up to 2 minutes
     python bench/run.py --only life,dirq        some groups of scenes, some peers
     python bench/run.py --disk /mnt/bench       on another disk
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "src")]
 
-from arena.backlog import Backlogs, backlog, oneshot  # noqa: E402 - the paths come first
+from arena.backlog import Backlogs, backlog, looks, oneshot  # noqa: E402 - the paths come first
 from arena.crowd import crowd, idle  # noqa: E402
 from arena.machine import describe  # noqa: E402
 from arena.plan import GROUPS, Run  # noqa: E402
@@ -71,6 +71,7 @@ def _play(run: Run) -> None:
         "batch": lambda: lives(run, "batch"),
         "power": lambda: lives(run, "power"),
         "backlog": lambda: backlog(run, backlogs),
+        "looks": lambda: looks(run, backlogs),
     }
     for name, play in groups.items():
         if run.wants(name):

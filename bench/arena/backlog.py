@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import taskpit
 from arena.entrants import needs_command
-from arena.ours import make_queue, mixed_tasks
-from arena.race import Failure, spawn
+from arena.filling import fill
+from arena.ours import make_queue
+from arena.race import Failure
 from taskpit.policy import settle
 from taskpit.queue import Queue
 from taskpit.task import Done
@@ -22,18 +23,20 @@ if TYPE_CHECKING:
 
     from arena.plan import Run
 
-__all__ = ["Backlogs", "backlog", "oneshot", "resident_mb"]
+__all__ = ["Backlogs", "backlog", "looks", "oneshot", "resident_mb"]
 
 #: Ready tasks; the last only in a full run.
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 QUICK_SIZES = (1_000, 10_000)
-#: Claims of one worker in one round; tasks in one put while filling, and processes that fill.
-CLAIMS, STEP, FILLERS = 300, 1000, 2
+#: Claims of one worker in one round.
+CLAIMS = 300
 #: How long anything may take that was not bounded by its count.
 PATIENCE = 600.0
-#: Puts in a second until we know better, and seconds for clearing one away.
+#: Tasks written in a second until we know better, and seconds for clearing one away.
 PACE, CLEARING = 4000.0, 60e-6
 
+#: Commands whose time is told for each size.
+LOOKS = (("add", "one more"), ("list",), ("status",), ("stats",), ("sweep", "--dry-run"))
 CLAIM = "import sys; from taskpit.cli.main import main; sys.exit(main())"
 
 
@@ -61,22 +64,12 @@ class Backlogs:
         """So many more are in it."""
         folder, first = self._folders[size], self._next[size]
         self.run.tell(f"filling a queue with {count:,} tasks")
-        began, share = time.monotonic(), -(-count // FILLERS)
-        if count < STEP:
-            share = count
-        jobs = [(folder, first + at, min(share, count - at)) for at in range(0, count, share)]
-        spawn(_fill, jobs, PATIENCE)
+        began = time.monotonic()
+        fill(folder, first, count, PATIENCE)
         self._next[size] += count
         if count == size:
             self._pace = count / (time.monotonic() - began)
             self.run.book.add("fill", f"{size:,} tasks", 0, self._pace)
-
-
-def _fill(folder: str, first: int, count: int) -> None:
-    queue = Queue.open(folder)
-    for at in range(0, count, STEP):
-        queue.store.put(mixed_tasks(first + at, min(STEP, count - at)))
-    queue.close()
 
 
 def backlog(run: Run, backlogs: Backlogs) -> None:
@@ -99,6 +92,24 @@ def backlog(run: Run, backlogs: Backlogs) -> None:
             run.book.add("memory", name, number, memory, "MB")
             run.book.samples.setdefault(("claim", name), []).extend(1000 * value for value in later)
             backlogs.fill(size, claims)
+
+
+def looks(run: Run, backlogs: Backlogs) -> None:
+    """What the commands that look take at each size, and handing one in."""
+    for size in QUICK_SIZES if run.quick else SIZES:
+        folder = backlogs.at(size)
+        for words in LOOKS:
+            if folder is None or run.is_over("looks"):
+                return
+            name = f"pit {words[0]} at {size:,}"
+            run.tell(name)
+            began = time.perf_counter()
+            try:
+                _command([sys.executable, "-c", CLAIM, "-C", folder, *words])
+            except (subprocess.SubprocessError, OSError) as error:
+                run.book.measure("looks", name, "ms").note(f"failed: {error}")
+                continue
+            run.book.add("looks", name, 0, 1000 * (time.perf_counter() - began), "ms")
 
 
 def _claims(folder: str, count: int) -> tuple[float, list[float], float]:

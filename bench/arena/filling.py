@@ -31,6 +31,7 @@ def fill(root: str, first: int, count: int, patience: float) -> None:
     """Tasks of mixed priorities with these numbers are ready."""
     share = -(-count // FILLERS) if count >= STEP else count
     spawn(_fill, [(root, first + at, min(share, count - at)) for at in range(0, count, share)], patience)
+    _next(root, first + count)
 
 
 def _fill(root: str, first: int, count: int) -> None:
@@ -43,6 +44,12 @@ def _fill(root: str, first: int, count: int) -> None:
         events = [folder.event("added_task", task.id, task.by or "keeper", task.title) for task in tasks]
         changelog.append(folder.at(CHANGELOG), events)
     queue.close()
+
+
+def _next(root: str, number: int) -> None:
+    """New tasks are numbered from here on."""
+    with open(f"{root}/.taskpit/next", "w", encoding="ascii") as file:
+        file.write(str(number))
 
 
 def _write(folder: Folder, task: Task) -> tuple[str, os.stat_result]:

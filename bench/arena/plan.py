@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["GROUPS", "Run"]
 
 #: What `--only` may name beside entrants.
-GROUPS = ("life", "batch", "power", "wake", "backlog", "oneshot", "crowd", "idle")
+GROUPS = ("life", "batch", "power", "wake", "backlog", "oneshot", "crowd", "idle", "looks")
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Run:
         #: Rounds of a scene, seconds of a lap, and seconds that one entrant may have of a scene.
         self.rounds, self.limit, self.patience = (2, 1.5, 1.5) if self.quick else (3, 6.0, 4.0)
         self.began = time.monotonic()
-        self.deadline = self.began + (110 if self.quick else 870)
+        self.deadline = self.began + (110 if self.quick else 1150)
         self._number = 0
         for name, entrant in self.entrants.items():
             reason = entrant.missing() if self.takes_part(name) else ""

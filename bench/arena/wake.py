@@ -32,6 +32,7 @@ def wake(run: Run) -> None:
     for name in names:
         samples = run.book.samples.get(("wake", name))
         if samples:
+            run.book.add("wake-p90", name, 0, percentile(samples, 0.9), "ms")
             run.book.add("wake-p99", name, 0, percentile(samples, 0.99), "ms")
 
 

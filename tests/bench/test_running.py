@@ -119,7 +119,9 @@ def test_a_quick_run_writes_results_and_plots(tmp_path):
     assert sorted(path.name for path in out.iterdir()) == ["latency.png", "results.json", "results.md"]
     data = json.loads((out / "results.json").read_text())
     measured = {(each["scene"], each["entrant"]) for each in data["measures"] if each["values"]}
-    assert measured == {(f"wake-{part}", name) for part in ("p50", "p99") for name in ("taskpit", "SQLite NORMAL")}
+    assert measured == {
+        (f"wake-{part}", name) for part in ("p50", "p90", "p99") for name in ("taskpit", "SQLite NORMAL")
+    }
     assert "## What must be shown" in (out / "results.md").read_text()
     assert (out / "latency.png").read_bytes().startswith(b"\x89PNG")
     assert list(disk.iterdir()) == []

@@ -68,3 +68,18 @@ def test_doctor_sees_missing_directories(pit, place):
 
     assert answer.code == 1
     assert "pit init" in answer.out
+
+
+def test_archive(pit, place):
+    pit("add", "x")
+    pit("claim")
+    pit("done", "1")
+    assert pit("archive").out == "nothing to archive\n"
+    would = pit("archive", "--older", "0s", "--dry-run", "--json").data
+    assert would["dry_run"] is True
+    assert os.listdir(place / "pit/done") == ["food-0001-x.result.md"]
+    assert pit("archive", "--older", "0s", "--json").data["did"] == would["did"]
+    assert os.listdir(place / "pit/done") == []
+    assert pit("show", "1", "--json").data["state"] == "done"
+    assert pit("doctor").code == 0
+    assert pit("archive", "--older", "soon").code == 2

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.options import a_duration, example
+from taskpit.cli.options import example, refusal
 from taskpit.cli.output import paint
 from taskpit.cli.progress import Progress
+from taskpit.clock import duration
 from taskpit.errors import Invalid
 
 TYPE_CHECKING = False
@@ -180,8 +181,16 @@ def _archive_arguments(parser: ArgumentParser) -> None:
     )
     parser.epilog = example("pit archive --dry-run", "pit archive --older 90d")
     told = "results published longer ago than this (default: 30d)"
-    parser.add_argument("--older", type=a_duration, default=30 * 86400.0, metavar="AGE", help=told)
+    parser.add_argument("--older", type=_an_age, default=30 * 86400.0, metavar="AGE", help=told)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+
+
+def _an_age(text: str) -> float:
+    """A duration; none at all is one, too."""
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise refusal(str(error)) from None
 
 
 def _archive(args: Namespace, context: Context) -> Reply:
@@ -200,7 +209,7 @@ def _put_away(mends: Sequence[Mend], *, dry_run: bool) -> str:
     if not mends:
         return "nothing to archive"
     months = Counter(mend.details.rpartition("/")[0] for mend in mends)
-    told = "would go to" if dry_run else "are in"
+    told = "would go to" if dry_run else "now in"
     return "\n".join(f"{count} result{'s' * (count > 1)} {told} {month}" for month, count in sorted(months.items()))
 
 

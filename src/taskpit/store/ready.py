@@ -243,37 +243,34 @@ class Ready:
 
     def _compare(self) -> bool:
         """The catalogue knows exactly what is in the directory; True if it did not."""
-        if self._catalog is None:
-            return False
-        gone, rows = self._compare_with(self._catalog)
-        self._came.clear()
-        for name in gone:
-            self._window.forget(name)
-        for row in rows:
-            self._know_row(row)
-        return bool(rows)
+        return self._catalog is not None and self._compare_with(self._catalog)
 
-    def _compare_with(self, known: catalog.Catalog) -> tuple[list[str], list[Row]]:
-        """What it had too much, and what it lacked."""
+    def _compare_with(self, known: catalog.Catalog) -> bool:
+        """The same with one that nobody else has yet. What it lacks is read some at a time: it may be all."""
         began = self._folder.clock.monotonic()
-        new, back = catalog.entries(self._path), set(self._spent)
-        gone = []
+        new, back, gone = catalog.entries(self._path), set(self._spent), []
         for name, inode in known.names():
             if new.get(name) == inode and name not in back:
                 del new[name]  # as it should be; what we know to be taken and is there all the same has come back
             elif name not in new:
                 gone.append(name)
         self._spent = []
-        rows = [row for name in new if (row := self._read_row(name)) is not None]
-        if gone:
-            known.drop(gone)
-        if rows:
+        self._came.clear()
+        known.drop(gone)
+        for name in gone:
+            self._window.forget(name)
+        names, found = list(new), False
+        for at in range(0, len(names), MOST):
+            rows = [row for name in names[at : at + MOST] if (row := self._read_row(name)) is not None]
             known.add(rows)
+            found = found or bool(rows)
+            for row in rows if known is self._catalog else ():
+                self._know_row(row)
         self._listed = self._folder.clock.monotonic()
         self._cost = self._listed - began
         known.note("listed", self._listed)
         known.note("cost", self._cost)
-        return gone, rows
+        return found
 
     def _read_row(self, file: str) -> Row | None:
         """The row of a file that somebody else put there; None if it is no task."""
