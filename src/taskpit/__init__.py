@@ -2,8 +2,9 @@
 
 General layout, each room knowing only what is below it:
 
-    cli                       surfaces
+    cli, tui                  surfaces
     worker                    runs work
+    board, search             what a person looks at, and looks for
     queue, keeper             what should happen next
     store                     did it happen exactly once (files, memory)
     layouts                   names and spellings, pure
