@@ -2,9 +2,10 @@
 
 General layout, each room knowing only what is below it:
 
-    cli, mcp, tui, setup      surfaces
+    cli, mcp, setup, tui, web surfaces
     aio, library, job         the queue as programs have it
     worker                    runs work
+    board, search             what a person looks at, and looks for
     queue, keeper             what should happen next
     store                     did it happen exactly once (files, memory)
     layouts                   names and spellings, pure

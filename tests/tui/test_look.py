@@ -113,12 +113,17 @@ def test_what_changes_is_shown(drive, full):
 
 
 def test_the_picked_task_is_read_again_when_it_changes(drive, full):
+    """Also when nothing on its slip does."""
+
     async def look(board):
+        full.note("0007", "hear hear", "ann")
+        await board.follow()
+        assert "hear hear" in board.text
         full.edit("0007", "ann", lambda task: task.replace(body="Now with *tests*."))
         await board.follow()
         assert "Now with tests." in board.text
 
-    drive(full, look)
+    drive(full, look, size=(100, 36))
 
 
 def test_only_columns_that_changed_are_laid_anew(drive, full, monkeypatch):

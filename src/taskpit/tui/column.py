@@ -26,7 +26,7 @@ __all__ = ["Column"]
 #: From this width on a slip is one line of a table, below it two lines.
 TABLE = 64
 #: Ids are shown as wide as they are, up to here.
-WIDEST_ID = 14
+WIDEST_ID = 18
 
 
 class Column(ScrollView, can_focus=True):

@@ -136,8 +136,9 @@ class Detail(VerticalScroll, can_focus=True):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._shown: tuple[Card, float] | None = None
-        #: What the parts that are Markdown show.
+        #: What the parts show that are Markdown, and those that are not.
         self._texts: dict[str, str] = {}
+        self._puts: dict[str, object] = {}
 
     def compose(self) -> ComposeResult:
         """Plain parts, and those that are Markdown. No link opens anything."""
@@ -173,8 +174,10 @@ class Detail(VerticalScroll, can_focus=True):
 
     def _put(self, name: str, content: Content) -> None:
         static = self.query_one(f"#{name}", Static)
-        static.update(content)
         static.display = bool(content)
+        if self._puts.get(name) != (content.plain, content.spans):  # what is there already costs nothing
+            self._puts[name] = (content.plain, content.spans)
+            static.update(content)
 
     async def _markdown(self, name: str, text: str) -> None:
         """The text as Markdown; a long one as it is, since each of its blocks would be a widget."""
