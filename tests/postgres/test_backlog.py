@@ -10,6 +10,7 @@ import os
 
 import psycopg
 import pytest
+from workshop import until
 
 from taskpit.store.postgres.spelling import as_ending, as_item, as_json
 from taskpit.task import Claim, End, Result, State, Task, Verdict, Want
@@ -147,13 +148,9 @@ def test_dead_rows_go_once_the_old_transaction_is_over(server, store):
         claims = store.claim(Want(worker="w", lease=60.0, count=life))
         store.finish([End(claim=c, result=Result(id=c.task.id, verdict=Verdict.DONE, worker=c.fence)) for c in claims])
         held_up = _buffers(store)
-    server.sql("SELECT 1")
     store.wire.drop()  # what a session did is counted when it ends
-    while not server.sql(
-        "SELECT 1 FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'ready' AND n_dead_tup > 2000",
-        store.address.schema,
-    ):
-        pass
+    counted = "SELECT 1 FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'ready' AND n_dead_tup > 2000"
+    until(lambda: server.sql(counted, store.address.schema), 60)
     store.compost()
     assert _buffers(store) < held_up / 3
     assert len(store.claim(Want(worker="w", lease=60.0))) == 1
