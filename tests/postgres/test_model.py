@@ -11,7 +11,7 @@ from pits import CONFIG
 
 from taskpit.queue import Queue
 
-EXAMPLES = 300 if os.environ.get("TASKPIT_LONG") else 25
+EXAMPLES = 300 if os.environ.get("TASKPIT_LONG") else 12
 
 
 def test_postgres_like_memory(server):

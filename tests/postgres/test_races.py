@@ -100,10 +100,7 @@ def both_end_at_once(server, store):
 #: Each race, and the naive way that loses it.
 SHARE = ("ORDER BY t.id FOR SHARE;", ";")
 NO_ROW = ("ORDER BY 1 ON CONFLICT (id) DO NOTHING;", "LIMIT 0;")
-ALL_UNKNOWN = (
-    ", {s}.task t\n            WHERE t.id = x.need AND t.state <> 'd'",
-    " WHERE NOT EXISTS (SELECT 1 FROM {s}.task t WHERE t.id = x.need AND t.state = 'd')",
-)
+ALL_UNKNOWN = ("WHERE t.id = x.need) <> 'd'", "WHERE t.id = x.need) IS DISTINCT FROM 'd'")
 NAIVE = [
     (put_while_it_ends, (SHARE, NO_ROW)),
     (ends_while_put, (SHARE,)),

@@ -22,6 +22,7 @@ CREATE TYPE {s}.ending AS (
 
 -- These open tasks are nobody's: ready, or waiting if something holds them.
 CREATE FUNCTION {s}.enter(p_items {s}.item[], p_now float8) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE needed text[];
 BEGIN
     IF cardinality(p_items) = 1 AND p_items[1].needs IS NULL AND p_items[1].tags IS NULL AND NOT p_items[1].held
        AND p_items[1].due <= p_now THEN
@@ -29,28 +30,28 @@ BEGIN
             VALUES (p_items[1].big, decode(p_items[1].key, 'hex'), p_items[1].id, p_items[1].touches, p_items[1].mark);
         RETURN;
     END IF;
-    IF EXISTS (SELECT 1 FROM unnest(p_items) i WHERE i.needs IS NOT NULL) THEN
+    needed := ARRAY(SELECT DISTINCT x.need FROM unnest(p_items) i, unnest(i.needs) x(need));
+    IF needed <> '{}' THEN
         -- A need nobody has put yet gets a row all the same: whoever puts it waits for us, or we for them.
         INSERT INTO {s}.task (id, state, key, wish, doc)
-            SELECT DISTINCT x.need, 'w'::"char", ''::bytea, ''::bytea, '' FROM unnest(p_items) i, unnest(i.needs) x(need)
+            SELECT x.need, 'w'::"char", ''::bytea, ''::bytea, '' FROM unnest(needed) x(need)
             ORDER BY 1 ON CONFLICT (id) DO NOTHING;
         -- Whoever ends one of the needs waits for us, or we for them. The statement after this one sees what they did.
-        PERFORM 1 FROM {s}.task t
-            WHERE t.id IN (SELECT x.need FROM unnest(p_items) i, unnest(i.needs) x(need)) ORDER BY t.id FOR SHARE;
+        PERFORM 1 FROM {s}.task t WHERE t.id = ANY (needed) ORDER BY t.id FOR SHARE;
         INSERT INTO {s}.need (on_id, id, place)
             SELECT DISTINCT ON (x.need, i.id) x.need, i.id, x.place
-            FROM unnest(p_items) i, unnest(i.needs) WITH ORDINALITY x(need, place), {s}.task t
-            WHERE t.id = x.need AND t.state <> 'd' ORDER BY x.need, i.id, x.place;
+            FROM unnest(p_items) i, unnest(i.needs) WITH ORDINALITY x(need, place)
+            WHERE (SELECT t.state FROM {s}.task t WHERE t.id = x.need) <> 'd' ORDER BY x.need, i.id, x.place;
     END IF;
     IF EXISTS (SELECT 1 FROM unnest(p_items) i WHERE i.held OR i.due > p_now OR i.needs IS NOT NULL) THEN
         INSERT INTO {s}.waiting (id, big, key, tags, touches, mark, held, blocked, due)
             SELECT w.* FROM (
                 SELECT i.id, i.big, decode(i.key, 'hex'), i.tags, i.touches, i.mark, i.held,
-                       EXISTS (SELECT 1 FROM {s}.need n WHERE n.id = i.id) AS blocked, i.due
+                       (SELECT true FROM {s}.need n WHERE n.id = i.id LIMIT 1) IS NOT NULL AS blocked, i.due
                 FROM unnest(p_items) i) w
             WHERE w.held OR w.blocked OR w.due > p_now;
         p_items := ARRAY(
-            SELECT i FROM unnest(p_items) i WHERE NOT EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.id = i.id));
+            SELECT i FROM unnest(p_items) i WHERE (SELECT true FROM {s}.waiting w WHERE w.id = i.id) IS NULL);
     END IF;
     INSERT INTO {s}.ready (big, key, id, tags, touches, mark)
         SELECT i.big, decode(i.key, 'hex'), i.id, i.tags, i.touches, i.mark FROM unnest(p_items) i;
@@ -131,8 +132,9 @@ BEGIN
     RETURN ARRAY(
         SELECT CASE WHEN i.id = ANY (fresh) AND NOT EXISTS (SELECT 1 FROM unnest(p_items) j WHERE j.id = i.id AND j.n < i.n)
                         THEN 'created'
-                    WHEN t.wish = decode(i.wish, 'hex') THEN 'exists' ELSE 'conflict' END
-        FROM unnest(p_items) i JOIN {s}.task t ON t.id = i.id ORDER BY i.n);
+                    WHEN (SELECT t.wish FROM {s}.task t WHERE t.id = i.id) = decode(i.wish, 'hex') THEN 'exists'
+                    ELSE 'conflict' END
+        FROM unnest(p_items) i ORDER BY i.n);
 END $$;
 
 -- Whether somebody sleeps who should be woken once this is committed.
@@ -212,9 +214,11 @@ BEGIN
     ELSE
         SELECT array_agg(h.key ORDER BY h.key), bool_or(h.touches IS NOT NULL) INTO keys, touchy FROM (
             SELECT DISTINCT ON (head.key) head.* FROM unnest(p_tags) wanted(tag), unnest(p_bigs) lane(big), LATERAL (
-                SELECT r.key, r.touches FROM {s}.ready_tag g JOIN {s}.ready r ON r.big = g.big AND r.key = g.key
-                WHERE g.tag = wanted.tag AND g.big = lane.big AND (r.touches IS NULL OR NOT {s}.in_the_way(r.touches))
-                ORDER BY g.key LIMIT p_count FOR UPDATE OF r SKIP LOCKED) head
+                SELECT one.key, one.touches FROM {s}.ready_tag g, LATERAL (
+                    SELECT r.key, r.touches FROM {s}.ready r WHERE r.big = g.big AND r.key = g.key
+                           AND (r.touches IS NULL OR NOT {s}.in_the_way(r.touches)) FOR UPDATE SKIP LOCKED) one
+                WHERE g.tag = wanted.tag AND g.big = lane.big
+                ORDER BY g.key LIMIT p_count) head
             ORDER BY head.key LIMIT p_count) h;
     END IF;
 END $$;
@@ -223,6 +227,7 @@ END $$;
 CREATE FUNCTION {s}.grant_ready(p_keys bytea[], p_want jsonb, p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     taken text[];
+    tagged record;
     w_worker text := p_want ->> 'worker';
     w_stem text := CASE WHEN (p_want ->> 'verbatim')::boolean THEN NULL ELSE w_worker || '~' END;
     w_tail text := 'e' || {s}.epoch() || (p_want ->> 'call');
@@ -231,11 +236,12 @@ DECLARE
     w_until float8 := p_now + (p_want ->> 'lease')::float8;
     w_told boolean := NOT (p_want ->> 'even_held')::boolean;
 BEGIN
+    FOR tagged IN SELECT r.big, r.key, r.tags FROM {s}.ready r
+                  WHERE r.big IN (false, true) AND r.key = ANY (p_keys) AND r.tags IS NOT NULL LOOP
+        DELETE FROM {s}.ready_tag t WHERE t.tag = ANY (tagged.tags) AND t.big = tagged.big AND t.key = tagged.key;
+    END LOOP;
     WITH gone AS (
         DELETE FROM {s}.ready r WHERE r.big IN (false, true) AND r.key = ANY (p_keys) RETURNING r.*),
-    untagged AS (
-        DELETE FROM {s}.ready_tag t USING gone g
-        WHERE g.tags IS NOT NULL AND t.tag = ANY (g.tags) AND t.big = g.big AND t.key = g.key),
     leased AS (
         INSERT INTO {s}.lease (id, key, touches, mark, fence, worker, member, call, since, seen, until)
             SELECT g.id, g.key, g.touches, g.mark,
@@ -264,8 +270,8 @@ BEGIN
                 VALUES (moved.big, moved.key, moved.id, NULL, moved.touches, moved.mark);
         END IF;
     END IF;
-    SELECT r.* INTO one FROM {s}.task t JOIN {s}.ready r ON r.key = t.key AND r.big IN (false, true)
-        WHERE t.id = p_id AND r.id = p_id FOR UPDATE OF r;
+    SELECT r.* INTO one FROM {s}.ready r
+        WHERE r.big IN (false, true) AND r.key = (SELECT t.key FROM {s}.task t WHERE t.id = p_id) FOR UPDATE OF r;
     IF NOT FOUND OR NOT (one.big = ANY (p_bigs)) OR NOT coalesce(p_tags IS NULL OR one.tags && p_tags, false) THEN
         RETURN NULL;
     END IF;
@@ -379,23 +385,23 @@ BEGIN
     IF w_taken = '{}' THEN
         RETURN;
     END IF;
-    RETURN QUERY SELECT l.id, t.doc, l.fence, l.since FROM {s}.lease l JOIN {s}.task t ON t.id = l.id
+    RETURN QUERY SELECT l.id, (SELECT t.doc FROM {s}.task t WHERE t.id = l.id), l.fence, l.since FROM {s}.lease l
         WHERE l.id = ANY (w_taken) ORDER BY array_position(w_ids, l.id), l.key;
 END $$;
 
 CREATE FUNCTION {s}.renew(p_ids text[], p_fences text[], p_lease float8, p_now float8)
 RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE w_now float8 := {s}.time_of(p_now); kept bigint[];
+DECLARE w_now float8 := {s}.time_of(p_now); kept text[];
 BEGIN
     IF cardinality(p_ids) > 1 THEN
         PERFORM 1 FROM {s}.lease l WHERE l.id = ANY (p_ids) ORDER BY l.id FOR UPDATE;
     END IF;
     WITH kept_ones AS (
-        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now
-            FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n) WHERE l.id = x.id AND l.fence = x.fence RETURNING x.n)
-    SELECT coalesce(array_agg(k.n), '{}') FROM kept_ones k INTO kept;
+        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now WHERE l.id = ANY (p_ids) AND l.fence = ANY (p_fences)
+            RETURNING l.id || ' ' || l.fence AS claim)
+    SELECT coalesce(array_agg(k.claim), '{}') FROM kept_ones k INTO kept;
     RETURN ARRAY(
-        SELECT CASE WHEN NOT (x.n = ANY (kept)) THEN 'lost'
-                    WHEN EXISTS (SELECT 1 FROM {s}.stop s WHERE s.id = x.id) THEN 'cancel' ELSE 'ok' END
+        SELECT CASE WHEN NOT (x.id || ' ' || x.fence = ANY (kept)) THEN 'lost'
+                    WHEN (SELECT true FROM {s}.stop s WHERE s.id = x.id) THEN 'cancel' ELSE 'ok' END
         FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n) ORDER BY x.n);
 END $$;

@@ -12,7 +12,7 @@ BEGIN
     PERFORM 1 FROM {s}.waiting w WHERE w.id = ANY (ids) ORDER BY w.id FOR UPDATE;
     DELETE FROM {s}.need n WHERE n.on_id = ANY (p_done);
     UPDATE {s}.waiting w SET blocked = false
-        WHERE w.id = ANY (ids) AND w.blocked AND NOT EXISTS (SELECT 1 FROM {s}.need n WHERE n.id = w.id);
+        WHERE w.id = ANY (ids) AND w.blocked AND (SELECT true FROM {s}.need n WHERE n.id = w.id LIMIT 1) IS NULL;
     RETURN {s}.promote(ids, p_now);
 END $$;
 
@@ -20,10 +20,10 @@ END $$;
 CREATE FUNCTION {s}.too_late(p_end {s}.ending, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE known record;
 BEGIN
-    SELECT t.fence, t.verdict, t.mark, coalesce(l.mark, r.mark, w.mark) AS hot INTO known
-        FROM {s}.task t LEFT JOIN {s}.lease l ON l.id = t.id LEFT JOIN {s}.waiting w ON w.id = t.id
-             LEFT JOIN {s}.ready r ON r.key = t.key AND r.big IN (false, true)
-        WHERE t.id = p_end.id AND t.state <> 'w';
+    SELECT t.fence, t.verdict, t.mark, coalesce(
+               (SELECT l.mark FROM {s}.lease l WHERE l.id = t.id), (SELECT w.mark FROM {s}.waiting w WHERE w.id = t.id),
+               (SELECT r.mark FROM {s}.ready r WHERE r.big IN (false, true) AND r.key = t.key)) AS hot INTO known
+        FROM {s}.task t WHERE t.id = p_end.id AND t.state <> 'w';
     IF NOT FOUND THEN
         RETURN 'lost';
     END IF;
@@ -80,13 +80,15 @@ BEGIN
         RETURN;
     END IF;
     IF cardinality(ends) > 1 THEN
-        PERFORM 1 FROM {s}.lease l WHERE l.id IN (SELECT e.id FROM unnest(ends) e) ORDER BY l.id FOR UPDATE;
+        PERFORM 1 FROM {s}.lease l WHERE l.id = ANY (ARRAY(SELECT e.id FROM unnest(ends) e)) ORDER BY l.id FOR UPDATE;
     END IF;
     -- The fence: only this very claim can end, and only once. A judge's end holds only if nobody renewed since it looked.
-    WITH over AS (
-        DELETE FROM {s}.lease l USING (SELECT DISTINCT ON (e.id, e.fence) e.* FROM unnest(ends) e ORDER BY e.id, e.fence, e.n) e
-            WHERE l.id = e.id AND l.fence = e.fence AND (e.seen IS NULL OR e.seen = l.until) RETURNING e.n)
-    SELECT array_agg(o.n) FROM over o INTO got;
+    FOREACH one IN ARRAY ends LOOP
+        DELETE FROM {s}.lease l WHERE l.id = one.id AND l.fence = one.fence AND (one.seen IS NULL OR one.seen = l.until);
+        IF FOUND THEN
+            got := got || one.n;
+        END IF;
+    END LOOP;
     IF got IS NOT NULL THEN
         won := CASE WHEN cardinality(got) = cardinality(ends) THEN ends
                     ELSE ARRAY(SELECT e FROM unnest(ends) e WHERE e.n = ANY (got) ORDER BY e.n) END;
@@ -100,13 +102,13 @@ BEGIN
             woken := 1;
         END IF;
         IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.verdict IS NOT NULL) THEN
-            WITH ended AS (
-                UPDATE {s}.task t SET state = CASE e.verdict WHEN 'done' THEN 'd' ELSE 'f' END::"char", result = e.result,
-                       fence = e.fence, verdict = e.verdict, mark = e.mark
-                FROM (SELECT * FROM unnest(won) e WHERE e.verdict IS NOT NULL ORDER BY e.id) e WHERE t.id = e.id
-                RETURNING t.id, t.state)
-            SELECT array_agg(d.id) FROM ended d WHERE d.state = 'd' INTO done;
-            DELETE FROM {s}.stop s WHERE s.id IN (SELECT e.id FROM unnest(won) e WHERE e.verdict IS NOT NULL);
+            FOR one IN SELECT e.* FROM unnest(won) e WHERE e.verdict IS NOT NULL ORDER BY e.id LOOP
+                UPDATE {s}.task t SET state = CASE one.verdict WHEN 'done' THEN 'd' ELSE 'f' END::"char", result = one.result,
+                       fence = one.fence, verdict = one.verdict, mark = one.mark
+                    WHERE t.id = one.id;
+            END LOOP;
+            done := nullif(ARRAY(SELECT e.id FROM unnest(won) e WHERE e.verdict = 'done'), '{}');
+            DELETE FROM {s}.stop s WHERE s.id = ANY (ARRAY(SELECT e.id FROM unnest(won) e WHERE e.verdict IS NOT NULL));
         END IF;
         IF EXISTS (SELECT 1 FROM unnest(won) e WHERE e.back IS NOT NULL) THEN
             PERFORM {s}.go_back(ARRAY(
@@ -141,8 +143,13 @@ END $$;
 
 -- These are nobody's again, with new text where there is one.
 CREATE FUNCTION {s}.go_back(p_items {s}.item[], p_now float8) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE i {s}.item;
 BEGIN
-    UPDATE {s}.task t SET doc = i.doc, key = decode(i.key, 'hex') FROM unnest(p_items) i WHERE t.id = i.id AND i.doc IS NOT NULL;
+    FOREACH i IN ARRAY p_items LOOP
+        IF i.doc IS NOT NULL THEN
+            UPDATE {s}.task t SET doc = i.doc, key = decode(i.key, 'hex') WHERE t.id = i.id;
+        END IF;
+    END LOOP;
     PERFORM {s}.enter(p_items, p_now);
 END $$;
 
@@ -283,7 +290,7 @@ BEGIN
 END $$;
 
 -- A plan made while the tables were small is kept by each session when they have grown: a scan of four rows becomes one of
--- a million. So the hot verbs are planned for large tables from the first day.
+-- a million. So the hot verbs are planned for large tables from the first day, and join nothing: each table is asked by its key.
 DO $$
 DECLARE verb text; setting text;
 BEGIN
