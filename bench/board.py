@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 from playwright.sync_api import sync_playwright
 
@@ -68,6 +69,7 @@ def _measure(args: argparse.Namespace, root: str, queue: Queue) -> tuple[dict[st
         link = json.loads(server.stdout.readline())["data"]["url"]  # type: ignore[union-attr]
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+            figures["first_read_seconds"] = _read(link)
             figures["nobody_looks_cpu_percent"] = _cpu(server.pid, lambda: time.sleep(args.seconds / 3))
             pages = [_open(browser, link, figures) for _ in range(args.browsers)]
             page = pages[0]
@@ -83,6 +85,14 @@ def _measure(args: argparse.Namespace, root: str, queue: Queue) -> tuple[dict[st
         server.terminate()
         server.wait()
     return figures, seen
+
+
+def _read(link: str) -> float:
+    """How long the first answer takes that needs the whole board."""
+    began = time.perf_counter()
+    with urlopen(link.replace("/?", "/metrics?"), timeout=600) as answer:  # noqa: S310 - our own server
+        answer.read()
+    return round(time.perf_counter() - began, 2)
 
 
 def _open(browser: Any, link: str, figures: dict[str, Any]) -> Any:

@@ -27,6 +27,7 @@ __all__ = ["COLUMNS", "Board", "Change", "Slip", "titles"]
 
 #: The columns of every board, from left to right.
 COLUMNS = ("ready", "held", "claimed", "done", "failed")
+STATES = (State.READY, State.CLAIMED, State.DONE, State.FAILED)
 #: What the folders of a layout call them.
 TITLES = {
     "pit": ("food", "held", "claimed", "done", "scraps"),
@@ -44,6 +45,8 @@ RECENT = 500
 COMPARE, LOOK, ANEW = 2.0, 5.0, 300.0
 #: All is not read anew before this many times what reading took.
 RARELY = 50
+#: Nor are counts compared before so many times what counting took; but after so many seconds they are.
+SELDOM, PATIENCE = 250, 30.0
 
 
 def titles(layout: str) -> dict[str, str]:
@@ -176,7 +179,8 @@ class Board:
         self._dependants: dict[str, set[str]] = {}
         self._sorted: dict[str, list[Slip]] = {}
         self._read = self._compared = self._looked = 0.0
-        self._cost = 0.0
+        self._cost = self._counting = 0.0
+        self._beyond: list[int] = []
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -230,11 +234,26 @@ class Board:
             self._claimed_at.pop(event.about, None)
 
     def _count(self) -> None:
+        """What lies here, and what was too much to be read; the store's own counts may be a moment ahead of that."""
+        there = self._counted()
+        self.counts = dict.fromkeys(COLUMNS, 0)
+        for slip in self.slips.values():
+            self.counts[slip.column] += 1
+        for state, read, beyond in zip(STATES, self._standing(), self._past(there), strict=True):
+            self.counts[state] += max(beyond, 0) if read >= self._most else 0
+        self._beyond = self._past(there)
+
+    def _past(self, counts: dict[State, int]) -> list[int]:
+        """What a store counts that we don't, in each of the states: files that nobody can read, for instance."""
+        return [counts.get(state, 0) - ours for state, ours in zip(STATES, self._standing(), strict=True)]
+
+    def _counted(self) -> dict[State, int]:
+        """How many the store has in each state; it is noted when that was, and how long it took."""
+        began = self.queue.clock.monotonic()
         counts = self.queue.store.counts()
-        held = sum(1 for slip in self.slips.values() if slip.column == "held")
-        self.counts = {column: counts.get(State(column), 0) for column in COLUMNS if column != "held"}
-        self.counts = {**self.counts, "ready": max(self.counts["ready"] - held, 0), "held": held}
         self._compared = self.queue.clock.monotonic()
+        self._counting = self._compared - began
+        return counts
 
     def _lay(self, slip: Slip) -> None:
         self.slips[slip.id] = slip
@@ -312,14 +331,15 @@ class Board:
         """Whether somebody moved things without telling: the counts differ, or it has been too long."""
         if now - self._read > max(ANEW, RARELY * self._cost):
             return True
-        if now - self._compared < max(COMPARE, self._cost):
+        if now - self._compared < max(COMPARE, self._cost, min(SELDOM * self._counting, PATIENCE)):
             return False
-        before = self._standing()
-        self._count()
-        return self._standing() != before
+        counts = self._counted()
+        if self._beyond == self._past(counts):
+            return False
+        return not self.queue.store.events(self._cursor, 1)[0]  # else it happened just now, and is told
 
     def _standing(self) -> tuple[int, ...]:
-        """How many are in each state; held ones are ready."""
+        """How many are in each of the states; held ones are ready."""
         counts = self.counts
         return (counts["ready"] + counts["held"], counts["claimed"], counts["done"], counts["failed"])
 

@@ -175,3 +175,76 @@ def test_the_last_lines_are_at_hand(queue):
     board.follow()
     board.follow()
     assert [event.did for event in board.recent] == ["added_task", "claimed_task"]
+
+
+def test_what_is_slow_to_count_is_counted_seldom(queue, clock, monkeypatch):
+    """A board that nobody tells anything costs next to nothing, however many tasks there are."""
+    counted, counts = [], queue.store.counts
+
+    def slowly():
+        counted.append(clock.monotonic())
+        clock.advance(0.1)
+        return counts()
+
+    monkeypatch.setattr(queue.store, "counts", slowly)
+    board = Board(queue).load()
+    for _ in range(240):
+        clock.advance(0.25)
+        board.follow()
+    assert 1 < len(counted) <= 4
+
+
+def test_what_comes_while_all_is_read_is_counted_once(queue, monkeypatch):
+    """The store's counts know of it before the board has read it: it must not be counted again then."""
+    queue.put([task(1)])
+    counts = queue.store.counts
+
+    def late():
+        monkeypatch.undo()
+        queue.put([task(2)])
+        return counts()
+
+    board = Board(queue)
+    monkeypatch.setattr(queue.store, "counts", late)
+    board.load()
+    assert board.counts["ready"] == 1
+    board.follow()
+    assert board.counts["ready"] == 2
+
+
+def test_what_happens_while_it_is_compared_is_no_reason_to_read_all(queue, clock, monkeypatch):
+    queue.put([task(1)])
+    board = Board(queue).load()
+    counts = queue.store.counts
+
+    def late():
+        monkeypatch.undo()
+        queue.put([task(2)])
+        return counts()
+
+    monkeypatch.setattr(queue.store, "counts", late)
+    clock.advance(COMPARE + 0.1)
+    assert not board.follow()
+    change = board.follow()
+    assert (change.ids, change.anew) == ({"0002"}, False)
+
+
+def test_a_column_that_is_too_long_is_counted_whole(queue):
+    queue.put([task(number) for number in range(1, 8)])
+    board = Board(queue, most=3).load()
+    assert (len(board.column("ready")), board.counts["ready"]) == (3, 7)
+    queue.put([task(9)])
+    board.follow()
+    assert board.counts["ready"] == 8
+
+
+def test_what_cannot_be_read_is_no_reason_to_read_all_again_and_again(folder, clock):
+    folder.put([task(1)])
+    with open(f"{root_of(folder)}/food/food-0002-bad.md", "wb") as file:
+        file.write(b"\xff\x00")
+    board = Board(folder).load()
+    clock.advance(COMPARE + 0.1)
+    board.follow()  # it may be set aside by now
+    for _ in range(3):
+        clock.advance(COMPARE + 0.1)
+        assert not board.follow()
