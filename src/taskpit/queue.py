@@ -170,23 +170,17 @@ class Queue:
             card = self.card(task_id)
             if card.state is State.CLAIMED and card.worker == want.worker and want.verbatim:
                 mine.append(self._claim_of(card, want.lease))
-            elif card.state is State.CLAIMED:
-                raise self._held_by(card)
-            elif card.state is not State.READY:
-                raise errors.Conflict(
-                    f"{task_id} {card.state.told} already", hint=f"See it with `pit show {task_id}`.", id=task_id
-                )
-            elif card.held:
-                raise errors.Held(f"{task_id} is held: {card.held}", hint=f"`pit why {task_id}` says more.", id=task_id)
+            elif card.state is not State.READY or card.held:
+                raise self._refusal(card)
         if mine:
             self.store.renew(mine, want.lease)
         return mine
 
-    def _held_by(self, card: Card) -> errors.Lost:
-        """Who has it, and what to do."""
-        from taskpit.explain import held_by
+    def _refusal(self, card: Card) -> errors.TaskpitError:
+        """Why it cannot be had, and what to do."""
+        from taskpit.explain import refusal
 
-        return held_by(card, self.clock.now())
+        return refusal(card, self.clock.now())
 
     def _claim_of(self, card: Card, lease: float = 0.0) -> Claim:
         return Claim(
@@ -202,12 +196,11 @@ class Queue:
         """The claim this worker has on this task; Lost says who has it instead, or that nobody does."""
         card = self.card(task_id)
         if card.state is not State.CLAIMED:
-            told = f"{task_id} {'is held' if card.held else card.state.told}, not claimed"
-            free = card.state is State.READY and not card.held
-            hint = f"`pit claim {task_id}` takes it." if free else f"See `pit why {task_id}`."
-            raise errors.Lost(told, hint=hint, id=task_id, state=str(card.state))
+            from taskpit.explain import not_claimed
+
+            raise not_claimed(card)
         if card.worker != worker:
-            raise self._held_by(card)
+            raise self._refusal(card)
         return self._claim_of(card)
 
     def renew(self, claim: Claim, lease: float = 0.0) -> Said:
@@ -308,11 +301,7 @@ class Queue:
         claims = self.store.claim(want)
         if claims:
             return claims[0]
-        card = self.card(task_id)
-        if card.state is State.CLAIMED:
-            raise self._held_by(card)
-        told = f"{task_id} {card.state.told} already"
-        raise errors.Conflict(told, hint=f"See `pit show {task_id}`.", id=task_id)
+        raise self._refusal(self.card(task_id))
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
         """Nobody may take it until it is unblocked; whoever has it itself lets go of it with that."""

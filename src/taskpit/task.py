@@ -45,11 +45,6 @@ class State(Word):
     DONE = "done"
     FAILED = "failed"
 
-    @property
-    def told(self) -> str:
-        """The state, as it follows a name in a sentence."""
-        return "has failed" if self is State.FAILED else f"is {self}"
-
 
 class Verdict(Word):
     """What a result says."""
