@@ -239,7 +239,8 @@ def options_of(verb):
 
 def spoken(text):
     """Every `pit ...` that a page says, in blocks and in lines."""
-    blocks = "\n".join(re.sub(r"^[$>] ", "", line) for line in text.splitlines())
+    ours = (line for line in text.splitlines() if not line.startswith("npx "))  # another program's line
+    blocks = "\n".join(re.sub(r"^[$>] ", "", line) for line in ours)
     for said in re.findall(r"(?<![\w/`.-])pit ((?:-C \S+ |--json )*[a-z]+[^\n`|&;]*)", blocks):
         yield said.strip()
     for said in re.findall(r"`pit ([^`\n]+)`", text):
