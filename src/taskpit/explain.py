@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from taskpit.task import Card
 
+<<<<<<< HEAD
 __all__ = ["ENDING", "held_by", "known_otherwise", "not_claimed", "nothing", "taken", "why"]
+=======
+__all__ = ["ENDING", "held_by", "known_otherwise", "not_claimed", "nothing", "refusal", "why"]
+>>>>>>> newcomer
 
 #: Whose a task is between the end of its claim and the last step of it.
 ENDING = "(ending)"
@@ -40,6 +44,7 @@ def held_by(card: Card, now: float) -> errors.Lost:
     )
 
 
+<<<<<<< HEAD
 def taken(card: Card, now: float) -> errors.TaskpitError:
     """Why it can't be had: somebody has it, or it is finished."""
     if card.state is State.CLAIMED:
@@ -60,6 +65,31 @@ def not_claimed(card: Card) -> errors.Lost:
 def _is(state: State) -> str:
     """The state, as it follows a name in a sentence."""
     return "has failed" if state is State.FAILED else f"is {state}"
+=======
+def refusal(card: Card, now: float) -> errors.TaskpitError:
+    """Why a task cannot be had: somebody works on it, it is finished, or it is held."""
+    task_id = card.task.id
+    if card.state is State.CLAIMED:
+        return held_by(card, now)
+    if card.state is not State.READY:
+        return errors.Conflict(f"{task_id} {_told(card)} already", hint=f"See `pit show {task_id}`.", id=task_id)
+    if card.held:
+        return errors.Held(f"{task_id} is held: {card.held}", hint=f"`pit why {task_id}` says more.", id=task_id)
+    return errors.Lost(f"{task_id} could not be had: somebody was faster", hint=f"See `pit why {task_id}`.", id=task_id)
+
+
+def not_claimed(card: Card) -> errors.Lost:
+    """It is nobody's; what to do depends on why."""
+    task_id, free = card.task.id, card.state is State.READY and not card.held
+    hint = f"`pit claim {task_id}` takes it." if free else f"See `pit why {task_id}`."
+    return errors.Lost(f"{task_id} {_told(card)}, not claimed", hint=hint, id=task_id, state=str(card.state))
+
+
+def _told(card: Card) -> str:
+    if card.state is State.FAILED:
+        return "has failed"
+    return "is held" if card.held else f"is {card.state}"
+>>>>>>> newcomer
 
 
 def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequence[str] = ()) -> errors.TaskpitError:

@@ -68,7 +68,8 @@ def scenes(run):
         claim 3 | fail 3 --error no | show 3 | claim 2 | release 2 | claim 2 | split 2 -F children.jsonl | show 2
         claim 4 | ask 4 what | answer 4 yes | block 4 because | unblock 4 | cancel 4 | retry 4 | pause lunch | resume
         lock name | locks | unlock name | lock name -- true | import children.jsonl | sweep --dry-run | sweep | doctor
-        doctor --fix | doctor --system | status | down | completion fish | convert box --layout mailbox
+        doctor --fix | doctor --system | search one | archive | status | down | completion fish
+        convert box --layout mailbox
     """
     for line in words.replace("|", "\n").split("\n"):
         if line.strip():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,22 @@ def test_a_verb_that_needs_more_says_what(programs, tmp_path):
     assert code == 1
     assert '"missing_extra"' in said
     assert "pip install 'taskpit[yaml]'" in said
+
+
+@pytest.mark.parametrize("verb", ["web", "mcp", "board"])
+def test_a_surface_that_is_not_installed_says_how_to_have_it(programs, tmp_path, verb):
+    extra = {"board": "tui"}.get(verb, verb)
+    assert answer(programs / "pit", "init", tmp_path / "pit")[0] == 0
+    if verb == "board":  # it looks for a terminal first
+        words = ["script", "-qec", f"{programs}/pit -C {tmp_path}/pit board", "/dev/null"]
+        if shutil.which("script") is None:
+            pytest.skip("there is no script(1) here to give it a terminal")
+    else:
+        words = [programs / "pit", "-C", tmp_path / "pit", verb]
+    code, said = answer(*words, env={**os.environ, "TERM": "xterm"})
+
+    assert code == 1, said
+    assert f"pip install 'taskpit[{extra}]'" in said
 
 
 def test_the_machine_is_told_of(programs, tmp_path):
