@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Card
 
-<<<<<<< HEAD
-__all__ = ["ENDING", "held_by", "known_otherwise", "not_claimed", "nothing", "taken", "why"]
-=======
 __all__ = ["ENDING", "held_by", "known_otherwise", "not_claimed", "nothing", "refusal", "why"]
->>>>>>> newcomer
 
 #: Whose a task is between the end of its claim and the last step of it.
 ENDING = "(ending)"
@@ -44,28 +40,6 @@ def held_by(card: Card, now: float) -> errors.Lost:
     )
 
 
-<<<<<<< HEAD
-def taken(card: Card, now: float) -> errors.TaskpitError:
-    """Why it can't be had: somebody has it, or it is finished."""
-    if card.state is State.CLAIMED:
-        return held_by(card, now)
-    task_id = card.task.id
-    return errors.Conflict(f"{task_id} {_is(card.state)} already", hint=f"See `pit show {task_id}`.", id=task_id)
-
-
-def not_claimed(card: Card) -> errors.Lost:
-    """Nobody has it: where it is instead, and what to do."""
-    task_id = card.task.id
-    told = f"{task_id} {'is held' if card.held else _is(card.state)}, not claimed"
-    free = card.state is State.READY and not card.held
-    hint = f"`pit claim {task_id}` takes it." if free else f"See `pit why {task_id}`."
-    return errors.Lost(told, hint=hint, id=task_id, state=str(card.state))
-
-
-def _is(state: State) -> str:
-    """The state, as it follows a name in a sentence."""
-    return "has failed" if state is State.FAILED else f"is {state}"
-=======
 def refusal(card: Card, now: float) -> errors.TaskpitError:
     """Why a task cannot be had: somebody works on it, it is finished, or it is held."""
     task_id = card.task.id
@@ -89,7 +63,6 @@ def _told(card: Card) -> str:
     if card.state is State.FAILED:
         return "has failed"
     return "is held" if card.held else f"is {card.state}"
->>>>>>> newcomer
 
 
 def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequence[str] = ()) -> errors.TaskpitError:

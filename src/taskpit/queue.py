@@ -170,32 +170,17 @@ class Queue:
             card = self.card(task_id)
             if card.state is State.CLAIMED and card.worker == want.worker and want.verbatim:
                 mine.append(self._claim_of(card, want.lease))
-<<<<<<< HEAD
-            elif card.state is not State.READY:
-                raise self._taken(card)
-            elif card.held:
-                raise errors.Held(f"{task_id} is held: {card.held}", hint=f"`pit why {task_id}` says more.", id=task_id)
-=======
             elif card.state is not State.READY or card.held:
                 raise self._refusal(card)
->>>>>>> newcomer
         if mine:
             self.store.renew(mine, want.lease)
         return mine
 
-<<<<<<< HEAD
-    def _taken(self, card: Card) -> errors.TaskpitError:
-        """Who has it, or that it is finished, and what to do."""
-        from taskpit.explain import taken
-
-        return taken(card, self.clock.now())
-=======
     def _refusal(self, card: Card) -> errors.TaskpitError:
         """Why it cannot be had, and what to do."""
         from taskpit.explain import refusal
 
         return refusal(card, self.clock.now())
->>>>>>> newcomer
 
     def _claim_of(self, card: Card, lease: float = 0.0) -> Claim:
         return Claim(
@@ -215,11 +200,7 @@ class Queue:
 
             raise not_claimed(card)
         if card.worker != worker:
-<<<<<<< HEAD
-            raise self._taken(card)
-=======
             raise self._refusal(card)
->>>>>>> newcomer
         return self._claim_of(card)
 
     def renew(self, claim: Claim, lease: float = 0.0) -> Said:
@@ -320,11 +301,7 @@ class Queue:
         claims = self.store.claim(want)
         if claims:
             return claims[0]
-<<<<<<< HEAD
-        raise self._taken(self.card(task_id))
-=======
         raise self._refusal(self.card(task_id))
->>>>>>> newcomer
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
         """Nobody may take it until it is unblocked; whoever has it itself lets go of it with that."""

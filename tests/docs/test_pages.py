@@ -239,11 +239,7 @@ def options_of(verb):
 
 def spoken(text):
     """Every `pit ...` that a page says, in blocks and in lines."""
-<<<<<<< HEAD
-    ours = (line for line in text.splitlines() if "npx " not in line)  # another program's options
-=======
     ours = (line for line in text.splitlines() if not line.startswith("npx "))  # another program's line
->>>>>>> newcomer
     blocks = "\n".join(re.sub(r"^[$>] ", "", line) for line in ours)
     for said in re.findall(r"(?<![\w/`.-])pit ((?:-C \S+ |--json )*[a-z]+[^\n`|&;]*)", blocks):
         yield said.strip()
