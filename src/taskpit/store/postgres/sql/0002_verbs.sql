@@ -24,12 +24,6 @@ CREATE TYPE {s}.ending AS (
 CREATE FUNCTION {s}.enter(p_items {s}.item[], p_now float8) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE needed text[];
 BEGIN
-    IF cardinality(p_items) = 1 AND p_items[1].needs IS NULL AND p_items[1].tags IS NULL AND NOT p_items[1].held
-       AND p_items[1].due <= p_now THEN
-        INSERT INTO {s}.ready (big, key, id, touches, mark)
-            VALUES (p_items[1].big, decode(p_items[1].key, 'hex'), p_items[1].id, p_items[1].touches, p_items[1].mark);
-        RETURN;
-    END IF;
     needed := ARRAY(SELECT DISTINCT x.need FROM unnest(p_items) i, unnest(i.needs) x(need));
     IF needed <> '{}' THEN
         -- A need nobody has put yet gets a row all the same: whoever puts it waits for us, or we for them.
@@ -90,21 +84,6 @@ END $$;
 CREATE FUNCTION {s}.put_items(p_items {s}.item[], p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE fresh text[];
 BEGIN
-    IF cardinality(p_items) = 1 THEN
-        INSERT INTO {s}.task (id, state, key, wish, doc)
-            VALUES (p_items[1].id, 'o', decode(p_items[1].key, 'hex'), decode(p_items[1].wish, 'hex'), p_items[1].doc)
-            ON CONFLICT (id) DO UPDATE SET state = 'o', key = excluded.key, wish = excluded.wish, doc = excluded.doc
-                WHERE task.state = 'w';
-        IF FOUND THEN
-            PERFORM {s}.enter(p_items, p_now);
-            INSERT INTO {s}.event (at, worker, action, id, details)
-                VALUES (p_now, p_items[1].worker, 'added_task', p_items[1].id, p_items[1].details);
-            RETURN ARRAY['created'];
-        END IF;
-        RETURN ARRAY(
-            SELECT CASE WHEN t.wish = decode(p_items[1].wish, 'hex') THEN 'exists' ELSE 'conflict' END
-            FROM {s}.task t WHERE t.id = p_items[1].id);
-    END IF;
     WITH given AS (SELECT DISTINCT ON (i.id) i.* FROM unnest(p_items) i ORDER BY i.id, i.n),
     made AS (
         INSERT INTO {s}.task (id, state, key, wish, doc)
@@ -141,10 +120,34 @@ END $$;
 CREATE FUNCTION {s}.waits() RETURNS boolean LANGUAGE plpgsql VOLATILE AS
 $$ BEGIN RETURN EXISTS (SELECT 1 FROM {s}.waiter w WHERE w.until > clock_timestamp()); END $$;
 
-CREATE FUNCTION {s}.put(p_items json, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
+-- One task that nothing holds: what most puts are, in the simplest statements.
+CREATE FUNCTION {s}.put_one(i {s}.item, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
+    INSERT INTO {s}.task (id, state, key, wish, doc) VALUES (i.id, 'o', decode(i.key, 'hex'), decode(i.wish, 'hex'), i.doc)
+        ON CONFLICT (id) DO UPDATE SET state = 'o', key = excluded.key, wish = excluded.wish, doc = excluded.doc
+            WHERE task.state = 'w';
+    IF NOT FOUND THEN
+        RETURN CASE WHEN (SELECT t.wish FROM {s}.task t WHERE t.id = i.id) = decode(i.wish, 'hex')
+                    THEN 'exists' ELSE 'conflict' END;
+    END IF;
+    INSERT INTO {s}.ready (big, key, id, touches, mark) VALUES (i.big, decode(i.key, 'hex'), i.id, i.touches, i.mark);
+    INSERT INTO {s}.event (at, worker, action, id, details) VALUES (p_now, i.worker, 'added_task', i.id, i.details);
+    RETURN 'created';
+END $$;
+
+CREATE FUNCTION {s}.put(p_items json, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
+DECLARE i {s}.item;
+BEGIN
+    IF json_array_length(p_items) = 1 THEN
+        i := json_populate_record(NULL::{s}.item, p_items -> 0);
+        IF i.needs IS NULL AND i.tags IS NULL AND NOT i.held AND i.due <= coalesce(p_now, extract(epoch FROM clock_timestamp())) THEN
+            said := ARRAY[{s}.put_one(i, coalesce(p_now, extract(epoch FROM clock_timestamp())))];
+            rings := said[1] = 'created' AND {s}.waits();
+            RETURN;
+        END IF;
+    END IF;
     said := {s}.put_items(
-        ARRAY(SELECT i FROM json_populate_recordset(NULL::{s}.item, p_items) i), {s}.time_of(p_now));
+        ARRAY(SELECT x FROM json_populate_recordset(NULL::{s}.item, p_items) x), {s}.time_of(p_now));
     rings := 'created' = ANY (said) AND {s}.waits();
 END $$;
 

@@ -67,18 +67,22 @@ END $$;
 CREATE FUNCTION {s}.finish(p_ends json, p_again boolean, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
 DECLARE
     w_now float8 := {s}.time_of(p_now);
-    ends {s}.ending[] := ARRAY(SELECT e FROM json_populate_recordset(NULL::{s}.ending, p_ends) e);
+    ends {s}.ending[];
     won {s}.ending[];
     got int[];
     done text[];
     one {s}.ending;
     woken int := 0;
 BEGIN
-    IF cardinality(ends) = 1 AND ends[1].verdict IS NOT NULL AND ends[1].children IS NULL AND ends[1].note IS NULL THEN
-        SELECT ARRAY[f.said], f.woken INTO said, woken FROM {s}.finish_one(ends[1], p_again, w_now) f;
-        rings := woken > 0 AND {s}.waits();
-        RETURN;
+    IF json_array_length(p_ends) = 1 THEN
+        one := json_populate_record(NULL::{s}.ending, p_ends -> 0);
+        IF one.verdict IS NOT NULL AND one.children IS NULL AND one.note IS NULL THEN
+            SELECT ARRAY[f.said], f.woken INTO said, woken FROM {s}.finish_one(one, p_again, w_now) f;
+            rings := woken > 0 AND {s}.waits();
+            RETURN;
+        END IF;
     END IF;
+    ends := ARRAY(SELECT e FROM json_populate_recordset(NULL::{s}.ending, p_ends) e);
     IF cardinality(ends) > 1 THEN
         PERFORM 1 FROM {s}.lease l WHERE l.id = ANY (ARRAY(SELECT e.id FROM unnest(ends) e)) ORDER BY l.id FOR UPDATE;
     END IF;
