@@ -218,8 +218,8 @@ def no_fsync_of(place):
             if not path.endswith(place):
                 real_dir(path)
 
-        def create(path, data, *, sync):
-            real_create(path, data, sync=sync and place != "file")
+        def create(path, data, *, sync, **more):
+            real_create(path, data, sync=sync and place != "file", **more)
 
         patch.setattr(fs, "sync_dir", sync_dir)
         patch.setattr(fs, "create", create)
@@ -321,9 +321,9 @@ def half_a_file_left_behind(patch):
     """A file that could not be written in full keeps its name, and the verb goes on."""
     real = fs.create
 
-    def create(path, data, *, sync):
+    def create(path, data, *, sync, **more):
         try:
-            real(path, data, sync=sync)
+            real(path, data, sync=sync, **more)
         except OSError as error:
             if isinstance(error, FileExistsError):
                 raise
