@@ -150,7 +150,14 @@ def _agrees(page: Any, queue: Queue) -> bool:
     })"""
     try:
         page.wait_for_function(js, arg=wanted, timeout=10_000)
-    except Exception:  # told as a figure
+    except Exception:  # told as a figure, and what it is about
+        look = """() => [...document.querySelectorAll('ol[data-column]')].map((one) => [one.dataset.column,
+            document.querySelector(`[data-count='${one.dataset.column}']`).textContent,
+            [...one.querySelectorAll('.card')].map((card) => card.dataset.id)])"""
+        for column, count, shown in page.evaluate(look):
+            ids = wanted[column]
+            odd = [(at, one, ids[at : at + 1]) for at, one in enumerate(shown) if [one] != ids[at : at + 1]]
+            print(column, "shows", len(shown), "of", count, "where there are", len(ids), odd[:3], file=sys.stderr)
         return False
     return True
 

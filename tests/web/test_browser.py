@@ -219,6 +219,38 @@ def test_five_thousand_tasks(root, queue, visit):
         assert shown(page)["ready"][:2] == ["6001", "0061"]
 
 
+def test_what_moves_while_more_is_fetched_is_there_once(queue, root, board, visit):
+    """More of a column was read, then a card of it moved, then it arrived: forced by holding the answer back."""
+    fill(queue, 120)
+    page = visit(board.link)
+    held, released = [], []
+
+    def hold(route):
+        if released:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route("**/column/ready*", hold)
+    page.locator('ol[data-column="ready"] .more').scroll_into_view_if_needed()
+    for _ in range(200):
+        page.wait_for_timeout(20)
+        if held:
+            break
+    queue.finish(queue.claim("snake", ids=["0060"])[0], Done())
+    queue.put([Task(id="0500", title="came meanwhile", created=queue.card("0070").task.created - 0.5)])
+    card(page, "0060", "done").wait_for()
+    released.append(True)
+    for route, answer in held:
+        route.fulfill(response=answer)
+    page.wait_for_function("() => document.querySelectorAll('ol[data-column=ready] .card').length > 90")
+    wanted = truth(root)
+    shown_now = shown(page)
+    assert shown_now["done"] == ["0060"]
+    assert shown_now["ready"] == wanted["ready"][: len(shown_now["ready"])]
+    assert page.locator("#t-0060").count() == 1
+
+
 def _want(count):
     from taskpit.task import Want
 

@@ -63,9 +63,11 @@ class Pages:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
 
-    def _page(self, request: Request, template: str, **values: object) -> HTMLResponse:
+    def _page(self, request: Request, template: str, place: str = "", /, **values: object) -> HTMLResponse:
+        """The answer; `place` tells what has been told by the time it was read, so that what came since is not lost."""
         paper, now = self.desk.paper, self.desk.queue.clock.now()
-        return HTMLResponse(paper.write(template, now=now, csrf=request.scope["csrf"], **values))
+        text = paper.write(template, now=now, csrf=request.scope["csrf"], place=place, **values)
+        return HTMLResponse(text, headers={"x-place": place} if place else None)
 
     # -- the board ---------------------------------------------------------------------------------
 
@@ -82,7 +84,7 @@ class Pages:
         if not await hub.is_read():  # it is shown at once, and filled when the board has been read
             piles, counts = [Pile(name=name) for name in COLUMNS], dict.fromkeys(COLUMNS, "")
             told = hub.trouble or "Reading the queue …"
-            values = {"place": "", "q": text, "piles": piles, "counts": counts, "paused": "", "reading": True}
+            values = {"q": text, "piles": piles, "counts": counts, "paused": "", "reading": True}
             return self._page(request, template, page="board", trouble=told, **values)
         place, words = hub.place, text.casefold().split()
 
@@ -95,16 +97,16 @@ class Pages:
             }
 
         values = await hub.look(read)
-        return self._page(request, template, page="board", place=place, q=text, trouble=hub.trouble, **values)
+        return self._page(request, template, place, page="board", q=text, trouble=hub.trouble, **values)
 
     async def column(self, request: Request) -> HTMLResponse:
         """More of one column."""
         name, text = request.path_params["name"], request.query_params.get("q", "")[:200]
         if name not in COLUMNS:
             raise NotFound("there is no such column")
-        after = _place(request.query_params.get("after", ""))
+        after, place = _place(request.query_params.get("after", "")), self.desk.hub.place
         found = await self.desk.hub.look(lambda board: pile(board, name, text.casefold().split(), after))
-        return self._page(request, "more.html", pile=found, q=text)
+        return self._page(request, "more.html", place, pile=found, q=text)
 
     # -- a task ------------------------------------------------------------------------------------
 

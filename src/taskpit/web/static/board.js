@@ -16,7 +16,11 @@
   };
   const placeOf = (card) => (card.place ??= JSON.parse(card.dataset.place));
   const list = (column) => $(`ol[data-column="${column}"]`);
-  const find = (id) => document.getElementById(`t-${id}`);
+  const find = (id) => { // what was read before and arrived after it moved may lie here a second time
+    const [first, ...others] = document.querySelectorAll(`#${CSS.escape(`t-${id}`)}`);
+    others.forEach((one) => one.remove());
+    return first;
+  };
   const wanted = (text) => filter.value.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 
   const put = (card, column) => {
@@ -152,12 +156,13 @@
     if (card && !event.target.closest("a, button, input, form") && !String(getSelection())) $("a.title", card).click();
   });
 
-  document.body.addEventListener("htmx:afterSwap", (event) => {
-    if (event.detail.target?.id !== "board") return;
-    notice(board().dataset.notice);
-    count(Object.fromEntries([...board().querySelectorAll("[data-count]")].map((one) => [one.dataset.count, one.textContent])));
-    const read = number(board().dataset.place);
-    recent.filter((one) => one.at > read && !one.told.anew).forEach((one) => show(one.told));
+  document.body.addEventListener("htmx:afterOnLoad", (event) => {
+    const read = event.detail.xhr.getResponseHeader("X-Place");
+    if (event.detail.target?.id === "board") {
+      notice(board().dataset.notice);
+      count(Object.fromEntries([...board().querySelectorAll("[data-count]")].map((one) => [one.dataset.count, one.textContent])));
+    }
+    if (read) recent.filter((one) => one.at > number(read) && !one.told.anew).forEach((one) => show(one.told));
   });
   listen(() => `/events?after=${encodeURIComponent(place)}`, { board: hear, anew }, state);
 })();
