@@ -12,6 +12,7 @@ from _thread import allocate_lock
 from taskpit import fs, owner
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
+from taskpit.layouts.layout import check_word
 from taskpit.store import changelog, claims
 from taskpit.store.choosing import Chooser
 from taskpit.store.folder import CHANGELOG, LINE, NOTES
@@ -63,6 +64,8 @@ class FileStore(House):
     def vet(self, tasks: Sequence[Task]) -> None:
         """Names and sizes, before anything is written."""
         for task in tasks:
+            for need in task.needs:
+                check_word(need, "need")
             self._bytes(task)
 
     def _bytes(self, task: Task) -> tuple[Task, bytes]:

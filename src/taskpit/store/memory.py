@@ -60,6 +60,8 @@ class MemoryStore:
         """Any word will do as an id that would do as a file name."""
         for task in tasks:
             check_word(task.id, "id")
+            for need in task.needs:
+                check_word(need, "need")
 
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Into the dictionary, unless the id is known."""

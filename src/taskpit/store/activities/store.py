@@ -8,6 +8,7 @@ from taskpit import fs, owner
 from taskpit.errors import CursorLost, TooLarge
 from taskpit.layouts import activities as names
 from taskpit.layouts import yamltext
+from taskpit.layouts.layout import check_word
 from taskpit.rules import natural, order
 from taskpit.store import changelog
 from taskpit.store.activities import ending, taking
@@ -59,6 +60,8 @@ class ActivityStore(House):
         """Ids and sizes, before anything is written."""
         for task in tasks:
             self.folder.layout.check_id(task.id)
+            for need in task.needs:
+                check_word(need, "need")
             size = len(self.folder.layout.dump(task))
             if size > self.config.largest_task:
                 raise TooLarge(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.errors import TooLarge
+from taskpit.errors import Invalid, TooLarge
 from taskpit.task import End, Said, State, Task
 from taskpit.testing.chapters.steps import Steps
 
@@ -77,6 +77,15 @@ class Putting(Steps):
         assert self.store.allot([]) == []
         self.put(*(Task(id=task_id, title="allotted") for task_id in ids))
         assert not set(ids) & set(self.store.allot(["", "", ""]))
+
+    def test_a_need_that_can_be_no_id_is_refused(self) -> None:
+        """Looking for it might lead anywhere."""
+        for need in ("../up", "a/b", ".hidden"):
+            try:
+                self.store.vet([self.task(1, needs=(need,))])
+            except Invalid:
+                continue
+            raise AssertionError(f"{need} was not refused")
 
     def test_what_is_too_large_is_refused(self) -> None:
         """And leaves nothing behind."""
