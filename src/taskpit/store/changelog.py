@@ -46,14 +46,16 @@ def append(path: str, events: Sequence[Event]) -> None:
 
 
 def read(path: str, after: str, limit: int) -> tuple[list[Event], str]:
-    """Events after the cursor, and the next one. A cursor is this file's inode and a place in it."""
+    """Events after the cursor, and the next one. A cursor is an inode, a place in it and what stands before that."""
     status = fs.status(path)
     inode = status.st_ino if status else 0
     start = 0
     if after:
-        told, _, place = after.partition(":")
+        told, place, mark = (*after.split(":"), "", "")[:3]
         start = int(place) if place.isdecimal() else -1
         if start < 0 or (start and told != str(inode)) or start > (status.st_size if status else 0):
+            raise CursorLost(cursor=after)
+        if mark and mark != _mark(path, start):  # a new file may be given the old one's inode
             raise CursorLost(cursor=after)
     events = []
     for place_after, line in fs.lines(path, start):
@@ -63,7 +65,14 @@ def read(path: str, after: str, limit: int) -> tuple[list[Event], str]:
         start = place_after
         if len(events) >= limit:
             break
-    return events, f"{inode}:{start}"
+    return events, f"{inode}:{start}:{_mark(path, start)}"
+
+
+def _mark(path: str, place: int) -> str:
+    """A word for what stands just before this place."""
+    from binascii import crc32
+
+    return f"{crc32(next((line for _, line in fs.lines(path, max(place - 64, 0))), b'')) if place else 0:x}"
 
 
 def mentions(path: str, action: str, task_id: str, *, worker: str = "") -> bool:
