@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,10 +30,11 @@ from taskpit.store.files import FileStore
 from taskpit.store.opening import init
 from taskpit.task import Ask, Claim, Done, Evidence, Failed, Retry, Task
 from taskpit.testing import FakeClock
+from taskpit.worker.budget import Ledger
 from taskpit.worker.place import place_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 #: So many seconds pass while the demo queue is made.
 AFTERNOON = 5325
@@ -128,7 +131,9 @@ def demo_queue(root: str) -> Queue:
         clock.advance(minutes * 60)
         proof = Evidence(command=claim.task.check, exit_code=0, seconds=4.2, tail="all is green")
         output = "Done as described; the test fails without it."
-        queue.finish(claim, Done(output=output, evidence=proof, seconds=minutes * 60, cost={"usd": usd, "turns": 14}))
+        cost = {"usd": usd, "turns": 14}
+        queue.finish(claim, Done(output=output, evidence=proof, seconds=minutes * 60, cost=cost))
+        Ledger(root).enter(task_id, claim.worker, cost, minutes * 60, clock.now())
     _fail(queue, clock)
     queue.finish(_take(queue, "0005", "snake-2"), Ask(question="Is a downtime of five minutes on Sunday all right?"))
     queue.block("0008", "ann@home", "marketing wants it until Friday")
@@ -240,6 +245,65 @@ def _board_help(queue: Queue) -> str:
     return board(queue, (120, 36), "question_mark")
 
 
+# -- the web board ---------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def served(queue: Queue) -> Iterator[str]:
+    """The address of a web board on this queue, with its token."""
+    command = [sys.executable, "-m", "taskpit", "-C", queue.store.info().where, "web"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            line = server.stdout.readline() if server.stdout else ""
+            yield re.findall(r"http://\S+", line)[0]
+        finally:
+            server.terminate()
+
+
+def page(queue: Queue, path: str, size: tuple[int, int], *, dark: bool = False) -> bytes:
+    """A page of the web board, as a browser of this size shows it."""
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"]
+    with served(queue) as address, sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+        shown = {"width": size[0], "height": size[1]}
+        tab = browser.new_page(viewport=shown, color_scheme="dark" if dark else "light")
+        tab.goto(address)
+        if path:
+            tab.goto(address.partition("?")[0].rstrip("/") + path)
+        tab.wait_for_load_state("load")
+        tab.wait_for_selector("main")
+        picture = tab.screenshot()
+        browser.close()
+    return picture
+
+
+@shot("web-board.png")
+def _web_board(queue: Queue) -> bytes:
+    return page(queue, "", (1280, 800))
+
+
+@shot("web-board-dark.png")
+def _web_board_dark(queue: Queue) -> bytes:
+    return page(queue, "", (1280, 800), dark=True)
+
+
+@shot("web-phone.png")
+def _web_phone(queue: Queue) -> bytes:
+    return page(queue, "", (390, 844))
+
+
+@shot("web-task.png")
+def _web_task(queue: Queue) -> bytes:
+    return page(queue, "/task/0001", (1280, 1000))
+
+
+@shot("web-plots.png")
+def _web_plots(queue: Queue) -> bytes:
+    return page(queue, "/plots", (1280, 960))
+
+
 # -- all of them -----------------------------------------------------------------------------------
 
 
@@ -271,7 +335,7 @@ def main() -> int:
         for name, make in chosen.items():
             made = make(queue)
             (args.out / name).write_bytes(made.encode() if isinstance(made, str) else made)
-            if args.png is not None:
+            if args.png is not None and name.endswith(".svg"):
                 args.png.mkdir(parents=True, exist_ok=True)
                 as_png(args.out / name, args.png)
             print(name)

@@ -10,10 +10,10 @@ from starlette.responses import HTMLResponse
 from taskpit.board import COLUMNS
 from taskpit.errors import Invalid, NotFound
 from taskpit.policy import WAITS
+from taskpit.search import search
 from taskpit.task import State
 from taskpit.values import Value
 from taskpit.web import graph, tail
-from taskpit.web.find import find
 from taskpit.web.paper import place_of, task_link
 
 TYPE_CHECKING = False
@@ -149,7 +149,7 @@ class Pages:
     async def search(self, request: Request) -> HTMLResponse:
         """What was found, in all that tasks say."""
         text = request.query_params.get("q", "").strip()[:200]
-        hits = await self.desk.do(lambda: find(self.desk.queue, text, FOUND)) if text else []
+        hits = await self.desk.do(lambda: search(self.desk.queue, text, FOUND)) if text else []
         return self._page(request, "search.html", page="search", q=text, hits=hits, most=FOUND)
 
 
