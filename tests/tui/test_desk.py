@@ -12,8 +12,8 @@ from taskpit.errors import Invalid
 from taskpit.task import Done, Task
 from taskpit.testing import FakeClock
 from taskpit.tui.desk import END, Desk, Tail
-from taskpit.tui.spoken import readable
 from taskpit.worker.place import place_for
+from taskpit.worker.spoken import readable
 
 
 @pytest.fixture

@@ -15,5 +15,4 @@ Needs Textual (`pip install 'taskpit[tui]'`); everything it knows of the queue c
     dialogs   what is asked before something is done
     acts      what a person can do to a task. Knows queues, no screen
     desk      the queue and its board, asked from threads one at a time. Knows no screen
-    spoken    what agents print, made readable. Pure
 """

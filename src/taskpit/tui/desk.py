@@ -9,8 +9,8 @@ from taskpit import fs, layouts
 from taskpit.board import COLUMNS, Board, titles
 from taskpit.errors import Invalid
 from taskpit.task import Claim, State, Task
-from taskpit.tui.spoken import readable
 from taskpit.values import Value
+from taskpit.worker.spoken import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

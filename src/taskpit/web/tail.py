@@ -11,6 +11,7 @@ from taskpit.task import State
 from taskpit.text import plain
 from taskpit.worker.crew import Papers
 from taskpit.worker.place import Place, directory_of
+from taskpit.worker.spoken import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Tail", "log_of_agent", "log_of_task"]
 
+#: A file of events, one on each line: what it says is shown, not how it is written.
+EVENTS = "/events"
 #: How much of a log is shown to begin with, and read at once afterwards.
 END, PIECE = 32 * 1024, 256 * 1024
 
@@ -67,7 +70,7 @@ class Tail:
         self._cut = self._at > 0
 
     def more(self) -> str:
-        """What was added since the last look; letters that are not whole yet come with the next."""
+        """What was added since the last look; letters and events that are not whole yet come with the next."""
         size = _size(self.path)
         if size < self._at:  # somebody began it anew
             self._at = 0
@@ -82,9 +85,15 @@ class Tail:
         if self._cut:  # begin with a whole line
             skipped = data.find(b"\n") + 1
             self._at, data, self._cut = self._at + skipped, data[skipped:], False
-        whole = _whole(data)
+        if self.path.endswith(EVENTS):
+            whole = data[: data.rfind(b"\n") + 1]
+            lines = whole.decode("utf-8", "replace").splitlines()
+            text = "".join(f"{told}\n" for line in lines for told in readable(line))
+        else:
+            whole = _whole(data)
+            text = plain(whole.decode("utf-8", "replace"))
         self._at += len(whole)
-        return plain(whole.decode("utf-8", "replace"))
+        return text
 
 
 def _whole(data: bytes) -> bytes:
