@@ -247,7 +247,7 @@ def test_no_fence_twice_after_a_lossy_fail_over(server, store):
     _, cursor = store.events()
     name = store._schema
     server.sql(f"DELETE FROM {name}.lease; DELETE FROM {name}.lock; ALTER SEQUENCE {name}.fence_number RESTART")
-    store.mend()
+    store.fix()
     server.mutate(store, ("RETURN ('x'", "RETURN 2 + 0 * ('x'"))
     (again,) = store.claim(Want(worker="w", lease=60.0))
     assert again.fence.split("e")[0] == lost.fence.split("e")[0]  # the same number
