@@ -12,6 +12,9 @@ import psycopg
 import pytest
 from workshop import until
 
+from taskpit.keeper import sweep
+from taskpit.queue import Queue
+from taskpit.store.postgres import keeping
 from taskpit.store.postgres.spelling import as_ending, as_item, as_json
 from taskpit.task import Claim, End, Result, State, Task, Verdict, Want
 
@@ -154,3 +157,28 @@ def test_dead_rows_go_once_the_old_transaction_is_over(server, store):
     store.compost()
     assert _buffers(store) < held_up / 3
     assert len(store.claim(Want(worker="w", lease=60.0))) == 1
+
+
+def test_a_sweep_does_not_look_at_everything(server, store, monkeypatch):
+    """It comes every few seconds, from every pool."""
+    server.fill(store, MANY)
+    seen = []
+    real = store.wire.ask
+
+    def ask(sql, words=None, **more):
+        with psycopg.connect(store.address.server) as line:
+            line.execute(sql.encode(), {**words, "again": False})
+            rows = line.execute(
+                "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
+                "WHERE schemaname = %s",
+                [store.address.schema],
+            ).fetchone()
+            line.rollback()
+        seen.append(int(rows[0] or 0))
+        return real(sql, words, **more)
+
+    monkeypatch.setattr(keeping, "DEAD", 1 << 60)  # cleaning is no looking
+    monkeypatch.setattr(store.wire, "ask", ask)
+    assert sweep(Queue(store)) == []
+    assert len(seen) >= 3
+    assert max(seen) <= FEW

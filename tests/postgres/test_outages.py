@@ -14,6 +14,7 @@ from pgservers import PATIENCE, Server
 from taskpit.errors import CursorLost, Unavailable, Unknown
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.opening import init_database
+from taskpit.store.postgres.spelling import as_ending, as_item, as_json
 from taskpit.store.postgres.store import PostgresStore
 from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
 
@@ -246,7 +247,7 @@ def test_no_fence_twice_after_a_lossy_fail_over(server, store):
     _, cursor = store.events()
     name = store._schema
     server.sql(f"DELETE FROM {name}.lease; DELETE FROM {name}.lock; ALTER SEQUENCE {name}.fence_number RESTART")
-    store.mend()
+    store.fix()
     server.mutate(store, ("RETURN ('x'", "RETURN 2 + 0 * ('x'"))
     (again,) = store.claim(Want(worker="w", lease=60.0))
     assert again.fence.split("e")[0] == lost.fence.split("e")[0]  # the same number
@@ -256,6 +257,30 @@ def test_no_fence_twice_after_a_lossy_fail_over(server, store):
     assert store.lock("deploy", "x", 60.0).number > lock.number
     with pytest.raises(CursorLost):
         store.events(cursor)
+
+
+def test_a_cursor_whose_line_a_crash_took(server, store):
+    """Another line may have its numbers now."""
+    store.put([Task(id="A", title="a")])
+    _, cursor = store.events()
+    server.sql(f"UPDATE {store._schema}.event SET at = at + 1, id = 'B'")
+    with pytest.raises(CursorLost):
+        store.events(cursor)
+
+
+def test_only_claims_may_be_lost_in_a_crash(server, store):
+    """A claim does not wait for the disk; what is put and finished does."""
+
+    def commit(sql, *words):
+        with psycopg.connect(store.address.server) as line:
+            line.execute(sql.replace("{s}", store._schema).encode(), words)
+            return line.execute("SHOW synchronous_commit").fetchone()[0]
+
+    put = as_json([as_item(Task(id="A", title="a"))])
+    assert commit("SELECT {s}.put(%s::json, NULL)", put) == "on"
+    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    assert commit("SELECT {s}.renew(%s, %s, 60, NULL)", ["A"], [claim.fence]) == "off"
+    assert commit("SELECT {s}.finish(%s::json, false, NULL)", as_json([as_ending(done(claim), 0, 0.0)])) == "on"
 
 
 @pytest.mark.skipif(not LONG, reason="two servers: TASKPIT_LONG=1")

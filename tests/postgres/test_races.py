@@ -125,8 +125,8 @@ def test_the_naive_way_strands(server, race, changes):
     race(server, store)
     assert take(store, "B") == []
     assert [(mend.kind, mend.what) for mend in store.check()] == [("waits for nothing", "B")]
-    store.mend()
-    assert [claim.task.id for claim in take(store, "B")] == ["B"]  # the keeper finds even these
+    store.fix()
+    assert [claim.task.id for claim in take(store, "B")] == ["B"]  # `pit doctor --fix` finds even these
     store.close()
 
 

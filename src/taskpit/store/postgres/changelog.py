@@ -34,7 +34,7 @@ LINES = """
         SELECT * FROM {s}.event e
         WHERE (e.xid, e.seq) > (%(xid)s::xid8, %(seq)s) ORDER BY e.xid, e.seq LIMIT %(limit)s) e ON true
 """
-KNOWN = "SELECT {s}.epoch(), EXISTS (SELECT 1 FROM {s}.event e WHERE e.xid = %(xid)s::xid8 AND e.seq = %(seq)s)"
+KNOWN = "SELECT {s}.epoch(), (SELECT e.at::text FROM {s}.event e WHERE e.xid = %(xid)s::xid8 AND e.seq = %(seq)s)"
 
 
 class Changelog:
@@ -59,20 +59,23 @@ class Changelog:
             if len(shown) == len(lines) or (shown and len(shown) >= limit) or time.monotonic() >= until:
                 break
             time.sleep(0.005)
-        last_xid, last_seq = (shown[-1][0], shown[-1][1]) if shown else (xid, seq)
-        return [_event(*line[2:]) for line in shown], f"{self._space}.{now}.{last_xid}.{last_seq}"
+        if not shown:
+            return [], after or f"{self._space}/{now}/0/0/"
+        last_xid, last_seq, at = shown[-1][:3]
+        return [_event(*line[2:]) for line in shown], f"{self._space}/{now}/{last_xid}/{last_seq}/{_stamp(at)}"
 
     def _place(self, after: str) -> tuple[int, str, int]:
         """Where a cursor points; CursorLost if it is of another queue, or of nowhere."""
         if not after:
             return 0, "0", 0
-        words = after.split(".")
-        if len(words) != 4 or words[0] != self._space or not all(word.isdecimal() for word in words[1:]):
+        words = after.split("/")
+        if len(words) != 5 or words[0] != self._space or not all(word.isdecimal() for word in words[1:4]):
             raise CursorLost(cursor=after)
         epoch, xid, seq = int(words[1]), words[2], int(words[3])
         if xid != "0":
-            now, known = self._wire.ask(KNOWN.replace("{s}", self._schema), {"xid": xid, "seq": seq})[0]
-            if not known or epoch != now:
+            now, at = self._wire.ask(KNOWN.replace("{s}", self._schema), {"xid": xid, "seq": seq})[0]
+            # A crash may take the last lines and give their numbers to others: the time tells them apart.
+            if at is None or _stamp(float(at)) != words[4] or epoch != now:
                 raise CursorLost(cursor=after)
         return epoch, xid, seq
 
@@ -86,6 +89,10 @@ class Changelog:
         docs = [as_json(event.as_dict()) for event in events]
         if docs:
             self._wire.ask(sql, {"docs": docs, "now": now}, repeat=False)
+
+
+def _stamp(at: float) -> str:
+    return f"{at:.6f}"
 
 
 def _event(at: float, worker: str, action: str, task_id: str, details: str, doc: str | None) -> Event:

@@ -341,6 +341,9 @@ DECLARE
     w_head text;
     w_fence text;
 BEGIN
+    -- A claim need not be on the disk: if a crash takes it, the task is ready again and its fence worth nothing.
+    -- Whatever ends it is, and brings the claim there first.
+    PERFORM set_config('synchronous_commit', 'off', true);
     IF p_again THEN  -- what the first asking took, if it did
         w_taken := ARRAY(SELECT l.id FROM {s}.lease l WHERE l.call = p_want ->> 'call');
     END IF;
@@ -396,6 +399,7 @@ CREATE FUNCTION {s}.renew(p_ids text[], p_fences text[], p_lease float8, p_now f
 RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE w_now float8 := {s}.time_of(p_now); kept text[];
 BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);  -- a renewal that a crash takes is made again soon
     IF cardinality(p_ids) > 1 THEN
         PERFORM 1 FROM {s}.lease l WHERE l.id = ANY (p_ids) ORDER BY l.id FOR UPDATE;
     END IF;
