@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from taskpit.clock import stamp
 from taskpit.errors import Invalid
+from taskpit.task import State
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Protocol
 
-    from taskpit.task import Result, State, Task, Verdict
+    from taskpit.task import Result, Task, Verdict
 
     class Named(Protocol):
         """What a file is called after: a task, or as much of it as another name told."""
@@ -136,6 +137,14 @@ class Layout:
         except Invalid:
             return None
         return spot.state if spot is not None else None
+
+    def ready_id(self, file: str) -> str | None:
+        """The id in a ready task's name; empty if it is none's. None: it wants to be one and can't."""
+        try:
+            spot = None if file.startswith(NEVER) or file.endswith("~") else self.spot(self.ready, file)
+        except Invalid:
+            return None
+        return spot.id if spot is not None and spot.state is State.READY else ""
 
     def ended_id(self, folder: str, file: str) -> str:
         """The id in the name of a result, cheaply; empty if it has none. Only `spot` knows whether it is one."""

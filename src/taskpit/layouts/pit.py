@@ -85,6 +85,15 @@ class Pit(Layout):
                 return State.READY
         return super().state_in(folder, file)
 
+    def ready_id(self, file: str) -> str | None:
+        """What stands between the dashes, as long as nothing in the name is odd."""
+        if file[:5] == "food-" and file[-3:] == ".md" and len(file) <= LONGEST_NAME and file.isascii():
+            task_id, dash, slug = file[5:-3].partition("-")
+            plain = task_id.isalnum() and len(task_id) <= LONGEST_WORD and bool(dash) == bool(slug)
+            if plain and slug.isprintable() and "~" not in slug:
+                return task_id
+        return super().ready_id(file)
+
     def ended_id(self, folder: str, file: str) -> str:  # noqa: ARG002 - there is one
         """What stands before the second dash."""
         return file[5:].partition("-")[0].removesuffix(".md") if file[:5] == "food-" else ""

@@ -72,6 +72,8 @@ def _digest(name: str, path: str, size: int, now: float) -> str:
 
 def _results(folder: Folder, dry_run: bool) -> Iterator[Mend]:
     now = folder.clock.now()
+    if not folder.config.keep_results and not folder.config.keep_failed:
+        return
     for spot in list(folder.finished()):
         keep = folder.config.keep_results if spot.verdict is Verdict.DONE else folder.config.keep_failed
         status = fs.status(folder.at(spot.path))

@@ -9,7 +9,8 @@ from functools import partial
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
-from taskpit.store import cures
+from taskpit.listing import entries
+from taskpit.store import cures, glance
 from taskpit.store.archive import archived
 from taskpit.store.folder import (
     BESIDE,
@@ -36,7 +37,7 @@ from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 __all__ = ["examine", "fix"]
 
@@ -131,29 +132,38 @@ def _foreign(folder: Folder, path: str, why: str, status: fs.Stat) -> Case:
 
 def _kept_out(folder: Folder) -> Iterator[Case]:
     """Files of our own that we may not read."""
+    mine = os.geteuid()
     for name in dict.fromkeys((folder.layout.ready, folder.layout.claimed, IDS)):
-        for file in sorted(fs.names(folder.at(name))):
+        for file in sorted(entry.name for entry in entries(folder.at(name)) if _is_shut(entry, mine)):
             path = f"{name}/{file}"
-            status = fs.status(folder.at(path))
-            if status is None or not stat.S_ISREG(status.st_mode) or status.st_mode & 0o400:
-                continue
-            if status.st_uid == os.geteuid():
-                finding = Mend(kind="not readable", what=path, details="it is yours, but its permissions keep you out")
-                yield Case(finding=finding, cure=partial(cures.let_owner, folder, path, 0o600))
+            finding = Mend(kind="not readable", what=path, details="it is yours, but its permissions keep you out")
+            yield Case(finding=finding, cure=partial(cures.let_owner, folder, path, 0o600))
+
+
+def _is_shut(entry: os.DirEntry[str], mine: int) -> bool:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and not status.st_mode & 0o400 and status.st_uid == mine
 
 
 def _among_ours(folder: Folder) -> Iterator[Case]:
     """Entries of our own directories that we never made."""
     for name in (*OF_FILES, *OF_FOLDERS):
-        is_ours = stat.S_ISDIR if name in OF_FOLDERS else stat.S_ISREG
-        for file in sorted(fs.names(folder.at(name))):
+        for file, why in sorted(_not_ours(folder, name)):
             status = fs.status(folder.at(f"{name}/{file}"))
-            if status is None:
-                continue
-            if not is_ours(status.st_mode):
-                yield _foreign(folder, f"{name}/{file}", "nothing of ours is like this", status)
-            elif not _is_called_like_ours(folder, name, file):
-                yield _foreign(folder, f"{name}/{file}", "nothing of ours is called like this", status)
+            if status is not None:
+                yield _foreign(folder, f"{name}/{file}", why, status)
+
+
+def _not_ours(folder: Folder, name: str) -> Iterator[tuple[str, str]]:
+    for entry in entries(folder.at(name)):
+        is_ours = entry.is_dir(follow_symlinks=False) if name in OF_FOLDERS else entry.is_file(follow_symlinks=False)
+        if not is_ours:
+            yield entry.name, "nothing of ours is like this"
+        elif not _is_called_like_ours(folder, name, entry.name):
+            yield entry.name, "nothing of ours is called like this"
 
 
 def _is_called_like_ours(folder: Folder, name: str, file: str) -> bool:
@@ -178,11 +188,11 @@ def _torn(folder: Folder) -> Iterator[Case]:
 
 def _twice(folder: Folder) -> Iterator[Case]:
     """Tasks in two places. Looked at twice: a task that just moved is not in two places."""
-    first = _standing(folder)
-    suspects = {task_id for task_id, places in first.items() if len(places) > 1}
-    again = _standing(folder) if suspects else {}
+    suspects = glance.twice(folder)
+    first = _standing(folder, suspects)
+    again = _standing(folder, suspects)
     for task_id in sorted(suspects):
-        places = sorted(again.get(task_id, set()) & first[task_id])
+        places = sorted(again.get(task_id, set()) & first.get(task_id, set()))
         if len(places) > 1:
             finding = Mend(kind="in two places", what=task_id, details=", ".join(places))
             yield Case(finding=finding, cure=_cure_of_twins(folder, places))
@@ -200,66 +210,61 @@ def _cure_of_twins(folder: Folder, places: list[str]) -> Callable[[], str] | Non
     return partial(cures.one_name, folder, name, other)
 
 
-def _standing(folder: Folder) -> dict[str, set[str]]:
+def _standing(folder: Folder, ids: Collection[str]) -> dict[str, set[str]]:
+    """Where each of these tasks stands."""
     places: dict[str, set[str]] = {}
-    for name in dict.fromkeys((folder.layout.ready, folder.layout.claimed, *folder.layout.results)):
-        for _, spot in folder.entries(name):
-            if isinstance(spot, Spot):
-                places.setdefault(spot.id, set()).add(spot.path)
+    for place, file, task_id in glance.standing(folder) if ids else ():
+        if task_id in ids:
+            for _, spot in folder.entries(place, among=(file,)):
+                if isinstance(spot, Spot):
+                    places.setdefault(spot.id, set()).add(spot.path)
     return places
 
 
 def _vanished(folder: Folder) -> Iterator[Case]:
     """Tasks whose id is known and that are nowhere: somebody removed the file by hand, or a disk lost it."""
-    known_ids = [name for name in fs.names(folder.at(IDS)) if _is_called_like_ours(folder, IDS, name)]
-    missing = [task_id for task_id in known_ids if not _is_somewhere(folder, task_id, {})]
+    missing = {name for name in glance.nowhere(folder) if _is_called_like_ours(folder, IDS, name)}
     if not missing:
         return
-    known = _standing(folder)  # they may have moved while we looked: look once more, at everything
+    missing &= glance.nowhere(folder)  # they may have moved while we looked: look once more, at everything
     waiting = {name.split("~", 1)[0] for name in fs.names(folder.at(folder.layout.tmp))}
-    for task_id in sorted(missing):
-        if task_id not in waiting and not _is_somewhere(folder, task_id, known):
+    for task_id in sorted(missing - waiting):
+        if folder.outcome(task_id) is None:
             details = f"its file is gone; what was asked for is in {IDS}/{task_id}"
             finding = Mend(kind="vanished", what=task_id, details=details)
             yield Case(finding=finding, cure=partial(cures.put_back, folder, task_id))
 
 
-def _is_somewhere(folder: Folder, task_id: str, places: dict[str, set[str]]) -> bool:
-    if folder.outcome(task_id) is not None or task_id in places:
-        return True
-    for name, state in ((folder.layout.ready, State.READY), (folder.layout.claimed, State.CLAIMED)):
-        if not places and folder.find(name, state, task_id):
-            return True
-    return folder.is_sealed(task_id) or folder.published(task_id) is not None
-
-
 def _unknown(folder: Folder) -> Iterator[Case]:
     """Claimed and finished tasks that the registry does not know; a sweep registers ready ones."""
-    known = set(fs.names(folder.at(IDS)))
-    found = [(spot.id, spot.path) for spot in folder.spots(folder.layout.claimed, State.CLAIMED)]
-    found += [(file.partition("~")[0], f"{OUTCOMES}/{file}") for file in fs.names(folder.at(OUTCOMES))]
-    for task_id, path in sorted(found):
+    known = {entry.name for entry in entries(folder.at(IDS))}
+    claimed = ((spot.id, spot.path) for spot in folder.spots(folder.layout.claimed, State.CLAIMED))
+    finished = ((task_id, f"{OUTCOMES}/{task_id}~{said}") for task_id, said, _ in glance.outcomes(folder))
+    for task_id, path in sorted(one for found in (claimed, finished) for one in found if one[0] not in known):
         status = fs.status(folder.at(path))
         if status is None or not stat.S_ISREG(status.st_mode):
             continue  # its lease will end, and then it is set aside
-        if task_id not in known and _is_called_like_ours(folder, IDS, task_id):
+        if _is_called_like_ours(folder, IDS, task_id):
             finding = Mend(kind="unregistered", what=task_id, details=f"{path} is there, but nobody knows its id")
             yield Case(finding=finding, cure=partial(cures.register, folder, task_id, path))
 
 
 def _taken_away(folder: Folder) -> Iterator[Case]:
     """Finished tasks whose result is not in its place although we have it: somebody moved or removed it."""
-    shown, away = {spot.id: spot for spot in folder.finished()}, archived(folder)
-    for file in sorted(fs.names(folder.at(OUTCOMES))):
-        task_id, _, said = file.partition("~")
-        status = fs.status(folder.at(f"{OUTCOMES}/{file}"))
+    unseen = set(glance.out_of_sight(folder))
+    unseen &= set(glance.out_of_sight(folder) if unseen else ())  # one that just ended is in sight by now
+    shown = {spot.id: spot for spot in glance.unlike_outcomes(folder)} if unseen else {}
+    away = archived(folder) if unseen else ()
+    for task_id, said in sorted(unseen):
+        path = f"{OUTCOMES}/{task_id}~{said}"
+        status = fs.status(folder.at(path))
         if said not in tuple(Verdict) or status is None or not status.st_size or status.st_ino in away:
             continue  # an empty outcome: the result was pruned, or there never was one
         spot, verdict = shown.get(task_id), Verdict(said)
         lost = spot is None or not fs.exists(folder.at(folder.layout.result_of(spot)))
         whose = spot or Spot(state=verdict.state, id=task_id, verdict=verdict)
         if lost and _belongs_in_sight(folder, whose, verdict):
-            finding = Mend(kind="result gone", what=task_id, details=f"it is kept in {OUTCOMES}/{file}")
+            finding = Mend(kind="result gone", what=task_id, details=f"it is kept in {path}")
             yield Case(finding=finding, cure=partial(cures.show_result, folder, whose, verdict))
 
 
@@ -271,12 +276,11 @@ def _belongs_in_sight(folder: Folder, spot: Spot, verdict: Verdict) -> bool:
 
 def _strangers(folder: Folder) -> Iterator[Case]:
     """Files where tasks should be that are called like none."""
-    known = {file for file, _ in folder.entries(folder.layout.ready)}
-    for name in sorted(fs.names(folder.at(folder.layout.ready))):
-        status = fs.status(folder.at(f"{folder.layout.ready}/{name}"))
-        if name in known or name.startswith((".", "README", "readme")) or name.endswith("~") or status is None:
-            continue
+    for name in sorted(glance.strangers(folder)):
         path, why = f"{folder.layout.ready}/{name}", "it is not called like a task"
+        status = fs.status(folder.at(path))
+        if status is None:
+            continue
         finding = Mend(
             kind="stranger", what=f"{folder.layout.ready}/{name!r}", details=f"{why}, so nobody will take it"
         )

@@ -16,6 +16,7 @@ from taskpit.store import changelog
 from taskpit.store.ending import Sealed, roll
 from taskpit.store.entering import enter
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, stub
+from taskpit.store.glance import doubtful, unlike_outcomes
 from taskpit.store.port import Mend
 from taskpit.store.registry import refuse_finished, register
 from taskpit.store.reopening import learn
@@ -24,7 +25,7 @@ from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 __all__ = ["mend"]
 
@@ -111,14 +112,15 @@ class _Mender:
     def ready(self) -> Iterator[Mend]:
         """Ready files: register what people made by hand, set aside what can't be a task or may not run."""
         folder = self.folder
-        for file, found in list(folder.entries(folder.layout.ready)):
-            path = f"{folder.layout.ready}/{file}"
-            if isinstance(found, Invalid):
-                yield self._aside(path, found.message)
-            elif found.state is State.READY:
-                yield from self._ready_one(found)
+        for names in doubtful(folder):
+            for file, found in folder.entries(folder.layout.ready, among=names):
+                if isinstance(found, Invalid):
+                    yield self._aside(f"{folder.layout.ready}/{file}", found.message)
+                elif found.state is State.READY:
+                    yield from self._ready_one(found, names)
 
-    def _ready_one(self, spot: Spot) -> Iterator[Mend]:
+    def _ready_one(self, spot: Spot, names: Collection[str]) -> Iterator[Mend]:
+        """One ready file; `names` are those of its id."""
         folder = self.folder
         known, here = fs.status(folder.at(f"{IDS}/{spot.id}")), fs.status(folder.at(spot.path))
         if here is None:
@@ -133,7 +135,7 @@ class _Mender:
                 return
             folder.load(spot, folder.at(spot.path))
             if known is not None:
-                register(folder, spot)
+                register(folder, spot, names)
                 return
         except FileNotFoundError:
             return
@@ -147,7 +149,7 @@ class _Mender:
                 yield self._aside(spot.path, error.message, here)
             return
         if self.act:
-            register(folder, spot)
+            register(folder, spot, names)
         yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was made by hand")
 
     def _twin(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
@@ -185,7 +187,7 @@ class _Mender:
 
     def published(self) -> Iterator[Mend]:
         """Results that others wrote become known as outcomes; ours that others replaced are put back."""
-        for spot in list(self.folder.finished()):
+        for spot in unlike_outcomes(self.folder):
             result = self.folder.layout.result_of(spot)
             here = fs.status(self.folder.at(result)) or fs.status(self.folder.at(spot.path))
             if here is not None and not stat.S_ISREG(here.st_mode):

@@ -15,13 +15,18 @@ from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from taskpit.layouts import Spot
 
 __all__ = ["refuse_finished", "register"]
 
 
-def register(folder: Folder, spot: Spot) -> None:
-    """Its id is known from now on. Conflict if the id belongs to a task that is not this ready file."""
+def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -> None:
+    """Its id is known from now on. Conflict if the id belongs to a task that is not this ready file.
+
+    `names` are those of this id's ready files, if they were just listed.
+    """
     path, entry = f"{folder.root}/{spot.path}", f"{folder.root}/{IDS}/{spot.id}"
     known, here = fs.status(entry), fs.status(path)
     if here is None:
@@ -36,7 +41,7 @@ def register(folder: Folder, spot: Spot) -> None:
             folder.tell("added_task", spot.id, details="found in the folder")
         if _enter_registry(folder, path, entry, spot):
             return
-    _refuse_copy(folder, spot, here, known)
+    _refuse_copy(folder, spot, here, known, names)
 
 
 def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
@@ -46,7 +51,9 @@ def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
         raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here)
 
 
-def _refuse_copy(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> None:
+def _refuse_copy(
+    folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None, names: Collection[str] | None
+) -> None:
     """Conflict if this ready file is a copy that an editor saved of a task that has moved on.
 
     Not every file that is not the registered one is such a copy: it may have been edited while it was
@@ -57,12 +64,12 @@ def _refuse_copy(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | Non
     if verdict is not None or folder.is_finished(spot):
         why = f"is finished ({verdict or 'done'})"
     else:
-        why = _elsewhere(folder, spot, here, known)
+        why = _elsewhere(folder, spot, here, known, names)
     if why:
         raise Conflict(f"{spot.id} {why}", judged=here)
 
 
-def _elsewhere(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
+def _elsewhere(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None, names: Collection[str] | None) -> str:
     """Where the task itself is, if this ready file is not it."""
     tokens = [(other.path, f"is claimed by {other.worker}") for other in folder.claims_of(spot.id)]
     tokens += [
@@ -75,7 +82,7 @@ def _elsewhere(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None)
         if token is not None and token.st_ino != here.st_ino:
             return why
     if folder.layout.slugged:
-        for twin in folder.find(folder.layout.ready, State.READY, spot.id):
+        for twin in folder.find(folder.layout.ready, State.READY, spot.id, names):
             if twin.path != spot.path and _is_original(folder, twin, spot, known):
                 return f"is {twin.path}, which was there first"
     return ""

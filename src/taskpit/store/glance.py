@@ -1,0 +1,147 @@
+"""Which files of a large queue need a closer look: listings are compared, no file is opened or looked at.
+
+What a listing says may be a moment old. So nothing is decided here: whoever is in doubt looks at the file
+itself, and all others are as they should be: registered, of one name, and not finished.
+"""
+
+from __future__ import annotations
+
+from taskpit.layouts.layout import NEVER
+from taskpit.listing import entries
+from taskpit.store.folder import IDS, OUTCOMES, SEALED, Folder
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from taskpit.layouts import Spot
+
+__all__ = ["doubtful", "nowhere", "out_of_sight", "outcomes", "standing", "strangers", "twice", "unlike_outcomes"]
+
+
+def doubtful(folder: Folder) -> list[list[str]]:
+    """Ready files that may not be their task, or can be none: names, those of one id together.
+
+    All others are, by name and inode, the one file that is registered under their id, and nothing tells of
+    another claim or an end of it.
+    """
+    layout, ready = folder.layout, folder.at(folder.layout.ready)
+    unsure: dict[str, int | None] = {}
+    doubts: set[str] = set()
+    odd: list[list[str]] = []
+    for entry in entries(ready):
+        task_id = layout.ready_id(entry.name)
+        if task_id is None:
+            odd.append([entry.name])
+        elif task_id in unsure:
+            doubts.add(task_id)
+        elif task_id:
+            unsure[task_id] = entry.inode()
+    for entry in entries(folder.at(IDS)):
+        inode = entry.inode()
+        if inode and unsure.get(entry.name) == inode:
+            unsure[entry.name] = None
+    doubts.update(task_id for task_id in _elsewhere(folder) if task_id in unsure)
+    doubts.update(task_id for task_id, inode in unsure.items() if inode is not None)
+    unsure.clear()
+    return odd + (_called(folder, doubts) if doubts else [])
+
+
+def _called(folder: Folder, ids: Collection[str]) -> list[list[str]]:
+    """The names of these tasks' ready files."""
+    found: dict[str, list[str]] = {}
+    for entry in entries(folder.at(folder.layout.ready)):
+        task_id = folder.layout.ready_id(entry.name)
+        if task_id and task_id in ids:
+            found.setdefault(task_id, []).append(entry.name)
+    return list(found.values())
+
+
+def _elsewhere(folder: Folder) -> Iterator[str]:
+    """Ids of tasks that are claimed or finished, or look like it."""
+    for spot in folder.spots(folder.layout.claimed, State.CLAIMED):
+        yield spot.id
+    for task_id, _, _ in outcomes(folder):
+        yield task_id
+    for _, _, task_id, _ in _shown(folder):
+        yield task_id
+
+
+def outcomes(folder: Folder) -> Iterator[tuple[str, str, int]]:
+    """Tasks that we know as finished: id, verdict as it is written, inode."""
+    for entry in entries(folder.at(OUTCOMES)):
+        task_id, _, said = entry.name.partition("~")
+        yield task_id, said, entry.inode()
+
+
+def _shown(folder: Folder) -> Iterator[tuple[str, str, str, int]]:
+    """What may tell of an end in the layout's own places: where, what it is called, id, inode."""
+    layout = folder.layout
+    for place in layout.results:
+        for entry in entries(folder.at(place)):
+            task_id = layout.ended_id(place, entry.name)
+            if task_id:
+                yield place, entry.name, task_id, entry.inode()
+
+
+def unlike_outcomes(folder: Folder) -> list[Spot]:
+    """Entries that say of a task that it has ended, without those that are the very file we know as its outcome."""
+    known = {task_id: inode for task_id, _, inode in outcomes(folder)}
+    names: dict[str, list[str]] = {}
+    for place, name, task_id, inode in _shown(folder):
+        if not inode or known.get(task_id) != inode:
+            names.setdefault(place, []).append(name)
+    known.clear()
+    spots = (found for place, files in names.items() for _, found in folder.entries(place, among=files))
+    return [spot for spot in spots if not isinstance(spot, Exception) and spot.verdict is not None]
+
+
+def out_of_sight(folder: Folder) -> list[tuple[str, str]]:
+    """Outcomes whose very file does not stand in the layout's own places: id and verdict as it is written."""
+    shown = {task_id: inode for _, _, task_id, inode in _shown(folder)}
+    return [(task_id, said) for task_id, said, inode in outcomes(folder) if not inode or shown.get(task_id) != inode]
+
+
+def strangers(folder: Folder) -> list[str]:
+    """Names beside the ready tasks that are no task's and that no editor or person keeps there."""
+    layout = folder.layout
+    odd = [entry.name for entry in entries(folder.at(layout.ready)) if layout.ready_id(entry.name) == ""]
+    known = {file for file, _ in folder.entries(layout.ready, among=odd)}
+    return [name for name in odd if name not in known and not name.startswith(NEVER) and not name.endswith("~")]
+
+
+def standing(folder: Folder) -> Iterator[tuple[str, str, str]]:
+    """Every entry that is ready, claimed, or may tell of an end: where, what it is called, id."""
+    layout = folder.layout
+    for entry in entries(folder.at(layout.ready)):
+        task_id = layout.ready_id(entry.name)
+        if task_id:
+            yield layout.ready, entry.name, task_id
+    for spot in folder.spots(layout.claimed, State.CLAIMED):
+        yield layout.claimed, spot.path.rpartition("/")[2], spot.id
+    for place, name, task_id, _ in _shown(folder):
+        yield place, name, task_id
+
+
+def twice(folder: Folder) -> set[str]:
+    """Ids that stand in more than one place, or may."""
+    seen: set[str] = set()
+    found: set[str] = set()
+    for _, _, task_id in standing(folder):
+        (found if task_id in seen else seen).add(task_id)
+    return found
+
+
+def nowhere(folder: Folder) -> set[str]:
+    """Names in the registry of tasks that are neither ready nor claimed nor finished, nor on their way."""
+    missing = {entry.name for entry in entries(folder.at(IDS))}
+    missing.difference_update(task_id for task_id, _, _ in outcomes(folder))
+    for place, name, task_id in standing(folder):
+        if task_id in missing and any(folder.entries(place, among=(name,))):
+            missing.discard(task_id)
+    for entry in entries(folder.at(SEALED)):
+        sealed = folder.sealed_spot(entry.name)
+        if sealed is not None:
+            missing.discard(sealed.id)
+    return missing
