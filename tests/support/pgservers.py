@@ -158,6 +158,7 @@ class Server:
 
     def kill(self) -> None:
         """As a power cut would, for the processes: none of them says good-bye."""
+        os.kill(self.process.pid, signal.SIGSTOP)  # so that it gets no more children
         pids = [self.process.pid, *self._children()]
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
