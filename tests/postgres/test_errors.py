@@ -8,7 +8,6 @@ import sys
 
 import psycopg
 import pytest
-from pgservers import Server
 
 from taskpit.cli.main import main
 from taskpit.errors import Invalid, MissingExtra, Storage
@@ -210,15 +209,13 @@ def test_a_migration_while_workers_work(server, monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(not LONG or os.geteuid() != 0, reason="mounts a small disk: root, TASKPIT_LONG=1")
-def test_a_full_disk(alone, pit, tmp_path):
-    small = tmp_path / "small"
-    small.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", str(small)], check=False).returncode:
+def test_a_full_disk(alone, pit):
+    small = f"{alone.root}/small"
+    os.mkdir(small)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", small], check=False).returncode:
         pytest.skip("nothing can be mounted here")
     try:
-        os.chown(small, *Server(alone.programs)._as.values())
-        for folder in (tmp_path, *tmp_path.parents[:2]):
-            os.chmod(folder, 0o755)
+        os.chown(small, *alone._as.values())
         alone.sql(f"CREATE TABLESPACE small LOCATION '{small}'")
         alone.sql("CREATE DATABASE tight TABLESPACE small")
         address = alone.address("tight")
@@ -239,4 +236,4 @@ def test_a_full_disk(alone, pit, tmp_path):
         store.close()
     finally:
         alone.stop()
-        subprocess.run(["umount", "-l", str(small)], check=True)
+        subprocess.run(["umount", "-l", small], check=True)

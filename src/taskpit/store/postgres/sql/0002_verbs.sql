@@ -230,7 +230,9 @@ END $$;
 CREATE FUNCTION {s}.grant_ready(p_keys bytea[], p_want jsonb, p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     taken text[];
-    tagged record;
+    one bytea;
+    row_of {s}.ready;
+    gone {s}.ready[] := '{}';
     w_worker text := p_want ->> 'worker';
     w_stem text := CASE WHEN (p_want ->> 'verbatim')::boolean THEN NULL ELSE w_worker || '~' END;
     w_tail text := 'e' || {s}.epoch() || (p_want ->> 'call');
@@ -239,18 +241,22 @@ DECLARE
     w_until float8 := p_now + (p_want ->> 'lease')::float8;
     w_told boolean := NOT (p_want ->> 'even_held')::boolean;
 BEGIN
-    FOR tagged IN SELECT r.big, r.key, r.tags FROM {s}.ready r
-                  WHERE r.big IN (false, true) AND r.key = ANY (p_keys) AND r.tags IS NOT NULL LOOP
-        DELETE FROM {s}.ready_tag t WHERE t.tag = ANY (tagged.tags) AND t.big = tagged.big AND t.key = tagged.key;
+    FOREACH one IN ARRAY p_keys LOOP
+        DELETE FROM {s}.ready r WHERE r.big = false AND r.key = one RETURNING r.* INTO row_of;
+        IF NOT FOUND THEN
+            DELETE FROM {s}.ready r WHERE r.big = true AND r.key = one RETURNING r.* INTO row_of;
+        END IF;
+        IF row_of.tags IS NOT NULL THEN
+            DELETE FROM {s}.ready_tag t WHERE t.tag = ANY (row_of.tags) AND t.big = row_of.big AND t.key = one;
+        END IF;
+        gone := gone || row_of;
     END LOOP;
-    WITH gone AS (
-        DELETE FROM {s}.ready r WHERE r.big IN (false, true) AND r.key = ANY (p_keys) RETURNING r.*),
-    leased AS (
+    WITH leased AS (
         INSERT INTO {s}.lease (id, key, touches, mark, fence, worker, member, call, since, seen, until)
             SELECT g.id, g.key, g.touches, g.mark,
                    CASE WHEN w_stem IS NULL THEN w_worker ELSE w_stem || nextval('{q}.fence_number') || w_tail END,
                    w_worker, w_member, w_call, p_now, p_now, w_until
-            FROM gone g ORDER BY g.key RETURNING id, fence, key),
+            FROM unnest(gone) g ORDER BY g.key RETURNING id, fence, key),
     told AS (
         INSERT INTO {s}.event (at, worker, action, id)
             SELECT p_now, l.fence, 'claimed_task', l.id FROM leased l
@@ -274,7 +280,11 @@ BEGIN
         END IF;
     END IF;
     SELECT r.* INTO one FROM {s}.ready r
-        WHERE r.big IN (false, true) AND r.key = (SELECT t.key FROM {s}.task t WHERE t.id = p_id) FOR UPDATE OF r;
+        WHERE r.big = false AND r.key = (SELECT t.key FROM {s}.task t WHERE t.id = p_id) FOR UPDATE OF r;
+    IF NOT FOUND THEN
+        SELECT r.* INTO one FROM {s}.ready r
+            WHERE r.big = true AND r.key = (SELECT t.key FROM {s}.task t WHERE t.id = p_id) FOR UPDATE OF r;
+    END IF;
     IF NOT FOUND OR NOT (one.big = ANY (p_bigs)) OR NOT coalesce(p_tags IS NULL OR one.tags && p_tags, false) THEN
         RETURN NULL;
     END IF;

@@ -22,7 +22,8 @@ DECLARE known record;
 BEGIN
     SELECT t.fence, t.verdict, t.mark, coalesce(
                (SELECT l.mark FROM {s}.lease l WHERE l.id = t.id), (SELECT w.mark FROM {s}.waiting w WHERE w.id = t.id),
-               (SELECT r.mark FROM {s}.ready r WHERE r.big IN (false, true) AND r.key = t.key)) AS hot INTO known
+               (SELECT r.mark FROM {s}.ready r WHERE r.big = false AND r.key = t.key),
+               (SELECT r.mark FROM {s}.ready r WHERE r.big = true AND r.key = t.key)) AS hot INTO known
         FROM {s}.task t WHERE t.id = p_end.id AND t.state <> 'w';
     IF NOT FOUND THEN
         RETURN 'lost';
