@@ -1,6 +1,8 @@
-"""What has happened: `log` and `stats`, both from the changelog. Changes nothing."""
+"""What has happened: `log` and `stats`, both from the changelog. Changes nothing but totals that are derived."""
 
 from __future__ import annotations
+
+from collections import deque
 
 from taskpit.cli import output
 from taskpit.cli.context import Reply, Usage
@@ -67,12 +69,13 @@ def _log(args: Namespace, context: Context) -> Reply:
         return task_id in ("", event.task_id, event.activity_id) and event.timestamp >= since
 
     limit = args.limit if args.limit is not None else 0 if since else SCREENFUL
-    found, cursor = [], ""
+    found: deque[Event] = deque(maxlen=limit or None)  # there may be millions
+    cursor = ""
     for event, after in _events(queue):
         cursor = after
         if keep(event):
             found.append(event)
-    shown = found[-limit:] if limit else found
+    shown = list(found)
     if args.follow:
         _follow(context, shown, cursor, keep)
     return Reply(data=[event.as_dict() for event in shown], text=lambda: _lines(shown))
