@@ -3,7 +3,8 @@
 Belongs to the fs room; knows rows and their order, nothing about tasks. Whoever adds an entry to the
 directory appends a row to a log; whoever wants the first ones takes the log into a small database first.
 It may be deleted at any time, is built anew by itself, and is never trusted over the directory: a row whose
-entry is gone costs a failed rename. After a power loss (another boot) it is thrown away.
+entry is gone costs a failed rename. On another boot, before which there may have been a power loss, a new one is
+made: with the rows of the old one if that is whole, compared with the directory.
 """
 
 from __future__ import annotations
@@ -156,12 +157,10 @@ class Catalog:
                 if found is not None:
                     return found
             begin(folder)
-            name = f"catalog-{fs.fresh_name()}.db"
-            catalog = cls._connect(folder, name)
+            catalog = cls._after(folder, before) if before else cls._empty(folder)
             if catalog is None:
                 return None
-            catalog._prepare(SCHEMA)  # noqa: SLF001 - its own
-            catalog.note("boot", _of_now())
+            name = catalog._name  # noqa: SLF001 - its own
             catalog.take_in()
             compare(catalog)
             catalog._prepare(ORDERED)  # noqa: SLF001 - its own
@@ -170,6 +169,42 @@ class Catalog:
                 if old.startswith("catalog-") and not old.startswith(name):
                     fs.remove(f"{folder}/{old}")
         return catalog
+
+    @classmethod
+    def _empty(cls, folder: str) -> Catalog | None:
+        """A new one that nobody knows of yet."""
+        catalog = cls._connect(folder, f"catalog-{fs.fresh_name()}.db")
+        if catalog is not None:
+            catalog._prepare(SCHEMA)  # noqa: SLF001 - its own
+            catalog.note("boot", _of_now())
+        return catalog
+
+    @classmethod
+    def _after(cls, folder: str, old: str) -> Catalog | None:
+        """A new one with the rows of an older one, if that is whole: an empty one otherwise."""
+        catalog = cls._empty(folder)
+        if catalog is None or not fs.exists(f"{folder}/{old}"):
+            return catalog
+        try:
+            catalog._inherit(old)  # noqa: SLF001 - its own
+            return catalog
+        except OSError:  # nobody knows how much of it came over
+            catalog.close()
+            return cls._empty(folder)
+
+    def _inherit(self, old: str) -> None:
+        """The rows of an older one. A power loss may have torn it, which shows; else each of them was right once.
+
+        Which of them still hold is told by the directory: a row whose entry is another file by now is read anew.
+        """
+        self._ask("attach database ? as old", (f"{self._folder}/{old}",))
+        told = self._ask("select value from old.facts where key = 'boot'")
+        if not told or str(told[0][0]).partition(" ")[0] != str(FORM):
+            raise OSError("its rows are others")
+        if self._ask("pragma old.quick_check(1)") != [("ok",)]:
+            raise OSError("it is torn")
+        self._ask("insert into rows select * from old.rows")
+        self._ask("detach database old")
 
     @classmethod
     def _connect(cls, folder: str, name: str) -> Catalog | None:

@@ -260,9 +260,9 @@ class Event(Value):
     @classmethod
     def of(cls, fields: Mapping[str, object]) -> Event:
         """The event that a line tells; TypeError if it is none."""
-        words = [key for key in cls._fields if key != "extra"]
-        known = {key: str(fields[key]) for key in words if fields.get(key) is not None}
-        return cls(**known, extra={key: value for key, value in fields.items() if key not in words})
+        known: dict[str, Any] = {key: str(fields[key]) for key in cls._fields[:-1] if fields.get(key) is not None}
+        more = fields.items() if len(known) < len(fields) else ()  # nearly always there is nothing else
+        return cls(**known, extra={key: value for key, value in more if key not in cls._fields[:-1]})
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields as a line has them: what we have no word for stands among the others."""

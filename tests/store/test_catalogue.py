@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import sqlite3
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pits import make, root_of, task
 
-from taskpit import jsontext
+from taskpit import catalog, jsontext
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store import ready
@@ -144,6 +146,84 @@ def test_it_may_be_spoilt_at_any_time(spoil, queue, monkeypatch):
     assert take(other, 2) == wanted[2:4]
     assert take(queue, 2) == wanted[4:6]
     assert sorted(take(other, MANY)) == sorted(wanted[6:])
+    other.close()
+
+
+def torn(queue, tear):
+    """The database as a power loss may leave it: `tear` makes other bytes of its own."""
+    (name,) = (name for name in os.listdir(index(queue)) if name.endswith(".db"))
+    with open(f"{index(queue)}/{name}", "r+b") as file:
+        whole = file.read()
+        file.seek(0)
+        file.truncate()
+        file.write(tear(whole))
+
+
+def emptied_log(queue):
+    """A log that was begun anew, as it is when it is long: only the database knows the tasks."""
+    with open(f"{index(queue)}/fresh", "wb"):
+        pass
+
+
+def test_on_another_boot_only_what_changed_is_read(queue, monkeypatch):
+    wanted = fill(queue)
+    assert take(queue) == wanted[:1]
+    queue.close()
+    emptied_log(queue)
+    food = f"{root_of(queue)}/food"
+    first, second, third = (next(name for name in os.listdir(food) if one in name) for one in wanted[1:4])
+    os.unlink(f"{food}/{first}")
+    with open(f"{food}/{second}.new", "w", encoding="utf-8") as file:
+        file.write("- **task:** not so urgent\n- **priority:** -5\n")
+    os.rename(f"{food}/{second}.new", f"{food}/{second}")
+    monkeypatch.setattr("taskpit.catalog.boot_id", lambda: "another")
+    other = again(queue)
+    with record() as calls:
+        assert take(other) == [wanted[3]]
+    assert {path.rpartition("/")[2] for path in read_tasks(calls)} <= {second, third}
+    assert take(other, MANY) == [*wanted[4:], wanted[2]]
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "tear",
+    [
+        lambda whole: whole[: len(whole) // 2],
+        lambda whole: whole[:8192] + bytes(4096) + whole[12288:],
+        lambda whole: whole[:8192] + whole[4096:8192] + whole[12288:],
+        lambda _: b"",
+    ],
+    ids=["cut off", "a page of nothing", "a page twice", "empty"],
+)
+def test_on_another_boot_a_torn_one_is_made_anew(queue, monkeypatch, tear):
+    wanted = fill(queue, 400)
+    assert take(queue) == wanted[:1]
+    queue.close()
+    emptied_log(queue)
+    torn(queue, tear)
+    monkeypatch.setattr("taskpit.catalog.boot_id", lambda: "another")
+    other = again(queue)
+    assert take(other, 400) == wanted[1:]
+    other.close()
+
+
+@pytest.mark.parametrize("how", ["whole", "of another form", "its first page is of another time"])
+def test_rows_are_taken_over_from_a_whole_one_only(queue, monkeypatch, how):
+    wanted = fill(queue)
+    assert take(queue) == wanted[:1]
+    queue.close()
+    emptied_log(queue)
+    (name,) = (name for name in os.listdir(index(queue)) if name.endswith(".db"))
+    with contextlib.closing(sqlite3.connect(f"{index(queue)}/{name}")) as database:
+        form = catalog.FORM - (how == "of another form")
+        database.execute("update facts set value = ? where key = 'boot'", (f"{form} before",))
+        database.execute("update rows set rank = 99")  # not what their files say: nobody may believe it without need
+        database.commit()
+    if how == "its first page is of another time":
+        torn(queue, lambda whole: whole[:36] + (7).to_bytes(4, "big") + whole[40:])  # so many pages are free, it says
+    monkeypatch.setattr("taskpit.catalog.boot_id", lambda: "another")
+    other = again(queue)
+    assert (take(other, MANY) == wanted[1:]) == (how != "whole")
     other.close()
 
 

@@ -1,12 +1,15 @@
-"""What has happened: `log` and `stats`, both from the changelog. Changes nothing."""
+"""What has happened: `log` and `stats`, both from the changelog. Changes nothing but totals that are derived."""
 
 from __future__ import annotations
+
+from collections import deque
 
 from taskpit.cli import output
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.look import cards
 from taskpit.cli.options import a_count, example
 from taskpit.cli.output import paint
+from taskpit.cli.progress import Progress
 from taskpit.clock import duration, instant, iso, say_duration
 from taskpit.errors import CursorLost
 from taskpit.task import State
@@ -66,12 +69,13 @@ def _log(args: Namespace, context: Context) -> Reply:
         return task_id in ("", event.task_id, event.activity_id) and event.timestamp >= since
 
     limit = args.limit if args.limit is not None else 0 if since else SCREENFUL
-    found, cursor = [], ""
+    found: deque[Event] = deque(maxlen=limit or None)  # there may be millions
+    cursor = ""
     for event, after in _events(queue):
         cursor = after
         if keep(event):
             found.append(event)
-    shown = found[-limit:] if limit else found
+    shown = list(found)
     if args.follow:
         _follow(context, shown, cursor, keep)
     return Reply(data=[event.as_dict() for event in shown], text=lambda: _lines(shown))
@@ -140,33 +144,26 @@ def _stats(_: Namespace, context: Context) -> Reply:
         **{str(state): counts[state] for state in State},
         "held": sum(1 for card in ready if card.held),
         "oldest_ready_seconds": oldest,
-        **_past(queue, iso(now - HOUR)),
+        **_past(context, now),
         **_cost(queue, now),
     }
     return Reply(data=data, text=lambda: _told(data))
 
 
-def _past(queue: Queue, recent: str) -> dict[str, object]:
+def _past(context: Context, now: float) -> dict[str, object]:
     """What the changelog tells, in numbers."""
-    tally: dict[str, int] = {}
-    last_hour = {"added_task": 0, "completed_task": 0, "failed_task": 0}
-    given_back: set[str] = set()
-    twice: set[str] = set()
-    for event, _ in _events(queue):
-        tally[event.did] = tally.get(event.did, 0) + 1
-        if event.did in last_hour and event.timestamp >= recent:
-            last_hour[event.did] += 1
-        if event.did == "recovered_task":
-            given_back.add(event.about)
-        elif event.did == "claimed_task" and event.about in given_back:
-            twice.add(event.about)
+    from taskpit.store.tally import tally
+
+    with Progress(context, "reading the changelog", turns=True):
+        found = tally(context.queue.store, now)
+    happened = found.happened
     return {
-        "last_hour": {action.removesuffix("_task"): count for action, count in last_hour.items()},
-        "claims": tally.get("claimed_task", 0),
-        "retries": tally.get("retried_task", 0),
-        "given_back": tally.get("recovered_task", 0),
-        "run_twice": len(twice),
-        "late_results": tally.get("late_result", 0),
+        "last_hour": {did.removesuffix("_task"): count for did, count in found.since(iso(now - HOUR)).items()},
+        "claims": happened.get("claimed_task", 0),
+        "retries": happened.get("retried_task", 0),
+        "given_back": happened.get("recovered_task", 0),
+        "run_twice": len(found.twice),
+        "late_results": happened.get("late_result", 0),
     }
 
 

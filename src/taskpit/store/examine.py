@@ -239,7 +239,7 @@ def _unknown(folder: Folder) -> Iterator[Case]:
     """Claimed and finished tasks that the registry does not know; a sweep registers ready ones."""
     known = {entry.name for entry in entries(folder.at(IDS))}
     claimed = ((spot.id, spot.path) for spot in folder.spots(folder.layout.claimed, State.CLAIMED))
-    finished = ((task_id, f"{OUTCOMES}/{task_id}~{said}") for task_id, said, _ in glance.outcomes(folder))
+    finished = ((task_id, f"{OUTCOMES}/{name}") for task_id, name, _ in glance.outcomes(folder))
     for task_id, path in sorted(one for found in (claimed, finished) for one in found if one[0] not in known):
         status = fs.status(folder.at(path))
         if status is None or not stat.S_ISREG(status.st_mode):
@@ -255,8 +255,8 @@ def _taken_away(folder: Folder) -> Iterator[Case]:
     unseen &= set(glance.out_of_sight(folder) if unseen else ())  # one that just ended is in sight by now
     shown = {spot.id: spot for spot in glance.unlike_outcomes(folder)} if unseen else {}
     away = archived(folder) if unseen else ()
-    for task_id, said in sorted(unseen):
-        path = f"{OUTCOMES}/{task_id}~{said}"
+    for task_id, name in sorted(unseen):
+        path, said = f"{OUTCOMES}/{name}", name.partition("~")[2]
         status = fs.status(folder.at(path))
         if said not in tuple(Verdict) or status is None or not status.st_size or status.st_ino in away:
             continue  # an empty outcome: the result was pruned, or there never was one

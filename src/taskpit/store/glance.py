@@ -6,16 +6,14 @@ itself, and all others are as they should be: registered, of one name, and not f
 
 from __future__ import annotations
 
-from taskpit.layouts.layout import NEVER
+from taskpit.layouts.layout import NEVER, Spot
 from taskpit.listing import entries
 from taskpit.store.folder import IDS, OUTCOMES, SEALED, Folder
 from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from taskpit.layouts import Spot
+    from collections.abc import Collection, Iterable, Iterator
 
 __all__ = ["doubtful", "nowhere", "out_of_sight", "outcomes", "standing", "strangers", "twice", "unlike_outcomes"]
 
@@ -69,10 +67,9 @@ def _elsewhere(folder: Folder) -> Iterator[str]:
 
 
 def outcomes(folder: Folder) -> Iterator[tuple[str, str, int]]:
-    """Tasks that we know as finished: id, verdict as it is written, inode."""
+    """What we know of ends: the task's id, what the entry is called, inode."""
     for entry in entries(folder.at(OUTCOMES)):
-        task_id, _, said = entry.name.partition("~")
-        yield task_id, said, entry.inode()
+        yield entry.name.partition("~")[0], entry.name, entry.inode()
 
 
 def _shown(folder: Folder) -> Iterator[tuple[str, str, str, int]]:
@@ -93,14 +90,20 @@ def unlike_outcomes(folder: Folder) -> list[Spot]:
         if not inode or known.get(task_id) != inode:
             names.setdefault(place, []).append(name)
     known.clear()
-    spots = (found for place, files in names.items() for _, found in folder.entries(place, among=files))
-    return [spot for spot in spots if not isinstance(spot, Exception) and spot.verdict is not None]
+    return [spot for place, files in names.items() for spot in _ends(folder, place, files)]
+
+
+def _ends(folder: Folder, place: str, names: Iterable[str]) -> Iterator[Spot]:
+    """Those of these entries that say of a task that it has ended."""
+    for _, spot in folder.entries(place, among=names):
+        if isinstance(spot, Spot) and spot.verdict is not None:
+            yield spot
 
 
 def out_of_sight(folder: Folder) -> list[tuple[str, str]]:
-    """Outcomes whose very file does not stand in the layout's own places: id and verdict as it is written."""
+    """Outcomes whose very file does not stand in the layout's own places: id, and what each is called."""
     shown = {task_id: inode for _, _, task_id, inode in _shown(folder)}
-    return [(task_id, said) for task_id, said, inode in outcomes(folder) if not inode or shown.get(task_id) != inode]
+    return [(task_id, name) for task_id, name, inode in outcomes(folder) if not inode or shown.get(task_id) != inode]
 
 
 def strangers(folder: Folder) -> list[str]:
@@ -113,6 +116,13 @@ def strangers(folder: Folder) -> list[str]:
 
 def standing(folder: Folder) -> Iterator[tuple[str, str, str]]:
     """Every entry that is ready, claimed, or may tell of an end: where, what it is called, id."""
+    yield from _to_do(folder)
+    for place, name, task_id, _ in _shown(folder):
+        yield place, name, task_id
+
+
+def _to_do(folder: Folder) -> Iterator[tuple[str, str, str]]:
+    """Every entry that is ready or claimed."""
     layout = folder.layout
     for entry in entries(folder.at(layout.ready)):
         task_id = layout.ready_id(entry.name)
@@ -120,8 +130,6 @@ def standing(folder: Folder) -> Iterator[tuple[str, str, str]]:
             yield layout.ready, entry.name, task_id
     for spot in folder.spots(layout.claimed, State.CLAIMED):
         yield layout.claimed, spot.path.rpartition("/")[2], spot.id
-    for place, name, task_id, _ in _shown(folder):
-        yield place, name, task_id
 
 
 def twice(folder: Folder) -> set[str]:
@@ -136,9 +144,10 @@ def twice(folder: Folder) -> set[str]:
 def nowhere(folder: Folder) -> set[str]:
     """Names in the registry of tasks that are neither ready nor claimed nor finished, nor on their way."""
     missing = {entry.name for entry in entries(folder.at(IDS))}
+    missing.difference_update(task_id for _, _, task_id in _to_do(folder))
     missing.difference_update(task_id for task_id, _, _ in outcomes(folder))
-    for place, name, task_id in standing(folder):
-        if task_id in missing and any(folder.entries(place, among=(name,))):
+    for place, name, task_id, _ in _shown(folder):
+        if task_id in missing and any(_ends(folder, place, (name,))):
             missing.discard(task_id)
     for entry in entries(folder.at(SEALED)):
         sealed = folder.sealed_spot(entry.name)
