@@ -21,8 +21,8 @@ __all__ = ["LET_GO", "Watch", "held"]
 
 #: An entry is moved out or unmade; moved in, made, or its writer has closed it.
 GOES, COMES = 0x40 | 0x200, 0x80 | 0x100 | 0x8
-#: A watched file that somebody had open for writing is closed: whoever it was lets go, or is dead.
-LET_GO = 0x8
+#: A watched file that somebody had open for writing is closed (whoever it was lets go, or is dead), or is moved.
+LET_GO = 0x8 | 0x800
 #: The kernel dropped events; the watched directory itself is gone.
 OVERFLOW, GONE = 0x4000, 0x8000
 #: Watch, mask, cookie, length of the name that follows.
@@ -163,7 +163,7 @@ def held(path: str) -> bool:
     except OSError:
         return True
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # several may ask at once
         return False
     except OSError:
         return True

@@ -13,6 +13,7 @@ from pits import make, reopened, root_of, task
 
 from taskpit import queue as queues
 from taskpit.clock import Clock
+from taskpit.errors import Storage
 from taskpit.queue import Queue
 from taskpit.store.line import Line
 from taskpit.task import Done
@@ -24,6 +25,7 @@ PATIENCE = 60.0
 #: Says that it sleeps, and then does until it has a task.
 SLEEPER = """
 import sys
+from taskpit.errors import Storage
 from taskpit.queue import Queue
 from taskpit.watch import Watch
 
@@ -58,6 +60,7 @@ class Waiter:
         self.calls: list[tuple[str, str]] = []
         self.heard = 0
         self._asleep = threading.Event()
+        self._closing = False
         self._claims: list = []
         self._thread = threading.Thread(target=self._run, args=(worker, want), daemon=True)
         hear = self.store._chooser.hear
@@ -82,8 +85,12 @@ class Waiter:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Watch, "wait", sleeping(Watch.wait))
-            with record() as self.calls:
-                self._claims = self.queue.claim(worker, wait=PATIENCE, **want)
+            try:
+                with record() as self.calls:
+                    self._claims = self.queue.claim(worker, wait=PATIENCE, **want)
+            except (OSError, Storage):
+                if not self._closing:  # who still waits when the test is over hears that its queue is closed
+                    raise
 
     def got(self) -> list[str]:
         self._thread.join(PATIENCE)
@@ -99,6 +106,7 @@ class Waiter:
         return self.store._line._name
 
     def close(self) -> None:
+        self._closing = True
         self.queue.close()
 
 

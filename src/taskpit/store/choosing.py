@@ -17,6 +17,7 @@ from taskpit.task import End, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from taskpit.rules import Order
@@ -154,7 +155,7 @@ class Chooser:
             return None
         return claim
 
-    def state_of(self, task_id: str) -> State | None:
+    def state_of(self, task_id: str, is_waiting: Callable[[str], bool] | None = None) -> State | None:
         """Where a task is, as cheaply as can be told: finished ones by their outcome, others by their id."""
         verdict = self.folder.outcome(task_id) if is_word(task_id) else None
         if verdict is not None:
@@ -165,7 +166,8 @@ class Chooser:
             return State.CLAIMED
         if is_word(task_id) and fs.exists(self.folder.at(f"{IDS}/{task_id}")):
             return State.READY
-        return State.READY if self.folder.find(self.folder.layout.ready, State.READY, task_id) else None
+        known = is_waiting or (lambda one: bool(self.folder.find(self.folder.layout.ready, State.READY, one)))
+        return State.READY if known(task_id) else None
 
     def _is_published(self, task_id: str) -> bool:
         """Whether a result stands in the layout's own place that nobody has taken for its outcome yet.

@@ -123,9 +123,9 @@ class FileStore(House):
             self._changed()
         return taken
 
-    def state_of(self, task_id: str) -> State | None:
-        """Where a task is."""
-        return self._chooser.state_of(task_id)
+    def state_of(self, task_id: str, is_waiting: Callable[[str], bool] | None = None) -> State | None:
+        """Where a task is; `is_waiting` knows the ready ones, where somebody has listed them."""
+        return self._chooser.state_of(task_id, is_waiting)
 
     def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
         """Orders, file names and tasks of what is ready, in order, after one of them."""
@@ -255,7 +255,7 @@ class FileStore(House):
     @verb
     def resolve(self, text: str) -> list[str]:
         """Itself, the number it is short for, or what begins with it."""
-        from taskpit.store.look import resolve
+        from taskpit.store.resolving import resolve
 
         return resolve(self.folder, text)
 

@@ -16,6 +16,9 @@ from taskpit.watch import LET_GO, Watch, held
 
 __all__ = ["Line"]
 
+#: Who was told that the one before it goes, and sees it still there, looks again after so many seconds.
+SOON = 0.02
+
 
 class Line:
     """A place in the line, taken when first asked for. One thread waits in it; any may leave it."""
@@ -28,6 +31,8 @@ class Line:
         #: The one that stands before us, and what tells when it goes.
         self._before = ""
         self._watch = Watch([], LET_GO)
+        #: Whether we were just told that it goes.
+        self._stirred = False
 
     def first(self) -> bool:
         """Whether nobody stands before us."""
@@ -73,7 +78,9 @@ class Line:
 
     def sleep(self, timeout: float) -> None:
         """Sleep until the one before us is gone."""
-        if self._watch.wait(timeout):
+        # The kernel tells of a killed one's file being closed an instant before it takes the lock away.
+        self._stirred = self._watch.wait(min(timeout, SOON) if self._stirred else timeout)
+        if self._stirred:
             self._before = ""
 
     def leave(self) -> None:

@@ -18,6 +18,7 @@ from taskpit.layouts.layout import is_word
 from taskpit.rules import held, held_in_circle, in_the_way
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
 from taskpit.store.judge import alive, lease_end
+from taskpit.store.resolving import waiting
 from taskpit.task import Card, Evidence, Page, Result, State, Task, Try, Verdict
 from taskpit.text import read_json
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from taskpit.rules import Order
     from taskpit.store.files import FileStore
 
-__all__ = ["cards", "counts", "page", "resolve", "tries"]
+__all__ = ["cards", "counts", "page", "tries"]
 
 #: How often a task that is known but was seen nowhere is looked for.
 LOOKS = 5
@@ -123,6 +124,7 @@ class _Ready:
         self._store = store
         self._states: dict[str, State | None] = {}
         self._tangled: dict[str, Task] | None = None
+        self._waiting: set[str] | None = None
 
     @property
     def tangled(self) -> dict[str, Task]:
@@ -134,8 +136,13 @@ class _Ready:
     def state_of(self, task_id: str) -> State | None:
         """Where a task is that another needs."""
         if task_id not in self._states:
-            self._states[task_id] = self._store.state_of(task_id)
+            self._states[task_id] = self._store.state_of(task_id, self._is_waiting)
         return self._states[task_id]
+
+    def _is_waiting(self, task_id: str) -> bool:
+        if self._waiting is None:
+            self._waiting = waiting(self._store.folder)
+        return task_id in self._waiting
 
 
 def ready_tasks(store: FileStore, after: tuple[Any, ...] | None, *, tied: bool) -> Iterator[tuple[Order, str, Task]]:
@@ -278,33 +285,6 @@ def _text(path: str) -> str:
         return fs.read(path, LARGEST_RESULT)[0].decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def resolve(folder: Folder, text: str) -> list[str]:
-    """Itself, the number it is short for, or all ids that begin with it."""
-    number = folder.layout.number(text)
-    wanted = folder.layout.new_id(number) if number else text
-    for exact in (text, wanted):  # without a look at all of them, where that will do
-        if fs.exists(folder.at(f"{IDS}/{exact}")):
-            return [exact]
-    here = set(fs.names(folder.at(IDS)))
-    for seen in (_waiting, _elsewhere):
-        here |= seen(folder)
-        for exact in (text, wanted):
-            if exact in here:
-                return [exact]
-    return sorted(task_id for task_id in here if task_id.startswith(text))
-
-
-def _waiting(folder: Folder) -> set[str]:
-    """Ready tasks, also those that somebody made by hand."""
-    return {spot.id for spot in folder.spots(folder.layout.ready, State.READY)}
-
-
-def _elsewhere(folder: Folder) -> set[str]:
-    """Tasks whose whole life was made by hand: nobody of ours has seen them before they were claimed or finished."""
-    claimed = {spot.id for spot in folder.spots(folder.layout.claimed, State.CLAIMED)}
-    return claimed | {spot.id for spot in folder.finished()}
 
 
 def page(store: FileStore, state: State | None, after: str, limit: int, *, tied: bool) -> Page:

@@ -202,7 +202,7 @@ def open_store(
         )
         raise NotFound(f"{root} is not a queue", hint=f"{told[0].upper()}{told[1:]}.", path=root)
     _check_trust(root, env or {}, found=False)
-    if name not in layouts.NAMES:
+    if not layouts.is_known(name):
         hint = f"This version knows {', '.join(layouts.NAMES)}. A newer one may know it; nothing was touched."
         raise Invalid(f"{root}/{LAYOUT} says {name[:40]!r}, which is no layout", hint=hint, path=f"{root}/{LAYOUT}")
     layout = layouts.get(name)
