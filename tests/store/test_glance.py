@@ -198,3 +198,15 @@ def test_an_entry_whose_inode_nobody_tells_is_looked_at(queue, calls, monkeypatc
     assert sweep(queue) == []
     assert len(looked_at(calls, "food")) == 30
     assert os.listdir(f"{root_of(queue)}/{QUARANTINE}") == []
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_two_files_of_one_id_are_found_whichever_is_listed_first(queue, monkeypatch, backwards):
+    write(f"{root_of(queue)}/food/food-0004-another.md")
+    seen = glance.entries
+    monkeypatch.setattr(
+        glance, "entries", lambda path: sorted(seen(path), key=lambda entry: entry.name, reverse=backwards)
+    )
+    (names,) = glance.doubtful(queue.store.folder)
+    assert sorted(names) == ["food-0004-another.md", "food-0004-task-4.md"]
+    assert [(mend.kind, mend.what) for mend in sweep(queue)] == [("set aside", "food/food-0004-another.md")]
