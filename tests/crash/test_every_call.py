@@ -1,7 +1,8 @@
 """A fault at every single system call of every verb in every layout leaves the state before or the state after.
 
-Each call is killed; of what the kernel may say instead, each call hears one, the next call another. With
-TASKPIT_LONG each call hears all of it.
+Each call is killed; of what the kernel may say instead, each call hears one, the next call another (outside
+the pit, where the verbs are the same, every second call is killed and every second one refused). With
+TASKPIT_LONG each call is killed and hears all of it.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ CHANGING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MAKING = CHANGES | {"flock"}
 
 
-def faults(call, number):
+def faults(call, number, layout):
     """The faults that this call meets: its name, how to order it, what the verb may say."""
-    yield "killed before", killed_at, None
+    seldom = not EVERY and layout != "pit"
+    if not seldom or number % 2:
+        yield "killed before", killed_at, None
     codes = (*ANY, *(CHANGING if call in MAKING else ()))
-    for code in codes if EVERY else codes[number % len(codes) :][:1]:
+    for code in codes if EVERY else () if seldom and number % 2 else codes[number % len(codes) :][:1]:
         yield f"{errno.errorcode[code]} from", lambda number, code=code: fail_at(number, code), code
     if call == "write":
         yield "a few bytes from", short_at, None
@@ -54,7 +57,7 @@ def test_every_fault_at_every_call(layout, scene, tmp_path):
     """Died, refused or cut short anywhere: others find nothing missing, nothing twice, nothing by half."""
     stages, runs = Stages(scene, tmp_path, layout=layout), 0
     for number in stages.numbers():
-        for name, fault, code in faults(stages.calls[number - 1][0], number):
+        for name, fault, code in faults(stages.calls[number - 1][0], number, layout):
             queue, given = stages.stage()
             where = f"{name} call {number}, {stages.calls[number - 1]}"
             with coping(code, where), fault(number):
@@ -66,7 +69,7 @@ def test_every_fault_at_every_call(layout, scene, tmp_path):
                 assert seen == stages.after, f"{where}: what was cut short was not carried on"
             runs += 1
     print(f"{layout}, {scene}: {len(stages.calls)} calls, {runs} faults")
-    assert runs >= (3 if EVERY else 2) * len(stages.calls) > 0
+    assert runs >= (3 if EVERY else 2 if layout == "pit" else 1) * len(stages.calls) > 0
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=repr)

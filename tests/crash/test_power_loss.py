@@ -17,7 +17,7 @@ from pits import CONFIG
 from taskpit.testing.powerloss import MODELS
 
 #: How many states of one verb in one layout and model are tried; 0 is all.
-STATES = int(os.environ.get("TASKPIT_STATES", "12"))
+STATES = int(os.environ.get("TASKPIT_STATES", "8"))
 #: Among so many states of one verb the fault of a missing fsync must show.
 SEARCHED = 400
 CASES = [(layout, scene) for layout in LAYOUTS for scene in scenes_of(layout)]
