@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from statistics import mean
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 import taskpit
@@ -193,7 +194,14 @@ def _command(argv: list[str], more: dict[str, str] | None = None, cwd: str | Non
     package = os.path.dirname(os.path.dirname(os.path.abspath(taskpit.__file__)))
     env = {**os.environ, "PYTHONPATH": package, "TASKPIT_AS": "bench", **(more or {})}
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(argv, check=True, env=env, cwd=cwd, timeout=PATIENCE, **quiet)
+    # Not run(timeout=...): that looks whether it has ended at growing intervals, and measures those.
+    with subprocess.Popen(argv, env=env, cwd=cwd, **quiet) as process:
+        late = Timer(PATIENCE, process.kill)
+        late.start()
+        code = process.wait()
+        late.cancel()
+    if code:
+        raise subprocess.CalledProcessError(code, argv)
 
 
 def _shell(folder: str, size: int) -> Callable[[], None]:

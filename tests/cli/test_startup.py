@@ -58,6 +58,12 @@ def test_hot_verbs_load_next_to_nothing(pit, words, needs_rename):
     assert names - set(allowed.split()) == set()
 
 
+def test_a_claim_needs_no_regular_expressions(pit):
+    """They, and the json package that brings them, cost as much as all the rest of a claim."""
+    pit("add", "x")
+    assert not {"json", "re", "enum"} & loaded("claim")[0]
+
+
 def test_only_the_module_of_the_verb_is_loaded(pit):
     pit("add", "x")
     _, names = loaded("claim")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 
+from taskpit import jsontext
 from taskpit.text import fit, is_plain, plain, width_of
 
 TYPE_CHECKING = False
@@ -79,10 +80,19 @@ def failure(error: TaskpitError, stream: TextIO | None = None) -> None:
 
 
 def _print_json(value: object, stream: TextIO) -> None:
-    readable = (stream.encoding or "").lower() in ("utf-8", "utf8")
+    _put(harmless(_json(value, readable=(stream.encoding or "").lower() in ("utf-8", "utf8"))) + "\n", stream)
+
+
+def _json(value: object, *, readable: bool) -> str:
+    """The JSON of a value; what is not plain is said in words."""
+    if readable:
+        try:
+            return jsontext.dumps(value)  # without ten milliseconds of imports
+        except TypeError:
+            pass
     import json
 
-    _put(harmless(json.dumps(value, ensure_ascii=not readable, default=_plain)) + "\n", stream)
+    return json.dumps(value, ensure_ascii=not readable, default=_plain)
 
 
 def harmless(text: str) -> str:
