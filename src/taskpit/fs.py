@@ -30,6 +30,7 @@ __all__ = [
     "exists",
     "fresh_name",
     "link",
+    "look_anew",
     "make_dir",
     "move",
     "move_new",
@@ -73,6 +74,7 @@ class TooBig(OSError):
 #: Never follows a link out of the queue and never waits for the other end of a FIFO.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
 
 
@@ -98,10 +100,7 @@ def read(path: str, limit: int) -> tuple[bytes, Stat]:
             raise TooBig(errno.EFBIG, f"{status.st_size} bytes, the limit is {limit}", path)
         _step("read", path)
         data = os.read(fd, status.st_size + 1)
-        while len(data) > status.st_size and len(data) <= limit:  # it grows under our eyes
-            more = os.read(fd, 65536)
-            if not more:
-                break
+        while status.st_size < len(data) <= limit and (more := os.read(fd, 65536)):  # it grows under our eyes
             data += more
         return data, status
     finally:
@@ -169,6 +168,10 @@ def link(source: str, target: str) -> bool:
 def move(source: str, target: str) -> bool:
     """`source` is now called `target`, in one step; False if there is no `source`. Replaces."""
     _step("rename", source)
+    return _rename(source, target)
+
+
+def _rename(source: str, target: str) -> bool:
     try:
         os.rename(source, target)
     except FileNotFoundError:
@@ -192,11 +195,7 @@ def move_new(source: str, target: str) -> bool:
         raise OSError(code, os.strerror(code), source, None, target)
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-    try:
-        os.rename(source, target)
-    except FileNotFoundError:
-        return False
-    return True
+    return _rename(source, target)
 
 
 def remove(path: str) -> bool:
@@ -240,13 +239,7 @@ def status(path: str) -> Stat | None:
 
 def exists(path: str) -> bool:
     """Whether anything stands under this name."""
-    if _hook is not None:
-        _hook("stat", path)
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        return False
-    return True
+    return status(path) is not None
 
 
 def names(path: str) -> list[str]:
@@ -267,7 +260,7 @@ def make_dir(path: str) -> None:
 def sync_dir(path: str) -> None:
     """The directory's entries are on the disk."""
     _step("fsync", path)
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(path, DIRECTORY)
     try:
         os.fsync(fd)
     finally:
@@ -277,11 +270,17 @@ def sync_dir(path: str) -> None:
 def sync_all(path: str) -> None:
     """All that was written to this directory's filesystem is on the disk, if `kernel.syncs_filesystems` says so."""
     _step("syncfs", path)
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(path, DIRECTORY)
     try:
         kernel.sync_filesystem(fd)
     finally:
         os.close(fd)
+
+
+def look_anew(path: str) -> None:
+    """A network filesystem asks again what it remembers of this directory's names: to open it makes it."""
+    _step("open", path)
+    os.close(os.open(path, DIRECTORY))
 
 
 def append(path: str, data: bytes, *, make: bool = True) -> None:
@@ -339,11 +338,10 @@ class Flock:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
+        except BaseException as error:
             os.close(fd)
-            return False
-        except BaseException:
-            os.close(fd)
+            if isinstance(error, BlockingIOError):
+                return False
             raise
         self._fd = fd
         return True

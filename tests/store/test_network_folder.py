@@ -77,6 +77,77 @@ def test_a_put_that_was_carried_out_and_tried_meanwhile_is_not_set_aside(queue, 
     keeper.close()
 
 
+def _remembering(patch, name, inode):
+    """This machine remembers a name that another has moved since: as long as it does, every look, an open and even
+    a rename of the same file to it are answered from memory, as Linux does on NFS."""
+    real_move_new, real_read, real_status, real_move = fs.move_new, fs.read, fs.status, fs.move
+
+    def move_new(source, target):
+        if target == name:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        return real_move_new(source, target)
+
+    patch.setattr(fs, "move_new", move_new)
+    patch.setattr(fs, "read", lambda path, limit: real_read(inode[1] if path == name else path, limit))
+    patch.setattr(fs, "status", lambda path: inode[0] if path == name else real_status(path))
+    patch.setattr(fs, "move", lambda source, target: True if target == name else real_move(source, target))
+
+
+def test_a_task_that_goes_back_to_a_place_where_it_is_still_shown_is_not_lost(queue, monkeypatch):
+    """The keeper's machine saw the ready name before another claimed it, and still believes in it."""
+    put(queue, task(1))
+    folder = queue.store.folder
+    ready = folder.at(folder.layout.ready_path(queue.card(ID).task))
+    shown = fs.status(ready)
+    claim = take(queue, ID)
+    with monkeypatch.context() as memory:
+        _remembering(memory, ready, (shown, folder.at(f".taskpit/ids/{ID}")))
+        queue.finish(claim, Failed(error="the worker is gone", kind="lost"))
+        assert folder.original(ID) is not None
+    queue.clock.advance(60)
+    sweep(queue)  # by now it has forgotten
+    assert misplaced(queue) == {}
+    assert wrong(queue) == []
+    assert queue.card(ID).state is State.READY
+    assert queue.finish(take(queue, ID), Done())[0] is Said.OK
+
+
+def test_a_task_that_was_remembered_wrongly_is_ready_at_once_when_looked_at_anew(queue, monkeypatch):
+    """Who opens the directory is told: no sweep need be waited for."""
+    put(queue, task(1))
+    folder = queue.store.folder
+    ready = folder.at(folder.layout.ready_path(queue.card(ID).task))
+    shown = fs.status(ready)
+    claim = take(queue, ID)
+    memory, real = pytest.MonkeyPatch(), fs.look_anew
+
+    def look_anew(path):
+        assert path == os.path.dirname(ready)
+        memory.undo()
+        real(path)
+
+    with monkeypatch.context() as patch, memory.context():
+        patch.setattr(fs, "look_anew", look_anew)
+        _remembering(memory, ready, (shown, folder.at(f".taskpit/ids/{ID}")))
+        queue.finish(claim, Failed(error="the worker is gone", kind="lost"))
+    assert queue.card(ID).state is State.READY
+    assert misplaced(queue) == {}
+
+
+def test_a_put_whose_id_is_not_seen_yet_is_not_cleared_up(queue, monkeypatch):
+    """Its putter died after it had taken the id, and a keeper elsewhere still remembers that there was none."""
+    put(queue, task(1))
+    folder = queue.store.folder
+    ready, entry = folder.layout.ready_path(queue.card(ID).task), folder.at(f".taskpit/ids/{ID}")
+    assert fs.move(folder.at(ready), folder.tmp(ID, "nonce", f"put~{os.path.basename(ready)}"))
+    queue.clock.advance(folder.config.keep_tmp + 3600)
+    with monkeypatch.context() as memory:
+        memory.setattr(fs, "status", _showing(entry, None))
+        sweep(queue)
+    assert misplaced(queue) == {}
+    assert queue.card(ID).state is State.READY
+
+
 def test_a_renewal_that_status_shows_late_is_seen(queue, monkeypatch):
     put(queue, task(1))
     claim = take(queue, ID)

@@ -6,6 +6,7 @@ an end accepted from somebody whose task had been given to another is seen, also
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import os
 import random
@@ -30,6 +31,8 @@ LEASE = 0.8
 PAUSES = 0.003
 CONFIG = Config(durability="process", lease=LEASE, abandoned=LEASE, backoff=0.0, losses=10_000)
 NEW_UTS = 0x04000000
+#: Where processes tell what befell them.
+TROUBLE = "/mnt/trouble"
 
 
 class Elsewhere(Clock):
@@ -93,7 +96,7 @@ class Side:
             queue.store.join(name, LEASE, patience=30.0)
         for count in range(1_000_000):
             for claim in queue.claim(name, wait=0.2, lease=LEASE, verbatim=self.mutant == "fixed name"):
-                mine = f"{os.getpid()}.{count}.{claim.task.id}"
+                mine = f"{os.getpid()}.{count}.{claim.task.id}.{claim.fence}"
                 self.tell("claimed", claim.task.id, mine)
                 self._mull(queue, claim, rng)
                 said, _ = queue.finish(claim, Done(output=mine))
@@ -144,17 +147,31 @@ MUTANTS = {"": lambda: None, "fixed name": lambda: None, "seal skipped": seal_sk
 
 
 def start(work, *args):
-    """A process that does this until it ends or is killed; trouble that is not a refusal is told."""
+    """A process that does this until it ends or is killed; what befell it is told."""
     pid = os.fork()
     if pid:
         return pid
     try:
         work(*args)
     except TaskpitError as error:
-        print(f"{work.__qualname__}: {error!r} {error.__cause__!r}", flush=True)
+        _tell_trouble(f"{work.__qualname__}: {error!r} {error.__cause__!r}")
     except BaseException:
-        traceback.print_exc()
+        _tell_trouble(traceback.format_exc())
     os._exit(0)
+
+
+def _tell_trouble(text):
+    with open(TROUBLE, "a", encoding="utf-8") as file:
+        file.write(f"{text.rstrip()}\0")
+
+
+def troubles():
+    """What befell processes so far, each with how often."""
+    try:
+        with open(TROUBLE, encoding="utf-8") as file:
+            return dict(collections.Counter(file.read().split("\0")[:-1]))
+    except FileNotFoundError:
+        return {}
 
 
 class Hammer:
@@ -237,7 +254,7 @@ def settle(root, ledger, side):
 def judge(queue, lines):
     """The promises, against the ledger and the folder."""
     created, current, accepted, counts = {}, {}, {}, {"claims": 0, "lost": 0, "reclaimed": 0, "superseded": 0}
-    broken = []
+    broken, history = [], _history(queue)
     for word, task_id, rest in lines:
         if word == "put" and rest == "created":
             if task_id in created:
@@ -247,7 +264,7 @@ def judge(queue, lines):
             counts["claims"] += 1
             current[task_id] = rest
         elif word in ("ok", "already"):
-            if current[task_id] != rest:
+            if current[task_id] != rest and not _told_late(history.get(task_id, []), current[task_id], rest):
                 counts["superseded"] += 1
                 broken.append(f"the end of {task_id} was accepted from {rest}, after {current[task_id]} had it")
             if accepted.setdefault(task_id, rest) != rest:
@@ -268,7 +285,23 @@ def judge(queue, lines):
             broken.append(f"{accepted[task_id]} was told that {task_id} is done; the result is {card.result.output}")
     reasons = [finding for finding in wrong(queue) if finding.startswith("quarantined")]
     more = {"tasks": len(created), "accepted": len(accepted), "double executions": counts["claims"] - len(created)}
-    return {**counts, **more, "set aside": len(reasons), "reasons": reasons[:5], "broken": broken}
+    more |= {"set aside": len(reasons), "reasons": reasons[:5], "troubles": troubles()}
+    return {**counts, **more, "broken": broken}
+
+
+def _history(queue):
+    """What the changelog tells of each task, in its order."""
+    history = collections.defaultdict(list)
+    for event in queue.store.events(limit=10**6)[0]:
+        history[event.task_id].append((event.action, event.worker))
+    return history
+
+
+def _told_late(events, other, mine):
+    """Whether another's claim was over before this one began, and its worker was only stopped before it told us."""
+    over = ("recovered_task", other.split(".", 3)[-1])
+    began = ("claimed_task", mine.split(".", 3)[-1])
+    return over in events and began in events and events.index(over) < events.index(began)
 
 
 def _traces(queue, task_id):
@@ -276,10 +309,7 @@ def _traces(queue, task_id):
     root = queue.store.folder.root
     names = [os.path.join(folder, name) for folder, _, files in os.walk(root) for name in files]
     traces = [os.path.relpath(name, root) for name in names if task_id in os.path.basename(name)]
-    events = [
-        f"{event.action} by {event.worker}" for event in queue.store.events(limit=10**6)[0] if event.task_id == task_id
-    ]
-    return traces + events
+    return traces + [f"{action} by {worker}" for action, worker in _history(queue)[task_id]]
 
 
 __all__ = ["LEASE", "Hammer", "Said", "Side", "settle"]

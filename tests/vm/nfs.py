@@ -133,6 +133,8 @@ def _tell(version, scheme, found):
         flush=True,
     )
     if not scheme:
+        for trouble, times in found["troubles"].items():
+            print(f"  {times} x {trouble}", flush=True)
         return [f"NFSv{version}: {line}" for line in found["broken"][:20]]
     return [] if found["broken"] else [f"NFSv{version}: {scheme!r} was not noticed, so this run proves nothing"]
 

@@ -277,7 +277,7 @@ def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
         return Said.ALREADY
     _finish_up(sealed, event)
     ready = folder.layout.ready_path(sealed.spot)
-    enter(folder, sealed.path, ready)
+    enter(folder, sealed.spot.id, sealed.path, ready)
     folder.sync(folder.layout.ready, SEALED)
     announce_file(folder, sealed.spot, ready)
     return Said.OK
@@ -291,7 +291,7 @@ def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Sai
     if said is None and end is not None:
         return _publish_again(sealed, end, event)
     if said is None:  # a power loss took a result that was never acknowledged: the task was not done
-        enter(folder, sealed.path, folder.layout.ready_path(sealed.spot))
+        enter(folder, sealed.spot.id, sealed.path, folder.layout.ready_path(sealed.spot))
         return Said.LOST
     folder.sync(target.rpartition("/")[0])
     _finish_up(sealed, event if said is Said.OK else folder.event("late_result", sealed.spot.id))

@@ -78,13 +78,13 @@ def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
     """The ids of these are known: their files enter."""
     if known:
         changelog.append(f"{folder.root}/{CHANGELOG}", [event for (_, _, event), _ in known])
-        for _, (tmp, _, ready) in known:
-            enter(folder, tmp, ready)
+        for (task, _, _), (tmp, _, ready) in known:
+            enter(folder, task.id, tmp, ready)
         folder.sync(IDS, folder.layout.ready)  # together: one journal settles both at once
         announce(folder, [(task, ready.rpartition("/")[2]) for (task, _, _), (_, _, ready) in known])
 
 
-def enter(folder: Folder, source: str, ready: str) -> bool:
+def enter(folder: Folder, task_id: str, source: str, ready: str) -> bool:
     """The file is ready under this name; what stood there without right is set aside. False if it was gone.
 
     A rename of a name only this verb knows, never a second link: a stalled putter whose task somebody
@@ -95,21 +95,18 @@ def enter(folder: Folder, source: str, ready: str) -> bool:
         try:
             return fs.move_new(source, target)
         except FileExistsError:
-            if _is_there_already(source, target):
-                fs.remove(source)
-                return False
+            from taskpit.store.fresh import fresh_status, has_twin
+
+            place, _, name = source.rpartition("/")
+            ours = fresh_status(source) if name in fs.names(place) else None  # a listing knows what has left
+            if ours is None:
+                return False  # another carried the verb on
+            fs.look_anew(target.rpartition("/")[0])
+            there = fresh_status(target)
+            if there is None:
+                continue
+            if ours.st_ino == there.st_ino:
+                if has_twin(ours, fs.status(folder.at(f"{IDS}/{task_id}"))):
+                    fs.remove(source)  # a power loss left both names
+                return False  # else we are still shown where it was: the next sweep takes it further
             folder.set_aside(ready, "the task of this id was put back at this place")
-
-
-def _is_there_already(source: str, target: str) -> bool:
-    """Whether what stands there is our own: another carried the verb on, or a power loss left both names.
-
-    A network filesystem may still show us a name that another machine has moved; a listing is up to date.
-    """
-    from taskpit.store.fresh import fresh_status
-
-    place, _, name = source.rpartition("/")
-    if name not in fs.names(place):
-        return True
-    ours, there = fresh_status(source), fresh_status(target)
-    return ours is None or (there is not None and ours.st_ino == there.st_ino)

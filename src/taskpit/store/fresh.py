@@ -1,10 +1,10 @@
-"""A file's status as it is now, also where another machine has just changed it. Knows caches, nothing about tasks."""
+"""What is true where another machine may just have changed it. Knows caches and links, nothing about tasks."""
 
 from __future__ import annotations
 
 from taskpit import fs
 
-__all__ = ["fresh_status"]
+__all__ = ["fresh_status", "has_twin"]
 
 
 def fresh_status(path: str) -> fs.Stat | None:
@@ -16,3 +16,12 @@ def fresh_status(path: str) -> fs.Stat | None:
         return fs.read(path, 0)[1]
     except OSError:  # more in it than nothing, gone, or not a file: to open it was the point
         return fs.status(path)
+
+
+def has_twin(file: fs.Stat, original: fs.Stat | None) -> bool:
+    """Whether a task's file stands under a second name, besides its entry among the ids if it is that very file.
+
+    The file itself counts its names. To look at both proves nothing: a network filesystem shows, even opens, a name
+    that another machine has moved away since, and whoever removed the other one then would remove the last.
+    """
+    return file.st_nlink > (1 if original is not None and original.st_ino != file.st_ino else 2)

@@ -16,6 +16,7 @@ from taskpit.store import changelog
 from taskpit.store.ending import Sealed, roll
 from taskpit.store.entering import enter
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, stub
+from taskpit.store.fresh import fresh_status, has_twin
 from taskpit.store.glance import doubtful, unlike_outcomes
 from taskpit.store.port import Mend
 from taskpit.store.registry import refuse_finished, register
@@ -85,7 +86,7 @@ class _Mender:
                 continue
             if self.act:
                 self._tell_once("added_task", words[0], "found half way")
-                enter(self.folder, path, f"{self.folder.layout.ready}/{words[3]}")
+                enter(self.folder, words[0], path, f"{self.folder.layout.ready}/{words[3]}")
                 if original != path:
                     fs.remove(original)
             yield Mend(kind="carried out", what=words[0], details="it had been added but was not in place yet")
@@ -153,11 +154,8 @@ class _Mender:
         yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was made by hand")
 
     def _twin(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
-        """Where this very file is claimed, too: a rename that a power loss interrupted may leave both names.
-
-        Names are counted by the file itself, since one that is just being renamed can be seen twice.
-        """
-        if here.st_nlink <= (2 if known is not None and known.st_ino == here.st_ino else 1):
+        """Where this very file is claimed, too: a rename that a power loss interrupted may leave both names."""
+        if not has_twin(here, known):  # one that is just being renamed can be seen twice
             return ""
         for other in self.folder.claims_of(spot.id):
             status = fs.status(self.folder.at(other.path))
@@ -261,9 +259,9 @@ class _Mender:
             original = folder.tmp(words[0], fs.fresh_name(), f"put~{words[3]}")
             fs.move(path, original)
             path = original
-        known, put = fs.status(folder.at(f"{IDS}/{words[0]}")), fs.status(original)
-        if known is not None and put is not None and known.st_ino == put.st_ino:
-            enter(folder, path, f"{folder.layout.ready}/{words[3]}")
+        put = fresh_status(original)
+        if put is not None and put.st_nlink > 1:  # counted by the file: an id that was not there may still seem so
+            enter(folder, words[0], path, f"{folder.layout.ready}/{words[3]}")
         else:
             fs.remove(path)
         fs.remove(original)
