@@ -6,9 +6,26 @@ that taskpit has itself.
 
 from __future__ import annotations
 
-from taskpit.errors import TaskpitError
+from taskpit.errors import Invalid, TaskpitError
 
-__all__ = ["find", "names"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+__all__ = ["find", "make", "names"]
+
+
+def make(group: str, name: str, kind: type[Any], ours: Sequence[str]) -> Any:
+    """The thing of this kind that an installed package offers under this name; Invalid says what there is."""
+    word, found = group.removesuffix("s"), find(group, name)
+    if found is None:
+        known = ", ".join((*ours, *names(group)))
+        raise Invalid(f"there is no {word} {name!r}", hint=f"Choose one of: {known}.")
+    made = found() if callable(found) else found
+    if isinstance(made, kind):
+        return made
+    raise Invalid(f"{found!r} makes no {word}", hint=f"Its package must make a taskpit.{group}.{kind.__name__}.")
 
 
 def find(group: str, name: str) -> object | None:

@@ -13,7 +13,6 @@ import time
 from taskpit import errors, layouts
 from taskpit.clock import instant, iso
 from taskpit.explain import ENDING
-from taskpit.layouts.layout import Layout
 from taskpit.task import (
     Card,
     Claim,
@@ -48,7 +47,7 @@ LEASE = 600.0
 #: How long what was interrupted a moment ago may take to be carried out, in seconds.
 PATIENCE = 5.0
 #: How ids are mapped where no layout says more.
-LIKE = Layout().like
+LIKE = layouts.get("pit").like
 
 
 class Moved(Value):

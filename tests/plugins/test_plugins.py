@@ -104,7 +104,7 @@ def test_a_package_that_breaks_is_named(installed):
 
 def test_a_package_that_brings_something_else_is_refused(installed):
     (installed / "taskpit_kanban.py").write_text("Kanban = Csv = dict\nmake_echo = 3\n")
-    with pytest.raises(Invalid, match="makes no layout called 'kanban'"):
+    with pytest.raises(Invalid, match="makes no layout"):
         layouts.get("kanban")
     with pytest.raises(Invalid, match="makes no importer"):
         importers.get("csv")
@@ -112,6 +112,19 @@ def test_a_package_that_brings_something_else_is_refused(installed):
 
     with pytest.raises(TaskpitError, match="cannot be called"):
         plugged.find("echo", cwd=".", model="", limit=1.0, args=())
+
+
+def test_a_layout_of_another_name_is_refused(installed):
+    (installed / "taskpit_kanban.py").write_text("from taskpit.layouts.pit import Pit as Kanban\n")
+    with pytest.raises(Invalid, match="no layout called 'kanban'"):
+        layouts.get("kanban")
+
+
+def test_an_importer_that_cannot_read_and_a_layout_without_ids_are_not_made():
+    with pytest.raises(TypeError, match="abstract"):
+        importers.Importer()
+    with pytest.raises(TypeError, match="abstract"):
+        layouts.Layout()
 
 
 def test_our_own_names_never_look_through_the_installed_packages(monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from taskpit.errors import Invalid
 from taskpit.importers.importer import Bad, Found, Importer
 
 __all__ = ["NAMES", "Bad", "Found", "Importer", "detect", "get"]
@@ -13,21 +12,16 @@ NAMES = ("beads", "claude", "backlog", "taskmaster", "github")
 
 def get(name: str) -> Importer:
     """The importer of that name, ours or an installed package's; loads only that one."""
+    made: Importer
     if name in NAMES:
         from importlib import import_module
 
-        made: Importer = import_module(f"taskpit.importers.{name}").IMPORTER
-        return made
-    from taskpit import plugins
+        made = import_module(f"taskpit.importers.{name}").IMPORTER
+    else:
+        from taskpit import plugins
 
-    make = plugins.find("importers", name)
-    if make is None:
-        known = ", ".join((*NAMES, *plugins.names("importers")))
-        raise Invalid(f"there is no importer {name!r}", hint=f"Choose one of: {known}.")
-    importer = make() if callable(make) else make
-    if not isinstance(importer, Importer):
-        raise Invalid(f"{make!r} makes no importer", hint="Its package must make a taskpit.importers.Importer.")
-    return importer
+        made = plugins.make("importers", name, Importer, NAMES)
+    return made
 
 
 def detect(name: str, text: str) -> str:

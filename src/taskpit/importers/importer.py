@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 
 from taskpit.clock import FIRST, LAST, instant
 from taskpit.errors import Invalid
@@ -54,7 +55,7 @@ class Bad(Value):
     why: str
 
 
-class Importer:
+class Importer(ABC):
     """Reads what one kind of tracker writes."""
 
     name = ""
@@ -65,9 +66,9 @@ class Importer:
         """Whether this can be no other tracker's file."""
         return False
 
+    @abstractmethod
     def read(self, name: str, text: str) -> Iterator[Found | Bad]:
         """Everything in this file, each task with its place."""
-        raise NotImplementedError
 
 
 def objects(name: str, text: str) -> Iterator[tuple[dict[str, Any], str] | Bad]:

@@ -33,21 +33,12 @@ def get(name: str) -> Layout:
         from taskpit.layouts.table import Table
 
         return Table()
-    return _from_a_package(name)
-
-
-def _from_a_package(name: str) -> Layout:
-    """What the entry point `name` in `taskpit.layouts` makes."""
     from taskpit import plugins
 
-    make = plugins.find("layouts", name)
-    if make is None:
-        known = ", ".join((*NAMES, *plugins.names("layouts")))
-        raise Invalid(f"there is no layout {name!r}", hint=f"Choose one of: {known}.")
-    layout = make() if callable(make) else make
-    if not isinstance(layout, Layout) or layout.name != name:
-        raise Invalid(f"{make!r} makes no layout called {name!r}", hint="Its package must make a Layout of that name.")
-    return layout
+    made: Layout = plugins.make("layouts", name, Layout, NAMES)
+    if made.name != name:  # a folder remembers its layout by this name
+        raise Invalid(f"{made!r} is no layout called {name!r}", hint="Its package must make a Layout of that name.")
+    return made
 
 
 def is_known(name: str) -> bool:

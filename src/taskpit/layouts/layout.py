@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from taskpit.clock import stamp
 from taskpit.errors import Invalid
 from taskpit.task import State
@@ -53,8 +55,12 @@ class Spot(Value):
     path: str = ""
 
 
-class Layout:
-    """Names and spellings of one kind of folder. Subclasses say how; none of them touches a disk."""
+class Layout(ABC):
+    """Names and spellings of one kind of folder. Subclasses say how; none of them touches a disk.
+
+    Every layout has ids and texts, and cannot be made without them. Names of files only those have whose tasks are
+    files of their own; nobody asks the others for any.
+    """
 
     name = ""
     #: Every visible directory, made by `init`.
@@ -103,13 +109,13 @@ class Layout:
             )
         return text
 
+    @abstractmethod
     def new_id(self, number: int) -> str:
         """The id we give to the task with this number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def number(self, text: str) -> int:
         """The number behind an id of ours; 0 for ids that others made up."""
-        raise NotImplementedError
 
     def like(self, old: str) -> Iterator[str]:
         """Ids like this one, first those that look most like it; the last kind fits everywhere, some day."""
@@ -190,13 +196,13 @@ class Layout:
         """Where this worker's log of that time lies."""
         return f"{self.logs}/{worker}-{stamp(when)}.log"
 
+    @abstractmethod
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:
         """The task in these bytes, and in what is kept beside them; Invalid says what is wrong."""
-        raise NotImplementedError
 
+    @abstractmethod
     def dump(self, task: Task) -> bytes:
         """The task's bytes; what was not changed since it was read is as it was."""
-        raise NotImplementedError
 
     def dump_sure(self, task: Task) -> bytes | None:  # noqa: ARG002 - most must try
         """Its bytes, if name and bytes are known to be read again as they are meant, without trying."""
