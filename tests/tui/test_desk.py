@@ -11,9 +11,10 @@ from pits import make, task
 from taskpit.errors import Invalid
 from taskpit.task import Done, Task
 from taskpit.testing import FakeClock
-from taskpit.tui.desk import END, Desk, Tail
+from taskpit.tui.desk import Desk
 from taskpit.worker.place import place_for
 from taskpit.worker.spoken import readable
+from taskpit.worker.tail import Tail
 
 
 @pytest.fixture
@@ -21,30 +22,6 @@ def folder(tmp_path):
     made = make(str(tmp_path / "pit"), FakeClock())
     yield made
     made.close()
-
-
-def test_a_log_is_followed_line_by_line(tmp_path):
-    path = tmp_path / "log"
-    tail = Tail(str(path))
-    assert tail.more() == []
-    path.write_bytes(b"one\ntwo\nthr")
-    assert tail.more() == ["one", "two"]
-    assert tail.more() == []
-    with path.open("ab") as file:
-        file.write(b"ee\n\xff\x1b[31mfour\n")
-    assert tail.more() == ["three", "\ufffdfour"]
-    path.write_bytes(b"anew\n")
-    assert tail.more() == ["anew"]
-
-
-def test_of_a_long_log_the_end_is_read(tmp_path):
-    path = tmp_path / "log"
-    path.write_bytes(b"x" * 99 + b"\n" + b"y" * 99 + b"\n" * (END // 50))
-    with path.open("ab") as file:
-        file.write(b"last\n")
-    lines = Tail(str(path)).more()
-    assert lines[-1] == "last"
-    assert sum(map(len, lines)) <= END
 
 
 def test_the_log_of_a_claim_is_what_its_worker_prints_and_then_what_was_kept(folder):
@@ -56,15 +33,26 @@ def test_the_log_of_a_claim_is_what_its_worker_prints_and_then_what_was_kept(fol
     place.make()
     with open(place.log, "w", encoding="utf-8") as file:
         file.write("working\n")
-    assert Tail(desk.log_of(desk.card("0001"))).more() == ["working"]
+    assert Tail(desk.log_of(desk.card("0001"))).more() == "working\n"
     with open(place.events, "w", encoding="utf-8") as file:
         file.write('{"type": "text", "text": "hello"}\n')
-    assert Tail(desk.log_of(desk.card("0001"))).more() == ["text          hello"]
+    assert Tail(desk.log_of(desk.card("0001"))).more() == "text          hello\n"
     kept = folder.store.keep_log("snake-1", b"all of it\n")
     folder.finish(claim, Done(log=kept))
     path = desk.log_of(desk.card("0001"))
     assert os.path.isabs(path)
-    assert Tail(path).more() == ["all of it"]
+    assert Tail(path).more() == "all of it\n"
+
+
+def test_a_log_that_leads_out_of_the_queue_is_not_followed(folder, tmp_path):
+    """A result names its log; one that names a file elsewhere, or a link to one, gets nothing."""
+    desk, secret = Desk(folder, "me"), tmp_path / "secret"
+    secret.write_text("for nobody")
+    os.symlink(secret, tmp_path / "pit/waste/link.log")
+    for number, log in enumerate((str(secret), "../secret", "waste/link.log", "waste"), 1):
+        folder.put([task(number)])
+        folder.finish(folder.claim("snake-1", ids=[f"{number:04d}"])[0], Done(log=log))
+        assert desk.log_of(desk.card(f"{number:04d}")) == ""
 
 
 def test_the_log_of_the_running_agent_is_live(folder, drive):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from threading import Lock
 
-from taskpit import fs, layouts
+from taskpit import layouts
 from taskpit.board import COLUMNS, Board, titles
 from taskpit.errors import Invalid
-from taskpit.task import Claim, State, Task
 from taskpit.values import Value
-from taskpit.worker.spoken import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,14 +16,11 @@ if TYPE_CHECKING:
     from taskpit.board import Change, Slip
     from taskpit.queue import Queue
     from taskpit.search import Hit
-    from taskpit.task import Card, Event
+    from taskpit.task import Card, Event, Task
     from taskpit.tui.acts import Act
     from taskpit.worker.standing import Row
 
-__all__ = ["Desk", "Tail", "View"]
-
-#: This much of a log is read when one begins to look at it.
-END = 64 * 1024
+__all__ = ["Desk", "View"]
 
 
 class View(Value):
@@ -37,34 +31,6 @@ class View(Value):
     paused: str
     change: Change
     events: Sequence[Event] = ()
-
-
-class Tail:
-    """The end of a file that others write to, followed."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._at = -1
-        self._rest = b""
-
-    def more(self) -> list[str]:
-        """What was written since the last look, line by line; of a line begun last, what is there."""
-        try:
-            with open(self.path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if self._at < 0 or size < self._at:  # the first look, or somebody began it anew
-                    data = fs.tail(self.path, END)
-                    self._rest = b""
-                else:
-                    file.seek(self._at)
-                    data = file.read(END)
-                    size = self._at + len(data)
-        except OSError:
-            return []
-        self._at = size
-        whole, _, self._rest = (self._rest + data).rpartition(b"\n")
-        text = whole.decode("utf-8", "replace")
-        return [line for each in text.split("\n") for line in readable(each)] if whole else []
 
 
 class Desk:
@@ -132,15 +98,9 @@ class Desk:
 
     def log_of(self, card: Card) -> str:
         """Where what its worker prints goes, or went; empty if nobody knows."""
-        where = self.where if self.queue.store.info().kind == "files" else ""
-        if card.state is State.CLAIMED and where:
-            from taskpit.worker.place import Place, directory_of
+        from taskpit.worker.tail import log_of_task
 
-            claim = Claim(task=card.task, worker=card.worker, fence=card.worker, attempt=card.task.attempts + 1)
-            place = Place(directory_of(self.queue.store, claim))
-            return next((path for path in (place.events, place.log) if os.path.exists(path)), "")
-        log = card.result.log if card.result else next((one.log for one in reversed(card.tries) if one.log), "")
-        return os.path.join(where, log) if log else ""
+        return log_of_task(self.queue.store, card, printed_first=True)
 
     # -- changing ----------------------------------------------------------------------------------
 

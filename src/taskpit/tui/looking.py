@@ -15,10 +15,11 @@ from taskpit.errors import TaskpitError
 from taskpit.text import plain
 from taskpit.tui import bars, keys
 from taskpit.tui.column import Column
-from taskpit.tui.desk import Tail, View
+from taskpit.tui.desk import View
 from taskpit.tui.dialogs import Help
 from taskpit.tui.panel import TABS, Panel
 from taskpit.tui.themes import THEMES
+from taskpit.worker.tail import Tail
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -97,10 +97,11 @@ class Panel(Vertical):
         if told:
             log.write_line(told)
 
-    def add_log(self, lines: Sequence[str]) -> None:
-        """These were printed."""
-        if lines:
-            self.query_one("#log", Log).write_lines(lines)
+    def add_log(self, text: str) -> None:
+        """This was printed."""
+        log = self.query_one("#log", Log)
+        if text:
+            log.write(text, scroll_end=log.is_vertical_scroll_end)  # who reads further up is left there
 
     def add_events(self, events: Sequence[Event]) -> None:
         """These happened."""

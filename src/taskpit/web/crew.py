@@ -13,12 +13,13 @@ from taskpit.clock import say_duration
 from taskpit.errors import TaskpitError
 from taskpit.history import who
 from taskpit.values import Value
-from taskpit.web import charts, tail
+from taskpit.web import charts
 from taskpit.web.metrics import TYPE, Numbers
 from taskpit.web.paper import task_link
 from taskpit.worker import crewfile, standing
 from taskpit.worker.budget import Ledger
 from taskpit.worker.crew import Papers
+from taskpit.worker.tail import log_of_agent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ class Crew:
         self.desk = desk
 
     def _root(self) -> str:
-        """The queue's folder; empty if it is none."""
-        info = self.desk.queue.store.info()
-        return os.path.abspath(info.where) if info.kind == "files" else ""
+        """The folder of the crew's papers; empty if there is none."""
+        papers = self.desk.queue.store.info().papers
+        return os.path.abspath(papers) if papers else ""
 
     def _costs(self) -> list[tuple[float, str, float]]:
         root = self._root()
@@ -106,7 +107,7 @@ class Crew:
     async def log(self, request: Request) -> HTMLResponse:
         """What one of the crew has printed, as it grows."""
         name = request.path_params["name"]
-        await self.desk.do(lambda: tail.log_of_agent(self.desk.queue, name))
+        await self.desk.do(lambda: log_of_agent(self.desk.queue.store, name))
         now, csrf = self.desk.queue.clock.now(), request.scope["csrf"]
         return HTMLResponse(self.desk.paper.write("agent.html", page="agents", name=name, now=now, csrf=csrf))
 

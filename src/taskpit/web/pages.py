@@ -13,8 +13,9 @@ from taskpit.policy import WAITS
 from taskpit.search import search
 from taskpit.task import State
 from taskpit.values import Value
-from taskpit.web import graph, tail
+from taskpit.web import graph
 from taskpit.web.paper import place_of, task_link
+from taskpit.worker.tail import log_of_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Pages:
                 "task": card.task,
                 "why": desk.queue.why(task_id),
                 "trail": desk.past.read().trail(task_id),
-                "log": bool(tail.log_of_task(desk.queue, task_id)),
+                "log": bool(log_of_task(desk.queue.store, card)),
                 "column": _column(card),
                 "question": card.task.hold.removeprefix(WAITS).strip(" :") if card.task.hold.startswith(WAITS) else "",
             }

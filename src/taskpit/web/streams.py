@@ -7,7 +7,7 @@ import json
 from contextlib import aclosing, suppress
 
 from taskpit.errors import TaskpitError
-from taskpit.web import tail
+from taskpit.worker.tail import Tail, log_of_agent, log_of_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ class Streams:
         """That this task has changed, and what its log says."""
         desk, word = self.desk, request.path_params["id"]
         task_id = await desk.do(lambda: desk.task_id(word))
-        return Stream(self._log(lambda: tail.log_of_task(desk.queue, task_id), task_id))
+        return Stream(self._log(lambda: log_of_task(desk.queue.store, desk.queue.card(task_id)), task_id))
 
     async def agent(self, request: Request) -> Stream:
         """What one of the crew prints."""
         desk, name = self.desk, request.path_params["name"]
-        await desk.do(lambda: tail.log_of_agent(desk.queue, name))
-        return Stream(self._log(lambda: tail.log_of_agent(desk.queue, name)))
+        await desk.do(lambda: log_of_agent(desk.queue.store, name))
+        return Stream(self._log(lambda: log_of_agent(desk.queue.store, name)))
 
     async def _log(self, find: Callable[[], str], task_id: str = "") -> AsyncGenerator[bytes]:
         """A log as it grows, another one if there is another by now; and when this task changes."""
@@ -101,13 +101,13 @@ class _Reader:
 
     def __init__(self, find: Callable[[], str]) -> None:
         self._find = find
-        self._tail: tail.Tail | None = None
+        self._tail: Tail | None = None
 
     def more(self) -> tuple[bool, str]:
         """Whether it is another log than before, and what it says that was not read yet."""
         with suppress(TaskpitError, OSError):
             path = self._find()
             if path and (self._tail is None or self._tail.path != path):
-                self._tail = tail.Tail(path)
+                self._tail = Tail(path)
                 return True, self._tail.more()
         return False, self._tail.more() if self._tail else ""

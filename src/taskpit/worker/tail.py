@@ -1,4 +1,7 @@
-"""Logs as they grow: which file it is, and what was added to it. Reads only inside the queue's folder."""
+"""Logs as they grow: which file it is, and what was added to it, as people read it.
+
+Reads only inside the queue's folder. Knows no surface: the terminal and the browser show these words.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import stat
 
 from taskpit import fs
 from taskpit.errors import NotFound
-from taskpit.task import State
+from taskpit.task import Claim, State
 from taskpit.text import plain
 from taskpit.worker.crew import Papers
 from taskpit.worker.place import Place, directory_of
@@ -15,38 +18,41 @@ from taskpit.worker.spoken import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taskpit.queue import Queue
+    from taskpit.store.port import Store
+    from taskpit.task import Card
 
 __all__ = ["Tail", "log_of_agent", "log_of_task"]
 
-#: A file of events, one on each line: what it says is shown, not how it is written.
-EVENTS = "/events"
 #: How much of a log is shown to begin with, and read at once afterwards.
-END, PIECE = 32 * 1024, 256 * 1024
+END, PIECE = 64 * 1024, 256 * 1024
 
 
-def log_of_task(queue: Queue, task_id: str) -> str:
-    """The log of whoever works on it now, else that of its end; empty if there is none."""
-    info = queue.store.info()
-    card = queue.card(task_id)
-    if info.kind != "files":
+def log_of_task(store: Store, card: Card, *, printed_first: bool = False) -> str:
+    """The log of whoever works on it now, else that of its end; empty if there is none.
+
+    Of an agent that is what it says, or with `printed_first` all that it prints, where there are both.
+    """
+    root = store.info().papers
+    if not root:
         return ""
     if card.state is State.CLAIMED:
-        place = Place(directory_of(queue.store, queue.holding(task_id, card.worker)))
-        return next((path for path in (place.log, place.events) if _size(path)), "")  # its words, else what it prints
+        claim = Claim(task=card.task, worker=card.worker, fence=card.worker, attempt=card.task.attempts + 1)
+        place = Place(directory_of(store, claim))
+        both = (place.events, place.log) if printed_first else (place.log, place.events)
+        return next((path for path in both if _size(path)), "")
     kept = card.result.log if card.result else next((one.log for one in reversed(card.tries) if one.log), "")
-    return inside(info.where, kept) if kept else ""
+    return _inside(root, kept) if kept else ""
 
 
-def log_of_agent(queue: Queue, name: str) -> str:
+def log_of_agent(store: Store, name: str) -> str:
     """What one of the crew has printed; NotFound if there is nobody of that name."""
-    info = queue.store.info()
-    if info.kind == "files" and not name.startswith(".") and f"{name}.log" in fs.names(Papers(info.where).folder):
-        return Papers(info.where).log(name)
+    root = store.info().papers
+    if root and not name.startswith(".") and f"{name}.log" in fs.names(Papers(root).folder):
+        return Papers(root).log(name)
     raise NotFound(f"nobody called {name} has printed anything here", hint="`pit status` shows who there is.")
 
 
-def inside(root: str, path: str) -> str:
+def _inside(root: str, path: str) -> str:
     """Where this leads, if that is a plain file in the queue's folder: a task could name any other."""
     real, home = os.path.realpath(os.path.join(root, path)), os.path.realpath(root)
     return real if real.startswith(home + os.sep) and _size(real) else ""
@@ -68,32 +74,40 @@ class Tail:
         self.path = path
         self._at = max(_size(path) - END, 0)
         self._cut = self._at > 0
+        #: What was told last ends in the middle of a line.
+        self._within = False
 
     def more(self) -> str:
         """What was added since the last look; letters and events that are not whole yet come with the next."""
+        data = self._added()
+        *lines, rest = data.split(b"\n")
+        told = ""
+        for line in lines:
+            text = line.decode("utf-8", "replace")
+            told += "".join(f"{part}\n" for part in ([plain(text)] if self._within else readable(text)))
+            self._within = False
+        waits = rest.startswith(b"{") and not self._within and len(data) < PIECE  # an event, as far as it goes
+        begun = b"" if waits else _whole(rest)
+        self._at += len(data) - len(rest) + len(begun)
+        self._within = self._within or bool(begun)
+        return told + plain(begun.decode("utf-8", "replace"))
+
+    def _added(self) -> bytes:
         size = _size(self.path)
         if size < self._at:  # somebody began it anew
-            self._at = 0
+            self._at, self._within = 0, False
         if size == self._at:
-            return ""
+            return b""
         try:
             with open(self.path, "rb") as file:
                 file.seek(self._at)
                 data = file.read(PIECE)
         except OSError:
-            return ""
+            return b""
         if self._cut:  # begin with a whole line
             skipped = data.find(b"\n") + 1
             self._at, data, self._cut = self._at + skipped, data[skipped:], False
-        if self.path.endswith(EVENTS):
-            whole = data[: data.rfind(b"\n") + 1]
-            lines = whole.decode("utf-8", "replace").splitlines()
-            text = "".join(f"{told}\n" for line in lines for told in readable(line))
-        else:
-            whole = _whole(data)
-            text = plain(whole.decode("utf-8", "replace"))
-        self._at += len(whole)
-        return text
+        return data
 
 
 def _whole(data: bytes) -> bytes:
