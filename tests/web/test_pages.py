@@ -8,13 +8,18 @@ import json
 import os
 import re
 from importlib.resources import files
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
 from boards import Served, fill, make_queue
 
+from taskpit.clock import Clock
+from taskpit.queue import Queue
+from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Evidence, Failed, Split, Task
 from taskpit.web import charts
+from taskpit.web.crew import Crew
 from taskpit.web.paper import NAMES
 from taskpit.worker.budget import Ledger
 from taskpit.worker.place import place_for
@@ -181,6 +186,17 @@ def test_what_an_agent_says_goes_before_what_it_prints(queue, board):
             log.write("I will look at the tests first\n")
         told = ear.until(lambda name, _: name == "log")
         assert told == {"fresh": True, "text": "I will look at the tests first\n"}
+
+
+def test_the_crew_of_a_queue_that_is_no_folder_is_where_its_papers_are(tmp_path):
+    class Elsewhere(MemoryStore):
+        def info(self):
+            return super().info().replace(papers=str(tmp_path))
+
+    (tmp_path / ".taskpit").mkdir()
+    Ledger(str(tmp_path)).enter("0001", "snake-1~abc", {"usd": 1.25}, 3.0, 0.0)
+    desk = SimpleNamespace(queue=Queue(Elsewhere(Clock())))
+    assert Crew(desk)._standing().usd == {"snake-1": 1.25}
 
 
 def test_the_crew_and_everybody_else(queue, root, board):

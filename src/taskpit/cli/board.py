@@ -71,8 +71,8 @@ def _edit(context: Context, worker: str, task_id: str) -> str:
 
 
 def _crew(context: Context) -> Callable[[], list[Row]] | None:
-    """Who of the crew does what; None if the queue is no folder."""
-    if context.queue.store.info().kind != "files":
+    """Who of the crew does what; None if there is no folder for its papers."""
+    if not context.queue.store.info().papers:
         return None
     from taskpit.cli.crew import papers
     from taskpit.cli.status import posts_of

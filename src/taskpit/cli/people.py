@@ -59,8 +59,9 @@ def _answer_arguments(parser: ArgumentParser) -> None:
 def _answer(args: Namespace, context: Context) -> Reply:
     if args.id == BUDGET:
         return _go_on(args, context)
-    ids = context.queue.answer(args.id, _text(args.text, context), context.worker(args))
-    _forgive(ids, context)
+    from taskpit.worker.byhand import answer_by_hand
+
+    ids = answer_by_hand(context.queue, args.id, _text(args.text, context), context.worker(args))
     return Reply(data={"ids": ids}, text=f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on")
 
 
@@ -72,16 +73,6 @@ def _go_on(args: Namespace, context: Context) -> Reply:
     Ledger(queue.store.info().papers).allow("day", queue.clock.now())
     resumed = queue.store.resume(context.worker(args))
     return Reply(data={"resumed": resumed}, text="the queue goes on; today may cost as much again")
-
-
-def _forgive(ids: list[str], context: Context) -> None:
-    """A task somebody said go on to may cost as much again."""
-    from taskpit.worker.budget import Ledger
-
-    queue = context.queue
-    if queue.store.info().papers:
-        for task_id in ids:
-            Ledger(queue.store.info().papers).allow("task", queue.clock.now(), task_id)
 
 
 def _text(word: str, context: Context) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from taskpit.task import Failed, Release, Said, State
 from taskpit.values import Value
+from taskpit.worker.byhand import answer_by_hand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Act(Value):
     #: What is asked before; nothing is done without an answer, which may be empty if `silent`.
     asks: str = ""
     silent: bool = False
-    #: Only for tasks that ask something, or only for those that ask nothing in this way.
+    #: Only for tasks that ask something.
     question: bool = False
 
     def fits(self, slip: Slip | None) -> bool:
@@ -54,13 +55,7 @@ def _unblock(queue: Queue, task_id: str, worker: str, _: str) -> str:
 
 
 def _answer(queue: Queue, task_id: str, worker: str, text: str) -> str:
-    ids = queue.answer(task_id, text, worker)
-    info = queue.store.info()
-    if info.kind == "files":  # somebody said go on: it may cost as much again
-        from taskpit.worker.budget import Ledger
-
-        for each in ids:
-            Ledger(info.where).allow("task", queue.clock.now(), each)
+    ids = answer_by_hand(queue, task_id, text, worker)
     return f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on"
 
 

@@ -10,7 +10,7 @@ from taskpit import layouts
 from taskpit.errors import Invalid, Lost, NotFound
 from taskpit.task import Release, Said, Task
 from taskpit.web.paper import task_link
-from taskpit.worker.budget import Ledger
+from taskpit.worker.byhand import answer_by_hand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,11 +136,7 @@ class Actions:
         return f"{task_id} has priority {priority}"
 
     def _answer(self, task_id: str, form: Form) -> str:
-        queue = self.desk.queue
-        ids = queue.answer(task_id, form.get("text", ""), self.desk.worker)
-        if queue.store.info().kind == "files":  # who says go on means: it may cost as much again
-            for one in ids:
-                Ledger(queue.store.info().where).allow("task", queue.clock.now(), one)
+        ids = answer_by_hand(self.desk.queue, task_id, form.get("text", ""), self.desk.worker)
         return f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on"
 
     def _note(self, task_id: str, form: Form) -> str:

@@ -1,4 +1,7 @@
-"""Finishing a task by hand: its check is run here, then the result is published. Knows no terminal and no protocol."""
+"""What somebody does to a task by hand where more than the queue has a part in it. Knows no terminal and no protocol.
+
+Finishing runs its check first, then publishes the result; an answer also lets the task cost as much again.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,18 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Evidence
 
-__all__ = ["finish_by_hand", "refuse_lost"]
+__all__ = ["answer_by_hand", "finish_by_hand", "refuse_lost"]
+
+
+def answer_by_hand(queue: Queue, word: str, text: str, worker: str) -> list[str]:
+    """Every task that waits for this answer goes on with it; their ids."""
+    from taskpit.worker.budget import Ledger
+
+    ids = queue.answer(word, text, worker)
+    papers = queue.store.info().papers  # who says go on means: it may cost as much again
+    for task_id in ids if papers else ():
+        Ledger(papers).allow("task", queue.clock.now(), task_id)
+    return ids
 
 
 def finish_by_hand(

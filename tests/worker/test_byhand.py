@@ -1,0 +1,56 @@
+"""An answer is the same wherever it is given: the task goes on, and may cost as much again."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from taskpit.queue import Queue
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Ask, Task
+from taskpit.testing import FakeClock
+from taskpit.worker.budget import Ledger
+from taskpit.worker.byhand import answer_by_hand
+
+
+def by_hand(queue):
+    answer_by_hand(queue, "0001", "yes", "me")
+
+
+def in_the_terminal(queue):
+    acts = pytest.importorskip("taskpit.tui.acts")
+    acts.find("answer").run(queue, "0001", "me", "yes")
+
+
+def in_the_browser(queue):
+    pytest.importorskip("starlette")
+    from taskpit.web.actions import Actions
+
+    Actions(SimpleNamespace(queue=queue, worker="me"))._answer("0001", {"text": "yes"})
+
+
+class Elsewhere(MemoryStore):
+    """A queue that is no folder, as one in a database: its ledger lies among the papers of this machine's pools."""
+
+    papers = ""
+
+    def info(self):
+        return super().info().replace(papers=self.papers)
+
+
+@pytest.mark.parametrize("answer", [by_hand, in_the_terminal, in_the_browser])
+def test_who_is_answered_may_cost_as_much_again_wherever_the_queue_is(tmp_path, answer):
+    (tmp_path / ".taskpit").mkdir()
+    clock = FakeClock()
+    store = Elsewhere(clock)
+    store.papers = str(tmp_path)
+    queue = Queue(store, clock=clock)
+    queue.put([Task(id="0001", title="one")])
+    Ledger(str(tmp_path)).enter("0001", "snake", {"usd": 5.0}, 1.0, clock.now())
+    queue.finish(queue.claim("snake")[0], Ask(question="It has cost $5. Go on?"))
+
+    answer(queue)
+
+    assert not queue.card("0001").held
+    assert Ledger(str(tmp_path)).of_task("0001").usd == 0.0
