@@ -1,22 +1,108 @@
-"""Why a task is where it is, in sentences that say what to do next. Pure: a card in, words out."""
+"""A task in words: all about it, and why it is where it is, with what to do next. Pure: a card in, words out."""
 
 from __future__ import annotations
 
 from taskpit import errors
 from taskpit.clock import iso, say_duration
-from taskpit.policy import WAITS
 from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from taskpit.task import Card
+    from taskpit.task import Card, Result, Try
 
-__all__ = ["ENDING", "held_by", "known_otherwise", "not_claimed", "nothing", "refusal", "why"]
+__all__ = [
+    "ENDING",
+    "ending",
+    "facts",
+    "held_by",
+    "known_otherwise",
+    "not_claimed",
+    "nothing",
+    "refusal",
+    "standing",
+    "tries",
+    "why",
+]
 
 #: Whose a task is between the end of its claim and the last step of it.
 ENDING = "(ending)"
+#: So many of a task's tries are told.
+LAST_TRIES = 10
+
+
+# -- all about it ----------------------------------------------------------------------------------
+
+
+def standing(card: Card) -> str:
+    """Where it is, in a word: held, its state, or how it ended."""
+    return "held" if card.held else str(card.result.verdict if card.result else card.state)
+
+
+def facts(card: Card, now: float) -> list[tuple[str, str]]:
+    """Name and value of all that can be said of it in a line."""
+    from json import dumps
+
+    task = card.task
+    found = [
+        ("state", standing(card) + (f": {card.held}" if card.held else "")),
+        ("worker", _holder(card, now)),
+        ("priority", str(task.priority or "")),
+        ("needs", ", ".join(task.needs)),
+        ("check", task.check),
+        ("attempts", _attempts(card)),
+        ("tags", ", ".join(task.tags)),
+        ("touches", ", ".join(task.touches)),
+        ("parent", task.parent),
+        ("big", "yes: a planner splits it" if task.big else ""),
+        ("asked", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
+        ("last error", task.last_error),
+        *((key, value if isinstance(value, str) else dumps(value)) for key, value in task.extra.items()),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def _holder(card: Card, now: float) -> str:
+    if card.state is not State.CLAIMED:
+        return card.worker
+    alive = {"yes": "alive", "no": "dead"}.get(card.alive, "may or may not be alive")
+    return f"{card.worker} ({alive}; {_signs(card, now)})"
+
+
+def _signs(card: Card, now: float, lease: str = "lease") -> str:
+    """When its holder was last heard of, and for how long it may be silent."""
+    left = card.until - now
+    until = f"{lease} ends in {say_duration(left)}" if left > 0 else f"{lease} ended {say_duration(-left)} ago"
+    return f"last sign {say_duration(max(now - card.since, 0.0))} ago, {until}"
+
+
+def _attempts(card: Card) -> str:
+    task = card.task
+    if not task.attempts and not task.max_attempts:
+        return ""
+    return f"{task.attempts} of {task.max_attempts} spent" if task.max_attempts else f"{task.attempts} spent"
+
+
+def ending(result: Result) -> list[str]:
+    """How it ended, in lines."""
+    said = f"{result.verdict} by {result.worker or 'somebody else'}, attempt {result.attempt}"
+    when = f", at {iso(result.finished)}" if result.finished else ""
+    after = f" after {say_duration(result.seconds)}" if result.finished and result.seconds else ""
+    lines = [said + when + after, result.reason, *(f"split into {child}" for child in result.children)]
+    return [line for line in (*lines, f"log: {result.log}" if result.log else "") if line]
+
+
+def tries(all_of_them: Sequence[Try]) -> list[str]:
+    """The last tries, a line for each."""
+    shown = [
+        f"{iso(one.at)}  {one.kind:<8} {one.worker}  {' '.join(one.error.split())}" for one in all_of_them[-LAST_TRIES:]
+    ]
+    earlier = len(all_of_them) - len(shown)
+    return [*([f"({earlier} earlier)"] if earlier else []), *shown]
+
+
+# -- why it is where it is -------------------------------------------------------------------------
 
 
 def held_by(card: Card, now: float) -> errors.Lost:
@@ -24,15 +110,12 @@ def held_by(card: Card, now: float) -> errors.Lost:
     if card.worker == ENDING:
         told = f"the end of {card.task.id} is decided and not carried out yet"
         return errors.Lost(told, hint="`pit sweep` carries it out.", id=card.task.id)
-    left = card.until - now
     life = {"yes": "is alive", "no": "is dead", "unknown": "may or may not be alive"}[card.alive]
     hint = "Wait for it, or choose another task with `pit claim`."
-    if card.alive == "no" or left <= 0:
+    if card.alive == "no" or card.until <= now:
         hint = "`pit sweep` gives abandoned tasks back; then claim again."
-    until = f"its lease ends in {say_duration(left)}" if left > 0 else f"its lease ended {say_duration(-left)} ago"
-    sign = f"last sign {say_duration(now - card.since)} ago"
     return errors.Lost(
-        f"{card.task.id} is held by {card.worker}, which {life}; {sign}, {until}",
+        f"{card.task.id} is held by {card.worker}, which {life}; {_signs(card, now, 'its lease')}",
         hint=hint,
         id=card.task.id,
         holder=card.worker,
@@ -120,6 +203,8 @@ def _where(card: Card, now: float) -> str:
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:
+    from taskpit.policy import WAITS  # who lists tasks does without
+
     task_id = card.task.id
     if card.state is State.FAILED and card.result:
         return [f"Reason: {card.result.reason}", f"`pit retry {task_id}` starts it anew."]

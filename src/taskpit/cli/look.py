@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from taskpit.cli.context import Reply
 from taskpit.cli.options import a_count, example, id_argument, named, words
 from taskpit.cli.output import paint, table
-from taskpit.clock import iso, say_duration
+from taskpit.clock import say_duration
+from taskpit.explain import ending, facts, standing, tries
 from taskpit.facts import card_facts, full_facts
 from taskpit.task import State
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
     from taskpit.queue import Queue
-    from taskpit.task import Card, Result, Try
+    from taskpit.task import Card, Result
 
 __all__ = ["VERBS", "cards"]
 
@@ -27,8 +26,6 @@ __all__ = ["VERBS", "cards"]
 SCREENFUL = 50
 #: Tasks are read this many at a time.
 PAGE = 1000
-#: How many of a task's tries are shown to people.
-LAST_TRIES = 10
 COLOURS = {"ready": "green", "held": "yellow", "claimed": "blue", "done": "dim", "failed": "red", "cancelled": "red"}
 
 
@@ -120,19 +117,13 @@ def _page(queue: Queue, some: list[Card], *, more: bool) -> str:
 def _rows(some: list[Card]) -> str:
     rows, colours = [], []
     for card in some:
-        state = _word(card)
+        state = standing(card)
         held = f"  ({card.held})" if card.held else ""
         priority = str(card.task.priority) if card.task.priority else ""
         tags = ",".join(card.task.tags)
         rows.append((card.task.id, state, priority, card.worker, tags, (card.task.title or card.task.slug) + held))
         colours.append(("bold", COLOURS[state], "", "", "dim", ""))
     return table(("ID", "STATE", "PRIORITY", "WORKER", "TAGS", "TITLE"), rows, colours)
-
-
-def _word(card: Card) -> str:
-    if card.held:
-        return "held"
-    return str(card.result.verdict if card.result else card.state)
 
 
 def _summary(counts: dict[State, int], held: int) -> str:
@@ -157,75 +148,37 @@ def _show_arguments(parser: ArgumentParser) -> None:
 
 def _show(args: Namespace, context: Context) -> Reply:
     found = [context.queue.card(task_id) for task_id in named(context, args.ids)]
-    facts = [full_facts(card) for card in found]
+    data = [full_facts(card) for card in found]
     return Reply(
-        data=facts[0] if len(facts) == 1 else facts,
+        data=data[0] if len(data) == 1 else data,
         text=lambda: "\n\n".join(_sheet(card, context.queue.clock.now()) for card in found),
     )
 
 
 def _sheet(card: Card, now: float) -> str:
-    task, state = card.task, _word(card)
+    task, state, result = card.task, standing(card), card.result
     lines = [f"{paint('bold', task.id)}  {paint('bold', task.title or task.slug)}"]
-    parts: list[tuple[str, str]] = [
-        ("state", paint(COLOURS[state], state) + (f": {card.held}" if card.held else "")),
-        ("worker", _holder(card, now) if card.worker else ""),
-        ("priority", str(task.priority or "")),
-        ("needs", ", ".join(task.needs)),
-        ("check", task.check),
-        ("attempts", _attempts(card)),
-        ("tags", ", ".join(task.tags)),
-        ("touches", ", ".join(task.touches)),
-        ("parent", task.parent),
-        ("big", "yes: a planner splits it" if task.big else ""),
-        ("asked", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
-        ("last error", task.last_error),
-        *((key, value if isinstance(value, str) else json.dumps(value)) for key, value in task.extra.items()),
+    for name, value in facts(card, now):
+        shown = value.replace(state, paint(COLOURS[state], state), 1) if name == "state" else value
+        lines.append(f"  {name:<10} {shown}")
+    sections = [
+        ("", task.body),
+        *(_result_sections(result) if result else ()),
+        ("Tries", "\n".join(tries(card.tries))),
+        ("Notes", card.notes),
+        ("Late results, kept aside", "\n".join(card.late)),
     ]
-    lines += [f"  {key:<10} {value}" for key, value in parts if value]
-    sections = [("", task.body), *_result_sections(card.result), ("Tries", _tries(card.tries)), ("Notes", card.notes)]
-    sections.append(("Late results, kept aside", "\n".join(card.late)))
     for title, text in sections:
         if text.strip():
             lines += ["", *([paint("bold", title)] if title else []), text.strip("\n")]
     return "\n".join(lines)
 
 
-def _holder(card: Card, now: float) -> str:
-    left = card.until - now
-    lease = f"lease ends in {say_duration(left)}" if left > 0 else f"lease ended {say_duration(-left)} ago"
-    alive = {"yes": "alive", "no": "dead"}.get(card.alive, "may or may not be alive")
-    return f"{card.worker} ({alive}; last sign {say_duration(now - card.since)} ago, {lease})"
-
-
-def _attempts(card: Card) -> str:
-    task = card.task
-    if not task.attempts and not task.max_attempts:
-        return ""
-    return f"{task.attempts} of {task.max_attempts} spent" if task.max_attempts else f"{task.attempts} spent"
-
-
-def _result_sections(result: Result | None) -> list[tuple[str, str]]:
-    if result is None:
-        return []
-    about = [f"{result.verdict} by {result.worker or 'somebody else'}, attempt {result.attempt}"]
-    if result.finished:
-        about.append(
-            f"at {iso(result.finished)}" + (f" after {say_duration(result.seconds)}" if result.seconds else "")
-        )
-    lines = [", ".join(about), result.reason, *(f"split into {child}" for child in result.children)]
-    lines += [f"log: {result.log}"] if result.log else []
-    if result.evidence:
-        shown = result.evidence
-        lines.append(f"check: {shown.command} exited {shown.exit_code} after {say_duration(shown.seconds)}")
-    text = "\n".join(filter(None, lines))
-    return [("Result", text), ("Output", result.output), ("Check", result.evidence.tail if result.evidence else "")]
-
-
-def _tries(tries: tuple[Try, ...]) -> str:
-    shown = [f"{iso(one.at)}  {one.kind:<8} {one.worker}  {' '.join(one.error.split())}" for one in tries[-LAST_TRIES:]]
-    earlier = len(tries) - len(shown)
-    return "\n".join([*([f"({earlier} earlier)"] if earlier else []), *shown])
+def _result_sections(result: Result) -> list[tuple[str, str]]:
+    lines, proof = ending(result), result.evidence
+    if proof:
+        lines.append(f"check: {proof.command} exited {proof.exit_code} after {say_duration(proof.seconds)}")
+    return [("Result", "\n".join(lines)), ("Output", result.output), ("Check", proof.tail if proof else "")]
 
 
 # -- why -------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Markdown, Static
 
-from taskpit.clock import iso, say_duration
+from taskpit.clock import say_duration
+from taskpit.explain import ending, facts, tries
 from taskpit.task import State
 from taskpit.text import one_line, plain
 from taskpit.tui.lines import cut
@@ -20,87 +21,42 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from taskpit.task import Card, Result, Try
+    from taskpit.task import Card, Result
 
-__all__ = ["Detail", "facts"]
+__all__ = ["Detail"]
 
 #: Longer texts are shown up to here; `pit show` has all of it.
 LONGEST = 40_000
 #: Texts up to here are rendered as Markdown.
 MARKDOWN, MARKDOWN_LINES = 10_000, 250
-#: So many of a task's tries are shown.
-TRIES = 10
 #: Names of facts stand before them, so wide.
 LABEL = 11
 #: Colours of the states, by the names of the theme.
 COLOURS = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$muted", "failed": "$error"}
 
-Fact = tuple[str, str, str]
 
-
-def facts(card: Card, now: float) -> list[Fact]:
-    """Name, value and colour of all that can be said in a line."""
-    task = card.task
-    state = "held" if card.held else str(card.state)
-    verdict = str(card.result.verdict) if card.result else state
-    found = [
-        ("state", verdict + (f": {card.held}" if card.held else ""), COLOURS[state]),
-        ("worker", _holder(card, now), "$error" if card.alive == "no" and card.state is State.CLAIMED else ""),
-        ("priority", str(task.priority or ""), ""),
-        ("needs", ", ".join(task.needs), ""),
-        ("check", task.check, ""),
-        ("attempts", _attempts(card), ""),
-        ("tags", ", ".join(task.tags), ""),
-        ("touches", ", ".join(task.touches), ""),
-        ("parent", task.parent, ""),
-        ("big", "a planner splits it" if task.big else "", ""),
-        ("asked", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by))), ""),
-        ("last error", task.last_error, "$error"),
-        *((str(key), str(value), "") for key, value in task.extra.items()),
-    ]
-    return [(name, one_line(value), colour) for name, value, colour in found if value]
-
-
-def _holder(card: Card, now: float) -> str:
-    if card.state is not State.CLAIMED:
-        return card.worker
-    left = card.until - now
-    lease = f"lease ends in {say_duration(left)}" if left > 0 else f"lease ended {say_duration(-left)} ago"
-    alive = {"yes": "alive", "no": "dead"}.get(card.alive, "may or may not be alive")
-    return f"{card.worker}, {alive}; last sign {say_duration(max(now - card.since, 0))} ago, {lease}"
-
-
-def _attempts(card: Card) -> str:
-    task = card.task
-    if not task.attempts and not task.max_attempts:
-        return ""
-    return f"{task.attempts} of {task.max_attempts} spent" if task.max_attempts else f"{task.attempts} spent"
+def _colour(name: str, card: Card) -> str:
+    """What stands out among the facts."""
+    if name == "state":
+        return COLOURS["held" if card.held else str(card.state)]
+    dead = name == "worker" and card.alive == "no" and card.state is State.CLAIMED
+    return "$error" if dead or name == "last error" else ""
 
 
 def _head(card: Card, now: float, room: int) -> Content:
     """The title and the facts; what takes more than a line goes on below its beginning, not below its name."""
     told = [Content.styled(f"{card.task.id}  {one_line(card.task.title)}", "bold")]
-    for name, value, colour in facts(card, now):
-        lines = wrap(value, max(room - LABEL, 20)) or [""]
+    for name, value in facts(card, now):
+        lines = wrap(one_line(value), max(room - LABEL, 20)) or [""]
         label = (f"{cut(name, LABEL - 1):<{LABEL}}", "$muted")
-        told.append(Content.assemble(label, (f"\n{' ' * LABEL}".join(lines), colour)))
+        told.append(Content.assemble(label, (f"\n{' ' * LABEL}".join(lines), _colour(name, card))))
     return Content("\n").join(told)
 
 
 def _about(result: Result) -> list[str]:
     """How it ended, in lines."""
-    said = f"{result.verdict} by {result.worker or 'somebody else'}, attempt {result.attempt}"
-    when = f" at {iso(result.finished)}" if result.finished else ""
-    after = f" after {say_duration(result.seconds)}" if result.seconds else ""
     cost = ", ".join(f"{key} {value}" for key, value in result.cost.items())
-    lines = [said + when + after, result.reason, *(f"split into {child}" for child in result.children)]
-    return [line for line in (*lines, cost, f"log: {result.log}" if result.log else "") if line]
-
-
-def _tries(tries: tuple[Try, ...]) -> list[str]:
-    shown = [f"{iso(one.at)}  {one.kind:<8} {one.worker}  {one_line(one.error)}" for one in tries[-TRIES:]]
-    earlier = len(tries) - len(shown)
-    return [*([f"({earlier} earlier)"] if earlier else []), *shown]
+    return [*ending(result), *([cost] if cost else [])]
 
 
 def _rest(card: Card) -> Iterator[tuple[str, list[str]]]:
@@ -111,7 +67,7 @@ def _rest(card: Card) -> Iterator[tuple[str, list[str]]]:
     if proof is not None:
         ran = f"{proof.command} exited {proof.exit_code} after {say_duration(proof.seconds)}"
         yield "Check", [ran, *proof.tail.splitlines()]
-    yield "Tries", _tries(card.tries)
+    yield "Tries", tries(card.tries)
     yield "Notes", card.notes.splitlines()
     yield "Late results, kept aside", list(card.late)
 
