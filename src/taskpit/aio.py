@@ -17,8 +17,8 @@ from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager
 
 from taskpit.errors import Lost
-from taskpit.library import WORKER, Queue, Watcher
-from taskpit.task import Done, Outcome, Release
+from taskpit.library import WORKER, Queue, Watcher, called
+from taskpit.task import Release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import ParamSpec, Self, TypedDict, TypeVar, Unpack
 
     from taskpit.job import Job
-    from taskpit.task import Card, Claim, End, Event, Said, Task
+    from taskpit.task import Card, Claim, End, Event, Outcome, Said, Task
     from taskpit.worker.orders import Report
     from taskpit.worker.runner import Run, Runner
 
@@ -63,6 +63,27 @@ if TYPE_CHECKING:
         wait: float
         verbatim: bool
         kind: str
+
+    class Taking(TypedDict, total=False):
+        """What `take` may be told."""
+
+        ids: Sequence[str]
+        tags: Sequence[str]
+        big: bool | None
+        lease: float
+        wait: float
+        checks: str | None
+
+    class Working(TypedDict, total=False):
+        """What `work` may be told."""
+
+        until_empty: bool
+        worker: str
+        tags: Sequence[str]
+        big: bool | None
+        lease: float
+        max_tasks: int
+        checks: str | None
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -130,47 +151,19 @@ class AsyncQueue:
         for claim in claims:
             self.sync.finish(claim, Release(reason="nobody waited for it any more"))
 
-    def take(
-        self,
-        worker: str = WORKER,
-        *,
-        ids: Sequence[str] = (),
-        tags: Sequence[str] = (),
-        big: bool | None = False,
-        lease: float = 0.0,
-        wait: float = 0.0,
-        checks: str | None = ".",
-    ) -> AbstractAsyncContextManager[Job]:
-        """The next task, for an `async with` block: done when it is left, failed if it throws, renewed meanwhile."""
-        return _taking(
-            self.sync.take(worker, ids=ids, tags=tags, big=big, lease=lease, wait=wait, checks=checks),
-        )
+    def take(self, worker: str = WORKER, **wish: Unpack[Taking]) -> AbstractAsyncContextManager[Job]:
+        """The next task, for an `async with` block: done when it is left, failed if it throws, renewed meanwhile.
 
-    async def work(  # noqa: PLR0913 - as Queue.work has them
-        self,
-        handler: AsyncHandler,
-        n: int = 1,
-        *,
-        until_empty: bool = False,
-        worker: str = WORKER,
-        tags: Sequence[str] = (),
-        big: bool | None = False,
-        lease: float = 0.0,
-        max_tasks: int = 0,
-        checks: str | None = ".",
-    ) -> Report:
-        """Run this coroutine function on task after task, `n` at once; cancelled, it gives back what runs."""
-        pool = self.sync.pool(
-            _awaited(handler, asyncio.get_running_loop()),
-            n,
-            until_empty=until_empty,
-            worker=worker,
-            tags=tags,
-            big=big,
-            lease=lease,
-            max_tasks=max_tasks,
-            checks=checks,
-        )
+        The wish is that of `Queue.take`.
+        """
+        return _taking(self.sync.take(worker, **wish))
+
+    async def work(self, handler: AsyncHandler, n: int = 1, **told: Unpack[Working]) -> Report:
+        """Run this coroutine function on task after task, `n` at once; cancelled, it gives back what runs.
+
+        It is told what `Queue.work` is.
+        """
+        pool = self.sync.pool(_awaited(handler, asyncio.get_running_loop()), n, **told)
         running = asyncio.wrap_future(_start(pool.run))
         try:
             return await asyncio.shield(running)
@@ -285,24 +278,15 @@ def _left_by(block: AbstractContextManager[Job], error: BaseException) -> None:
 def _awaited(handler: AsyncHandler, loop: asyncio.AbstractEventLoop) -> Runner:
     """A runner that has the loop run this coroutine, and cancels it if it is to stop."""
 
-    def run(claim: Claim, run: Run) -> Outcome:
-        from taskpit.job import Job
-
-        job = Job(claim, lambda: run.stopping)
+    def wait_for(job: Job, run: Run) -> str | Outcome | None:
         running = asyncio.run_coroutine_threadsafe(_call(handler, job), loop)
         running.add_done_callback(lambda _: run.bell.ring())
         run.bell.wait(FOR_EVER)
         if run.stopping:
             running.cancel()
-        try:
-            said = running.result()
-        except (asyncio.CancelledError, CancelledError, Lost):
-            if not run.stopping:
-                raise
-            return Release(reason="its worker was told to stop")
-        return said if isinstance(said, Outcome) else job.outcome or Done(output=said or job.output)
+        return running.result()
 
-    return run
+    return called(wait_for, stopped=(asyncio.CancelledError, CancelledError, Lost))
 
 
 async def _call(handler: AsyncHandler, job: Job) -> str | Outcome | None:

@@ -191,7 +191,7 @@ class Queue(Verbs):
         tells them to stop.
         """
         return self.pool(
-            called(handler),
+            called(lambda job, _: handler(job)),
             n,
             until_empty=until_empty,
             worker=worker,
@@ -203,7 +203,14 @@ class Queue(Verbs):
         ).run()
 
     def pool(
-        self, runner: Runner, n: int, *, worker: str, tags: Sequence[str], checks: str | None, **told: Any
+        self,
+        runner: Runner,
+        n: int = 1,
+        *,
+        worker: str = WORKER,
+        tags: Sequence[str] = (),
+        checks: str | None = ".",
+        **told: Any,
     ) -> Pool:
         """The workers that `work` runs."""
         orders = Orders(
@@ -294,14 +301,16 @@ class Watcher:
             self._watch.close()
 
 
-def called(handler: Handler) -> Runner:
-    """A runner that calls this function."""
+def called(
+    handler: Callable[[Job, Run], str | Outcome | None], stopped: tuple[type[BaseException], ...] = (Lost,)
+) -> Runner:
+    """A runner that calls this function; these are what it throws when it was told to stop."""
 
     def run(claim: Claim, run: Run) -> Outcome:
         job = Job(claim, lambda: run.stopping)
         try:
-            said = handler(job)
-        except Lost:
+            said = handler(job, run)
+        except stopped:
             if not run.stopping:
                 raise
             return Release(reason="its worker was told to stop")
