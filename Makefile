@@ -45,7 +45,7 @@ docs: $(VENV)/docs  ## the documentation as a site, in site/
 	$(BIN)/zensical build --clean --strict
 
 reference: $(VENV)/dev  ## write docs/reference/ anew, from the program
-	$(BIN)/python scripts/reference.py
+	PYTHONPATH=scripts $(BIN)/python -m reference
 
 check: $(VENV)/dev  ## style, types, import layers and spelling
 	$(BIN)/ruff format --check .

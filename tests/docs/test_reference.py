@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
+import reference
 import sessions
 
 from taskpit.cli import table
-
-SPEC = importlib.util.spec_from_file_location("reference", sessions.ROOT / "scripts" / "reference.py")
-reference = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(reference)
 
 
 @pytest.mark.parametrize("name", reference.PAGES)

@@ -1,0 +1,145 @@
+"""config.toml, agents.toml and presets: keys, defaults and checks are the program's, and the comments above them."""
+
+from __future__ import annotations
+
+import json
+
+from reference.markdown import code, page, prose, table
+from reference.names import fields
+from taskpit import config
+from taskpit.clock import say_duration
+from taskpit.worker import crewkeys, preset
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+#: What each key of agents.toml is for; the keys themselves and their values are the program's.
+CREW = {
+    "agent": {
+        "name": "what it is called; with `count`, `name-1`, `name-2`, ...",
+        "count": "how many of this kind",
+        "role": "`worker` takes tasks; `planner` only those marked big; `keeper` and `cleanup` sweep in rounds, and a keeper with a backend is run in each",
+        "backend": "which `[backend.NAME]` runs it",
+        "model": "the model, as the agent calls it",
+        "prompt": "a file that says who it is; stands before every task",
+        "tags": "only tasks with one of these tags",
+        "lease": "how long a claim lasts unless renewed",
+        "limit": "the time a task may take",
+        "stall": "how long it may be silent",
+        "every": "how long between two rounds of a keeper or cleanup",
+        "budget": "what it may cost, per task or day",
+        "worktree": "a git worktree for each task",
+        "merge": "`ff`: merge a green task's branch",
+        "watch": "what the supervisor does: nothing, start again what died, or also what hangs",
+        "cwd": "where it runs; relative to the file",
+    },
+    "service": {
+        "name": "what it is called",
+        "command": "what is run; `{python}` is the Python that runs `pit`",
+        "watch": "as above",
+        "stall": "how long it may be silent",
+        "cwd": "where it runs",
+    },
+    "backend": {
+        "preset": "a preset's name",
+        "command": "or a command of your own, with placeholders",
+        "bin": "where the program is, if not on the path",
+        "flags": "words added to its command",
+        "model": "the model, as the agent calls it",
+        "prompt": "how a command gets the prompt",
+        "limit": "how many at once on this machine",
+        "stagger": "how far apart they begin",
+    },
+}
+
+
+_PRESET = {
+    "about": "one line about it",
+    "bin": "the program, if it is not called as the preset is",
+    "argv": "its command, word by word; a list among the words is left out when what it asks for is empty",
+    "set_env": "variables it gets",
+    "event": "what an event means: `when` (paths and values), `means`, `ends`, `resets`",
+    "take": "where session, cost, tokens, turns and output stand: `when`, `path`, `how`",
+    "message": "what words in its output mean: `pattern`, `means`, `resets`",
+}
+
+
+def _default(key: str, value: object) -> str:
+    if key in config._DURATIONS:  # noqa: SLF001 - a reference knows the room it describes
+        return f'"{say_duration(float(str(value)))}"'
+    return json.dumps(value)
+
+
+def configuration() -> str:
+    """config.toml, agents.toml and presets."""
+    about = fields(config.Config)
+    hooks = fields(config.Hooks)
+    settings = [
+        (code(key), code(_default(key, getattr(config.Config, key))), about[key])
+        for key in config.Config._fields
+        if key != "hooks"
+    ]
+    lines = [
+        "## A queue's settings",
+        "",
+        "`.taskpit/config.toml`. Every line is optional. Durations are written `30s`, `15m`, `1h30m`, `7d`. Layouts change some defaults: activities",
+        "have leases of 1 hour, a mailbox prunes results after 7 days and errors after 30.",
+        "",
+        *table(("key", "default", "meaning"), settings),
+        "",
+        "## Hooks: the table [hooks]",
+        "",
+        f"In the same file: a command for each of {', '.join(map(code, config.EVENTS))}; see [hooks](../hooks.md).",
+        "",
+        *table(
+            ("key", "default", "meaning"),
+            [(code(key), code(str(getattr(config.Hooks, key))), hooks[key]) for key in ("timeout", "parallel")],
+        ),
+        "",
+        "## A crew: agents.toml",
+        "",
+        "In the queue's folder or beside it; `pit up` starts what it says. `[defaults]` may have any key of `[[agent]]` but `name` and `count`.",
+    ]
+    for name, keys in crewkeys.KEYS.items():
+        if name == "defaults":
+            continue
+        missing = set(keys) ^ set(CREW[name])
+        if missing:
+            raise SystemExit(f"scripts/reference: say what these keys of [{name}] are for: {sorted(missing)}")
+        rows = [(code(key), prose(_wanted(check)), CREW[name][key]) for key, check in keys.items()]
+        head = "[backend.NAME]" if name == "backend" else f"[[{name}]]"
+        lines += ["", f"### {head.strip('[]').split('.')[0].capitalize()}", "", f"`{head}`", ""]
+        lines += table(("key", "value", "meaning"), rows)
+    lines += ["", "## Presets", "", *_presets()]
+    return page("Configuration", *lines)
+
+
+def _wanted(check: Callable[[object], object]) -> str:
+    """What a key's value must be, in the words the program refuses others with."""
+    for wrong in ("?", object()):
+        try:
+            check(wrong)
+        except ValueError as error:
+            return str(error).partition(": ")[0]
+    raise SystemExit("scripts/reference: a key takes anything")
+
+
+def _presets() -> list[str]:
+    about = fields(preset.Preset)
+    own = [key for key in preset.keys._KEYS if key != "extends"]  # noqa: SLF001
+    rows = [(code("extends"), "the preset whose keys count where this one says nothing")]
+    rows += [(code(key), prose(about.get(key) or _PRESET.get(key, ""))) for key in own]
+    silent = [key for key, meaning in rows if not meaning]
+    if silent:
+        raise SystemExit(f"scripts/reference: say what these keys of a preset are for: {silent}")
+    return [
+        "`NAME.toml` in `~/.config/taskpit/presets/` or the queue's `.taskpit/presets/`. Placeholders: "
+        + ", ".join(f"`{{{word}}}`" for word in preset.keys.PLACEHOLDERS)
+        + ".",
+        "",
+        *table(("key", "meaning"), rows),
+        "",
+        "Meanings of events, exit codes and messages: " + ", ".join(f"`{word}`" for word in preset.keys.MEANINGS) + ".",
+    ]
