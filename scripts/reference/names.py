@@ -83,7 +83,8 @@ def _signature(function: Callable[..., object]) -> str:
             words.append("*")
             starred = True
         default = "" if one.default is one.empty else f" = {one.default!r}"
-        words.append(f"{name}: {one.annotation}{default}")
+        stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+        words.append(f"{stars}{name}: {one.annotation}{default}")
     back = "" if told.return_annotation in ("None", None) else f" -> {told.return_annotation}"
     return f"({', '.join(words)}){back}"
 

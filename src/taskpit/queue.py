@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from taskpit.store.port import Store
     from taskpit.task import Card
 
-__all__ = ["Queue"]
+__all__ = ["Queue", "cards"]
 
 #: Changes by a person take the task for this long at most.
 EDIT_LEASE = 60.0
@@ -332,7 +332,7 @@ class Queue:
             raise errors.Invalid("the answer is empty")
         from taskpit.policy import KEY, WAITS, answered
 
-        asked = [card.task for card in self._all(State.READY, tied=True) if card.task.hold.startswith(WAITS)]
+        asked = [card.task for card in cards(self.store, State.READY, tied=True) if card.task.hold.startswith(WAITS)]
         ids = [task.id for task in asked if task.extra.get(KEY) == word]
         if not ids:
             task = self.card(self.resolve(word)).task
@@ -343,15 +343,6 @@ class Queue:
         for task_id in ids:
             self.edit(task_id, worker, lambda task: answered(task, text, worker), "answered", " ".join(text.split()))
         return ids
-
-    def _all(self, state: State, *, tied: bool) -> Iterator[Card]:
-        cursor = ""
-        while True:
-            page = self.store.page(state, cursor, tied=tied)
-            yield from page.cards
-            cursor = page.cursor
-            if not cursor:
-                return
 
     def retry(self, task_id: str, worker: str) -> Task:
         """It starts anew with all its attempts: a failed task is reopened, a ready one freed of its waiting."""
@@ -386,6 +377,20 @@ class Queue:
         from taskpit import explain
 
         return explain.why(self.card(task_id), self.clock.now(), self.store.paused())
+
+
+def cards(store: Store, state: State | None = None, size: int = 1000, *, tied: bool = False) -> Iterator[Card]:
+    """Every task, page by page: ready ones in the order they will be taken, then claimed, failed, done.
+
+    `tied`: ready ones that nothing can hold may be missing.
+    """
+    cursor = ""
+    while True:
+        page = store.page(state, cursor, size, tied=tied)
+        yield from page.cards
+        cursor = page.cursor
+        if not cursor:
+            return
 
 
 def _fresh(task: Task) -> Task:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 from workshop import until
@@ -12,6 +13,7 @@ from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
 from taskpit.task import Done, State, Task
+from taskpit.worker.member import _tell_waiting
 from taskpit.worker.survey import survey
 
 
@@ -194,3 +196,10 @@ def test_a_preset_is_a_backend(zoo):
     (task,) = zoo.put("try", max_attempts=1)
     zoo.pit("up")
     until(lambda: zoo.card(task).tries or zoo.card(task).result)
+
+
+def test_of_many_that_wait_for_a_person_none_is_left_out():
+    queue, told = Queue(MemoryStore()), []
+    queue.put([Task(id=f"{number:04d}", title="held", hold="ask ada") for number in range(1, 1202)])
+    waiting = _tell_waiting(queue, SimpleNamespace(say=told.append), set())
+    assert len(waiting) == len(told) == 1201

@@ -175,9 +175,9 @@ def _fit(queue: Queue, layout: Layout, task: Task, origin: str) -> Task:
 
 def _known(queue: Queue, prefix: str) -> dict[str, str]:
     """What came in earlier: its id there and its id here."""
-    from taskpit.cli.look import cards
+    from taskpit.queue import cards
 
-    origins = ((str(card.task.extra.get(ORIGIN, "")), card.task.id) for card in cards(queue))
+    origins = ((str(card.task.extra.get(ORIGIN, "")), card.task.id) for card in cards(queue.store))
     return {origin.removeprefix(prefix): task_id for origin, task_id in origins if origin.startswith(prefix)}
 
 

@@ -8,6 +8,7 @@ from taskpit.cli.output import paint, table
 from taskpit.clock import say_duration
 from taskpit.explain import ending, facts, standing, tries
 from taskpit.facts import card_facts, full_facts
+from taskpit.queue import cards
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -20,27 +21,13 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Result
 
-__all__ = ["VERBS", "cards"]
+__all__ = ["VERBS"]
 
 #: People see this many tasks unless they ask for more; programs see all.
 SCREENFUL = 50
 #: Tasks are read this many at a time.
 PAGE = 1000
 COLOURS = {"ready": "green", "held": "yellow", "claimed": "blue", "done": "dim", "failed": "red", "cancelled": "red"}
-
-
-def cards(queue: Queue, state: State | None = None, size: int = PAGE, *, tied: bool = False) -> Iterator[Card]:
-    """Every task, page by page: ready ones in the order they will be taken, then claimed, failed, done.
-
-    `tied`: ready ones that nothing can hold may be missing.
-    """
-    cursor = ""
-    while True:
-        page = queue.store.page(state, cursor, size, tied=tied)
-        yield from page.cards
-        cursor = page.cursor
-        if not cursor:
-            return
 
 
 def _some(found: Iterator[Card], limit: int, keep: Callable[[Card], bool]) -> tuple[list[Card], bool]:
@@ -98,7 +85,7 @@ def _listing(
 
     limit = args.limit if args.limit is not None else 0 if context.json else SCREENFUL
     size = limit + 1 if limit and not (tags or only_held or only_free) else PAGE
-    some, more = _some(cards(context.queue, state, min(size, PAGE), tied=only_held), limit, keep)
+    some, more = _some(cards(context.queue.store, state, min(size, PAGE), tied=only_held), limit, keep)
     if context.json:
         return Reply(data=[card_facts(card) for card in some])
     return Reply(text=_page(context.queue, some, more=more))

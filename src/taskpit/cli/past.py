@@ -6,12 +6,12 @@ from collections import deque
 
 from taskpit.cli import output
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.look import cards
 from taskpit.cli.options import a_count, example
 from taskpit.cli.output import paint
 from taskpit.cli.progress import Progress
 from taskpit.clock import duration, instant, iso, say_duration
 from taskpit.errors import CursorLost
+from taskpit.queue import cards
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -137,7 +137,7 @@ def _stats(_: Namespace, context: Context) -> Reply:
     queue, now = context.queue, context.queue.clock.now()
     counts = queue.store.counts()
     many = counts[State.READY] > MANY
-    ready = list(cards(queue, State.READY, tied=many))
+    ready = list(cards(queue.store, State.READY, tied=many))
     free = [] if many else [card.task.created for card in ready if not card.held and card.task.created]
     oldest = now - min(free) if free else None
     data: dict[str, object] = {

@@ -10,6 +10,7 @@ from taskpit.cli import table
 from taskpit.cli.context import Reply
 from taskpit.cli.options import example, worker_option
 from taskpit.clock import say_duration
+from taskpit.queue import cards
 from taskpit.task import State
 from taskpit.text import fit
 
@@ -36,13 +37,7 @@ SHOWN, TITLE, PLACE = 3, 60, 200
 
 def held_by(queue: Queue, worker: str) -> list[Card]:
     """What this worker holds."""
-    held, cursor = [], ""
-    while True:
-        page = queue.store.page(State.CLAIMED, cursor)
-        held += [card for card in page.cards if card.worker == worker]
-        cursor = page.cursor
-        if not cursor:
-            return held
+    return [card for card in cards(queue.store, State.CLAIMED) if card.worker == worker]
 
 
 class _Shape:

@@ -228,21 +228,17 @@ def _dry_run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
 
 def _next(context: Context, tags: tuple[str, ...], name: str, *, big: bool) -> Claim:
     """The claim a worker would get now."""
+    from taskpit.queue import cards
     from taskpit.rules import suits
     from taskpit.task import Claim, State, Want
 
     want = Want(worker=f"{name}-1", lease=0.0, tags=tags, big=big)
-    cursor = ""
-    while True:
-        page = context.queue.store.page(State.READY, cursor)
-        for card in page.cards:
-            task = card.task
-            if not card.held and suits(task, want):
-                fence = f"{want.worker}~dryrun"
-                return Claim(task=task, worker=want.worker, fence=fence, attempt=task.attempts + 1)
-        cursor = page.cursor
-        if not cursor:
-            raise errors.Nothing(hint="`pit list` shows what is held, and why.")
+    for card in cards(context.queue.store, State.READY):
+        task = card.task
+        if not card.held and suits(task, want):
+            fence = f"{want.worker}~dryrun"
+            return Claim(task=task, worker=want.worker, fence=fence, attempt=task.attempts + 1)
+    raise errors.Nothing(hint="`pit list` shows what is held, and why.")
 
 
 VERBS: Handlers = {"work": (_work_arguments, _work)}

@@ -69,9 +69,9 @@ def _ids(queue: Queue, layout: Layout, records: Sequence[Record], *, dry_run: bo
     foreign = [record.given for record in records if record.given and not _fits(layout, record.given)]
     if not foreign:
         return {}
-    from taskpit.cli.look import cards
+    from taskpit.queue import cards
 
-    known = {str(card.task.extra[ORIGINAL]): card.task.id for card in cards(queue) if ORIGINAL in card.task.extra}
+    known = {str(card.task.extra[ORIGINAL]): card.task.id for card in cards(queue.store) if ORIGINAL in card.task.extra}
     new = [given for given in foreign if given not in known]
     fresh = [layout.new_id(1) for _ in new] if dry_run else queue.store.allot([""] * len(new))
     return {**known, **dict(zip(new, fresh, strict=True))}

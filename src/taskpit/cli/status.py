@@ -5,10 +5,10 @@ from __future__ import annotations
 from taskpit import errors
 from taskpit.cli.context import Reply
 from taskpit.cli.crew import config_option, papers
-from taskpit.cli.look import cards
 from taskpit.cli.options import example
 from taskpit.cli.output import paint, table, terminal_width
 from taskpit.clock import say_duration
+from taskpit.queue import cards
 from taskpit.task import State
 from taskpit.text import fit
 from taskpit.values import Value
@@ -113,7 +113,7 @@ def look(context: Context, posts: dict[str, Post]) -> Standing:
     info = queue.store.info()
     paused = queue.store.paused()
     crew = rows(desk, posts, paused)
-    ready = list(cards(queue, State.READY, tied=True))
+    ready = list(cards(queue.store, State.READY, tied=True))
     counts = {str(state): count for state, count in queue.store.counts().items()}
     return Standing(
         where=desk.root if info.kind == "files" else info.where,
@@ -132,7 +132,7 @@ def _stuck(queue: Queue, ready: list[Card], crew: list[Row]) -> list[dict[str, s
     found = [_entry(card, card.held) for card in held]
     found += [
         _entry(card, f"failed: {card.result.reason if card.result else 'see its result'}")
-        for card in cards(queue, State.FAILED)
+        for card in cards(queue.store, State.FAILED)
     ]
     if crew and not any(row.role == "planner" for row in crew):
         found += [_entry(card, "big, and the crew has no planner") for card in ready if card.task.big and not card.held]

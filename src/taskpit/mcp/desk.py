@@ -8,6 +8,7 @@ import re
 from taskpit import errors, layouts
 from taskpit.explain import nothing
 from taskpit.facts import card_facts, full_facts, task_facts
+from taskpit.queue import cards
 from taskpit.task import Ask, Failed, Release, Said, Split, State, Task
 from taskpit.worker.byhand import finish_by_hand, refuse_lost
 
@@ -107,15 +108,9 @@ class Desk:
 
     def _cards(self, word: str) -> Iterator[Card]:
         state = None if word == "all" else State.READY if word == "held" else State(word)
-        cursor = ""
-        while True:
-            page = self.queue.store.page(state, cursor, PAGE)
-            for card in page.cards:
-                if word not in ("ready", "held") or bool(card.held) == (word == "held"):
-                    yield card
-            cursor = page.cursor
-            if not cursor:
-                return
+        for card in cards(self.queue.store, state, PAGE):
+            if word not in ("ready", "held") or bool(card.held) == (word == "held"):
+                yield card
 
     def _show(self, given: Arguments) -> Facts:
         card = self.queue.card(self.queue.resolve(given["id"]))

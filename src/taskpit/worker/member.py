@@ -19,7 +19,7 @@ import time
 from taskpit import keeper
 from taskpit.clock import iso
 from taskpit.errors import TaskpitError
-from taskpit.queue import Queue
+from taskpit.queue import Queue, cards
 from taskpit.task import Claim, Done, Release, Retry, State, Task
 from taskpit.worker import process, progress
 from taskpit.worker.backends import gate_for
@@ -132,7 +132,7 @@ def rounds(queue: Queue, papers: Papers, post: Post) -> int:
 
 def _tell_waiting(queue: Queue, show: Pulse, known: set[str]) -> set[str]:
     """Tasks that wait for a person are told once; all that wait now."""
-    held = {card.task.id: card for card in queue.store.page(State.READY, tied=True).cards if card.task.hold}
+    held = {card.task.id: card for card in cards(queue.store, State.READY, tied=True) if card.task.hold}
     for task_id in held.keys() - known:
         show.say(f"{task_id} waits for a person: {held[task_id].held}")
     return set(held)

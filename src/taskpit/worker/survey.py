@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from taskpit.queue import cards
 from taskpit.task import State
 from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from taskpit.queue import Queue
-    from taskpit.store.port import Store
     from taskpit.task import Card, Task
 
 __all__ = ["Survey", "survey"]
@@ -35,7 +35,7 @@ def survey(queue: Queue, tags: Sequence[str] = (), big: bool | None = None) -> S
     store = queue.store
     counts = store.counts()
     everything = bool(tags) or big is not None  # otherwise what nothing can hold need only be counted
-    ready = {card.task.id: card for card in _ready(store, tied=not everything)}
+    ready = {card.task.id: card for card in cards(store, State.READY, tied=not everything)}
     free = 0 if everything else max(counts[State.READY] - len(ready), 0)
     soon = queue.clock.now() + queue.config.backoff_longest
     ours = [card.task for card in ready.values() if not _stuck(card, soon) and _fits(card.task, tags, big)]
@@ -55,16 +55,6 @@ def survey(queue: Queue, tags: Sequence[str] = (), big: bool | None = None) -> S
 def _goes(card: Card) -> bool:
     """Whether a needed task can still be done, or is; a ready one that was not looked at has nothing to wait for."""
     return card.state in (State.DONE, State.CLAIMED) or (card.state is State.READY and not card.held)
-
-
-def _ready(store: Store, *, tied: bool) -> Iterator[Card]:
-    cursor = ""
-    while True:
-        page = store.page(State.READY, cursor, tied=tied)
-        yield from page.cards
-        cursor = page.cursor
-        if not cursor:
-            return
 
 
 def _coming(tasks: Sequence[Task], going: set[str]) -> set[str]:
