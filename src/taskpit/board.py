@@ -11,7 +11,7 @@ from collections import deque
 
 from taskpit.errors import CursorLost
 from taskpit.history import moment
-from taskpit.policy import WAITS
+from taskpit.policy import WAITS, question_of
 from taskpit.rules import order
 from taskpit.task import State
 from taskpit.values import Value
@@ -119,7 +119,7 @@ class Slip(Value):
             parent=task.parent,
             needs=task.needs,
             held=card.held,
-            question=task.hold.removeprefix(WAITS).strip(" :") if asks else "",
+            question=question_of(task),
             not_before=task.not_before,
             worker=card.worker or (result.worker if result else ""),
             since=begun,

@@ -92,6 +92,11 @@ def _ask(claim: Claim, outcome: Ask) -> End:
     return End(claim=claim, task=held, note=("ask", "\n".join(lines)), action="asked", details=question)
 
 
+def question_of(task: Task) -> str:
+    """What it asks a person; empty if it asks nothing."""
+    return task.hold.removeprefix(WAITS).strip(" :") if task.hold.startswith(WAITS) else ""
+
+
 def answered(task: Task, text: str, worker: str) -> Task:
     """The task with question and answer in its body, so that whoever takes it reads both."""
     question = task.hold.removeprefix(WAITS)

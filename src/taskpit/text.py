@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["fit", "is_plain", "last_lines", "one_line", "plain", "read_json", "read_toml", "width_of"]
+__all__ = ["fit", "is_plain", "last_lines", "one_line", "plain", "read_json", "read_toml", "width_of", "words_in"]
 
 #: Compiled when first used: a command that prints JSON never pays for it.
 #: Escape sequences as a whole; then every control character but tab and newline, and those that turn
@@ -36,6 +36,11 @@ def is_plain(text: str) -> bool:
 def one_line(text: str) -> str:
     """The text on one line, without what a terminal would obey."""
     return " ".join(plain(text).split())
+
+
+def words_in(text: str) -> tuple[str, ...]:
+    """The words of a field that somebody filled in, each once; commas may stand between them."""
+    return tuple(dict.fromkeys(text.replace(",", " ").split()))
 
 
 def width_of(text: str) -> int:

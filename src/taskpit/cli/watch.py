@@ -13,6 +13,7 @@ from taskpit.cli.options import a_duration, example
 from taskpit.cli.output import pad, paint, terminal_width
 from taskpit.cli.past import event_line
 from taskpit.clock import say_duration
+from taskpit.history import who
 from taskpit.text import fit, one_line
 
 TYPE_CHECKING = False
@@ -124,7 +125,7 @@ def _worker(slip: Slip, now: float, width: int) -> str:
     """Id and title; who has it, since when, and whether that one lives."""
     life = {"yes": "", "no": "  dead"}.get(slip.alive, "  may or may not be alive")
     old = say_duration(int(max(now - slip.since, 0))) if slip.since else ""
-    tail = f"  {one_line(slip.worker.partition('~')[0])}  {old}{life}"
+    tail = f"  {one_line(who(slip.worker))}  {old}{life}"
     head = f"  {slip.id}  "
     room = max(min(width - len(tail) - len(head), 60), 10)
     return head + pad(fit(slip.title, room), room) + paint("red" if slip.alive == "no" else "blue", tail)
@@ -144,8 +145,8 @@ def _stuck(slip: Slip, width: int) -> str:
 
 def _happened(event: Event, width: int) -> str:
     """When, which, what, who, and whatever else is told."""
-    who, did = one_line(event.worker.partition("~")[0]), one_line(event.did.removesuffix("_task"))
-    head = f"  {one_line(event.timestamp[11:19])}  {one_line(event.about) or '-':<6}  {did:<10}  {who:<10}  "
+    worker, did = one_line(who(event.worker)), one_line(event.did.removesuffix("_task"))
+    head = f"  {one_line(event.timestamp[11:19])}  {one_line(event.about) or '-':<6}  {did:<10}  {worker:<10}  "
     return (head + fit(event.details, max(width - len(head), 0))).rstrip()
 
 

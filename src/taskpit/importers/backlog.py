@@ -40,7 +40,7 @@ class Backlog(Importer):
         if not name.endswith(".md") or not text.startswith("---"):
             return False
         try:
-            fields, _, _ = split(text)
+            fields, _ = split(text)
         except Invalid:
             return False
         return {"id", "title", "status"} <= fields.keys() and " - " in os.path.basename(name)
@@ -55,7 +55,7 @@ class Backlog(Importer):
 
 
 def _task(name: str, text: str) -> Found:
-    fields, body, _ = split(text)
+    fields, body = split(text)
     record = Record(fields)
     given, title = record.title("id").lower(), record.title("title")
     status = record.line("status") or "To Do"

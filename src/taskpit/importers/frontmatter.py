@@ -17,15 +17,15 @@ _ITEM = re.compile(r"\s*-\s+(.*)$")
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/", "r": "\r", "0": "\0"}
 
 
-def split(text: str) -> tuple[dict[str, str | list[str]], str, int]:
-    """The fields, the text below, and the line where that begins; Invalid names a line that can't be read."""
+def split(text: str) -> tuple[dict[str, str | list[str]], str]:
+    """The fields and the text below; Invalid names a line that can't be read."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---":
         raise Invalid("it does not begin with ---", line=1)
     end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() in ("---", "...")), 0)
     if not end:
         raise Invalid("its front matter does not end", line=1)
-    return _fields(lines[:end]), "\n".join(lines[end + 1 :]).strip("\n"), end + 2
+    return _fields(lines[:end]), "\n".join(lines[end + 1 :]).strip("\n")
 
 
 def _fields(lines: list[str]) -> dict[str, str | list[str]]:

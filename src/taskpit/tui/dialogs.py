@@ -10,7 +10,7 @@ from textual.widgets import Input, Label, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
 from taskpit.task import Task
-from taskpit.text import one_line
+from taskpit.text import one_line, words_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,15 +98,11 @@ class AddForm(ModalScreen[Task]):
                 title=line["title"],
                 check=line["check"],
                 priority=priority,
-                tags=_words(line["tags"]),
-                needs=_words(line["needs"]),
+                tags=words_in(line["tags"]),
+                needs=words_in(line["needs"]),
                 body=self.query_one("#body", TextArea).text,
             )
         )
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text.replace(",", " ").split()))
 
 
 class Find(ModalScreen[str]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len, set_cell_size
 
+from taskpit.history import who
 from taskpit.text import one_line
 
 TYPE_CHECKING = False
@@ -67,7 +68,7 @@ def _told(slip: Slip, now: float) -> Parts:
     if slip.column == "failed":
         return [(f" {slip.reason or slip.verdict}", "failed")]
     if slip.column == "done":
-        parts = [slip.worker.partition("~")[0], age(slip.seconds) if slip.seconds else ""]
+        parts = [who(slip.worker), age(slip.seconds) if slip.seconds else ""]
         parts += [f"${slip.usd:.2f}" if slip.usd else "", f"split in {len(slip.children)}" if slip.children else ""]
         return [(f" {' · '.join(filter(None, parts))}", "meta")]
     parts = [f"try {slip.attempts + 1}" if slip.attempts else "", "big" if slip.big else "", " ".join(slip.tags)]
@@ -78,7 +79,7 @@ def _holder(slip: Slip, now: float) -> Parts:
     late = bool(slip.until) and slip.until < now
     style = "failed" if slip.alive == "no" or late else "ready" if slip.alive == "yes" else "held"
     word = "dead" if slip.alive == "no" else "lease is over" if late else ""
-    name = slip.worker.partition("~")[0]
+    name = who(slip.worker)
     return [(f" {LIFE.get(slip.alive, '○')}", style), (f" {name}", "claimed"), *([(f" {word}", style)] if word else [])]
 
 

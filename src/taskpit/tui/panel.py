@@ -7,6 +7,7 @@ from textual.content import Content
 from textual.widgets import Log, Static
 
 from taskpit.clock import say_duration
+from taskpit.history import who
 from taskpit.text import one_line
 from taskpit.tui.detail import Detail
 from taskpit.tui.lines import cut, width
@@ -119,8 +120,10 @@ class Panel(Vertical):
 
 def _line(event: Event) -> str:
     """When, which task, what, who, and whatever else is told."""
-    who, did = event.worker.partition("~")[0], event.did.removesuffix("_task")
-    words = [one_line(word) for word in (event.timestamp[11:19], event.about or "-", did, who, event.details)]
+    did = event.did.removesuffix("_task")
+    words = [
+        one_line(word) for word in (event.timestamp[11:19], event.about or "-", did, who(event.worker), event.details)
+    ]
     return "  ".join(word.ljust(room) for word, room in zip(words, (8, 6, 10, 10, 0), strict=True))
 
 

@@ -9,6 +9,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from taskpit import layouts
 from taskpit.errors import Invalid, Lost, NotFound
 from taskpit.task import Release, Said, Task
+from taskpit.text import words_in
 from taskpit.web.paper import task_link
 from taskpit.worker.byhand import answer_by_hand
 
@@ -89,8 +90,8 @@ class Actions:
             body=form.get("body", ""),
             check=form.get("check", "").strip(),
             priority=_priority(form.get("priority", "")),
-            tags=_words(form.get("tags", "")),
-            needs=tuple(self.desk.task_id(word) for word in _words(form.get("needs", ""))),
+            tags=words_in(form.get("tags", "")),
+            needs=tuple(self.desk.task_id(word) for word in words_in(form.get("needs", ""))),
             by=self.desk.worker,
         )
         if not task.title:
@@ -162,7 +163,3 @@ def _priority(text: str) -> int:
     except ValueError:
         pass
     raise Invalid(f"{text[:20]!r} is not a priority", hint="Write a whole number; higher comes first.")
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text.replace(",", " ").split()))

@@ -102,8 +102,7 @@ def _told(desk: Desk) -> Callable[[Request, Exception], Response]:
         if "hx-request" in request.headers:
             return HTMLResponse(desk.paper.write("toast.html", **values), status)
         if "text/html" in request.headers.get("accept", ""):
-            values |= {"page": "", "now": desk.queue.clock.now(), "csrf": request.scope["csrf"]}
-            return HTMLResponse(desk.paper.write("error.html", **values), status)
+            return HTMLResponse(desk.write(request, "error.html", page="", **values), status)
         return JSONResponse({"schema": 1, "ok": False, "error": {"code": code, "message": told, "hint": hint}}, status)
 
     return answer

@@ -38,7 +38,6 @@ __all__ = ["Crew"]
 SPANS = {"1h": 3600.0, "6h": 21600.0, "1d": 86400.0, "7d": 604800.0, "all": 0.0}
 #: So many steps a plot has.
 STEPS = 48
-HOUR = 3600.0
 
 
 class Standing(Value):
@@ -101,15 +100,13 @@ class Crew:
             return [slip for slip in board.column("claimed") if slip.id not in theirs]
 
         slips = await desk.hub.look(others)
-        now, csrf = desk.queue.clock.now(), request.scope["csrf"]
-        return HTMLResponse(desk.paper.write(template, page="agents", standing=found, others=slips, now=now, csrf=csrf))
+        return HTMLResponse(desk.write(request, template, page="agents", standing=found, others=slips))
 
     async def log(self, request: Request) -> HTMLResponse:
         """What one of the crew has printed, as it grows."""
         name = request.path_params["name"]
         await self.desk.do(lambda: log_of_agent(self.desk.queue.store, name))
-        now, csrf = self.desk.queue.clock.now(), request.scope["csrf"]
-        return HTMLResponse(self.desk.paper.write("agent.html", page="agents", name=name, now=now, csrf=csrf))
+        return HTMLResponse(self.desk.write(request, "agent.html", page="agents", name=name))
 
     # -- plots -------------------------------------------------------------------------------------
 
@@ -118,9 +115,8 @@ class Crew:
         asked = request.query_params.get("span", "")
         span = asked if asked in SPANS else "1d"
         drawn = await self.desk.do(lambda: self._draw(SPANS[span]))
-        now, csrf = self.desk.queue.clock.now(), request.scope["csrf"]
-        values = {"page": "plots", "charts": drawn, "spans": list(SPANS), "span": span, "now": now, "csrf": csrf}
-        return HTMLResponse(self.desk.paper.write("plots.html", **values))
+        values = {"page": "plots", "charts": drawn, "spans": list(SPANS), "span": span}
+        return HTMLResponse(self.desk.write(request, "plots.html", **values))
 
     def _draw(self, span: float) -> list[Chart]:
         history, end = self.desk.past.read().history, self.desk.queue.clock.now()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
+    from starlette.requests import Request
+
     from taskpit.queue import Queue
     from taskpit.web.hub import Hub
     from taskpit.web.paper import Paper
@@ -43,6 +45,10 @@ class Desk:
     async def do(self, work: Callable[[], T]) -> T:
         """This, in the desk's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def write(self, request: Request, template: str, **values: object) -> str:
+        """This page for whoever asked."""
+        return self.paper.write(template, now=self.queue.clock.now(), csrf=request.scope["csrf"], **values)
 
     def task_id(self, text: str) -> str:
         """The id an address means; NotFound for what can be none."""

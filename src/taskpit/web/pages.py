@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse
 
 from taskpit.board import COLUMNS
 from taskpit.errors import Invalid, NotFound
-from taskpit.policy import WAITS
+from taskpit.policy import question_of
 from taskpit.search import search
 from taskpit.task import State
 from taskpit.values import Value
@@ -66,8 +66,7 @@ class Pages:
 
     def _page(self, request: Request, template: str, place: str = "", /, **values: object) -> HTMLResponse:
         """The answer; `place` tells what has been told by the time it was read, so that what came since is not lost."""
-        paper, now = self.desk.paper, self.desk.queue.clock.now()
-        text = paper.write(template, now=now, csrf=request.scope["csrf"], place=place, **values)
+        text = self.desk.write(request, template, place=place, **values)
         return HTMLResponse(text, headers={"x-place": place} if place else None)
 
     # -- the board ---------------------------------------------------------------------------------
@@ -132,7 +131,7 @@ class Pages:
                 "trail": desk.past.read().trail(task_id),
                 "log": bool(log_of_task(desk.queue.store, card)),
                 "column": _column(card),
-                "question": card.task.hold.removeprefix(WAITS).strip(" :") if card.task.hold.startswith(WAITS) else "",
+                "question": question_of(card.task),
             }
 
         values = await desk.do(read)
