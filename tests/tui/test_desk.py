@@ -78,6 +78,12 @@ def test_the_log_of_the_running_agent_is_live(folder, drive):
     drive(folder, look)
 
 
+def test_a_need_may_be_written_as_its_number(folder):
+    folder.put([task(1)])
+    added = Desk(folder, "me").add(Task(id="", title="x", needs=("1", "0001", "9")))
+    assert folder.card(added).task.needs == ("0001", "0009")
+
+
 def test_a_need_must_be_a_name_of_this_queue(folder):
     with pytest.raises(Invalid):
         Desk(folder, "me").add(Task(id="", title="x", needs=("../up",)))

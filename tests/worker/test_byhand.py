@@ -1,4 +1,4 @@
-"""An answer is the same wherever it is given: the task goes on, and may cost as much again."""
+"""What is done by hand is the same on every surface: answers, and needs as people and agents write them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from taskpit.errors import Invalid
+from taskpit.mcp.desk import Desk
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
+from taskpit.store.opening import init
 from taskpit.task import Ask, Task
 from taskpit.testing import FakeClock
 from taskpit.worker.budget import Ledger
-from taskpit.worker.byhand import answer_by_hand
+from taskpit.worker.byhand import answer_by_hand, need_ids
 
 
 def by_hand(queue):
@@ -54,3 +57,15 @@ def test_who_is_answered_may_cost_as_much_again_wherever_the_queue_is(tmp_path, 
 
     assert not queue.card("0001").held
     assert Ledger(str(tmp_path)).of_task("0001").usd == 0.0
+
+
+def test_a_need_that_nobody_has_yet_is_called_as_it_will_be(tmp_path):
+    init(str(tmp_path), "pit")
+    desk = Desk(lambda: Queue.open(str(tmp_path)), "me")
+    try:
+        assert need_ids(desk.queue, ["7", "0007", "later"]) == ("0007", "later")
+        assert desk.answer("add", {"title": "x", "needs": ["9"]})["missing_needs"] == ["0009"]
+        with pytest.raises(Invalid, match="a/b"):
+            need_ids(desk.queue, ["a/b"])
+    finally:
+        desk.close()

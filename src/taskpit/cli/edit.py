@@ -8,7 +8,7 @@ import sys
 
 from taskpit import layouts
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.make import moment, need_ids, with_fields
+from taskpit.cli.make import moment, needed, with_fields
 from taskpit.cli.options import example, id_argument, read_text, task_options, vet, words, worker_option
 from taskpit.errors import Conflict, Invalid
 from taskpit.facts import card_facts
@@ -78,7 +78,7 @@ def _changes(args: Namespace, queue: Queue) -> dict[str, Any]:
     given["body"] = read_text(args.file, queue.config.largest_task) if args.file else args.body
     given["max_attempts"] = args.attempts
     if args.needs is not None:
-        given["needs"] = need_ids(queue, args.needs)
+        given["needs"] = needed(queue, args.needs)
     if args.tag is not None:
         given["tags"] = words(args.tag)
     if args.touches is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from taskpit.cli.table import Handlers
     from taskpit.queue import Queue
 
-__all__ = ["VERBS", "moment", "need_ids", "with_fields"]
+__all__ = ["VERBS", "moment", "needed", "with_fields"]
 
 
 # -- init ------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def _add(args: Namespace, context: Context) -> Reply:
         body=read_text(args.file, queue.config.largest_task) if args.file else args.body or "",
         check=args.check or "",
         priority=args.priority or 0,
-        needs=need_ids(queue, args.needs),
+        needs=needed(queue, args.needs),
         tags=words(args.tag),
         touches=words(args.touches),
         parent=queue.resolve(args.parent) if args.parent else "",
@@ -202,17 +202,13 @@ def with_fields(queue: Queue, task: Task, given: list[str] | None) -> Task:
     return task
 
 
-def need_ids(queue: Queue, given: list[str] | None) -> tuple[str, ...]:
-    """Ids of needs; a bare number stands for the id with that number. Ids nobody has yet are as good as any."""
-    return tuple(dict.fromkeys(_need_id(queue, word) for word in words(given)))
+def needed(queue: Queue, given: list[str] | None) -> tuple[str, ...]:
+    """The ids that these options mean."""
+    if not given:
+        return ()
+    from taskpit.worker.byhand import need_ids
 
-
-def _need_id(queue: Queue, word: str) -> str:
-    from taskpit import layouts
-
-    layout = layouts.get(queue.store.info().layout)
-    number = layout.number(word)
-    return layout.new_id(number) if number and queue.store.read([word]) == [None] else word
+    return need_ids(queue, words(given))
 
 
 def moment(queue: Queue, text: str | None) -> float:

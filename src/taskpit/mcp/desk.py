@@ -10,7 +10,7 @@ from taskpit.explain import nothing
 from taskpit.facts import card_facts, full_facts, task_facts
 from taskpit.queue import cards
 from taskpit.task import Ask, Failed, Release, Said, Split, State, Task
-from taskpit.worker.byhand import finish_by_hand, refuse_lost
+from taskpit.worker.byhand import finish_by_hand, need_ids, refuse_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Desk:
         try:
             return self.queue.resolve(word)
         except errors.NotFound:
-            return layouts.get(self.queue.store.info().layout).check_id(word)
+            return need_ids(self.queue, [word])[0]
 
     def _list(self, given: Arguments) -> Facts:
         state, tag, limit = given.get("state", "ready"), given.get("tag"), int(given.get("limit", 20))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from threading import Lock
 
-from taskpit import layouts
 from taskpit.board import COLUMNS, Board, titles
 from taskpit.errors import Invalid
 from taskpit.values import Value
+from taskpit.worker.byhand import need_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,11 +113,9 @@ class Desk:
     def add(self, task: Task) -> str:
         """The task is in the queue; its id."""
         self._writable()
-        if self.queue.store.info().kind == "files":
-            for need in task.needs:  # nobody has it yet, perhaps; but a name of this queue it must be
-                layouts.get(self.queue.store.info().layout).check_id(need)
         with self._lock:
-            return self.queue.put([task.replace(by=self.worker)])[0][0]
+            meant = task.replace(by=self.worker, needs=need_ids(self.queue, task.needs))
+            return self.queue.put([meant])[0][0]
 
     def edit(self, task_id: str) -> str:
         """A person has changed it in an editor; what to tell. The screen must be theirs meanwhile."""

@@ -1,22 +1,41 @@
 """What somebody does to a task by hand where more than the queue has a part in it. Knows no terminal and no protocol.
 
-Finishing runs its check first, then publishes the result; an answer also lets the task cost as much again.
+Finishing runs its check first, then publishes the result; an answer also lets the task cost as much again; a need
+is called as the layout calls it, however it was written.
 """
 
 from __future__ import annotations
 
-from taskpit import errors
+from taskpit import errors, layouts
 from taskpit.rules import check_mode
 from taskpit.task import Claim, Done, Said, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from taskpit.queue import Queue
     from taskpit.task import Card, Evidence
 
-__all__ = ["answer_by_hand", "finish_by_hand", "refuse_lost"]
+__all__ = ["answer_by_hand", "finish_by_hand", "need_ids", "refuse_lost"]
+
+
+def need_ids(queue: Queue, words: Iterable[str]) -> tuple[str, ...]:
+    """Needs as somebody writes them, by id: a bare number stands for the id with that number.
+
+    Ids nobody has yet are as good as any, if this queue could have them.
+    """
+    name = queue.store.info().layout
+    if not name:  # in memory there are no names to be respelled
+        return tuple(dict.fromkeys(words))
+    layout = layouts.get(name)
+
+    def meant(word: str) -> str:
+        number = layout.number(word)
+        return layout.check_id(layout.new_id(number) if number and queue.store.read([word]) == [None] else word)
+
+    return tuple(dict.fromkeys(map(meant, words)))
 
 
 def answer_by_hand(queue: Queue, word: str, text: str, worker: str) -> list[str]:
