@@ -107,6 +107,29 @@ def test_a_worker_keeps_a_window_in_memory(queue, monkeypatch):
     assert len(known._window) <= 40 + 16
 
 
+def test_a_worker_alone_in_a_vast_queue_watches_nothing(queue, monkeypatch):
+    """The kernel looks at every name when a watch begins: that is for whoever is not alone, or waits."""
+    monkeypatch.setattr(ready, "EXACT", 10)
+    wanted = fill(queue)
+    known = queue.store._chooser._ready
+    assert take(queue, 5) == wanted[:5]
+    assert known._watch is None
+    other = again(queue)
+    assert take(other, 2) == wanted[5:7]  # what the first would have tried for next
+    rest = take(queue, 1)
+    assert known._watch is not None
+    assert sorted(rest + take(queue, MANY)) == sorted(wanted[7:])
+    other.close()
+
+
+def test_who_waits_in_a_vast_queue_watches(queue, monkeypatch):
+    monkeypatch.setattr(ready, "EXACT", 10)
+    fill(queue)
+    take(queue, 2)
+    queue.store.wait(0.0)
+    assert queue.store._chooser._ready._watch is not None
+
+
 def test_what_comes_later_takes_its_turn(queue):
     fill(queue)
     take(queue)
