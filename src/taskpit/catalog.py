@@ -84,7 +84,7 @@ def append(folder: str, rows: Iterable[Row]) -> None:
     """These entries have come. Where nobody keeps a catalogue, or it can't be written, nobody minds."""
     data = "".join(f"{jsontext.dumps(list(row), tight=True)}\n" for row in rows).encode("utf-8", "replace")
     try:
-        fs.append(f"{folder}/{LOG}", data, make=False)
+        fs.append(f"{folder}/{LOG}", data, apart=True)
     except OSError:
         return
 
