@@ -291,6 +291,11 @@ class FileStore(House):
         return changelog.read(self.folder.at(CHANGELOG), after, limit)
 
     @verb
+    def latest(self, limit: int) -> tuple[list[Event], str]:
+        """The last lines of the changelog."""
+        return changelog.latest(self.folder.at(CHANGELOG), limit)
+
+    @verb
     def record(self, events: Sequence[Event]) -> None:
         """More lines."""
         changelog.append(self.folder.at(CHANGELOG), events)
