@@ -46,7 +46,7 @@ def short() -> list[Step]:
         hammer("here", 12, 6, "--layout", "mailbox"),
         hammer("here", 12, 7, "--layout", "workspace", "--durability", "power"),
         *(power_loss(disk, states, 1) for disk, states in (("ext4", 100), ("xfs", 60), ("btrfs", 40))),
-        ("two network clients", python("tests/vm/nfs.py", "--seconds", "20"), {}, 240),
+        ("two network clients", python("tests/vm/nfs.py", "--seconds", "45"), {}, 300),
         ("clocks that are set", python("tests/vm/clocks.py", "--seconds", "10"), {}, 180),
     ]
 

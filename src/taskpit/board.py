@@ -41,6 +41,8 @@ MOST = 20_000
 PAGE = 5000
 #: So many of the last lines of the changelog are at hand.
 RECENT = 500
+#: So many are read when a board begins; a task that was claimed before tells itself since when, if less exactly.
+LAST = 10_000
 #: Counts are compared after so many seconds, claims looked at again, and all is read anew.
 COMPARE, LOOK, ANEW = 2.0, 5.0, 300.0
 #: All is not read anew before this many times what reading took.
@@ -213,8 +215,12 @@ class Board:
                 return
 
     def _catch_up(self) -> str:
-        """The changelog's end; on the way there it is learnt when each task was claimed."""
+        """The changelog's end; on the way there, or in its last lines, it is learnt when each task was claimed."""
         cursor = self._cursor
+        if not cursor:
+            events, cursor = self.queue.store.latest(LAST)
+            for event in events:
+                self._note_claim(event)
         while True:
             try:
                 events, cursor = self.queue.store.events(cursor)

@@ -10,6 +10,7 @@ made: with the rows of the old one if that is whole, compared with the directory
 from __future__ import annotations
 
 import os
+import sys
 
 from taskpit import fs, jsontext
 from taskpit.clock import boot_id
@@ -83,7 +84,7 @@ def append(folder: str, rows: Iterable[Row]) -> None:
     """These entries have come. Where nobody keeps a catalogue, or it can't be written, nobody minds."""
     data = "".join(f"{jsontext.dumps(list(row), tight=True)}\n" for row in rows).encode("utf-8", "replace")
     try:
-        fs.append(f"{folder}/{LOG}", data, make=False)
+        fs.append(f"{folder}/{LOG}", data, apart=True)
     except OSError:
         return
 
@@ -117,6 +118,31 @@ def fresh(folder: str, place: str, most: int) -> tuple[list[Row], str]:
             if len(rows) >= most:
                 break
     return rows, f"{status.st_ino}:{start}"
+
+
+def _load_sqlite() -> None:
+    """SQLite without the package around it, and in a command that has loaded next to nothing also without `functools`,
+    which costs as much again: of that it wants one function, to remember statements, which is C as well.
+    """
+    if "functools" in sys.modules or "threading" in sys.modules:  # nobody else may see what stands in
+        return
+    try:
+        from _functools import _lru_cache_wrapper  # type: ignore[import-not-found]
+    except ImportError:
+        return
+
+    class StandsIn:
+        """As much of `functools` as SQLite asks for."""
+
+        @staticmethod
+        def lru_cache(size: int) -> Callable[[Any], Any]:
+            return lambda call: _lru_cache_wrapper(call, size, False, tuple)
+
+    sys.modules["functools"] = StandsIn  # type: ignore[assignment]
+    try:
+        import _sqlite3  # noqa: F401 - it is there from now on
+    finally:
+        del sys.modules["functools"]
 
 
 class Catalog:
@@ -209,7 +235,8 @@ class Catalog:
     @classmethod
     def _connect(cls, folder: str, name: str) -> Catalog | None:
         try:
-            import _sqlite3  # without what the package around it loads
+            _load_sqlite()
+            import _sqlite3
         except ImportError:
             return None
         try:

@@ -283,19 +283,20 @@ def look_anew(path: str) -> None:
     os.close(os.open(path, DIRECTORY))
 
 
-def append(path: str, data: bytes, *, make: bool = True) -> None:
+def append(path: str, data: bytes, *, apart: bool = False) -> None:
     """These bytes are at the end of the file, in one write, on a line of their own; made if it is not there.
 
-    Writers take turns under a lock; a tail that a killed writer left torn is ended first, so that it
-    can spoil only itself.
+    Writers take turns under a lock; a tail that a killed writer left torn is ended first, so that it can spoil only
+    itself. What stands `apart` is for a derived file that is there: it waits for nobody, after an empty line.
     """
     _step("open", path)
-    fd = os.open(path, os.O_RDWR | make * os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    fd = os.open(path, os.O_RDWR | (not apart) * os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        _step("flock", path)
-        _take_turn(fd)
-        end = os.lseek(fd, 0, os.SEEK_END)
-        if end and os.pread(fd, 1, end - 1) != b"\n":
+        if not apart:
+            _step("flock", path)
+            _take_turn(fd)
+            end = os.lseek(fd, 0, os.SEEK_END)
+        if apart or (end and os.pread(fd, 1, end - 1) != b"\n"):
             data = b"\n" + data
         _write_all(fd, data, path)
     finally:
@@ -374,11 +375,10 @@ def tail(path: str, size: int) -> bytes:
         fd = os.open(path, READ)
     except FileNotFoundError:
         return b""
-    try:
-        end = os.lseek(fd, 0, os.SEEK_END)
-        data = os.pread(fd, size, max(end - size, 0))
-    finally:
-        os.close(fd)
+    with open(fd, "rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - size, 0))
+        data = file.read(size)
     return data if end <= size else data[data.find(b"\n") + 1 :]
 
 

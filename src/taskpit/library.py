@@ -260,9 +260,7 @@ class Watcher:
         info = queue.store.info()
         told = info.kind == "files" and info.layout != "activities"  # whose changelogs lie where the work items do
         self._watch = Watch([f"{info.where}/.taskpit"]) if told else None  # before the look: nothing falls between
-        self._cursor = ""
-        while self._page(100_000):
-            pass
+        self._cursor = self._store.latest(0)[1]
         self._heard = self._clock.monotonic()
 
     def _page(self, limit: int) -> list[Event]:

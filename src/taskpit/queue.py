@@ -91,9 +91,10 @@ class Queue:
         now = float(int(self.clock.now()))
         ready = []
         for task in tasks:
-            given = task.replace(id=task.id or next(fresh))
+            changes: dict[str, object] = {"id": task.id or next(fresh)}
             if not task.source:  # what was read from a file stays as it was written
-                given = given.replace(created=task.created or now, by=task.by or "keeper")
+                changes |= {"created": task.created or now, "by": task.by or "keeper"}
+            given = task.replace(**changes)
             self.check(given)
             ready.append(given)
         self.store.vet(ready)

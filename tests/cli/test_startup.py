@@ -64,6 +64,21 @@ def test_a_claim_needs_no_regular_expressions(pit):
     assert not {"json", "re", "enum"} & loaded("claim")[0]
 
 
+def test_a_claim_among_many_loads_a_database_and_nothing_around_it(pit, tmp_path):
+    """What stands in for `functools` meanwhile is gone afterwards, and the real one can be had."""
+    source = tmp_path / "many.jsonl"
+    source.write_text("".join(f'{{"title": "t {number}"}}\n' for number in range(80)), encoding="utf-8")
+    pit("import", str(source))
+    pit("claim")  # builds the catalogue
+    names = loaded("claim")[0]
+    assert "_sqlite3" in names
+    assert not {"sqlite3", "functools", "collections", "json", "re", "enum"} & names
+    after = "import functools\nfunctools.lru_cache(maxsize=3)(print).cache_info().maxsize == 3 or sys.exit(9)\n"
+    told = RUN.replace("sys.stdout.flush()\n", f"sys.stdout.flush()\n{after}")
+    answer = subprocess.run([sys.executable, "-c", SETUP + told, "claim"], capture_output=True, text=True, check=False)
+    assert (answer.returncode, "_sqlite3" in answer.stderr.split()) == (0, True)
+
+
 def test_only_the_module_of_the_verb_is_loaded(pit):
     pit("add", "x")
     _, names = loaded("claim")

@@ -143,3 +143,20 @@ def test_where_an_index_says_where_results_are_they_stay(tmp_path, clock):
     with pytest.raises(Invalid, match="index"):
         queue.store.archive(0.0)
     queue.close()
+
+
+@pytest.mark.parametrize("layout", ["pit", "mailbox"])
+def test_what_is_archived_is_pruned_like_the_rest(tmp_path, clock, layout):
+    """Where the settings say so; how it ended is known for ever."""
+    root = str(tmp_path / "pit")
+    queue = filled(root, clock, layout)
+    queue.store.archive(DAY)
+    queue.store.folder.config = queue.config.replace(keep_results=20 * DAY)
+    pruned = [mend for mend in sweep(queue) if mend.kind == "pruned"]
+    assert [mend.what for mend in sorted(pruned, key=lambda mend: mend.what)] == ["0001", "0002"]
+    assert [name for name in seen(root) if "0001" in name or "0002" in name] == []
+    (card,) = queue.store.read(["0001"])
+    assert (card.state, card.result.reason) == (State.DONE, "the result was pruned")
+    assert not queue.card("0004").held
+    assert [mend for mend in sweep(queue) if mend.kind == "pruned"] == []
+    queue.close()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pits import make, root_of, task
 
-from taskpit import catalog, jsontext
+from taskpit import catalog, fs, jsontext
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store import ready
@@ -105,6 +105,47 @@ def test_a_worker_keeps_a_window_in_memory(queue, monkeypatch):
     assert take(queue, 250) == wanted[:250]
     known = queue.store._chooser._ready
     assert len(known._window) <= 40 + 16
+
+
+def test_a_worker_alone_in_a_vast_queue_watches_nothing(queue, monkeypatch):
+    """The kernel looks at every name when a watch begins: that is for whoever is not alone, or waits."""
+    monkeypatch.setattr(ready, "EXACT", 10)
+    wanted = fill(queue)
+    known = queue.store._chooser._ready
+    assert take(queue, 5) == wanted[:5]
+    assert known._watch is None
+    other = again(queue)
+    assert take(other, 2) == wanted[5:7]  # what the first would have tried for next
+    rest = take(queue, 1)
+    assert known._watch is not None
+    assert sorted(rest + take(queue, MANY)) == sorted(wanted[7:])
+    other.close()
+
+
+def test_who_waits_in_a_vast_queue_watches(queue, monkeypatch):
+    monkeypatch.setattr(ready, "EXACT", 10)
+    fill(queue)
+    take(queue, 2)
+    queue.store.wait(0.0)
+    assert queue.store._chooser._ready._watch is not None
+
+
+def test_a_torn_line_of_the_log_spoils_only_itself(tmp_path):
+    catalog.begin(str(tmp_path))
+    row = (0, 1.0, 2, "a", "food-0001-a.md", 7, 0, "[]")
+    with open(tmp_path / catalog.LOG, "ab") as log:
+        log.write(b"[0,1.0,2")  # its writer found the disk full
+    catalog.append(str(tmp_path), [row, row])
+    catalog.append(str(tmp_path), [row])
+    assert catalog.fresh(str(tmp_path), "", 10)[0] == [row] * 3
+
+
+def test_who_puts_does_not_wait_for_a_writer_of_the_log_that_was_stopped(queue):
+    fill(queue)
+    take(queue)
+    with fs.Flock(f"{index(queue)}/{catalog.LOG}"), record() as calls:
+        queue.put([task(MANY + 1)])
+    assert ("flock", f"{index(queue)}/{catalog.LOG}") not in calls
 
 
 def test_what_comes_later_takes_its_turn(queue):

@@ -18,6 +18,8 @@ import machine
 
 #: Broken protocols, and the real one first.
 SCHEMES = ("", "seal skipped", "seal by link", "fixed name")
+#: So many tasks a second can be put here.
+PUTS = 10
 OPTIONS = {"4.2": "vers=4.2", "3": "vers=3"}
 
 
@@ -91,7 +93,9 @@ def hammer(scheme, job):
     rng = random.Random(job["seed"])
     begun = time.monotonic()
     run = Hammer(sides, job["workers"], rng)
-    run.run([f"{1 + number:04d}" for number in range(job["tasks"])], job["seconds"] if not scheme else job["control"])
+    seconds = job["control"] if scheme else job["seconds"]
+    tasks = job["tasks"] or round(PUTS * seconds)  # so that there is something to lose till the end
+    run.run([f"{1 + number:04d}" for number in range(tasks)], seconds)
     found = settle(f"/mnt/export/{name}", ledger, sides[0])
     return {**run.counts, **found, "seconds": round(time.monotonic() - begun, 1)}
 
@@ -103,7 +107,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--control-seconds", type=float, default=30.0, help="how long each broken protocol is tried")
     parser.add_argument("--workers", type=int, default=6, help="on each client")
-    parser.add_argument("--tasks", type=int, default=250)
+    parser.add_argument("--tasks", type=int, default=0, help="default: as many as can be put in that time")
     parser.add_argument("--facts", action="store_true", help="also measure what NFS does differently")
     parser.add_argument("--no-controls", action="store_true")
     args = parser.parse_args()

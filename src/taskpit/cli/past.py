@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from taskpit.cli import output
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import a_count, example
@@ -33,6 +31,7 @@ LOOK_AGAIN = 0.5
 #: With more ready tasks than this not every one is read just to tell how old the oldest is.
 MANY = 10_000
 HOUR = 3600.0
+DAY = 86_400.0
 
 
 def _events(queue: Queue, cursor: str = "") -> Iterator[tuple[Event, str]]:
@@ -69,16 +68,27 @@ def _log(args: Namespace, context: Context) -> Reply:
         return task_id in ("", event.task_id, event.activity_id) and event.timestamp >= since
 
     limit = args.limit if args.limit is not None else 0 if since else SCREENFUL
-    found: deque[Event] = deque(maxlen=limit or None)  # there may be millions
-    cursor = ""
-    for event, after in _events(queue):
-        cursor = after
-        if keep(event):
-            found.append(event)
-    shown = list(found)
+    events, cursor = _newest(queue, keep, limit, since)
+    shown = events[-limit:] if limit else events
     if args.follow:
         _follow(context, shown, cursor, keep)
     return Reply(data=[event.as_dict() for event in shown], text=lambda: _lines(shown))
+
+
+def _newest(queue: Queue, keep: Callable[[Event], bool], limit: int, since: str) -> tuple[list[Event], str]:
+    """So many of the newest lines that are kept, or all since then, and the cursor after them.
+
+    From the end as far back as it takes: there may be millions. Clocks of several machines and clocks that were set
+    let lines stand a little out of order.
+    """
+    early = iso(instant(since, 0.0) - DAY) if since else ""
+    count = max(limit, SCREENFUL)
+    while True:
+        events, cursor = queue.store.latest(count)
+        found = [event for event in events if keep(event)]
+        if len(events) < count or (limit and len(found) >= limit) or events[0].timestamp < early:
+            return found, cursor
+        count *= 8
 
 
 def _since(text: str, now: float) -> str:

@@ -17,7 +17,7 @@ from taskpit.mcp.texts import BOARD, task_uri
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from mcp.server.subscriptions import ServerEvent
 
@@ -28,6 +28,8 @@ __all__ = ["Changes"]
 
 #: The longest sleep, in seconds: what the store does not wake us for is told after it.
 LOOK_AGAIN = 1.0
+#: Of so many lines, those that came while the first listener did are told.
+SOME = 1000
 #: What makes the list of open tasks another one.
 LISTED = ("added_task", "completed_task", "failed_task", "cancelled_task", "split_task", "reopened_task")
 
@@ -68,7 +70,7 @@ class Changes:
         except TaskpitError:
             return  # the queue is gone; calls say so
         try:
-            cursor = self._tell(queue, "", loop, begun)  # what was before anybody listened is nobody's news
+            cursor = self._begin(queue, loop, begun)
             while not over.is_set():
                 queue.store.wait(LOOK_AGAIN)
                 cursor = self._tell(queue, cursor, loop)
@@ -77,7 +79,17 @@ class Changes:
         finally:
             queue.close()
 
-    def _tell(self, queue: Queue, cursor: str, loop: asyncio.AbstractEventLoop, begun: str = "") -> str:
+    def _begin(self, queue: Queue, loop: asyncio.AbstractEventLoop, begun: str) -> str:
+        """Pass on what came since then; what was before anybody listened is nobody's news."""
+        events, cursor = queue.store.latest(SOME)
+        self._pass_on([event for event in events if event.timestamp >= begun], loop)
+        return cursor
+
+    def _pass_on(self, events: Sequence[Event], loop: asyncio.AbstractEventLoop) -> None:
+        if events:
+            loop.call_soon_threadsafe(self._deliver, told(events))
+
+    def _tell(self, queue: Queue, cursor: str, loop: asyncio.AbstractEventLoop) -> str:
         """Pass on what came after the cursor; the next cursor."""
         while True:
             try:
@@ -85,9 +97,7 @@ class Changes:
             except CursorLost:
                 cursor = ""  # somebody began a new changelog: so do we
                 continue
-            fresh = [event for event in events if event.timestamp >= begun]
-            if fresh:
-                loop.call_soon_threadsafe(self._deliver, told(fresh))
+            self._pass_on(events, loop)
             if not events:
                 return cursor
 

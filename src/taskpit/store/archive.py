@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from taskpit.layouts import Spot
 
-__all__ = ["ARCHIVE", "archive", "archived"]
+__all__ = ["ARCHIVE", "archive", "archived", "archived_results"]
 
 ARCHIVE = f"{HIDDEN}/archive"
 
@@ -75,9 +75,18 @@ def _move(folder: Folder, path: str, to: str) -> bool:
 
 def archived(folder: Folder) -> set[int]:
     """The inodes of all that is archived."""
-    return {
-        status.st_ino
-        for month in fs.names(folder.at(ARCHIVE))
-        for name in fs.names(folder.at(f"{ARCHIVE}/{month}"))
-        if (status := fs.status(folder.at(f"{ARCHIVE}/{month}/{name}"))) is not None
-    }
+    return {status.st_ino for path in _paths(folder) if (status := fs.status(folder.at(path))) is not None}
+
+
+def _paths(folder: Folder) -> Iterator[str]:
+    for month in fs.names(folder.at(ARCHIVE)):
+        for name in fs.names(folder.at(f"{ARCHIVE}/{month}")):
+            yield f"{ARCHIVE}/{month}/{name}"
+
+
+def archived_results(folder: Folder) -> Iterator[Spot]:
+    """The results that are archived, and where."""
+    for path in _paths(folder):
+        for _, found in folder.entries(folder.layout.results[0], among=[path.rpartition("/")[2]]):
+            if not isinstance(found, Invalid):
+                yield found.replace(path=path)

@@ -11,10 +11,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["append", "decode", "encode", "mentions", "read", "tells_end"]
+__all__ = ["append", "decode", "encode", "latest", "mentions", "read", "tells_end"]
 
 #: How far back we look for a line that may have been swallowed.
 TAIL = 256 * 1024
+#: How far from the end the last lines are looked for first.
+SHORT = 16 * 1024
 #: The keys of a line, in their order.
 WORDS = tuple(key for key in Event._fields if key != "extra")
 #: What may be told of a task at any time; none of it ends a claim.
@@ -66,6 +68,25 @@ def read(path: str, after: str, limit: int) -> tuple[list[Event], str]:
         if len(events) >= limit:
             break
     return events, f"{inode}:{start}:{_mark(path, start)}"
+
+
+def latest(path: str, limit: int) -> tuple[list[Event], str]:
+    """The last events, oldest first, and the cursor after them; read from the end, as far back as they reach."""
+    status = fs.status(path)
+    inode, size = (status.st_ino, status.st_size) if status else (0, 0)
+    span = SHORT
+    while True:
+        place = start = max(size - span, 0)
+        events: list[Event] = []
+        for at, (place_after, line) in enumerate(fs.lines(path, start)):
+            event = decode(line) if at or not start else None  # the first one is the rest of a line
+            if event is not None:
+                events.append(event)
+            place = place_after
+        if not start or len(events) >= limit:
+            break
+        span = max(4 * span, 2 * span * limit // max(len(events), 1)) if events else 16 * span
+    return events[max(len(events) - limit, 0) :], f"{inode}:{place}:{_mark(path, place)}"
 
 
 def _mark(path: str, place: int) -> str:

@@ -7,6 +7,7 @@ import stat
 from taskpit import fs
 from taskpit.clock import iso
 from taskpit.layouts import Spot
+from taskpit.store.archive import archived_results
 from taskpit.store.folder import Folder
 from taskpit.store.port import Mend
 from taskpit.task import Verdict
@@ -74,7 +75,7 @@ def _results(folder: Folder, dry_run: bool) -> Iterator[Mend]:
     now = folder.clock.now()
     if not folder.config.keep_results and not folder.config.keep_failed:
         return
-    for spot in list(folder.finished()):
+    for spot in [*folder.finished(), *archived_results(folder)]:
         keep = folder.config.keep_results if spot.verdict is Verdict.DONE else folder.config.keep_failed
         status = fs.status(folder.at(spot.path))
         if not keep or status is None or now - status.st_mtime < keep:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FileStore"]
 
+#: What was spelt is kept from vetting to putting for so many tasks at most.
+MANY = 1000
+
 
 class FileStore(House):
     """A Store over one folder. Safe to share between threads, except that only one of them may `wait`."""
@@ -47,6 +50,8 @@ class FileStore(House):
         self._chooser = Chooser(self.folder)
         #: Whoever looks at what is ready takes turns: looking also learns.
         self._turn = allocate_lock()
+        #: Tasks that were vetted and not put yet, by their identity; as they will be called, and their bytes.
+        self._spelt: dict[int, tuple[Task, Task, bytes]] = {}
         self._orphans: set[tuple[str, str]] = set()
         #: Our place among those who wait here, and whether we were woken and have not claimed since.
         self._line: Line | None = None
@@ -66,10 +71,18 @@ class FileStore(House):
         for task in tasks:
             for need in task.needs:
                 check_word(need, "need")
-            self._bytes(task)
+        spelt = ((task, *self._spell(task)) for task in tasks)
+        if len(tasks) > MANY:  # to keep them all would take too much room
+            for _ in spelt:
+                pass
+        else:
+            self._spelt = {id(task): (task, named, data) for task, named, data in spelt}
 
-    def _bytes(self, task: Task) -> tuple[Task, bytes]:
-        """The task as it will be called, and its bytes."""
+    def _spell(self, task: Task) -> tuple[Task, bytes]:
+        """The task as it will be called, and its bytes: as it was spelt when it was vetted, if that was just now."""
+        vetted = self._spelt.pop(id(task), None)
+        if vetted is not None:
+            return vetted[1:]
         task = self.folder.layout.named(task)
         return task, self.folder.spell(task)
 
@@ -78,7 +91,7 @@ class FileStore(House):
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
         from taskpit.store.entering import admit
 
-        entrants = [self._entrant(task) for task in tasks]
+        entrants = [self._entrant(*self._spell(task)) for task in tasks]
         try:
             said = admit(self.folder, entrants)
         finally:
@@ -95,8 +108,7 @@ class FileStore(House):
             except OSError:
                 return  # the mark it left is found by the next change or sweep
 
-    def _entrant(self, task: Task) -> tuple[Task, bytes, Event]:
-        task, data = self._bytes(task)
+    def _entrant(self, task: Task, data: bytes) -> tuple[Task, bytes, Event]:
         return task, data, self.folder.event("added_task", task.id, task.by or "keeper", task.title)
 
     def _compared(self, task: Task, data: bytes) -> Said:
@@ -277,6 +289,11 @@ class FileStore(House):
     def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
         """Lines of the changelog."""
         return changelog.read(self.folder.at(CHANGELOG), after, limit)
+
+    @verb
+    def latest(self, limit: int) -> tuple[list[Event], str]:
+        """The last lines of the changelog."""
+        return changelog.latest(self.folder.at(CHANGELOG), limit)
 
     @verb
     def record(self, events: Sequence[Event]) -> None:

@@ -184,10 +184,6 @@ class Folder:
         except Invalid:
             return None
 
-    def is_sealed(self, task_id: str) -> bool:
-        """Whether a claim of this task has ended and its end is still being carried out."""
-        return any(spot.id == task_id for spot, _, _ in self.sealed())
-
     def outcome(self, task_id: str) -> Verdict | None:
         """How the task ended, if it has."""
         path = f"{self.root}/{OUTCOMES}/{task_id}~"

@@ -307,6 +307,10 @@ class MemoryStore:
         found = self._events[start : start + limit]
         return found, str(start + len(found))
 
+    def latest(self, limit: int) -> tuple[list[Event], str]:
+        """What was told last."""
+        return self._events[max(len(self._events) - limit, 0) :], str(len(self._events))
+
     def record(self, events: Iterable[Event]) -> None:
         """Told from outside."""
         self._events.extend(events)

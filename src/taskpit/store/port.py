@@ -134,6 +134,9 @@ class Store(Protocol):
     def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
         """Lines of the changelog after a cursor, and the next cursor; CursorLost if that place is gone."""
 
+    def latest(self, limit: int) -> tuple[list[Event], str]:
+        """The newest lines of the changelog, oldest first, and the cursor after them; without reading those before."""
+
     def record(self, events: Sequence[Event]) -> None:
         """These lines are in the changelog."""
 

@@ -61,6 +61,9 @@ class Ready:
         self._place = ""
         self._last: Row | None = None
         self._cost = 0.0
+        #: Whether there are so many that to begin a watch takes long (the kernel looks at every name), and whether we
+        #: claim again: whoever does, and is not alone, should know at once what others take.
+        self._vast = self._stays = False
         #: Names whose rows nobody needs any more.
         self._spent: list[str] = []
         #: What the watch told: names that came and were not looked at yet, names that are gone, and needs met.
@@ -203,6 +206,7 @@ class Ready:
                 return False
             self._window.clear()
             self._catalog, self._last, self._place = built, None, built.take_in()
+            self._vast = built.has_more_than(EXACT)
             self._load_some()
         except OSError:
             self._forget()
@@ -219,12 +223,15 @@ class Ready:
             self._place = self._catalog.take_in()
             self._listed = float(self._catalog.fact("listed") or 0.0)
             self._cost = float(self._catalog.fact("cost") or 0.0)
-            if self._due() or not self._catalog.has_more_than(EXACT):
+            self._vast = self._catalog.has_more_than(EXACT)
+            if self._due() or not self._vast:
                 self._compare()
             self._load_some()
         else:
             rows, self._place = catalog.fresh(self._folder.at(INDEX), self._place, MOST)
-            self._hear()  # after the log: of a row we know then whether it was taken since
+            self._stays = True
+            if self._watch is not None or not self._vast:
+                self._hear()  # after the log: of a row we know then whether it was taken since
             if len(rows) + len(self._window) > MOST:  # too many to have in memory: begin with the first of them
                 rows, self._place = [], self._catalog.take_in()
                 self._window.clear()
@@ -354,6 +361,9 @@ class Ready:
                 self._listed = None if self._catalog is None else self._listed  # look for ourselves
             if file in self._taken or not self._watch.told:  # since we last heard: somebody is at it, too
                 self._window.collided()
+        elif missed and self._stays:
+            self.watch()
+            self._window.collided()
         if self._catalog is not None:
             self._spent.append(file)
             if len(self._spent) >= SPENT:

@@ -239,6 +239,18 @@ class ActivityStore(House):
         return found, json.dumps(places, sort_keys=True)
 
     @verb
+    def latest(self, limit: int) -> tuple[list[Event], str]:
+        """The last lines of every changelog, by their times."""
+        found: list[Event] = []
+        places = {}
+        for path in sorted(self.items.changelogs()):
+            if fs.exists(self.folder.at(path)):
+                events, places[path] = changelog.latest(self.folder.at(path), limit)
+                found += events
+        found.sort(key=lambda event: event.timestamp)  # keeps the order of lines within a changelog
+        return found[max(len(found) - limit, 0) :], json.dumps(places, sort_keys=True)
+
+    @verb
     def record(self, events: Sequence[Event]) -> None:
         """More lines, each where it belongs."""
         for event in events:

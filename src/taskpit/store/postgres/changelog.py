@@ -18,6 +18,7 @@ from taskpit.task import Event
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from taskpit.store.postgres.wire import Wire
 
@@ -33,6 +34,13 @@ LINES = """
     FROM horizon h LEFT JOIN LATERAL (
         SELECT * FROM {s}.event e
         WHERE (e.xid, e.seq) > (%(xid)s::xid8, %(seq)s) ORDER BY e.xid, e.seq LIMIT %(limit)s) e ON true
+"""
+LAST = """
+    WITH horizon AS (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin)
+    SELECT {s}.epoch(), h.xmin::text, e.xid::text, e.seq, e.at, e.worker, e.action, e.id, e.details, e.doc
+    FROM horizon h LEFT JOIN LATERAL (
+        SELECT * FROM {s}.event e
+        WHERE e.xid < h.xmin OR %(all)s ORDER BY e.xid DESC, e.seq DESC LIMIT %(limit)s) e ON true
 """
 KNOWN = "SELECT {s}.epoch(), (SELECT e.at::text FROM {s}.event e WHERE e.xid = %(xid)s::xid8 AND e.seq = %(seq)s)"
 
@@ -61,8 +69,28 @@ class Changelog:
             time.sleep(0.005)
         if not shown:
             return [], after or f"{self._space}/{now}/0/0/"
-        last_xid, last_seq, at = shown[-1][:3]
-        return [_event(*line[2:]) for line in shown], f"{self._space}/{now}/{last_xid}/{last_seq}/{_stamp(at)}"
+        return [_event(*line[2:]) for line in shown], self._cursor(now, shown[-1])
+
+    def latest(self, limit: int) -> tuple[list[Event], str]:
+        """The last lines, and the cursor after them."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            patient = time.monotonic() < until
+            rows = self._wire.ask(LAST.replace("{s}", self._schema), {"limit": max(limit, 1), "all": patient})
+            now, horizon = rows[0][0], int(rows[0][1])
+            lines = [row[2:] for row in reversed(rows) if row[2] is not None]
+            if not patient or not lines or int(lines[-1][0]) < horizon:
+                break
+            time.sleep(0.005)
+        if not lines:
+            return [], f"{self._space}/{now}/0/0/"
+        events = [_event(*line[2:]) for line in lines] if limit else []
+        return events, self._cursor(now, lines[-1])
+
+    def _cursor(self, epoch: int, line: Sequence[Any]) -> str:
+        """The place after a line."""
+        xid, seq, at = line[:3]
+        return f"{self._space}/{epoch}/{xid}/{seq}/{_stamp(at)}"
 
     def _place(self, after: str) -> tuple[int, str, int]:
         """Where a cursor points; CursorLost if it is of another queue, or of nowhere."""

@@ -327,6 +327,10 @@ class PostgresStore:
         """In the order of their transactions, none skipped."""
         return self._log.read(after, limit)
 
+    def latest(self, limit: int) -> tuple[list[Event], str]:
+        """The last of them that no other can come before."""
+        return self._log.latest(limit)
+
     def record(self, events: Sequence[Event]) -> None:
         """Told from outside."""
         self._log.record(events, self.clock.now())

@@ -110,6 +110,18 @@ class Looking(Steps):
         self.put(self.task(6))
         assert [event.about for event in self.store.events(cursor)[0]] == [self.id(6)]
 
+    def test_the_latest_are_the_last(self) -> None:
+        """With the cursor after them, whatever was asked for."""
+        assert self.store.latest(3)[0] == []
+        self.put(*(self.task(number) for number in range(1, 6)))
+        everything = self.store.events()[0]
+        for limit in (0, 1, 3, 100):
+            events, cursor = self.store.latest(limit)
+            assert events == everything[len(everything) - min(limit, len(everything)) :]
+            assert self.store.events(cursor)[0] == []
+        self.put(self.task(6))
+        assert [event.about for event in self.store.events(cursor)[0]] == [self.id(6)]
+
     def _follow(self, limit: int) -> list[Event]:
         found: list[Event] = []
         cursor = ""
