@@ -22,7 +22,10 @@ def make(group: str, name: str, kind: type[Any], ours: Sequence[str]) -> Any:
     if found is None:
         known = ", ".join((*ours, *names(group)))
         raise Invalid(f"there is no {word} {name!r}", hint=f"Choose one of: {known}.")
-    made = found() if callable(found) else found
+    try:
+        made = found() if callable(found) else found
+    except TypeError as error:  # it wants arguments, or lacks a method that it must have
+        raise Invalid(f"the {word} {name!r} cannot be made: {error}", hint="Mend or upgrade its package.") from error
     if isinstance(made, kind):
         return made
     raise Invalid(f"{found!r} makes no {word}", hint=f"Its package must make a taskpit.{group}.{kind.__name__}.")

@@ -138,3 +138,12 @@ def test_our_own_names_never_look_through_the_installed_packages(monkeypatch):
         assert layouts.is_known(name)
     for name in importers.NAMES:
         assert importers.get(name).name == name
+
+
+@pytest.mark.parametrize("group", ["layouts", "importers"])
+def test_one_that_lacks_something_is_told(group, monkeypatch):
+    kind = {"layouts": layouts.Layout, "importers": importers.Importer}[group]
+    monkeypatch.setattr(plugins, "find", lambda *_: type("Half", (kind,), {}))
+    with pytest.raises(Invalid, match="'half' cannot be made: .*abstract") as told:
+        plugins.make(group, "half", kind, ())
+    assert told.value.hint == "Mend or upgrade its package."
