@@ -14,7 +14,7 @@ from boards import Served, fill, open_queue
 from taskpit.board import COLUMNS, Board
 from taskpit.task import Ask, Done, Failed, State, Task
 
-api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make .venv/dev")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: scripts/system-packages browser")
