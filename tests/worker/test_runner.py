@@ -60,6 +60,16 @@ def test_papers_and_environment(pit):
     assert not os.listdir(f"{pit.root}/.taskpit/runs")
 
 
+def test_the_worktree_is_where_it_works(pit):
+    pit.put("somewhere")
+    claim = pit.queue.claim("snake-1")[0]
+    run = Run(claim, place_for(pit.queue.store, claim), pit.root)
+    assert run.fill(["{worktree}", "{id}{nothing}"]) == (".", f"{claim.task.id}{{nothing}}")
+    run.cwd = "/some/tree"
+    assert run.fill(["-C{worktree}/src"]) == ("-C/some/tree/src",)
+    run.bell.close()
+
+
 def test_what_the_command_leaves_in_its_directory_stays(pit):
     pit.put("leave something")
     pit.work_once(shell("echo x > {run_dir}/plan.txt"))
