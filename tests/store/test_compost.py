@@ -1,4 +1,4 @@
-"""Retention: only what is old enough goes, logs leave a line, and results stay for ever unless settings say otherwise."""
+"""Retention: only what is old enough goes, logs leave a line, and results stay for ever unless settings say so."""
 
 from __future__ import annotations
 
