@@ -152,6 +152,12 @@ def test_what_the_disk_refuses_is_storage(pit, monkeypatch):
     assert "full" in answer.error["hint"]
 
 
+def test_help_is_for_people_whatever_else_is_said(run):
+    plain = run("add", "--help").out
+    for words in (["--json", "add", "--help"], ["add", "--help", "--json"], ["--json", "help", "add"]):
+        assert run(*words).out == plain
+
+
 def test_no_message_suggests_anything_destructive():
     """No text in the whole package does, whatever it is for; comments are for us."""
     sources = sorted(Path(taskpit.__file__).parent.rglob("*.py"))
