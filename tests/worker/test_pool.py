@@ -136,13 +136,15 @@ def test_a_disk_that_refuses_for_a_moment_is_no_loss(pit, monkeypatch):
 def test_a_cancel_is_heard_soon_however_long_the_lease(pit, monkeypatch):
     monkeypatch.setattr(tender, "RENEW_AT_MOST", 0.05)
     (task,) = pit.put("endless")
+    heard = []
 
     def wait(_claim, run):
         pit.queue.cancel(task, "me@here")
-        until(lambda: run.stopping)
+        heard.append(until(lambda: run.stopping))
         return Failed(error="told to stop")
 
     report, _ = run_pool(pit, wait, lease=3600.0)
+    assert heard == ["cancel"]
     assert report.tally == {"cancelled": 1}
     assert str(pit.card(task).result.verdict) == "cancelled"
 
