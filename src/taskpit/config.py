@@ -58,9 +58,9 @@ class Config(Value):
     losses: int = 5
     #: Working logs older than this are summarised and pruned.
     compost: float = 1800.0
-    #: Results older than this are pruned; 0 keeps them for ever.
+    #: Results older than this are pruned; 0 keeps them for ever. What is archived is kept.
     keep_results: float = 0.0
-    #: The same for results of failed tasks.
+    #: The same for results of failed tasks. A pit keeps those, in its scraps.
     keep_failed: float = 0.0
     #: Messages that went through a workspace's pipes are kept this long after they were read.
     keep_messages: float = 7 * DAY

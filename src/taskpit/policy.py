@@ -28,9 +28,9 @@ __all__ = ["answered", "pause", "settle", "signature"]
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "crash", "timeout"))
 
-#: What differs each time, and what stands for it.
+#: What differs each time, in small letters, and what stands for it.
 _NOISE = (
-    (r"\d{4}-\d\d-\d\d[T ][\d:.,]+(Z|[+-][\d:]+)?", "<time>"),
+    (r"\d{4}-\d\d-\d\d[t ][\d:.,]+(z|[+-][\d:]+)?", "<time>"),
     (r"0x[0-9a-f]+|\b[0-9a-f]{7,}\b", "<hex>"),
     (r"(?:/[\w.~+-]+)+/", "<dir>/"),
     (r"\d+(\.\d+)?", "<n>"),

@@ -31,7 +31,9 @@ class Agents(Pit):
 
     def children(self):
         with open(f"{self.root}/children", encoding="utf-8") as file:
-            return [int(line) for line in file]
+            found = [int(line) for line in file]
+        assert found, "it had no children: nothing is shown by their end"
+        return found
 
     def log(self, path):
         with open(f"{self.root}/{path}", encoding="utf-8") as file:

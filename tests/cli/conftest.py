@@ -8,6 +8,7 @@ import os
 import sys
 
 import pytest
+from schemata import judge_command
 
 from taskpit.cli.main import main
 
@@ -15,7 +16,8 @@ from taskpit.cli.main import main
 class Answer:
     """What a command said."""
 
-    def __init__(self, code: int, out: str, err: str) -> None:
+    def __init__(self, words: tuple[str, ...], code: int, out: str, err: str) -> None:
+        self.words = words
         self.code = code
         self.out = out
         self.err = err
@@ -32,6 +34,7 @@ class Answer:
         envelope = self.envelope
         assert envelope["schema"] == 1
         assert envelope["ok"] is True, envelope
+        judge_command(self.words, envelope["data"])
         return envelope["data"]
 
     @property
@@ -68,7 +71,7 @@ def run(place, capsys, monkeypatch):
         capsys.readouterr()
         code = main([str(word) for word in words])
         said = capsys.readouterr()
-        return Answer(code, said.out, said.err)
+        return Answer(words, code, said.out, said.err)
 
     return run
 

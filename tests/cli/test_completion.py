@@ -23,7 +23,7 @@ def test_every_verb_is_there(run, shell):
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_accepts_it(run, place, shell):
     if shutil.which(shell) is None:
-        pytest.skip(f"there is no {shell} here")
+        pytest.skip(f"{shell} is missing: sh scripts/system-packages {shell}")
     (place / "script").write_text(run("completion", shell).out)
 
     subprocess.run([shell, "-n", "script"], check=True)

@@ -83,3 +83,13 @@ def test_archive(pit, place):
     assert pit("show", "1", "--json").data["state"] == "done"
     assert pit("doctor").code == 0
     assert pit("archive", "--older", "soon").code == 2
+
+
+def test_without_an_age_what_is_older_than_thirty_days_is_archived(pit, place):
+    pit("add", "x")
+    pit("claim")
+    pit("done", "1")
+    (name,) = os.listdir(place / "pit/done")
+    for days, did in ((29, 0), (31, 1)):
+        os.utime(place / "pit/done" / name, (time.time() - days * 86400,) * 2)
+        assert len(pit("archive", "--dry-run", "--json").data["did"]) == did

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 
 import pytest
@@ -248,3 +249,21 @@ def test_add_may_wait_for_a_time(pit):
 def test_add_accepts_a_title_that_looks_like_an_option(pit):
     assert pit("add", "--", "--json").out == "0001\n"
     assert pit("show", "1", "--json").data["title"] == "--json"
+
+
+def test_without_its_papers_a_folder_is_adopted_with_all_that_is_in_it(pit, place):
+    for words in (["one"], ["two"], ["three", "--needs", "1"]):
+        pit("add", *words)
+    pit("claim", "1")
+    pit("done", "1", "--result", "-", stdin="what came out")
+    pit("claim", "2", "--as", "bob")
+    shutil.rmtree(place / "pit/.taskpit")
+    lost = pit("list")
+    assert lost.code == 5
+    assert "pit init" in lost.err
+
+    assert pit("init").code == 0
+    states = {task["id"]: (task["state"], task["held"]) for task in pit("list", "--json").data}
+    assert states == {"0001": ("done", ""), "0002": ("claimed", ""), "0003": ("ready", "")}
+    assert pit("show", "1", "--json").data["result"]["output"] == "what came out"
+    assert pit("add", "four", "--json").data["id"] == "0004"

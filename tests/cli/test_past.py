@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from schemata import judge_command
 
 from taskpit.clock import Clock
 
@@ -52,7 +53,10 @@ def test_log_follows_until_interrupted(pit, place, monkeypatch, as_json):
     rows = answer.out.splitlines()
     assert len(rows) == 2
     if as_json:
-        assert [json.loads(row)["data"]["details"] for row in rows] == ["one", "two"]
+        told = [json.loads(row)["data"] for row in rows]
+        assert [data["details"] for data in told] == ["one", "two"]
+        for data in told:
+            judge_command(["log"], data)
 
 
 def test_stats(pit):

@@ -79,6 +79,15 @@ def test_it_is_never_long(pit):
     assert len(told.encode()) < LARGEST
 
 
+def test_a_long_way_to_the_queue_is_cut(run, place):
+    where = place.joinpath(*["d" * 200] * 9)
+    where.mkdir(parents=True)
+    assert run("init", where / "pit").code == 0
+    told = run("-C", where / "pit", "prime").out
+    assert "pit claim" in told
+    assert len(told.encode()) < LARGEST
+
+
 def test_there_must_be_a_queue(run):
     assert run("prime").code == 5
 

@@ -52,6 +52,43 @@ def test_retry_reopens_what_failed(pit):
     assert pit("claim", "--json").data["attempt"] == 1
 
 
+def failing(pit, times, error="no"):
+    """It fails so often, whatever holds it in between."""
+    for _ in range(times):
+        assert pit("edit", "1", "--not-before", "1970-01-02").code == 0
+        assert pit("claim").code == 0
+        assert pit("fail", "1", "--error", error).code == 0
+
+
+def test_retry_gives_all_attempts_anew(pit):
+    pit("add", "x", "--attempts", "5")
+    failing(pit, 2)
+    waits = pit("show", "1", "--json").data
+    assert (waits["attempts"], waits["held"].startswith("not before")) == (2, True)
+    data = pit("retry", "1", "--json").data
+
+    assert (data["attempts"], data["not_before"], data["held"]) == (0, None, "")
+    assert pit("claim", "--json").data["attempt"] == 1
+
+
+def test_unblock_forgives_failures_but_not_attempts(pit):
+    pit("add", "x", "--attempts", "9")
+    failing(pit, 3)
+    assert pit("show", "1", "--json").data["held"].startswith("choked: the same failure 3 times in a row")
+    data = pit("unblock", "1", "--json").data
+
+    assert (data["attempts"], data["held"]) == (3, "")
+    failing(pit, 1)
+    assert pit("show", "1", "--json").data["held"].startswith("not before"), "a first time again, not a fourth"
+
+
+def test_unblock_does_not_wait_for_its_time(pit):
+    pit("add", "x", "--not-before", "+8h")
+    assert pit("claim").code == 3
+    assert pit("unblock", "1").code == 0
+    assert pit("claim").code == 0
+
+
 def test_retry_leaves_what_is_done(pit):
     pit("add", "x")
     pit("claim")

@@ -44,6 +44,18 @@ def test_where_the_queue_is(pit, place):
     assert pit("doctor").code == 0
 
 
+def test_it_can_be_shown_to_others(pit, place, monkeypatch):
+    """A home has its owner's name in it."""
+    monkeypatch.setenv("HOME", str(place))
+    pit("add", "the secret plan")
+    answer = pit("doctor", "--system")
+    assert "~/pit/.taskpit\n" in answer.out
+    assert str(place) not in answer.out
+    assert "secret" not in answer.out
+    monkeypatch.setenv("HOME", str(place)[:-1])
+    assert str(place) in pit("doctor", "--system").out, "a name that begins like ours is another's"
+
+
 def test_it_looks_at_one_thing(pit):
     answer = pit("doctor", "--system", "--fix", "--json")
 

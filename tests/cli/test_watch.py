@@ -7,6 +7,7 @@ import json
 import sys
 
 import pytest
+from schemata import judge_command
 
 from taskpit.cli.main import main
 from taskpit.clock import Clock
@@ -52,6 +53,7 @@ def test_programs_get_an_envelope_per_change(pit, meanwhile):
     meanwhile += [lambda: quietly("add", "one")]
     (line,) = pit("watch", "--json").out.splitlines()
     data = json.loads(line)["data"]
+    judge_command(["watch"], data)
     assert (data["action"], data["task_id"], data["counts"]["ready"]) == ("added_task", "0001", 1)
 
 
@@ -96,7 +98,9 @@ def test_it_ends_by_itself(pit, monkeypatch):
     monkeypatch.setattr(Clock, "monotonic", lambda _: now[0])
     monkeypatch.setattr(Clock, "sleep", lambda _, seconds: now.__setitem__(0, now[0] + seconds))
     assert pit("watch", "--for", "3s").code == 0
-    assert now[0] >= 1003.0
+    assert now[0] == 1003.0
+    assert pit("watch", "--for", "0.2s").code == 0
+    assert now[0] == pytest.approx(1003.2)  # not at the next look only
 
 
 def test_a_block_is_never_taller_than_the_screen(pit):

@@ -193,6 +193,7 @@ def stopped_everywhere(scene, tmp_path, meanwhile):
         yield queue, stalled.call, stalled.go_on()
         queue.close()
         if not stalled.there:
+            assert count > 20, "it was hardly ever stopped: nothing is shown"
             return
 
 

@@ -78,7 +78,7 @@ def test_every_page_is_in_the_navigation():
 def test_the_site_builds_without_a_warning(tmp_path):
     if not os.environ.get("TASKPIT_LONG"):
         pytest.skip("`make docs` does; here only with TASKPIT_LONG=1")
-    pytest.importorskip("zensical")
+    pytest.importorskip("zensical", reason="zensical is missing: make .venv/docs")
     subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=True, timeout=100
     )

@@ -131,6 +131,25 @@ def test_a_task_that_keeps_losing_its_worker_is_told(place):
     assert "lost its worker" in place.told()[0]["details"]
 
 
+def test_the_environment_and_the_folder_are_as_documented(place):
+    names = ("EVENT", "ID", "TITLE", "WORKER", "DETAILS", "DIR")
+    told = "; ".join(f'printf "%s\\n" "$TASKPIT_{name}"' for name in names)
+    place.hooks(failed=place.script(f'{{ {told}; pwd; }} > "$H/seen"'))
+    task_id = place.end(Failed(error="no way", final=True), "greet")
+    place.settled()
+
+    root = str(place.root)
+    assert (place.heard / "seen").read_text().splitlines() == [
+        "failed",
+        task_id,
+        "greet",
+        "snake",
+        "no way",
+        root,
+        root,
+    ]
+
+
 def test_what_nobody_asked_for_is_not_told(place):
     place.hooks(failed=place.script(TELLS))
     place.end(Done())

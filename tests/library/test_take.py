@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from workshop import until
@@ -104,6 +105,20 @@ def test_nothing_to_take(queue):
     queue.add("big", big=True)
     with pytest.raises(Nothing), queue.take():
         pytest.fail("there was something")
+
+
+def test_it_waits_for_a_task_as_long_as_it_is_told(queue):
+    began = time.monotonic()
+    with pytest.raises(Nothing), queue.take(wait=0.2):
+        pytest.fail("there was something")
+    assert time.monotonic() - began >= 0.2
+
+    later = threading.Timer(0.2, lambda: queue.add("late"))
+    later.start()
+    with queue.take(wait=30) as job:
+        job.output = "had it"
+    later.join()
+    assert queue.card(job.task.id).result.output == "had it"
 
 
 def test_a_red_check_is_a_failure_and_a_green_one_is_evidence(queue, tmp_path):

@@ -60,6 +60,7 @@ def outcomes(where, verb):
     before = told(found)
     with record() as calls:
         verb(found, lock)
+    assert calls, "it made no call to fail at: nothing is shown"
     return (before, told(found)), len(calls)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 
 import pytest
 from mcp.client.stdio import StdioServerParameters
+from schemata import judge_command
 from talks import PIT
 
 from taskpit.mcp.desk import Desk
@@ -55,10 +57,12 @@ def serve():
 def http(root):
     """The address of a server that runs as a process of its own."""
     with subprocess.Popen(
-        [PIT, "-C", root, "mcp", "--http"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [PIT, "-C", root, "mcp", "--http", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            yield process.stdout.readline().strip()
+            data = json.loads(process.stdout.readline())["data"]
+            judge_command(["mcp"], data)
+            yield data["address"]
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=30)

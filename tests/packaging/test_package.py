@@ -111,7 +111,7 @@ def test_building_twice_gives_the_same_bytes(built, tmp_path):
 
 def test_man_reads_the_page(built, tmp_path):
     if shutil.which("groff") is None:
-        pytest.skip("there is no groff here")
+        pytest.skip("groff is missing: sh scripts/system-packages groff")
     with zipfile.ZipFile(built["wheel"]) as wheel:
         page = wheel.read(f"{SHARE}/man/man1/pit.1")
     said = subprocess.run(["groff", "-man", "-Tutf8", "-ww"], input=page, capture_output=True, check=True)

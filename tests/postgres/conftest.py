@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-pytest.importorskip("psycopg")
+pytest.importorskip("psycopg", reason="psycopg is missing: pip install 'taskpit[postgres]'")
 
 from pgservers import Server, system, wheel
 

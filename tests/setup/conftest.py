@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from schemata import judge_command
 
 from taskpit.cli.main import main
 
@@ -16,7 +17,9 @@ class Said:
 
     @property
     def data(self):
-        return json.loads(self.out)["data"]
+        data = json.loads(self.out)["data"]
+        judge_command(["setup"], data)
+        return data
 
 
 @pytest.fixture

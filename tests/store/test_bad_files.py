@@ -7,8 +7,11 @@ import os
 import pytest
 from pits import CONFIG, make, put, reopened, root_of, take, task
 
+from taskpit import layouts
 from taskpit.errors import Invalid, TooLarge
 from taskpit.keeper import sweep
+from taskpit.queue import Queue
+from taskpit.store.files import FileStore
 from taskpit.store.folder import QUARANTINE
 from taskpit.task import Done, End, Said, Split, State, Task
 from taskpit.testing import FakeClock
@@ -245,3 +248,19 @@ def test_an_unblocked_task_is_noticed_by_a_worker_that_stays(queue):
 
 def take_next(queue):
     return queue.claim("snake")[0].task.id
+
+
+def test_what_was_written_a_moment_ago_is_left_alone(tmp_path):
+    """Somebody may still be writing it. The default: other tests here leave nobody time."""
+    root, clock = str(tmp_path / "pit"), FakeClock()
+    make(root, clock).close()
+    queue = Queue(FileStore(root, layouts.get("pit"), CONFIG, clock), CONFIG, clock)
+    binary(f"{root}/food/food-0002-bad.md")
+    clock.advance(1)
+    sweep(queue)
+    assert os.path.exists(f"{root}/food/food-0002-bad.md")
+    clock.advance(2)
+    sweep(queue)
+    assert not os.path.exists(f"{root}/food/food-0002-bad.md")
+    assert aside(queue) != {}
+    queue.close()

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from unittest import mock
 
+from schemata import judge_command
+
 from taskpit import layouts
 from taskpit.cli.main import main
 from taskpit.config import Config
@@ -61,7 +63,8 @@ def load(path):
 class Answer:
     """What a command said."""
 
-    def __init__(self, code, out, err) -> None:
+    def __init__(self, words, code, out, err) -> None:
+        self.words = words
         self.code = code
         self.out = out
         self.err = err
@@ -70,6 +73,7 @@ class Answer:
     def data(self):
         envelope = json.loads(self.out)
         assert envelope["ok"] is True, envelope
+        judge_command(self.words, envelope["data"])
         return envelope["data"]
 
     @property
@@ -92,7 +96,7 @@ def pit(*words, env=None) -> Answer:
     with environment, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([str(word) for word in words])
     out.flush()
-    return Answer(code, out.buffer.getvalue().decode(), err.getvalue())
+    return Answer(words, code, out.buffer.getvalue().decode(), err.getvalue())
 
 
 def python(script, *words, **options) -> subprocess.Popen:

@@ -54,6 +54,7 @@ class Stages:
         if act:
             with record() as self.calls:
                 self.scene.act(queue, given)
+            assert self.calls, "it made no call to die before: nothing is shown"
         self.scene.settle(queue)
         seen = self.scene.picture(queue), self._told(queue)
         self.strike(queue)

@@ -211,6 +211,7 @@ class Stages:
         if act:
             with record() as self.calls:
                 self.scene.act(queue, given)
+            assert self.calls, "it made no call to die before: nothing is shown"
         self._settle(queue)
         seen = picture(queue)
         self._outlive(queue)

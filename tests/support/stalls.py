@@ -15,6 +15,8 @@ from taskpit.testing.faults import Stopped
 ID = "0001"
 #: No verb here makes more calls than this.
 MOST = 400
+#: And none fewer than this.
+FEWEST = 2
 
 
 def stalls(where, work, prepare=None):
@@ -29,6 +31,7 @@ def stalls(where, work, prepare=None):
         given = prepare(queue) if prepare else None
         stopped = Stopped(lambda q=queue, g=given: work(q, g), number)
         if not stopped.there:
+            assert number > FEWEST, "it was hardly ever stopped: nothing is shown"
             stopped.go_on()
             queue.close()
             return

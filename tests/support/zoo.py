@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 
+from schemata import judge_command
 from workshop import alive, until
 
 from taskpit.queue import Queue
@@ -24,7 +25,8 @@ CONFIG = 'durability = "process"\nlease = "2s"\nbackoff = "0.1s"\nbackoff_longes
 class Said:
     """What a command said."""
 
-    def __init__(self, ran):
+    def __init__(self, words, ran):
+        self.words = words
         self.code = ran.returncode
         self.out = ran.stdout
         self.err = ran.stderr
@@ -33,6 +35,7 @@ class Said:
     def data(self):
         envelope = json.loads(self.out)
         assert envelope["ok"], envelope
+        judge_command(self.words, envelope["data"])
         return envelope["data"]
 
     @property
@@ -70,7 +73,7 @@ class Zoo:
         )
         self.notice()
         assert code is None or ran.returncode == code, ran.stdout + ran.stderr + self.log(SUPERVISOR)
-        return Said(ran)
+        return Said(words, ran)
 
     def notice(self):
         """Every process of the crew that is seen must be gone in the end."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from taskpit.errors import Unavailable
@@ -213,6 +216,17 @@ def test_every_act_is_in_the_help_and_no_key_has_two_meanings():
     told = {key for _, rows in HELP for key, _ in rows}
     assert {spelt.get(act.key, act.key) for act in ACTS} <= told
     assert len({act.key for act in ACTS}) == len(ACTS)
+
+
+def test_the_page_has_the_keys_that_help_has():
+    page = (Path(__file__).parents[2] / "docs" / "boards.md").read_text(encoding="utf-8")
+    written = set(re.findall(r"`([^`\s]+)`", page.partition("## Less: watch")[0]))
+    keys = {key for _, rows in HELP for words, _ in rows for key in words.split() if key.isascii()}
+    assert len(keys) > 20
+    assert keys - {"1-5"} <= written
+    shown = re.findall(r"^\| (.*?) \| .* \|$", page.partition("| key | |")[2].partition("\n\n")[0], re.MULTILINE)
+    table = {key for row in shown for key in re.findall(r"`([^`]+)`", row)}
+    assert table - {"1", "5", "?"} <= keys
 
 
 def test_the_bottom_line_offers_what_can_be_done(drive, full):

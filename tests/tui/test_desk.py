@@ -110,4 +110,4 @@ def test_events_are_told_in_words(event, shown):
 
 @pytest.mark.parametrize("line", ["plain words", "{ not json", '["a list"]', "{}", "", '{"a": ' * 3000])
 def test_what_is_no_event_stays_as_it_is(line):
-    assert readable(line) == [line] or readable(line)[0].startswith(line[:20])
+    assert readable(line) == [line.rstrip()]

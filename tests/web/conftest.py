@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("starlette", reason="the web extra is not installed")
+pytest.importorskip("starlette", reason="the web extra is missing: pip install 'taskpit[web]'")
 
 from boards import Served, fill, make_queue
 

@@ -14,7 +14,7 @@ from boards import Served, fill, open_queue
 from taskpit.board import COLUMNS, Board
 from taskpit.task import Ask, Done, Failed, State, Task
 
-api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make .venv/dev")
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: scripts/system-packages browser")
@@ -339,6 +339,7 @@ def test_what_a_task_says_does_nothing(queue, board, visit):
     page.goto(f"http://{board.host}/task/0001")
     api.expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
     assert page.evaluate("window.pwned") is None
+    assert asked
     assert all(url.startswith(f"http://{board.host}/") for url in asked)
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Cancel task").click()

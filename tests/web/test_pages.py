@@ -8,6 +8,7 @@ import json
 import os
 import re
 from importlib.resources import files
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
@@ -249,6 +250,10 @@ def test_metrics_are_what_prometheus_reads(queue, board):
     wanted = {"ready": 1, "held": 2, "claimed": 1, "done": 1, "failed": 1}
     assert {state: int(values[f'taskpit_tasks{{state="{state}"}}']) for state in wanted} == wanted
     assert values['taskpit_events_total{action="added_task"}'] == "6"
+    page = (Path(__file__).parents[2] / "docs" / "web.md").read_text(encoding="utf-8")
+    promised = set(re.findall(r"`(taskpit_\w+)(?:\{\w+\})?`", page))
+    assert len(promised) >= 6
+    assert promised == {name.partition("{")[0] for name in values}
     assert values["taskpit_paused"] == "0"
     queue.store.pause("lunch", 0, "ann")
     assert "taskpit_paused 1\n" in board.get("/metrics").text

@@ -12,6 +12,7 @@ import sys
 
 import pytest
 from boards import TOKEN, Listener, Served, fill
+from schemata import judge_command
 
 PIT = [sys.executable, "-m", "taskpit"]
 
@@ -74,6 +75,7 @@ def test_every_start_has_a_token_of_its_own(queue, root):
         with Started(root, "--json", "--port", str(_free())) as web:
             told = json.loads(web.line)
             assert told["ok"] is True
+            judge_command(["web"], told["data"])
             tokens.add(told["data"]["token"])
             assert told["data"]["url"].endswith(told["data"]["token"])
     assert len(tokens) == 2

@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from taskpit.cli.main import main
+from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.task import Done, Failed, State
 from taskpit.worker import progress
@@ -83,6 +84,11 @@ def test_a_day_that_cost_too_much_pauses_until_somebody_says_go_on(pit, capsys):
     report = work(pit, cheap, "$1/day")
     assert report.tally == {"done": 2}
     assert "the budget is spent: $1.20 of $1.00 for this day" in pit.queue.store.paused()
+    midnight = (pit.queue.clock.now() // 86400 + 1) * 86400
+    assert pit.queue.store.paused().endswith(f", until {iso(midnight)}")
     assert pit.queue.claim("somebody") == []
+    assert main(["-C", pit.root, "answer", "budget", "no"]) == 6
+    assert "pit answer budget yes" in capsys.readouterr().err
+    assert pit.queue.store.paused()
     assert main(["-C", pit.root, "answer", "budget", "yes"]) == 0
     assert work(pit, cheap, "$1/day").tally == {"done": 1}

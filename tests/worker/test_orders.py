@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -41,7 +42,9 @@ def test_until_when(pit, text, seconds):
 def test_until_an_hour_of_the_clock_is_the_next_one(pit):
     now = pit.queue.clock.now()
     for text in ("00:00", "07:00", "23:59"):
-        assert now < _until(text, pit) <= now + 25 * 3600
+        found = _until(text, pit)
+        assert now < found <= now + 25 * 3600
+        assert time.strftime("%H:%M", time.localtime(found)) == text
 
 
 def test_until_nonsense(pit):

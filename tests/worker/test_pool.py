@@ -14,8 +14,8 @@ from workshop import alive, read_pid, until
 from taskpit.errors import Storage
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
-from taskpit.task import Done, Retry, State, Task
-from taskpit.worker import progress
+from taskpit.task import Done, Failed, Retry, State, Task
+from taskpit.worker import progress, tender
 from taskpit.worker.orders import Orders
 from taskpit.worker.place import Place, prune
 from taskpit.worker.pool import Pool
@@ -131,6 +131,22 @@ def test_a_disk_that_refuses_for_a_moment_is_no_loss(pit, monkeypatch):
     monkeypatch.setattr(pit.queue.store, "renew", refusing)
     report, _ = run_pool(pit, lambda _claim, _run: until(lambda: len(refusals) == 3) and Done(), lease=0.3)
     assert report.tally == {"done": 1}
+
+
+def test_a_cancel_is_heard_soon_however_long_the_lease(pit, monkeypatch):
+    monkeypatch.setattr(tender, "RENEW_AT_MOST", 0.05)
+    (task,) = pit.put("endless")
+    heard = []
+
+    def wait(_claim, run):
+        pit.queue.cancel(task, "me@here")
+        heard.append(until(lambda: run.stopping))
+        return Failed(error="told to stop")
+
+    report, _ = run_pool(pit, wait, lease=3600.0)
+    assert heard == ["cancel"]
+    assert report.tally == {"cancelled": 1}
+    assert str(pit.card(task).result.verdict) == "cancelled"
 
 
 def test_cancel_stops_a_run(pit):

@@ -42,7 +42,7 @@ def test_the_result_file_is_the_output(pit):
 
 
 def test_papers_and_environment(pit):
-    (task,) = pit.put("look around", body="Mind the step.", check="true")
+    (task,) = pit.put("look around", body="Mind the step.", check="true", attempts=1)
     script = (
         'cat "{prompt_file}"; grep "Mind the step" {task_file}; '
         'echo "$TASKPIT_TASK {id} $TASKPIT_ATTEMPT $TASKPIT_DIR"; '
@@ -53,11 +53,21 @@ def test_papers_and_environment(pit):
     output = pit.card(task).result.output
     assert "# look around\n\nMind the step." in output
     assert "    true" in output
-    assert f"{task} {task} 1 {pit.root}\n0\n" in output
+    assert f"{task} {task} 2 {pit.root}\n0\n" in output
     fence = pit.card(task).result.worker
     assert f"{fence}.food-{task}-look-around.md\n{fence}\n" in output
     assert output.endswith("{other} braces")
     assert not os.listdir(f"{pit.root}/.taskpit/runs")
+
+
+def test_the_worktree_is_where_it_works(pit):
+    pit.put("somewhere")
+    claim = pit.queue.claim("snake-1")[0]
+    run = Run(claim, place_for(pit.queue.store, claim), pit.root)
+    assert run.fill(["{worktree}", "{id}{nothing}"]) == (".", f"{claim.task.id}{{nothing}}")
+    run.cwd = "/some/tree"
+    assert run.fill(["-C{worktree}/src"]) == ("-C/some/tree/src",)
+    run.bell.close()
 
 
 def test_what_the_command_leaves_in_its_directory_stays(pit):

@@ -253,6 +253,7 @@ def test_killed_anywhere_it_is_right_after_the_next_sweep(tmp_path):
     with record() as calls:
         verbs(queue)
     queue.close()
+    assert len(calls) > 100
     for number in range(1, len(calls) + 1, 3):
         space = str(tmp_path / str(number))
         queue = make(space, "workspace", clock)

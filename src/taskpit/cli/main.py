@@ -104,7 +104,8 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
     arguments, run = table.handlers(verb)
     args = _read(verb, arguments, words)
     if args is None:
-        return Reply()  # help was asked for, and shown
+        context.json = False  # help was asked for, and shown: an envelope after it would be a line too many
+        return Reply()
     context.directory = getattr(args, "directory", context.directory)
     context.json = getattr(args, "json", context.json)
     return run(args, context)

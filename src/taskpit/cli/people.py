@@ -19,6 +19,8 @@ __all__ = ["VERBS"]
 
 #: What `pit answer` calls the question whether a day may cost more.
 BUDGET = "budget"
+#: What lets it; anything else costs nothing.
+YES = ("yes", "y", "ok", "go on")
 
 
 def _ask_arguments(parser: ArgumentParser) -> None:
@@ -69,6 +71,9 @@ def _go_on(args: Namespace, context: Context) -> Reply:
     """The day may cost as much again; the queue goes on."""
     from taskpit.worker.budget import Ledger
 
+    if _text(args.text, context).strip().casefold() not in YES:
+        hint = "`pit answer budget yes` lets today cost as much again; without it the queue goes on tomorrow."
+        raise Invalid("the budget stays as it is", hint=hint)
     queue = context.queue
     Ledger(queue.store.info().papers).allow("day", queue.clock.now())
     resumed = queue.store.resume(context.worker(args))

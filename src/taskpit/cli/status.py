@@ -7,7 +7,7 @@ from taskpit.cli.context import Reply
 from taskpit.cli.crew import config_option, papers
 from taskpit.cli.options import example
 from taskpit.cli.output import paint, table, terminal_width
-from taskpit.clock import say_duration
+from taskpit.clock import iso, say_duration
 from taskpit.queue import cards
 from taskpit.task import State
 from taskpit.text import fit
@@ -98,9 +98,13 @@ class Standing(Value):
 
     def facts(self) -> dict[str, object]:
         """For programs."""
-        agents = [row.as_dict() for row in self.crew if row.kind != "service"]
-        services = [row.as_dict() for row in self.crew if row.kind == "service"]
+        agents = [_facts(row) for row in self.crew if row.kind != "service"]
+        services = [_facts(row) for row in self.crew if row.kind == "service"]
         return {**self.as_dict(), "agents": agents, "services": services, "crew": len(self.crew)}
+
+
+def _facts(row: Row) -> dict[str, object]:
+    return {**row.as_dict(), "until": iso(row.until) if row.until else None}
 
 
 def look(context: Context, posts: dict[str, Post]) -> Standing:

@@ -23,6 +23,7 @@ NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", 
 INOTIFY = "/proc/sys/fs/inotify"
 #: This many fsyncs are timed; the middle one counts.
 SYNCS = 7
+NO_GIT = "not found; needed only for worktrees"
 
 
 class Finding(Value):
@@ -70,7 +71,7 @@ def _disk(place: str) -> list[Finding]:
     from shutil import rmtree
     from tempfile import mkdtemp
 
-    found = [Finding(name="folder", told=place), _kind(place), _room(place)]
+    found = [Finding(name="folder", told=_from_home(place)), _kind(place), _room(place)]
     try:
         folder = mkdtemp(prefix=".taskpit-system-", dir=place)
     except OSError as error:
@@ -80,6 +81,15 @@ def _disk(place: str) -> list[Finding]:
         return [*found, *(_tried(name, trial, folder) for name, trial in _TRIALS.items())]
     finally:
         rmtree(folder, ignore_errors=True)
+
+
+def _from_home(path: str) -> str:
+    """The path as one may show it to others: a home has its owner's name in it."""
+    home = os.path.expanduser("~").rstrip("/")
+    for known in (home, os.path.realpath(home) if home else ""):
+        if known and (path == known or path.startswith(f"{known}/")):
+            return f"~{path[len(known) :]}"
+    return path
 
 
 def _kind(place: str) -> Finding:
@@ -232,7 +242,7 @@ def _tools() -> list[Finding]:
     found = [name for name in names(places()) if which(name)]
     git = which("git")
     return [
-        Finding(name="git", told=git or "not found; needed only for worktrees", works=True if git else None),
+        Finding(name="git", told=_from_home(git) if git else NO_GIT, works=True if git else None),
         Finding(name="agents", told=", ".join(found) or "none of those with a preset; any command can be run"),
     ]
 

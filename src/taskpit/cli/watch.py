@@ -54,9 +54,10 @@ def _watch(args: Namespace, context: Context) -> Reply:
         while True:
             if stage is not None:
                 stage.show(block(board, queue.clock.now(), terminal_width(), _height()))
-            if deadline is not None and queue.clock.monotonic() >= deadline:
+            left = PACE if deadline is None else deadline - queue.clock.monotonic()
+            if left <= 0:
                 break
-            queue.clock.sleep(PACE)
+            queue.clock.sleep(min(left, PACE))
             change = board.follow()
             if stage is None:
                 for event in change.events:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["IMPORTER"]
 
 _WAITS = re.compile(r"\b(?:depends on|blocked by|waits for)[ :]+((?:#\d+(?:,| and|\s)*)+)", re.IGNORECASE)
-_PRIORITY = re.compile(r"(?:prio(?:rity)?[ :/_-]*)?(p[0-4]|critical|urgent|high|medium|low)", re.IGNORECASE)
+_PRIORITY = re.compile(rf"(?:prio(?:rity)?[ :/_-]*)?({'|'.join(PRIORITIES)})", re.IGNORECASE)
 
 
 class GitHub(Importer):
