@@ -58,7 +58,7 @@ class Config(Value):
     losses: int = 5
     #: Working logs older than this are summarised and pruned.
     compost: float = 1800.0
-    #: Results older than this are pruned; 0 keeps them for ever. What is archived is kept.
+    #: Results older than this are pruned, archived ones too; 0 keeps them for ever.
     keep_results: float = 0.0
     #: The same for results of failed tasks. A pit keeps those, in its scraps.
     keep_failed: float = 0.0

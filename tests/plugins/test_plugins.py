@@ -144,6 +144,6 @@ def test_our_own_names_never_look_through_the_installed_packages(monkeypatch):
 def test_one_that_lacks_something_is_told(group, monkeypatch):
     kind = {"layouts": layouts.Layout, "importers": importers.Importer}[group]
     monkeypatch.setattr(plugins, "find", lambda *_: type("Half", (kind,), {}))
-    with pytest.raises(Invalid, match="'half' cannot be made: .*abstract") as told:
+    with pytest.raises(Invalid, match=r"'half' cannot be made: .*abstract") as told:
         plugins.make(group, "half", kind, ())
     assert told.value.hint == "Mend or upgrade its package."

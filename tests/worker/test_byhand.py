@@ -13,7 +13,7 @@ from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
 from taskpit.task import Ask, Task
 from taskpit.testing import FakeClock
-from taskpit.worker.budget import Ledger
+from taskpit.worker.budget import GO_ON, Ledger
 from taskpit.worker.byhand import answer_by_hand, need_ids
 
 
@@ -69,3 +69,20 @@ def test_a_need_that_nobody_has_yet_is_called_as_it_will_be(tmp_path):
             need_ids(desk.queue, ["a/b"])
     finally:
         desk.close()
+
+
+@pytest.mark.parametrize("said", ["no", " No\n", "stop"])
+def test_a_no_to_what_a_task_costs_lets_nothing_go_on(tmp_path, said):
+    root = str(tmp_path / "pit")
+    init(root, "pit")
+    queue = Queue.open(root)
+    queue.put([Task(id="0001", title="one"), Task(id="0002", title="two")])
+    for claim, question in zip(queue.claim("snake", count=2), (f"it has cost $5{GO_ON}", "tabs?"), strict=True):
+        queue.finish(claim, Ask(question=question))
+    with pytest.raises(Invalid, match="0001 stays held") as told:
+        answer_by_hand(queue, "1", said, "me")
+    assert "pit cancel 0001" in told.value.hint
+    assert queue.card("0001").held
+    assert answer_by_hand(queue, "2", said, "me") == ["0002"]  # of a question, no is an answer
+    assert answer_by_hand(queue, "1", "use less", "me") == ["0001"]
+    queue.close()

@@ -19,9 +19,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Ledger", "Limit", "Spent", "parse"]
+__all__ = ["DAY", "GO_ON", "Ledger", "Limit", "Spent", "parse"]
 
 DAY = 86400.0
+#: How the question ends whether a task may cost more.
+GO_ON = "; go on?"
 _MONEY = re.compile(r"\$?(\d+(?:\.\d+)?)(?:usd)?\Z", re.IGNORECASE)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([km]?) ?tok(?:ens?)?\Z", re.IGNORECASE)
 

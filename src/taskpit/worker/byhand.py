@@ -7,6 +7,7 @@ is called as the layout calls it, however it was written.
 from __future__ import annotations
 
 from taskpit import errors, layouts
+from taskpit.policy import question_of
 from taskpit.rules import check_mode
 from taskpit.task import Claim, Done, Said, State
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from taskpit.queue import Queue
     from taskpit.task import Card, Evidence
+
+#: What lets no task go on that has cost too much.
+NO = ("no", "n", "stop")
 
 __all__ = ["answer_by_hand", "finish_by_hand", "need_ids", "refuse_lost"]
 
@@ -39,9 +43,14 @@ def need_ids(queue: Queue, words: Iterable[str]) -> tuple[str, ...]:
 
 
 def answer_by_hand(queue: Queue, word: str, text: str, worker: str) -> list[str]:
-    """Every task that waits for this answer goes on with it; their ids."""
-    from taskpit.worker.budget import Ledger
+    """Every task that waits for this answer goes on with it; their ids. A no to what it costs lets nothing go on."""
+    from taskpit.worker.budget import GO_ON, Ledger
 
+    if text.strip().casefold() in NO:
+        card = next(iter(queue.store.read(queue.store.resolve(word))), None)  # none: it is a question's key
+        if card is not None and question_of(card.task).endswith(GO_ON):
+            hint = f"`pit cancel {card.task.id}` ends it. Any other answer lets it go on, and cost as much again."
+            raise errors.Invalid(f"{card.task.id} stays held", hint=hint, id=card.task.id)
     ids = queue.answer(word, text, worker)
     papers = queue.store.info().papers  # who says go on means: it may cost as much again
     for task_id in ids if papers else ():

@@ -15,7 +15,7 @@ from taskpit.policy import pause
 from taskpit.rules import check_mode
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
 from taskpit.values import Value
-from taskpit.worker.budget import Ledger
+from taskpit.worker.budget import GO_ON, Ledger
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
 
@@ -235,7 +235,7 @@ def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: flo
     if reached is None or not isinstance(outcome, Failed) or outcome.final or outcome.cancelled:
         return outcome
     told = " ".join(outcome.error.split())[:200]
-    question = f"it has cost {reached.told(spent)} and failed ({told}); go on?"
+    question = f"it has cost {reached.told(spent)} and failed ({told}){GO_ON}"
     tell(queue.store, queue.config.hooks, "budget", claim=claim, details=question)
     return Ask(question=question, wanted="yes, or what to change")
 
