@@ -248,3 +248,12 @@ def test_add_may_wait_for_a_time(pit):
 def test_add_accepts_a_title_that_looks_like_an_option(pit):
     assert pit("add", "--", "--json").out == "0001\n"
     assert pit("show", "1", "--json").data["title"] == "--json"
+
+
+def test_the_next_step_works_from_here(run):
+    """A queue that is not found by itself is named."""
+    assert "next: pit add 'a first task'" in run("init", "pit").out
+    assert "next: pit -C 'deep/my tasks' add 'a first task'" in run("init", "deep/my tasks").out
+    assert "next: pit -C crew up" in run("init", "crew", "--template", "snakepit").out
+    run("-C", "deep/my tasks", "add", "one")
+    assert "then: pit -C 'deep/my tasks' done 0001 --as ada" in run("-C", "deep/my tasks", "claim", "--as", "ada").out

@@ -240,6 +240,8 @@ def test_programs_are_told_the_same(pit):
 
 def test_what_was_probably_meant(pit):
     assert "Did you mean --priority?" in pit("add", "x", "--prioritty", "3").err
+    assert "Did you mean --priority?" in pit("add", "x", "--prio", "3").err
+    assert "Did you mean" not in pit("add", "x", "--weird").err  # --id has two dashes as well, and that is all
     assert "too many words: the login" in pit("add", "Fix", "the", "login").err
     assert "quotes" in pit("add", "Fix", "the", "login").err
     assert "For example: `pit add 'Fix the login'" in pit("add").err
