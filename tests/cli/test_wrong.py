@@ -268,3 +268,10 @@ def test_a_big_task_says_who_takes_it(pit):
 
     assert "any worker may take it" in pit("why", "1").out
     assert "pit work --big" in pit("why", "2").out
+
+
+def test_a_port_that_is_none(pit):
+    for verb in (["web"], ["mcp", "--http"]):
+        answer = pit(*verb, "--port", "99999")
+        assert answer.code == 2
+        assert "'99999' is not a port" in answer.err

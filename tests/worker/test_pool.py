@@ -184,6 +184,31 @@ def test_a_pool_ends_when_there_is_no_room_for_a_result(pit, monkeypatch):
     assert report.tally == {"done": 3}
 
 
+def test_a_pool_that_waits_says_what_for(pit):
+    pit.put("first")
+    pit.queue.store.pause("lunch", 3600.0, "ada")
+    show = Heard()
+    pool = Pool(pit.queue, lambda _claim, _run: Done(), Orders(until_empty=True), show)
+    thread = threading.Thread(target=pool.run)
+    thread.start()
+    until(lambda: show.said)
+    time.sleep(1.5)  # it has looked again
+    pit.queue.store.resume("ada")
+    thread.join()
+    assert [line.partition(":")[0] for line in show.said] == ["the queue is paused by ada"]
+
+    pit.put("somebody else's")
+    (claim,) = pit.queue.claim("bob")
+    show = Heard()
+    pool = Pool(pit.queue, lambda _claim, _run: Done(), Orders(until_empty=True), show)
+    thread = threading.Thread(target=pool.run)
+    thread.start()
+    until(lambda: show.said)
+    pit.queue.finish(claim, Done())
+    thread.join()
+    assert show.said == ["waiting for 1 that others have; `pit list --state claimed` shows them"]
+
+
 def test_cancel_stops_a_run(pit):
     (task,) = pit.put("endless")
     process = pit.start("--lease", "0.6s", "--until", "empty", "--", "sh", "-c", "echo $$ > pid; sleep 60")

@@ -81,6 +81,7 @@ class Pool:
         self._refused = 0.0
         #: Workers whose results wait for room on the disk: until these are written nobody begins anything.
         self._short: set[str] = set()
+        self._awaited = ""
         self._looked = 0.0
         self._woke = time.monotonic()
         self._survey: Survey | None = None
@@ -178,7 +179,15 @@ class Pool:
         except Storage:
             return False
         self._looked = time.monotonic() + 10 * (time.monotonic() - began)
+        if not self._threads and not found.coming and found.claimed:
+            self._wait_for(f"waiting for {found.claimed} that others have; `pit list --state claimed` shows them")
         return not found.coming and not found.claimed
+
+    def _wait_for(self, what: str) -> None:
+        """Whoever watches knows why nothing happens; once, until something does."""
+        if what and what != self._awaited:
+            self.show.say(what)
+        self._awaited = what or self._awaited
 
     def _fill(self) -> None:
         """Idle slots have tasks, as far as there are any."""
@@ -194,9 +203,17 @@ class Pool:
             self._refused = 0.0
             if not claims:
                 way.leave()
+                self._wait_for(self._pause_told())
                 break
             self._begin(self._idle.pop(0), claims[0], way)
         self._hungry = False
+
+    def _pause_told(self) -> str:
+        try:
+            paused = self.queue.store.paused()
+        except Storage:
+            return ""
+        return f"the queue is {paused}; `pit resume` gives out tasks again" if paused else ""
 
     def _enter(self) -> Pass | None:
         """The backend takes one more; None if it is full or rests, and whoever watches knows that."""
@@ -234,6 +251,7 @@ class Pool:
 
     def _begin(self, worker: str, claim: Claim, way: Pass) -> None:
         self._started += 1
+        self._awaited = ""
         way.started(self.queue.clock.now())
         info = self.queue.store.info()
         try:
