@@ -16,7 +16,7 @@ import threading
 from contextlib import contextmanager, suppress
 
 from taskpit import keeper
-from taskpit.errors import CursorLost, Lost, Nothing
+from taskpit.errors import CursorLost, Invalid, Lost, Nothing
 from taskpit.job import Job, holding
 from taskpit.queue import Queue as Verbs
 from taskpit.task import Done, Outcome, Release, Task
@@ -111,10 +111,10 @@ class Queue(Verbs):
             title=title,
             body=body,
             priority=priority,
-            needs=tuple(needs),
+            needs=_several("needs", needs),
             check=check,
-            tags=tuple(tags),
-            touches=tuple(touches),
+            tags=_several("tags", tags),
+            touches=_several("touches", touches),
             parent=parent,
             not_before=not_before,
             max_attempts=max_attempts,
@@ -141,7 +141,15 @@ class Queue(Verbs):
         Raises the error `Nothing` if there is none after `wait` seconds. `checks` is where the task's own check
         is run, None not to run it.
         """
-        return self._take(worker, ids=ids, tags=tags, big=big, lease=lease, wait=wait, checks=checks)
+        return self._take(
+            worker,
+            ids=_several("ids", ids),
+            tags=_several("tags", tags),
+            big=big,
+            lease=lease,
+            wait=wait,
+            checks=checks,
+        )
 
     @contextmanager
     def _take(self, worker: str, *, checks: str | None, **wish: Any) -> Iterator[Job]:
@@ -216,7 +224,7 @@ class Queue(Verbs):
         orders = Orders(
             slots=n,
             name=worker,
-            tags=tuple(tags),
+            tags=_several("tags", tags),
             check_in=None if checks is None else os.path.abspath(checks),
             **told,
         )
@@ -297,6 +305,13 @@ class Watcher:
         """Stop watching."""
         if self._watch is not None:
             self._watch.close()
+
+
+def _several(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    """A text is a sequence of letters, which no type checker minds: taken as such it would need task 0, 0, 0 and 1."""
+    if isinstance(given, str):
+        raise Invalid(f"{name} is several texts, not one", hint=f"Write {name}=[{given!r}].")
+    return tuple(given)
 
 
 def called(

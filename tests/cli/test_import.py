@@ -6,6 +6,10 @@ import json
 
 import pytest
 
+from taskpit import queue
+from taskpit.cli import settle
+from taskpit.store.files import FileStore
+
 
 def lines(*records):
     return "".join(json.dumps(record) + "\n" for record in records)
@@ -245,3 +249,58 @@ def test_circles_are_refused(pit):
 
     assert pit("import", "-", stdin=records).code == 6
     assert ids(pit) == []
+
+
+def test_twice_is_once_without_ids_too(pit, place):
+    folder = place / "stories"
+    folder.mkdir()
+    for number in (1, 2):
+        (folder / f"{number}.md").write_text(
+            f"- **task:** Story {number}\n- **done-when:** `true` is green.\n\nText.\n"
+        )
+    (folder / "three.jsonl").write_text(lines({"title": "same"}, {"title": "same"}, {"title": "x", "tags": ["b", "a"]}))
+
+    assert pit("import", "stories").out == "5 in\n"
+    pit("claim")
+    assert pit("import", "stories", "--dry-run").out == "0 would come in, 5 there already; nothing was changed\n"
+    assert pit("import", "stories").out == "0 in, 5 there already\n"
+    assert pit("import", "stories", "--again").out == "5 in\n"
+
+
+def test_what_is_finished_comes_in_anew(pit):
+    """What is to be done every night reads the same every night."""
+    nightly = lines({"title": "run the tests"})
+    pit("import", "-", stdin=nightly)
+    pit("claim")
+    pit("done", "1")
+
+    assert pit("import", "-", stdin=nightly).out == "1 in\n"
+
+
+def test_so_many_are_open_that_nothing_is_compared(pit, monkeypatch):
+    monkeypatch.setattr(settle, "COMPARED", 1)
+    two = lines({"title": "one"}, {"title": "two"})
+    pit("import", "-", stdin=two)
+    answer = pit("import", "-", stdin=two)
+
+    assert answer.out == "2 in\n"
+    assert "not compared" in answer.err
+
+
+def test_an_interrupted_import_says_how_far_it_got(pit, monkeypatch):
+    many = lines(*({"title": f"task {number}"} for number in range(30)))
+    put, calls = FileStore.put, []
+
+    def interrupted(store, tasks):
+        calls.append(len(tasks))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return put(store, tasks)
+
+    monkeypatch.setattr(queue, "CHUNK", 10)
+    monkeypatch.setattr(FileStore, "put", interrupted)
+    answer = pit("import", "-", stdin=many)
+
+    assert answer.code == 130
+    assert "10 of 30 are in" in answer.err
+    assert pit("import", "-", stdin=many).out == "20 in, 10 there already\n"

@@ -93,6 +93,14 @@ def test_an_unknown_verb_is_answered_with_the_nearest(run):
 
 
 @pytest.mark.parametrize(
+    ("word", "near"), [("lst", "list"), ("rm", "cancel"), ("run", "work"), ("frobnicate", ""), ("qwertz", "")]
+)
+def test_a_suggestion_is_near_or_there_is_none(pit, word, near):
+    hint = f"Did you mean `pit {near}`?" if near else "`pit --help` shows the verbs."
+    assert pit(word).err.endswith(f"hint: {hint}\n")
+
+
+@pytest.mark.parametrize(
     "words",
     [["--nonsense"], ["-C"], ["add"], ["list", "--nonsense"], ["list", "--limit", "x"], ["list", "--sta", "done"]],
 )

@@ -267,3 +267,12 @@ def test_without_its_papers_a_folder_is_adopted_with_all_that_is_in_it(pit, plac
     assert states == {"0001": ("done", ""), "0002": ("claimed", ""), "0003": ("ready", "")}
     assert pit("show", "1", "--json").data["result"]["output"] == "what came out"
     assert pit("add", "four", "--json").data["id"] == "0004"
+
+
+def test_the_next_step_works_from_here(run):
+    """A queue that is not found by itself is named."""
+    assert "next: pit add 'a first task'" in run("init", "pit").out
+    assert "next: pit -C 'deep/my tasks' add 'a first task'" in run("init", "deep/my tasks").out
+    assert "next: pit -C crew up" in run("init", "crew", "--template", "snakepit").out
+    run("-C", "deep/my tasks", "add", "one")
+    assert "then: pit -C 'deep/my tasks' done 0001 --as ada" in run("-C", "deep/my tasks", "claim", "--as", "ada").out

@@ -115,3 +115,21 @@ def test_a_block_is_never_taller_than_the_screen(pit):
     lines = block(board, 0.0, 60, 9).splitlines()
     assert len(lines) <= 8
     assert "… and 2 more" in block(board, 0.0, 60, 60)
+
+
+def test_no_line_is_wider_than_the_screen(pit):
+    """A line that wraps is two on the screen, and the next block would be written over too few of them."""
+    from taskpit.board import Board
+    from taskpit.cli.watch import block
+    from taskpit.queue import Queue
+    from taskpit.text import plain, width_of
+
+    for title in ("short", "w" * 300, "漢字" * 40):
+        pit("add", title)
+        pit("claim", "--as", "a-worker-with-a-long-name")
+    pit("add", "held")
+    pit("block", "4", "for a long reason " * 5)
+    board = Board(Queue.open("pit")).load()
+    for width in (20, 40, 80):
+        text = "".join(letter for letter in block(board, 0.0, width, 60) if not "\ufdd0" <= letter <= "\ufdef")
+        assert max(width_of(plain(line)) for line in text.splitlines()) <= width

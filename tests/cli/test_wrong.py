@@ -240,6 +240,8 @@ def test_programs_are_told_the_same(pit):
 
 def test_what_was_probably_meant(pit):
     assert "Did you mean --priority?" in pit("add", "x", "--prioritty", "3").err
+    assert "Did you mean --priority?" in pit("add", "x", "--prio", "3").err
+    assert "Did you mean" not in pit("add", "x", "--weird").err  # --id has two dashes as well, and that is all
     assert "too many words: the login" in pit("add", "Fix", "the", "login").err
     assert "quotes" in pit("add", "Fix", "the", "login").err
     assert "For example: `pit add 'Fix the login'" in pit("add").err
@@ -266,3 +268,10 @@ def test_a_big_task_says_who_takes_it(pit):
 
     assert "any worker may take it" in pit("why", "1").out
     assert "pit work --big" in pit("why", "2").out
+
+
+def test_a_port_that_is_none(pit):
+    for verb in (["web"], ["mcp", "--http"]):
+        answer = pit(*verb, "--port", "99999")
+        assert answer.code == 2
+        assert "'99999' is not a port" in answer.err

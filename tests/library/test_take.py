@@ -12,7 +12,7 @@ import pytest
 from workshop import until
 
 from taskpit import Ask, Done, Failed, Queue, Split, State, Task
-from taskpit.errors import CheckFailed, Lost, Nothing, Storage, Unknown
+from taskpit.errors import CheckFailed, Invalid, Lost, Nothing, Storage, Unknown
 from taskpit.keeper import sweep
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Said
@@ -272,3 +272,13 @@ def test_it_works_on_any_store():
         job.outcome = Done(output="here")
 
     assert queue.card(job.task.id).result.output == "here"
+
+
+def test_one_text_where_several_belong_is_refused(queue):
+    """A text is a sequence of texts to Python: `needs="0001"` would need task 0, 0, 0 and 1."""
+    for fields in ({"needs": "0001"}, {"tags": "web"}, {"touches": "src/**"}):
+        with pytest.raises(Invalid, match="several texts, not one"):
+            queue.add("x", **fields)
+    with pytest.raises(Invalid) as refused, queue.take("ada", tags="web"):
+        pass
+    assert refused.value.hint == "Write tags=['web']."

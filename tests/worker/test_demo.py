@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+from taskpit.cli import demo
 from taskpit.worker.demo_food import tasks
 
 
@@ -41,3 +42,17 @@ def test_originals_make_other_tasks_of_one_shape():
     assert one != two
     assert tasks(1) == one
     assert len(one) >= 24
+
+
+def test_where_to_look_is_told_as_a_shell_finds_it(tmp_path, monkeypatch):
+    """After `make demo` no `pit` is on the path."""
+    program = tmp_path / "bin dir/pit"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program), "demo"])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert demo._program() == "'bin dir/pit'"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert demo._program() == "pit"

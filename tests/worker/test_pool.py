@@ -15,7 +15,7 @@ from taskpit.errors import Storage
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Done, Failed, Retry, State, Task
-from taskpit.worker import progress, tender
+from taskpit.worker import progress, slot, tender
 from taskpit.worker.orders import Orders
 from taskpit.worker.place import Place, prune
 from taskpit.worker.pool import Pool
@@ -147,6 +147,82 @@ def test_a_cancel_is_heard_soon_however_long_the_lease(pit, monkeypatch):
     assert heard == ["cancel"]
     assert report.tally == {"cancelled": 1}
     assert str(pit.card(task).result.verdict) == "cancelled"
+
+
+def refuse_to_finish(monkeypatch, pit, refused):
+    """The disk takes no end of a claim on a task that is refused."""
+    finish = pit.queue.finish
+
+    def refusing(claim, outcome):
+        if refused(claim.task.id):
+            raise Storage("No space left on device")
+        return finish(claim, outcome)
+
+    monkeypatch.setattr(pit.queue, "finish", refusing)
+    monkeypatch.setattr(slot, "TRIES", 1)
+    monkeypatch.setattr(slot, "LONGEST_PAUSE", 0.1)
+
+
+def test_a_result_waits_for_room_and_nothing_is_begun_meanwhile(pit, monkeypatch):
+    """Every further run on a full disk would be in vain, and cost what an agent costs."""
+    first, second, *others = pit.put(*(f"task {n}" for n in range(4)))
+    show, begun = Heard(), []
+    full_until = time.monotonic() + 3.0  # the pool looks for work every second
+    refuse_to_finish(monkeypatch, pit, lambda task: task == first and time.monotonic() < full_until)
+
+    def runner(claim, _run):
+        begun.append((claim.task.id, time.monotonic() < full_until))
+        if claim.task.id == second:
+            until(lambda: show.said)
+        return Done()
+
+    report = Pool(pit.queue, runner, Orders(until_empty=True, slots=2, lease=60), show).run()
+    assert report.tally == {"done": 4}
+    assert sorted(begun) == [(first, True), (second, True), *((task, False) for task in others)]
+    assert show.said == [f"No space left on device: {first} waits for room, nothing else is begun"]
+
+
+def test_a_pool_ends_when_there_is_no_room_for_a_result(pit, monkeypatch):
+    ids = pit.put("first", "second", "third")
+    refuse_to_finish(monkeypatch, pit, lambda _task: True)
+    monkeypatch.setattr(slot, "WAIT_FOR_ROOM", 0.3)
+    ran = []
+    report, show = run_pool(pit, lambda claim, _run: ran.append(claim.task.id) or Done(output="dear"), slots=1)
+    assert ran == ids[:1]
+    assert report.tally == {"unsaved": 1}
+    assert report.error.exit_code == 8
+    assert "Make room" in report.error.hint
+    assert any("no further task is claimed" in line for line in show.said)
+    monkeypatch.undo()
+    pit.queue.close()
+    pit.queue = Queue.open(pit.root)
+    report, _ = run_pool(pit, lambda _claim, _run: Done())
+    assert report.tally == {"done": 3}
+
+
+def test_a_pool_that_waits_says_what_for(pit):
+    pit.put("first")
+    pit.queue.store.pause("lunch", 3600.0, "ada")
+    show = Heard()
+    pool = Pool(pit.queue, lambda _claim, _run: Done(), Orders(until_empty=True), show)
+    thread = threading.Thread(target=pool.run)
+    thread.start()
+    until(lambda: show.said)
+    time.sleep(1.5)  # it has looked again
+    pit.queue.store.resume("ada")
+    thread.join()
+    assert [line.partition(":")[0] for line in show.said] == ["the queue is paused by ada"]
+
+    pit.put("somebody else's")
+    (claim,) = pit.queue.claim("bob")
+    show = Heard()
+    pool = Pool(pit.queue, lambda _claim, _run: Done(), Orders(until_empty=True), show)
+    thread = threading.Thread(target=pool.run)
+    thread.start()
+    until(lambda: show.said)
+    pit.queue.finish(claim, Done())
+    thread.join()
+    assert show.said == ["waiting for 1 that others have; `pit list --state claimed` shows them"]
 
 
 def test_cancel_stops_a_run(pit):

@@ -10,7 +10,7 @@ from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, read_text
 from taskpit.cli.progress import Progress
 from taskpit.cli.records import collect, read_records
-from taskpit.cli.settle import ORIGINAL, settle
+from taskpit.cli.settle import COMPARED, ORIGINAL, open_twins, settle, too_many_open
 from taskpit.errors import Conflict, TooLarge
 from taskpit.owner import default_worker
 from taskpit.task import Said
@@ -34,7 +34,9 @@ HEAD, LARGEST_EXPORT = 4096, 1 << 30
 def _import_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Bring in tasks: .md (one task each), .json (an object or a list), .jsonl (one object a line), folders of\n"
-        "them, or - for JSON lines on standard input. Every record is checked before any is put; repeating is fine.\n\n"
+        "them, or - for JSON lines on standard input. Every record is checked before any is put. Repeating is fine:\n"
+        "what has an id is known by it, and what has none is left out if it reads like a task that is still open\n"
+        "(--again puts it in anew).\n\n"
         "Ids are kept where this queue's file names can carry them; others get new ids, their needs follow, and\n"
         f"the old id stays beside the task as {ORIGINAL!r}. Markdown named food-<id>-<slug>.md keeps its bytes.\n"
         "Priorities P0 to P4 become 40 to 0; integers are kept, higher first. Finished records are left out.\n"
@@ -54,6 +56,7 @@ def _import_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("paths", metavar="FILE", nargs="+", help="a file, a folder, or - for standard input")
     parser.add_argument("--from", dest="source", metavar="TRACKER", help="beads, claude, backlog, taskmaster, github")
     parser.add_argument("--dry-run", action="store_true", help="show what would come in, change nothing")
+    parser.add_argument("--again", action="store_true", help="put in also what reads like an open task")
     parser.add_argument("--closed", action="store_true", help="with --from: what is closed there comes in as done")
     parser.add_argument("--name", default="", metavar="NAME", help="with --from: tells projects with equal ids apart")
 
@@ -78,12 +81,14 @@ def _import(args: Namespace, context: Context) -> Reply:
     read = collect(args.paths, queue.config.largest_task, layout=layout)
     worker = context.env.get("TASKPIT_AS") or default_worker()
     records = _signed(settle(queue, read, dry_run=args.dry_run), worker, queue.clock.now())
+    records, twins = _apart(queue, records, context) if not args.again else (records, [])
     if args.dry_run:
         titles = [record.task.title for record in records]
-        return Reply(data={"would_create": titles}, text=f"{len(titles)} would come in; nothing was changed")
+        there = f", {len(twins)} there already" if twins else ""
+        return Reply(data={"would_create": titles}, text=f"{len(titles)} would come in{there}; nothing was changed")
     said = _put(queue, records, context)
     created = [task_id for task_id, word in said if word is Said.CREATED]
-    existing = [task_id for task_id, word in said if word is Said.EXISTS]
+    existing = [*twins, *(task_id for task_id, word in said if word is Said.EXISTS)]
     mapped = {
         record.given: task_id
         for record, (task_id, _) in zip(records, said, strict=True)
@@ -133,6 +138,17 @@ def _signed(records: list[Record], worker: str, now: float) -> list[Record]:
     return signed
 
 
+def _apart(queue: Queue, records: list[Record], context: Context) -> tuple[list[Record], list[str]]:
+    """The records that are new here, and the ids of open tasks that read like the others."""
+    if all(record.task.id for record in records):
+        return records, []
+    if too_many_open(queue):
+        context.warn(f"more than {COMPARED:,} tasks are open: what has no id was not compared with them")
+        return records, []
+    twins = open_twins(queue, records)
+    return [record for record, twin in zip(records, twins, strict=True) if not twin], [*filter(None, twins)]
+
+
 def _put(queue: Queue, records: Sequence[Record], context: Context) -> list[tuple[str, Said]]:
     count, bar = 0, Progress(context, "importing", len(records))
 
@@ -144,6 +160,9 @@ def _put(queue: Queue, records: Sequence[Record], context: Context) -> list[tupl
     try:
         with bar:
             return queue.put([record.task for record in records], each=each)
+    except KeyboardInterrupt:
+        context.warn(f"interrupted: {count} of {len(records)} are in, or a few more; repeating goes on from there")
+        raise
     except Conflict as error:
         where = next(record.where for record in records if record.task.id == error.details.get("id"))
         told = f"{where}: {error.message}; the {count} before it are in"

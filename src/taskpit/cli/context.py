@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from taskpit.cli.output import Screen
+from taskpit.cli.output import Screen, quoted
 from taskpit.errors import TaskpitError
 from taskpit.values import Value
 
@@ -67,6 +67,10 @@ class Context:
             return self.directory  # named by hand; opening it says what is wrong with it, if anything
         others = ("TASKPIT_DIR", "DROVER_MAILBOX_ENABLED")  # what was named by hand goes before them
         return discover(self.directory, {key: value for key, value in self.env.items() if key not in others})
+
+    def called(self, verb: str) -> str:
+        """A command on this queue as it is to be written here: with the -C that this one was given."""
+        return f"pit -C {quoted(self.directory)} {verb}" if self.directory else f"pit {verb}"
 
     def worker(self, args: Namespace) -> str:
         """Who runs this: `--as`, else TASKPIT_AS, else `user@host`."""

@@ -84,7 +84,7 @@ def _up(args: Namespace, context: Context) -> Reply:
     started = [name for name in wishes if not before[name] and name not in troubles]
     running = [name for name in wishes if before[name]]
     told = f"started {', '.join(started)}" if started else "" if troubles else "all are up already"
-    return _came_up(troubles, told, {"started": started, "running": running})
+    return _came_up(context, troubles, told, {"started": started, "running": running})
 
 
 def _is_well(desk: Papers, name: str) -> bool:
@@ -94,10 +94,13 @@ def _is_well(desk: Papers, name: str) -> bool:
     return bool(desk.living(name)) or waits
 
 
-def _came_up(troubles: dict[str, str], told: str, data: dict[str, object]) -> Reply:
+def _came_up(context: Context, troubles: dict[str, str], told: str, data: dict[str, object]) -> Reply:
     lines = [told] if told else []
-    lines += [f"{name} did not come up: {why}; see `pit logs {name}`" for name, why in troubles.items()]
-    lines.append("next: `pit status` shows them, `pit logs -f NAME` follows one, `pit down` ends them")
+    lines += [
+        f"{name} did not come up: {why}; see `{context.called(f'logs {name}')}`" for name, why in troubles.items()
+    ]
+    status, logs, down = map(context.called, ("status", "logs -f NAME", "down"))
+    lines.append(f"next: `{status}` shows them, `{logs}` follows one, `{down}` ends them")
     return Reply(data={**data, "failed": troubles}, text="\n".join(lines), exit_code=1 if troubles else 0)
 
 
@@ -119,7 +122,7 @@ def _restart(args: Namespace, context: Context) -> Reply:
     wishes = orderly.restart(crew, args.names, now=args.now)
     troubles = orderly.await_up(wishes, context.tell)
     well = [name for name in wishes if name not in troubles]
-    return _came_up(troubles, f"restarted {', '.join(well)}" if well else "", {"started": well})
+    return _came_up(context, troubles, f"restarted {', '.join(well)}" if well else "", {"started": well})
 
 
 def _down_arguments(parser: ArgumentParser) -> None:

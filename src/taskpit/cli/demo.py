@@ -9,7 +9,7 @@ import time
 from taskpit import errors
 from taskpit.cli.context import Context, Reply
 from taskpit.cli.options import a_count, example
-from taskpit.cli.output import paint
+from taskpit.cli.output import paint, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +56,17 @@ def _demo(args: Namespace, context: Context) -> Reply:
     return Reply(text=_epilogue(demo, good, bad, time.monotonic() - began), exit_code=1 if bad else 0)
 
 
+def _program() -> str:
+    """How this program is called: `pit`, or by its path where a shell would not find it (`make demo`)."""
+    from shutil import which
+
+    own = os.path.abspath(sys.argv[0])
+    if which("pit") or not os.access(own, os.X_OK) or os.path.basename(own) != "pit":
+        return "pit"
+    near = os.path.relpath(own)
+    return quoted(own if near.startswith("..") else near)
+
+
 def _command(text: str) -> str:
     return paint("bold", f"$ {text}")
 
@@ -96,7 +107,7 @@ def _prologue(demo: Demo) -> str:
 def _epilogue(demo: Demo, good: list[str], bad: list[str], seconds: float) -> str:
     by_title = {task.title: task.id for task in demo.tasks}
     haiku, elephant = by_title["Write a haiku about this pit"], by_title["Digest the elephant"]
-    diary, pit = by_title["Read the diary of the mouse"], f"pit -C {demo.pit}"
+    diary, pit = by_title["Read the diary of the mouse"], f"{_program()} -C {demo.pit}"
     looks = {
         f"ls {demo.pit}/done": "the results, one file each",
         f"cat {demo.pit}/README.md": "what a snake pit is made of",

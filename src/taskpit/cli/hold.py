@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
-    from taskpit.queue import Queue
     from taskpit.task import Claim
 
 __all__ = ["VERBS"]
@@ -70,7 +69,7 @@ def _claim(args: Namespace, context: Context) -> Reply:
         "lease_seconds": claim.lease,
         "attempt": claim.attempt,
     }
-    return Reply(data=data, text=lambda: _told(claim, queue, args.worker))
+    return Reply(data=data, text=lambda: _told(claim, context, args.worker))
 
 
 def _patience(text: str) -> float:
@@ -80,9 +79,9 @@ def _patience(text: str) -> float:
     return a_duration(text)
 
 
-def _told(claim: Claim, queue: Queue, named_worker: str | None) -> str:
+def _told(claim: Claim, context: Context, named_worker: str | None) -> str:
     task = claim.task
-    allowed = task.max_attempts or queue.config.max_attempts
+    allowed = task.max_attempts or context.queue.config.max_attempts
     lines = [
         f"{paint('bold', task.id)}  {paint('bold', task.title)}",
         f"  claimed by {claim.fence} for {say_duration(claim.lease)}, attempt {claim.attempt} of {allowed}",
@@ -92,7 +91,9 @@ def _told(claim: Claim, queue: Queue, named_worker: str | None) -> str:
     if task.body.strip():
         lines += ["", task.body.strip("\n")]
     mine = f" --as {named_worker}" if named_worker else ""
-    lines += ["", paint("dim", f"then: pit done {task.id}{mine}   or: pit fail {task.id} --error '...'{mine}")]
+    done = context.called(f"done {task.id}{mine}")
+    fail = context.called(f"fail {task.id} --error '...'{mine}")
+    lines += ["", paint("dim", f"then: {done}   or: {fail}")]
     return "\n".join(lines)
 
 

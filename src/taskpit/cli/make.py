@@ -6,7 +6,8 @@ import os
 
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, read_text, task_options, vet, words
-from taskpit.errors import Conflict, Invalid
+from taskpit.cli.output import quoted
+from taskpit.errors import Conflict, Invalid, TaskpitError
 from taskpit.task import Said, Task
 
 TYPE_CHECKING = False
@@ -67,10 +68,23 @@ def _init(args: Namespace, context: Context) -> Reply:
     told = f"{root} is a queue now" if made else f"{root} is a queue already; nothing to do"
     lines = [told, f"wrote {', '.join(written)}" if written else "", f"left alone: {', '.join(kept)}" if kept else ""]
     if template:
-        lines.append(f"next: pit -C {args.path or path or '.'} up")
+        lines.append(f"next: {_called(root, context)} up")
     elif made:
-        lines.append("next: pit add 'a first task'")
+        lines.append(f"next: {_called(root, context)} add 'a first task'")
     return Reply(data=data, text="\n".join(filter(None, lines)))
+
+
+def _called(root: str, context: Context) -> str:
+    """How the queue there is called from here: with -C unless it is found without."""
+    from taskpit.store.opening import discover
+
+    try:
+        if os.path.realpath(discover(os.getcwd(), context.env)) == os.path.realpath(root):
+            return "pit"
+    except TaskpitError:
+        pass
+    near = os.path.relpath(root)
+    return f"pit -C {quoted(root if near.startswith('..') else near)}"
 
 
 def _init_database(address: str, args: Namespace, context: Context) -> Reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from taskpit.cli.context import Reply
-from taskpit.cli.options import a_count, example
+from taskpit.cli.options import a_port, example
 from taskpit.errors import MissingExtra
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ def _mcp_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--as", dest="worker", metavar="W", help="whom calls speak for that name no worker (default: TASKPIT_AS)")
     add("--http", action="store_true", help="streamable HTTP instead of standard input and output")
-    add("--port", type=a_count, default=0, metavar="N", help="with --http (default: a free one)")
+    add("--port", type=a_port, default=0, metavar="N", help="with --http (default: a free one)")
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="with --http: where to listen (default: 127.0.0.1)")
     add("--name", action="append", metavar="NAME", help="with --http: a further name it is reached by")
     add("--token", default="", metavar="TOKEN", help="with --http: what clients must show (default: a new one)")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "a_count",
     "a_duration",
+    "a_port",
     "a_priority",
     "example",
     "id_argument",
@@ -74,6 +75,13 @@ def a_count(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise refusal(f"{text!r} is not a number; write 0, 1, 2, ...")
     return int(text)
+
+
+def a_port(text: str) -> int:
+    """Where a server may listen."""
+    if text.isascii() and text.isdecimal() and 0 < int(text) < 65536:
+        return int(text)
+    raise refusal(f"{text!r} is not a port; write a number from 1 to 65535")
 
 
 def words(given: list[str] | None) -> tuple[str, ...]:

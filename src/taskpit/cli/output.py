@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from taskpit.errors import TaskpitError
 
-__all__ = ["Screen", "envelope", "failure", "harmless", "pad", "paint", "table"]
+__all__ = ["Screen", "cut", "envelope", "failure", "harmless", "pad", "paint", "quoted", "table"]
 
 #: The number in every envelope; grows when what programs rely on changes.
 SCHEMA = 1
@@ -122,6 +122,22 @@ def terminal_width() -> int:
 def pad(text: str, width: int) -> str:
     """The text, filled up with spaces to this width as a terminal counts it."""
     return text + " " * (width - width_of(text))
+
+
+def cut(text: str, width: int) -> str:
+    """As much of a painted line as fits; unlike `fit` it knows that marks have no width."""
+    kept, used = "", 0
+    for letter in text:
+        used += 0 if letter in _CODES else width_of(letter)
+        if used <= width or letter in _CODES:
+            kept += letter
+    return kept
+
+
+def quoted(text: str) -> str:
+    """The word as a shell reads it."""
+    safe = text and all(letter.isalnum() or letter in "/._-+@%:," for letter in text)
+    return text if safe else "'" + text.replace("'", "'\\''") + "'"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[Sequence[str]] = ()) -> str:

@@ -47,8 +47,9 @@ class _Parser(argparse.ArgumentParser):
         if what in ("unrecognized arguments", "the following arguments are required") and option.startswith("--"):
             from difflib import get_close_matches
 
-            near = get_close_matches(option, known, n=1)
-            return f"there is no option {option}", f"Did you mean {near[0]}?" if near else ""
+            names = {one.lstrip("-"): one for one in known}  # dashes make everything look alike
+            near = get_close_matches(option.lstrip("-"), names, n=1)
+            return f"there is no option {option}", f"Did you mean {names[near[0]]}?" if near else ""
         if what == "unrecognized arguments" and not which.startswith("-"):
             return f"too many words: {which}", "Put quotes around what belongs together."
         if what == "unrecognized arguments":

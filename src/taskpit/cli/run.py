@@ -149,6 +149,8 @@ def _left(report: Report, context: Context) -> str:
     ready = 0 if report.tally else context.queue.store.counts()[State.READY]
     if not ready:
         return ""
+    if paused := context.queue.store.paused():
+        return f"\n{ready} ready, but the queue is {paused}. `pit resume` gives out tasks again."
     return (
         f"\n{ready} ready, but none for this pool: held, big, or with other tags. `pit list` and `pit why ID` say more."
     )

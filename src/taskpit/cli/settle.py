@@ -1,4 +1,7 @@
-"""Giving records a place in this queue: ids its file names can carry, needs that follow them. Puts nothing."""
+"""Giving records a place in this queue: ids its file names can carry, needs that follow, who is here already.
+
+Puts nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from taskpit import layouts
 from taskpit.cli.options import vet
 from taskpit.cli.records import DONE, bad_record
 from taskpit.errors import Invalid, TooLarge
+from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,10 +20,12 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Task
 
-__all__ = ["ORIGINAL", "settle"]
+__all__ = ["COMPARED", "ORIGINAL", "open_twins", "settle", "too_many_open"]
 
 #: Where the id of a record is kept that this queue's names cannot carry.
 ORIGINAL = "original-id"
+#: With so many open tasks records are still compared with them: each of these is read for it.
+COMPARED = 20_000
 
 
 def settle(queue: Queue, records: Sequence[Record], *, dry_run: bool = False) -> list[Record]:
@@ -48,6 +54,38 @@ def settle(queue: Queue, records: Sequence[Record], *, dry_run: bool = False) ->
             raise bad_record(record.where, error) from None
         settled.append(record.replace(task=task))
     return settled
+
+
+def open_twins(queue: Queue, records: Sequence[Record]) -> list[str]:
+    """For each record without an id the open task that reads like it, else nothing: so an import can be repeated.
+
+    A finished task is no twin: what is to be done every night reads the same every night.
+    """
+    from taskpit.queue import cards
+
+    wanted = {_reads(record.task) for record in records if not record.task.id}
+    here: dict[tuple[object, ...], list[str]] = {}
+    for state in (State.READY, State.CLAIMED) if wanted else ():
+        for card in cards(queue.store, state):
+            if (text := _reads(card.task)) in wanted:
+                here.setdefault(text, []).append(card.task.id)
+    twins = []
+    for record in records:  # two records that read the same are two tasks
+        waiting = [] if record.task.id else here.get(_reads(record.task), [])
+        twins.append(waiting.pop(0) if waiting else "")
+    return twins
+
+
+def too_many_open(queue: Queue) -> bool:
+    """Whether comparing with what is open would take too long."""
+    counts = queue.store.counts()
+    return counts[State.READY] + counts[State.CLAIMED] > COMPARED
+
+
+def _reads(task: Task) -> tuple[object, ...]:
+    """What a task says, whoever put it and when."""
+    what = (task.title, task.body.strip(), task.check, task.priority)
+    return (*what, frozenset(task.needs), frozenset(task.tags), frozenset(task.touches), task.parent)
 
 
 def _refuse_twins(records: Sequence[Record]) -> None:

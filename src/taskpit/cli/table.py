@@ -135,10 +135,22 @@ def handlers(verb: Verb) -> tuple[Callable[[ArgumentParser], None], Callable[[Na
     return table[verb.name]
 
 
+#: What other tools call what we have a verb for, though they don't mean quite the same.
+ELSEWHERE = {
+    **dict.fromkeys(("rm", "remove", "delete"), "cancel"),
+    **dict.fromkeys(("new", "push", "enqueue", "submit"), "add"),
+    **dict.fromkeys(("take", "pop", "get"), "claim"),
+    **dict.fromkeys(("run", "worker"), "work"),
+    **dict.fromkeys(("stop", "kill"), "down"),
+    **dict.fromkeys(("ps", "top"), "status"),
+    **dict.fromkeys(("cat", "view", "info"), "show"),
+}
+
+
 def suggest(word: str) -> str:
     """The verb that was probably meant, or nothing."""
     from difflib import get_close_matches
 
     words = [known for verb in VERBS for known in (verb.name, *verb.aliases)]
-    near = get_close_matches(word.lower(), words, n=1, cutoff=0.5)
-    return near[0] if near else ""
+    near = get_close_matches(word.lower(), words, n=1, cutoff=0.65)
+    return near[0] if near else ELSEWHERE.get(word.lower(), "")

@@ -10,7 +10,7 @@ from taskpit.cli import output
 from taskpit.cli.context import Reply
 from taskpit.cli.look import COLOURS
 from taskpit.cli.options import a_duration, example
-from taskpit.cli.output import pad, paint, terminal_width
+from taskpit.cli.output import cut, pad, paint, terminal_width
 from taskpit.cli.past import event_line
 from taskpit.clock import say_duration
 from taskpit.history import who
@@ -67,6 +67,8 @@ def _watch(args: Namespace, context: Context) -> Reply:
                         context.tell(f"{event_line(event)}  ({_counts(board)})")
     except KeyboardInterrupt:  # that is how one ends it
         context.json = False
+        if stage is not None:
+            sys.stdout.write("\n")  # the terminal has written ^C where the shell would write its prompt
     return Reply() if not context.json else Reply(data={"counts": board.counts})
 
 
@@ -114,7 +116,7 @@ def block(board: Board, now: float, width: int, height: int) -> str:
     lines += _part("last", [_happened(event, width) for event in last], len(last))
     if not any(board.counts.values()):
         lines.append("The queue is empty. Put something in: pit add 'a first task'")
-    return "\n".join(lines[: max(height - 1, 3)])
+    return "\n".join(cut(line, width) for line in lines[: max(height - 1, 3)])
 
 
 def _part(title: str, lines: list[str], count: int) -> list[str]:

@@ -7,7 +7,7 @@ import os
 from taskpit import errors
 from taskpit.cli import output
 from taskpit.cli.context import Reply
-from taskpit.cli.options import example, refusal, worker_option
+from taskpit.cli.options import a_port, example, worker_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,19 +35,13 @@ retry, cancel from there. It prints a link with a secret in it and serves this m
         "TASKPIT_TOKEN=$(cat secret) pit web --host 0.0.0.0 --expose",
     )
     add = parser.add_argument
-    add("--port", type=_port, default=0, metavar="N", help="where to listen (default: 7480, or any that is free)")
+    add("--port", type=a_port, default=0, metavar="N", help="where to listen (default: 7480, or any that is free)")
     add("--host", default="127.0.0.1", metavar="H", help="another address; others can then reach it (see --expose)")
     add("--expose", action="store_true", help="yes, others shall reach it; needs a token of your own")
     add("--token", default="", metavar="T", help="what the link must contain (default: TASKPIT_TOKEN, else a new one)")
     add("--read-only", action="store_true", help="nobody changes anything there")
     add("--open", action="store_true", help="open it in the browser")
     worker_option(parser)
-
-
-def _port(text: str) -> int:
-    if text.isascii() and text.isdecimal() and 0 < int(text) < 65536:
-        return int(text)
-    raise refusal(f"{text!r} is not a port; write a number from 1 to 65535")
 
 
 def _web(args: Namespace, context: Context) -> Reply:

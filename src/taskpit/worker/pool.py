@@ -11,6 +11,7 @@ import queue as queues
 import signal
 import threading
 import time
+from typing import NamedTuple
 
 from taskpit import keeper
 from taskpit.errors import Lost, Storage, TaskpitError
@@ -52,6 +53,14 @@ PATIENCE = 30.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class Short(NamedTuple):
+    """A result that cannot be written yet."""
+
+    worker: str
+    task_id: str
+    why: str
+
+
 class Pool:
     """Runs tasks until it is told to stop, or nothing is left."""
 
@@ -70,6 +79,9 @@ class Pool:
         self._started = 0
         self._hungry = True
         self._refused = 0.0
+        #: Workers whose results wait for room on the disk: until these are written nobody begins anything.
+        self._short: set[str] = set()
+        self._awaited = ""
         self._looked = 0.0
         self._woke = time.monotonic()
         self._survey: Survey | None = None
@@ -167,11 +179,19 @@ class Pool:
         except Storage:
             return False
         self._looked = time.monotonic() + 10 * (time.monotonic() - began)
+        if not self._threads and not found.coming and found.claimed:
+            self._wait_for(f"waiting for {found.claimed} that others have; `pit list --state claimed` shows them")
         return not found.coming and not found.claimed
+
+    def _wait_for(self, what: str) -> None:
+        """Whoever watches knows why nothing happens; once, until something does."""
+        if what and what != self._awaited:
+            self.show.say(what)
+        self._awaited = what or self._awaited
 
     def _fill(self) -> None:
         """Idle slots have tasks, as far as there are any."""
-        if not self._hungry or self._day_is_spent():
+        if not self._hungry or self._short or self._day_is_spent():
             return
         while self._idle and not self._closing() and (way := self._enter()):
             try:
@@ -183,9 +203,17 @@ class Pool:
             self._refused = 0.0
             if not claims:
                 way.leave()
+                self._wait_for(self._pause_told())
                 break
             self._begin(self._idle.pop(0), claims[0], way)
         self._hungry = False
+
+    def _pause_told(self) -> str:
+        try:
+            paused = self.queue.store.paused()
+        except Storage:
+            return ""
+        return f"the queue is {paused}; `pit resume` gives out tasks again" if paused else ""
 
     def _enter(self) -> Pass | None:
         """The backend takes one more; None if it is full or rests, and whoever watches knows that."""
@@ -223,6 +251,7 @@ class Pool:
 
     def _begin(self, worker: str, claim: Claim, way: Pass) -> None:
         self._started += 1
+        self._awaited = ""
         way.started(self.queue.clock.now())
         info = self.queue.store.info()
         try:
@@ -244,7 +273,11 @@ class Pool:
         """One task in its thread; the dispatcher hears of its end, whatever happens."""
         over = Over(claim=run.claim, word="unsaved", details="its thread broke")
         try:
-            over = work(self.queue, run, self.runner, self.orders, lambda: self._tender.drop(worker))
+            over = work(
+                *(self.queue, run, self.runner, self.orders),
+                lay_down=lambda: self._tender.drop(worker),
+                short=lambda why: self._is_short(worker, run, why),
+            )
         except Exception as error:
             over = over.replace(details=f"{type(error).__name__}: {error}")
         finally:
@@ -254,6 +287,11 @@ class Pool:
             if over.word != "unsaved":
                 run.place.clear()
             self.inbox.put((worker, over))
+
+    def _is_short(self, worker: str, run: Run, why: str) -> bool:
+        """The dispatcher hears that a result waits for room; whether it may wait on. Called in the task's thread."""
+        self.inbox.put(Short(worker, run.claim.task.id, why))
+        return len(self.signals) < 2
 
     # -- hearing -----------------------------------------------------------------------------------
 
@@ -279,6 +317,8 @@ class Pool:
                 self._signalled(news)
             case (str(worker), Over() as over):
                 self._ended(worker, over)
+            case Short():
+                self._waits(news)
             case Survey():
                 self._survey = news
             case "changed":
@@ -290,6 +330,7 @@ class Pool:
 
     def _ended(self, worker: str, over: Over) -> None:
         self._threads.pop(worker).join()
+        self._short.discard(worker)
         self._idle.append(worker)
         self._wake()
         self.tally[over.word] = self.tally.get(over.word, 0) + 1
@@ -297,6 +338,12 @@ class Pool:
         if over.fatal is not None and self.error is None:
             self.error = over.fatal
             self.show.say(f"{over.fatal.message}; no further task is claimed")
+
+    def _waits(self, news: Short) -> None:
+        """Nothing is begun while a result waits for room: it would be worked on in vain, too."""
+        if news.worker in self._threads and news.worker not in self._short:
+            self._short.add(news.worker)
+            self.show.say(f"{news.why}: {news.task_id} waits for room, nothing else is begun")
 
     def _signalled(self, number: signal.Signals) -> None:
         self.signals.append(number)

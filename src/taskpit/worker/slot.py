@@ -32,6 +32,9 @@ __all__ = ["Over", "crashed", "end_claim", "fate", "work"]
 
 #: How often the end of a claim is tried when the disk refuses, and how long the first pause is.
 TRIES, FIRST_PAUSE = 6, 0.1
+#: What a command has brought is dear: a pool waits this many seconds for room, looking at least this often,
+#: and never beyond half the lease, which nobody renews by then.
+WAIT_FOR_ROOM, LONGEST_PAUSE = 300.0, 5.0
 
 #: What people call the end of a claim, by the changelog's word for it.
 WORDS = {
@@ -57,7 +60,7 @@ class Over(Value):
     details: str = ""
     seconds: float = 0.0
     #: Why no further task should be tried, if so.
-    fatal: CannotRun | None = None
+    fatal: TaskpitError | None = None
 
 
 def fate(claim: Claim, card: Card | None) -> str:
@@ -78,10 +81,21 @@ def fate(claim: Claim, card: Card | None) -> str:
     return "lost" if card.state is State.CLAIMED and "(" not in card.worker else "itself"
 
 
-def work(queue: Queue, run: Run, runner: Runner, orders: Orders, lay_down: Callable[[], None]) -> Over:
-    """Run it and end its claim. `lay_down` is called once the claim needs no more renewing, before it ends."""
+def work(
+    queue: Queue,
+    run: Run,
+    runner: Runner,
+    orders: Orders,
+    lay_down: Callable[[], None],
+    short: Callable[[str], bool] = lambda _why: False,
+) -> Over:
+    """Run it and end its claim. `lay_down` is called once the claim needs no more renewing, before it ends.
+
+    `short` is told why what was brought cannot be written, each time that is tried; whether to go on trying.
+    """
     claim, began = run.claim, time.monotonic()
-    fatal, told = None, ""
+    fatal: TaskpitError | None = None
+    told = ""
     try:
         outcome = _refused(run, orders) or _enter(run, orders) or _attempt(queue, run, runner)
         gone, told = _gone(queue, run)
@@ -101,8 +115,21 @@ def work(queue: Queue, run: Run, runner: Runner, orders: Orders, lay_down: Calla
         outcome = _paid(queue, run, outcome, orders, seconds)
         if isinstance(outcome, Done | Failed):
             outcome = outcome.replace(log=outcome.log or log, seconds=outcome.seconds or seconds)
-        word, details = end_claim(queue, claim, outcome)
+        word, details = end_claim(queue, claim, outcome, _patience(claim, short))
+        fatal = fatal or (_unsaved(run, details) if word == "unsaved" else None)
     return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
+
+
+def _patience(claim: Claim, short: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Whether an end that was refused is tried again."""
+    deadline = time.monotonic() + min(WAIT_FOR_ROOM, claim.lease / 2)
+    return lambda why: short(why) and time.monotonic() < deadline
+
+
+def _unsaved(run: Run, why: str) -> Storage:
+    """The next task would be worked on in vain, too: so none is begun."""
+    hint = f"Make room, then start the workers again: it is taken up anew. What this run left lies in {run.place.path}."
+    return Storage(f"the end of {run.claim.task.id} could not be written: {why}", hint=hint, id=run.claim.task.id)
 
 
 def _refused(run: Run, orders: Orders) -> Outcome | None:
@@ -249,23 +276,28 @@ def _keep_log(queue: Queue, run: Run) -> str:
         return ""
 
 
-def end_claim(queue: Queue, claim: Claim, outcome: Outcome) -> tuple[str, str]:
-    """The claim has ended this way; the word for it and its details."""
-    wait = FIRST_PAUSE
-    for left in reversed(range(TRIES)):
+def end_claim(
+    queue: Queue, claim: Claim, outcome: Outcome, go_on: Callable[[str], bool] = lambda _why: False
+) -> tuple[str, str]:
+    """The claim has ended this way; the word for it and its details.
+
+    A refusal is tried against TRIES times, and then for as long as `go_on`, which hears the reason, says yes.
+    """
+    wait, tries = FIRST_PAUSE, 0
+    while True:
+        tries += 1
         try:
             said, end = queue.finish(claim, outcome)
+            break
         except Storage as error:
-            if not left:
+            if tries >= TRIES and not go_on(error.message):
                 return "unsaved", error.message
             time.sleep(wait)  # repeating a finish is safe, whatever became of the first
-            wait *= 2
+            wait = min(2 * wait, LONGEST_PAUSE)
         except TaskpitError as error:  # a runner's split with impossible children
+            if tries >= TRIES:
+                return "unsaved", "its end could not be told"
             outcome = Failed(error=error.message)
-        else:
-            break
-    else:
-        return "unsaved", "its end could not be told"
     if said is Said.LOST:
         return "lost", "its result came too late and is kept aside"
     return _word(end), end.details
