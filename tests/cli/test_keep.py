@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 
 from taskpit.clock import Clock
@@ -93,3 +95,18 @@ def test_without_an_age_what_is_older_than_thirty_days_is_archived(pit, place):
     for days, did in ((29, 0), (31, 1)):
         os.utime(place / "pit/done" / name, (time.time() - days * 86400,) * 2)
         assert len(pit("archive", "--dry-run", "--json").data["did"]) == did
+
+
+def test_status_tells_of_a_worker_that_died_with_a_task(pit, place):
+    """And what happens next: nobody need wait for the lease."""
+    pit("add", "one")
+    dies = (
+        "import os; from taskpit.queue import Queue; queue = Queue.open('pit');"
+        "queue.store.join('snake', 900.0); queue.claim('snake', lease=900.0); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", dies], cwd=place, check=False).returncode == 9
+    (stuck,) = pit("status", "--json").data["stuck"]
+    assert stuck["id"] == "0001"
+    assert stuck["why"].endswith(" is dead: whoever works here next gives it back, or `pit sweep`")
+    pit("sweep")
+    assert pit("status", "--json").data["stuck"] == []

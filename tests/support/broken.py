@@ -76,7 +76,7 @@ def seal_by_link_and_unlink(patch):
 def second_link_in_put(patch):
     """The ready file is one more link of the registered one: a stalled putter brings back what was done meanwhile."""
 
-    def enter(where, source, ready):
+    def enter(where, _task_id, source, ready):
         made = fs.link(where.at(f"{folder.IDS}/{os.path.basename(source).partition('~')[0]}"), where.at(ready))
         fs.remove(source)
         return made

@@ -43,7 +43,7 @@ class People:
         told = {"who": who, "words": [str(word) for word in words], "umask": self.umask, "env": env}
         self._server.stdin.write(json.dumps(told) + "\n")
         self._server.stdin.flush()
-        return Answer(*json.loads(self._server.stdout.readline()))
+        return Answer(told["words"], *json.loads(self._server.stdout.readline()))
 
     def close(self):
         """The process ends when nobody can ask it any more."""

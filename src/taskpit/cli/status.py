@@ -133,7 +133,11 @@ def look(context: Context, posts: dict[str, Post]) -> Standing:
 def _stuck(queue: Queue, ready: list[Card], crew: list[Row]) -> list[dict[str, str]]:
     """What does not go on by itself first, then what waits for other tasks or a time."""
     held = sorted((card for card in ready if card.held), key=lambda card: not card.task.hold)
-    found = [_entry(card, card.held) for card in held]
+    lost = [card for card in cards(queue.store, State.CLAIMED) if card.alive == "no"]
+    found = [
+        _entry(card, f"{card.worker} is dead: whoever works here next gives it back, or `pit sweep`") for card in lost
+    ]
+    found += [_entry(card, card.held) for card in held]
     found += [
         _entry(card, f"failed: {card.result.reason if card.result else 'see its result'}")
         for card in cards(queue.store, State.FAILED)
