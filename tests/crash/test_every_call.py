@@ -1,8 +1,8 @@
 """A fault at every single system call of every verb in every layout leaves the state before or the state after.
 
-Each call is killed; of what the kernel may say instead, each call hears one, the next call another (outside
-the pit, where the verbs are the same, every second call is killed and every second one refused). With
-TASKPIT_LONG each call is killed and hears all of it.
+Each call is killed that finds another state than the one before: after a call that only looked, the disk is as it
+was. Of what the kernel may say instead, each call hears one, the next call another (outside the pit, where the verbs
+are the same, every second call is spared). With TASKPIT_LONG each call is killed and hears all of it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ CHANGING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MAKING = CHANGES | {"flock"}
 
 
-def faults(call, number, layout):
+def faults(calls, number, layout):
     """The faults that this call meets: its name, how to order it, what the verb may say."""
-    seldom = not EVERY and layout != "pit"
-    if not seldom or number % 2:
+    call, seldom = calls[number - 1][0], not EVERY and layout != "pit"
+    changed = number == 1 or calls[number - 2][0] in MAKING
+    if EVERY or (changed and (number % 2 or not seldom)):
         yield "killed before", killed_at, None
     codes = (*ANY, *(CHANGING if call in MAKING else ()))
     for code in codes if EVERY else () if seldom and number % 2 else codes[number % len(codes) :][:1]:
@@ -57,7 +58,7 @@ def test_every_fault_at_every_call(layout, scene, tmp_path):
     """Died, refused or cut short anywhere: others find nothing missing, nothing twice, nothing by half."""
     stages, runs = Stages(scene, tmp_path, layout=layout), 0
     for number in stages.numbers():
-        for name, fault, code in faults(stages.calls[number - 1][0], number, layout):
+        for name, fault, code in faults(stages.calls, number, layout):
             queue, given = stages.stage()
             where = f"{name} call {number}, {stages.calls[number - 1]}"
             with coping(code, where), fault(number):
@@ -69,7 +70,7 @@ def test_every_fault_at_every_call(layout, scene, tmp_path):
                 assert seen == stages.after, f"{where}: what was cut short was not carried on"
             runs += 1
     print(f"{layout}, {scene}: {len(stages.calls)} calls, {runs} faults")
-    assert runs >= (3 if EVERY else 2 if layout == "pit" else 1) * len(stages.calls) > 0
+    assert runs >= (3 if EVERY else 1 if layout == "pit" else 0.5) * len(stages.calls) > 0
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=repr)

@@ -78,6 +78,7 @@ def test_ten_thousand_deep(tmp_path):
     queue.close()
 
 
+@pytest.mark.skipif(not os.environ.get("TASKPIT_LONG"), reason="runs until the clock stops it: TASKPIT_LONG=1")
 def test_looking_for_each_need_anew_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(look._Ready, "state_of", lambda self, task_id: self._store.state_of(task_id))
     queue = chain(tmp_path, DEEP)

@@ -24,7 +24,7 @@ from taskpit.testing.faults import record
 HERE = os.path.dirname(__file__)
 SUPPORT = os.path.join(os.path.dirname(HERE), "support")
 #: Rounds of the contest; a longer one is asked for by the environment.
-ROUNDS = int(os.environ.get("TASKPIT_LOCK_ROUNDS", "150"))
+ROUNDS = int(os.environ.get("TASKPIT_LOCK_ROUNDS", "60"))
 CONTENDERS = 8
 
 
