@@ -77,6 +77,15 @@ def test_a_put_that_was_carried_out_and_tried_meanwhile_is_not_set_aside(queue, 
     keeper.close()
 
 
+def _claimed_elsewhere(queue):
+    """A claim, the ready name that this machine remembers of its task, and what it remembers of it."""
+    put(queue, task(1))
+    folder = queue.store.folder
+    ready = folder.at(folder.layout.ready_path(queue.card(ID).task))
+    shown = fs.status(ready)
+    return take(queue, ID), ready, (shown, folder.at(f".taskpit/ids/{ID}"))
+
+
 def _remembering(patch, name, inode):
     """This machine remembers a name that another has moved since: as long as it does, every look, an open and even
     a rename of the same file to it are answered from memory, as Linux does on NFS."""
@@ -95,15 +104,10 @@ def _remembering(patch, name, inode):
 
 def test_a_task_that_goes_back_to_a_place_where_it_is_still_shown_is_not_lost(queue, monkeypatch):
     """The keeper's machine saw the ready name before another claimed it, and still believes in it."""
-    put(queue, task(1))
-    folder = queue.store.folder
-    ready = folder.at(folder.layout.ready_path(queue.card(ID).task))
-    shown = fs.status(ready)
-    claim = take(queue, ID)
+    claim, ready, shown = _claimed_elsewhere(queue)
     with monkeypatch.context() as memory:
-        _remembering(memory, ready, (shown, folder.at(f".taskpit/ids/{ID}")))
+        _remembering(memory, ready, shown)
         queue.finish(claim, Failed(error="the worker is gone", kind="lost"))
-        assert folder.original(ID) is not None
     queue.clock.advance(60)
     sweep(queue)  # by now it has forgotten
     assert misplaced(queue) == {}
@@ -114,11 +118,7 @@ def test_a_task_that_goes_back_to_a_place_where_it_is_still_shown_is_not_lost(qu
 
 def test_a_task_that_was_remembered_wrongly_is_ready_at_once_when_looked_at_anew(queue, monkeypatch):
     """Who opens the directory is told: no sweep need be waited for."""
-    put(queue, task(1))
-    folder = queue.store.folder
-    ready = folder.at(folder.layout.ready_path(queue.card(ID).task))
-    shown = fs.status(ready)
-    claim = take(queue, ID)
+    claim, ready, shown = _claimed_elsewhere(queue)
     memory, real = pytest.MonkeyPatch(), fs.look_anew
 
     def look_anew(path):
@@ -128,7 +128,7 @@ def test_a_task_that_was_remembered_wrongly_is_ready_at_once_when_looked_at_anew
 
     with monkeypatch.context() as patch, memory.context():
         patch.setattr(fs, "look_anew", look_anew)
-        _remembering(memory, ready, (shown, folder.at(f".taskpit/ids/{ID}")))
+        _remembering(memory, ready, shown)
         queue.finish(claim, Failed(error="the worker is gone", kind="lost"))
     assert queue.card(ID).state is State.READY
     assert misplaced(queue) == {}

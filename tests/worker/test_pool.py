@@ -200,15 +200,19 @@ def test_a_pool_ends_when_there_is_no_room_for_a_result(pit, monkeypatch):
     assert report.tally == {"done": 3}
 
 
-def test_a_pool_that_waits_says_what_for(pit):
+def test_a_pool_that_waits_says_what_for(pit, monkeypatch):
     pit.put("first")
+    looks, real = [], pit.queue.claim
+    monkeypatch.setattr(pit.queue, "claim", lambda *args, **wish: looks.append(args) or real(*args, **wish))
     pit.queue.store.pause("lunch", 3600.0, "ada")
     show = Heard()
     pool = Pool(pit.queue, lambda _claim, _run: Done(), Orders(until_empty=True), show)
     thread = threading.Thread(target=pool.run)
     thread.start()
     until(lambda: show.said)
-    time.sleep(1.5)  # it has looked again
+    seen = len(looks)
+    pit.put("second")
+    until(lambda: len(looks) > seen)  # it has looked again, and says nothing twice
     pit.queue.store.resume("ada")
     thread.join()
     assert [line.partition(":")[0] for line in show.said] == ["the queue is paused by ada"]

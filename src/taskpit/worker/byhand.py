@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Evidence
 
+__all__ = ["answer_by_hand", "finish_by_hand", "need_ids", "refuse_lost"]
+
 #: What lets no task go on that has cost too much.
 NO = ("no", "n", "stop")
-
-__all__ = ["answer_by_hand", "finish_by_hand", "need_ids", "refuse_lost"]
 
 
 def need_ids(queue: Queue, words: Iterable[str]) -> tuple[str, ...]:
