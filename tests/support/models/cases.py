@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from models import broken, locks, mailbox
+from models import broken, lean_broken, locks, mailbox
+from models.lean import Lean
 from models.locks import Lock
 from models.mailbox import Mailbox
 from models.tasks import Pit
@@ -26,6 +27,17 @@ SMALL = {
     ),
     "clearing up after a mailbox's putter": lambda: Mailbox(putters=1, sweeps=2, workers=0, keepers=2, clears=True),
     "a mailbox": lambda: Mailbox(putters=0, workers=2, crashes=1),
+    "lean: two putters, a worker, a keeper": lambda: Lean(putters=2, crashes=1),
+    "lean: two putters over a network": lambda: Lean(putters=2, lossy=True, clears=True),
+    "lean: a worker, two keepers": lambda: Lean(keepers=2, ends=("done", "retry"), crashes=1),
+    "lean: every end": lambda: Lean(rounds=2, ends=BACK, crashes=1),
+    "lean: failed, reopened, failed again": lambda: Lean(reopeners=1, rounds=2, ends=("failed",), crashes=1),
+    "lean: two editors": lambda: Lean(workers=2, editors=2, keepers=0),
+    "lean: a stranger publishes": lambda: Lean(strangers=1, careful=True, crashes=1),
+    "lean: a stranger has published": lambda: Lean(published=True, crashes=1),
+    "lean: processes that share a name, and an editor": lambda: Lean(workers=2, named=True, editors=1, keepers=0),
+    "lean: a worker that renews in time": lambda: Lean(workers=2, renews=True, punctual=("w0",)),
+    "lean: clearing up after putters": lambda: Lean(putters=1, sweeps=2, clears=True, ends=("done", "retry")),
     "a lock": lambda: Lock(holders=2, rounds=2, crashes=1),
     "a lock, and a stranger": lambda: Lock(holders=2, rounds=1, foreign=1),
 }
@@ -56,6 +68,17 @@ LARGE = {
     "mailbox: a worker that renews in time, a crash": lambda: Mailbox(
         putters=0, workers=2, sweeps=2, renews=True, punctual=("w0",), crashes=1
     ),
+    "lean: a put over a copy, two keepers, a crash": lambda: Lean(putters=1, keepers=2, saved=True, crashes=1),
+    "lean: two workers, two keepers, a crash": lambda: Lean(workers=2, keepers=2, ends=("done", "retry"), crashes=1),
+    "lean: two reopeners, a keeper, a crash": lambda: Lean(failed=True, reopeners=2, ends=("failed",), crashes=1),
+    "lean: a reopener, two keepers, clearing up": lambda: Lean(
+        reopeners=1, keepers=2, failed=True, clears=True, ends=("failed", "done")
+    ),
+    "lean: two workers, an editor, a keeper": lambda: Lean(workers=2, editors=1, ends=("done", "retry")),
+    "lean: an editor, two keepers": lambda: Lean(editors=1, keepers=2, ends=("done", "retry")),
+    "lean: a reopener and an editor": lambda: Lean(failed=True, reopeners=1, editors=1, ends=("failed",)),
+    "lean: a stranger and an editor": lambda: Lean(strangers=1, editors=1, careful=True),
+    "lean: a backup by hard links is put back": lambda: Lean(workers=2, backups=1),
     "locks: three holders, two rounds": lambda: Lock(holders=3, rounds=2),
     "locks: three holders, two crashes": lambda: Lock(holders=3, rounds=1, crashes=2),
     "locks: two holders, three rounds, two crashes": lambda: Lock(holders=2, rounds=3, crashes=2),
@@ -111,6 +134,56 @@ CONTROLS = {
     ),
     "a file known by its inode's number": (
         lambda: broken.KnownByNumber(putters=0, workers=2, rounds=3, keepers=0, ends=("retry",), careful=True),
+        "known and nowhere",
+    ),
+    "lean 1: the verdict before sealed is gone": (
+        lambda: lean_broken.VerdictBeforeSealIsGone(ends=("failed",), reopeners=1),
+        "two tokens: ids/T~failed and sealed",
+    ),
+    "lean 1: the verdict before sealed is gone, and a reopening": (
+        lambda: lean_broken.SealedTwiceNamed(ends=("failed",), reopeners=1),
+        "two tokens: sealed/T~r0.1",
+    ),
+    "lean 2: the registry keeps the task's file": (
+        lambda: lean_broken.RegistryKeepsTheTask(workers=2, backups=1, keepers=0),
+        "two tokens: claimed",
+    ),
+    "lean 3: demoted unseen": (lean_broken.DemotedUnseen, "the result under done is not registered"),
+    "lean 4: a visible result unseen": (lambda: lean_broken.PublishedUnseen(published=True), "its result stands there"),
+    "lean 5: a reclaim that does not judge": (
+        lambda: lean_broken.ReclaimUnjudged(workers=2, editors=1),
+        "two tokens: claimed/T~w0.1 and sealed/T~k0.1",
+    ),
+    "lean 6: the door without its lock": (
+        lambda: lean_broken.DoorWithoutLock(workers=2, editors=2, keepers=0),
+        "is run, and is another file",
+    ),
+    "lean 6: the door without registering": (
+        lambda: lean_broken.DoorWithoutRegistering(workers=2, editors=2, keepers=0),
+        "is run, and is another file",
+    ),
+    "lean 7: a second name by each roller": (
+        lambda: lean_broken.SecondNameByRoller(rounds=2, ends=("retry", "done")),
+        "known and nowhere",
+    ),
+    "lean 8: a claim that replaces": (
+        lambda: lean_broken.ClaimReplaces(workers=2, named=True, editors=1, keepers=0),
+        "is run, and is another file",
+    ),
+    "lean 9: moved out of the way unseen": (
+        lambda: lean_broken.EnterUnseen(putters=1, workers=0, saved=True),
+        "known and nowhere",
+    ),
+    "lean 10: a result withdrawn by look and unlink": (
+        lambda: lean_broken.WithdrawByLook(failed=True, reopeners=1, ends=("failed",)),
+        "it is failed and the result is gone",
+    ),
+    "lean 17: judged by the mtime alone": (
+        lambda: lean_broken.JudgedByMtime(renews=True, punctual=("w0",)),
+        "w0 renewed in time",
+    ),
+    "lean 21: one's own link taken for another's": (
+        lambda: lean_broken.OwnLinkTakenForAnothers(putters=1, lossy=True, workers=0),
         "known and nowhere",
     ),
     "a mailbox without its guard": (

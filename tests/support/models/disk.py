@@ -79,6 +79,11 @@ def sign(name):
     return "sign", name
 
 
+def stat(name):
+    """The file under this name and how many names it has, in one look; None if it is not there."""
+    return "stat", name
+
+
 def names(*prefixes):
     """All names that begin so."""
     return "names", *prefixes
@@ -124,6 +129,16 @@ def granted(call, holder):
     return "granted", call, holder
 
 
+def telling(call, answer, tell=(), forget=()):
+    """A call; if this is its answer, the facts are known, or no longer so, in the same instant."""
+    return "telling", call, answer, tuple(tell), tuple(forget)
+
+
+def unsure(call):
+    """A call over the network: if it goes well, the answer may get lost, and what is tried again finds it done."""
+    return "unsure", call
+
+
 def given_back(name, holder):
     """Unlink a lock; told as a theft if it was another's."""
     return "given_back", name, holder
@@ -146,6 +161,9 @@ def apply(disk, call):
         return [(name, disk) for name in _matching(disk, words)]
     if kind == "await":
         return [(True, disk)] if words[0] in disk else []
+    if kind == "unsure":
+        ways = apply(disk, words[0])
+        return ways + [(False, after) for answer, after in ways if answer]
     after = dict(disk)
     answer = _CALLS[kind](after, *words)
     return [(answer, after)]
@@ -283,6 +301,14 @@ def _granted(disk, call, holder):
     return answer
 
 
+def _telling(disk, call, expected, tell, forget):
+    answer = _CALLS[call[0]](disk, *call[1:])
+    if answer == expected:
+        _tell(disk, *tell)
+        _forget(disk, *forget)
+    return answer
+
+
 def _given_back(disk, name, holder):
     if disk.get(name, holder) != holder:
         disk["told/theft"] = f"{holder} removed the lock of {disk[name]}"
@@ -313,6 +339,8 @@ _CALLS = {
     "tell": _tell,
     "forget": _forget,
     "granted": _granted,
+    "telling": _telling,
+    "stat": lambda disk, name: (disk[name], _links(disk, name)) if name in disk else None,
     "given_back": _given_back,
     "write": _write,
 }
