@@ -46,6 +46,7 @@ __all__ = [
     "sync_all",
     "sync_dir",
     "sync_file",
+    "written",
 ]
 
 Stat = os.stat_result
@@ -103,6 +104,19 @@ def read(path: str, limit: int) -> tuple[bytes, Stat]:
         while status.st_size < len(data) <= limit and (more := os.read(fd, 65536)):  # it grows under our eyes
             data += more
         return data, status
+    finally:
+        os.close(fd)
+
+
+def written(path: str) -> tuple[Stat, bool | None]:
+    """The status of a regular file, asked for anew, and whether a program has it open for writing (None: who knows)."""
+    _step("open", path)
+    fd = os.open(path, READ)
+    try:
+        status = os.fstat(fd)
+        if not stat_module.S_ISREG(status.st_mode):
+            raise NotAFile(errno.EINVAL, "not a regular file", path)
+        return status, kernel.has_writer(fd)
     finally:
         os.close(fd)
 

@@ -7,6 +7,7 @@ without.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import sys
 
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["rename_new", "sync_filesystem", "syncs_filesystems"]
+__all__ = ["has_writer", "is_local", "rename_new", "sync_filesystem", "syncs_filesystems"]
 
 #: renameat2: paths are from the working directory, and a taken name is refused.
 AT_FDCWD, RENAME_NOREPLACE = -100, 1
 #: Filesystems whose syncfs is known to settle bytes and names alike: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs.
 TRUSTED = frozenset((0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994))
+#: Filesystems of this machine alone, whose kernel knows who has a file open: those, OverlayFS, ZFS, bcachefs.
+LOCAL = TRUSTED | {0x794C7630, 0x2FC12FC1, 0xCA451A4E}
+#: What a lease's end is told by: a signal that nobody listens to and that ends nothing.
+SIGURG = 23
 #: Since this kernel, syncfs tells when something could not be written.
 TELLS_ERRORS = (5, 8)
 
@@ -49,6 +54,30 @@ def rename_new(source: str, target: str) -> int:
     if call(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), RENAME_NOREPLACE) == 0:
         return 0
     return _error()
+
+
+def is_local(path: str) -> bool:
+    """Whether all who write to this directory's filesystem are programs of this machine, as far as is known."""
+    return sys.platform.startswith("linux") and _kind(path) in LOCAL
+
+
+def has_writer(fd: int) -> bool | None:
+    """Whether a program has this file open for writing; None if the kernel does not tell.
+
+    It gives no read lease on such a file. One that it gives is given back at once; whoever opens the file for writing
+    meanwhile waits until then.
+    """
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return None
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None  # another user's file, or a filesystem without leases
+    return False
 
 
 def syncs_filesystems(path: str) -> bool:

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["LET_GO", "Watch", "held"]
+__all__ = ["COMES", "LET_GO", "WHOLE", "Watch", "held"]
 
 #: An entry is moved out or unmade; moved in, made, or its writer has closed it.
 GOES, COMES = 0x40 | 0x200, 0x80 | 0x100 | 0x8
+#: Of these, the ones after which nobody is writing it: moved in, closed.
+WHOLE = 0x80 | 0x8
 #: A watched file that somebody had open for writing is closed (whoever it was lets go, or is dead), or is moved.
 LET_GO = 0x8 | 0x800
 #: The kernel dropped events; the watched directory itself is gone.
@@ -106,15 +108,16 @@ class Watch:
                 return False
             time.sleep(min(POLL_SECONDS, left))
 
-    def changes(self) -> list[tuple[str, str, bool]] | None:
-        """Directory and name of each entry that came, went or was written since the last call, and whether it came.
+    def changes(self) -> list[tuple[str, str, int]] | None:
+        """Directory and name of each entry that came, went or was written since the last call, and what the kernel
+        said of it (COMES, WHOLE, GOES).
 
         None if that can't be told: look for yourself.
         """
         if self._fd is None:
             seen, self._seen = self._seen, self._look()
             return [] if seen == self._seen else None
-        found: list[tuple[str, str, bool]] = []
+        found: list[tuple[str, str, int]] = []
         try:
             size = MOST
             while size > MOST - LONGEST:  # less than that, and there was no more
@@ -127,7 +130,7 @@ class Watch:
             pass
         return found
 
-    def _decode(self, data: bytes, found: list[tuple[str, str, bool]]) -> bool:
+    def _decode(self, data: bytes, found: list[tuple[str, str, int]]) -> bool:
         at, end = 0, len(data)
         while at < end:
             watch, mask, _, length = _HEAD.unpack_from(data, at)
@@ -135,7 +138,7 @@ class Watch:
             if mask & (OVERFLOW | GONE):
                 return False
             name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
-            found.append((self._watches[watch], name, bool(mask & COMES)))
+            found.append((self._watches[watch], name, mask))
             at += length
         return True
 

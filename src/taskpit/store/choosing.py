@@ -76,7 +76,8 @@ class Chooser:
         with _told(self.folder, want, taken):
             for file, task in self._ready.best(lambda task: self._fits(task, want)):
                 spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
-                claim = self._take(spot, want, touches=bool(task.touches), known=task)
+                sign = self._ready.sign_of(file)
+                claim = self._take(spot, want, touches=bool(task.touches), known=task, sign=sign)
                 if claim is not None or not task.touches:  # one that was in somebody's way stays a candidate
                     self._ready.gone(file, missed=claim is None)
                 if claim is not None:
@@ -84,6 +85,10 @@ class Chooser:
                     if len(taken) == want.count:
                         break
         return taken
+
+    def being_written(self) -> list[str]:
+        """Names of ready files that are no tasks yet, as of the last look."""
+        return self._ready.being_written()
 
     def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
         """Orders, file names and tasks of what is ready now, from the first or after an order and name."""
@@ -107,8 +112,12 @@ class Chooser:
 
     def _is_worth_taking(self, ready: Spot, want: Want) -> bool:
         """Whether a look tells nothing against it: what is held is not moved just to be moved back."""
+        path = self.folder.at(ready.path)
         try:
-            return self._fits(self.folder.load(ready, self.folder.at(ready.path)), want)
+            here = fs.status(path)
+            if here is None or self.folder.unfinished(path, here):
+                return False
+            return self._fits(self.folder.load(ready, path), want)
         except FileNotFoundError:
             return False
         except Invalid:
@@ -143,9 +152,17 @@ class Chooser:
                 return None
             return claims.take(self.folder, spot, want)
 
-    def _take(self, spot: Spot, want: Want, *, touches: bool, known: Task | None = None) -> Claim | None:
-        """Try to claim one ready file, `known` if it was read before; None if it can't be had or should not."""
-        claim = self._take_alone(spot, want) if touches else claims.take(self.folder, spot, want, known)
+    def _take(
+        self,
+        spot: Spot,
+        want: Want,
+        *,
+        touches: bool,
+        known: Task | None = None,
+        sign: tuple[int, int] | None = None,
+    ) -> Claim | None:
+        """Try to claim one ready file, `known` by `sign` if it was read; None if it can't be had or should not."""
+        claim = self._take_alone(spot, want) if touches else claims.take(self.folder, spot, want, known, sign)
         if claim is None:
             return None
         if claim.task is not known and not self._fits(claim.task, want):  # it was edited after we had read it

@@ -16,17 +16,25 @@ __all__ = ["holds", "renew", "take"]
 JUMP = 1.0
 
 
-def take(folder: Folder, ready: Spot, want: Want, known: Task | None = None) -> Claim | None:
+def take(
+    folder: Folder, ready: Spot, want: Want, known: Task | None = None, sign: tuple[int, int] | None = None
+) -> Claim | None:
     """Row *claim*: try to take one ready file; None if somebody else was faster or it may not run.
 
-    What was read of it before is `known`: if its bytes are the same, so is the task.
+    What was read of it before is `known`: if its bytes are the same, so is the task. It looked like `sign` then (inode
+    and mtime): one that was written to since may not be whole.
     """
     try:
-        register(folder, ready)
+        here = register(folder, ready)
     except Conflict as error:
         from taskpit.store.strays import put_away
 
         put_away(folder, ready, error)
+        return None
+    if here is None:
+        return None
+    changed = sign is not None and sign != (here.st_ino, here.st_mtime_ns)
+    if (changed or not here.st_size) and folder.unfinished(folder.at(ready.path), here):
         return None
     fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
     try:

@@ -139,6 +139,11 @@ class FileStore(House):
         """Where a task is; `is_waiting` knows the ready ones, where somebody has listed them."""
         return self._chooser.state_of(task_id, is_waiting)
 
+    def being_written(self) -> list[str]:
+        """Names of ready files that others are still writing, as of the last look at what is ready."""
+        with self._turn:
+            return self._chooser.being_written()
+
     def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
         """Orders, file names and tasks of what is ready, in order, after one of them."""
         with self._turn:

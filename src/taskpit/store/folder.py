@@ -30,6 +30,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from taskpit.store.writing import Writing
+
     Entry = tuple[str, Spot | Invalid]
 
 __all__ = ["HIDDEN", "Folder"]
@@ -83,6 +85,7 @@ class Folder:
         self.even: float | None = None
         #: Whether one call can put all that was written on the disk; None: nobody has asked.
         self._together: bool | None = None
+        self._writing: Writing | None = None
 
     def at(self, relative: str) -> str:
         """The path of something in the queue."""
@@ -295,9 +298,40 @@ class Folder:
         except (FileNotFoundError, Invalid):
             return None
 
-    def being_written(self, status: fs.Stat) -> bool:
-        """Whether somebody may still be writing this file: what can't be read yet is left alone for a moment."""
+    @property
+    def writing(self) -> Writing:
+        """What is known of files that others write."""
+        if self._writing is None:
+            from taskpit.store.writing import Writing  # what we put ourselves does without
+
+            self._writing = Writing(self)
+        return self._writing
+
+    def is_young(self, status: fs.Stat) -> bool:
+        """Whether this was written a moment ago."""
         return 0 <= self.clock.now() - status.st_mtime < self.grace
+
+    def being_written(self, path: str, status: fs.Stat) -> bool:
+        """Whether a program may still be writing this file: what can't be read yet is left alone for a moment."""
+        return self.is_young(status) or not self.writing.is_whole(path)
+
+    def unfinished(self, path: str, here: fs.Stat, *, whole: bool = False) -> str:
+        """Why a ready file is no task yet although it can be read; empty if it is one, or something else is wrong.
+
+        What `put` let in has a second name in the registry: it is whole, unless it was written to last, just now, and
+        the kernel has not said that its writer is done.
+        """
+        if not stat.S_ISREG(here.st_mode):
+            return ""
+        if self.layout.rewritten:
+            return ""  # half a JSON object, or nothing, cannot be read
+        if not here.st_size:
+            return "it is empty: its writer has yet to fill it"
+        young = 0 <= self.clock.now() - here.st_ctime < self.grace
+        saved = not whole and young and here.st_mtime_ns == here.st_ctime_ns
+        known = here.st_nlink > 1
+        written = saved and self.writing.has_writer(path) if known else not self.writing.is_whole(path)
+        return "it is still being written" if written else ""
 
     def set_aside(
         self, relative: str, reason: str, judged: fs.Stat | None = None, step: Callable[[str, str], bool] = fs.move

@@ -36,6 +36,8 @@ __all__ = ["cards", "counts", "page", "tries"]
 LOOKS = 5
 #: So many ready tasks are asked for at a time.
 SOME = 1000
+#: Where files that are still being written stand among the ready tasks: after all of them.
+AT_LAST: list[object] = [1 << 62, 0.0, 0, ""]
 #: States in the order a page shows them.
 SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
 
@@ -156,9 +158,15 @@ def ready_tasks(store: FileStore, after: tuple[Any, ...] | None, *, tied: bool) 
 
 
 def _ready_card(store: FileStore, spot: Spot, ready: _Ready) -> Card | None:
-    folder = store.folder
+    folder, path = store.folder, store.folder.at(spot.path)
+    here = fs.status(path)
+    if here is None:
+        return None
+    unfinished = folder.unfinished(path, here)
+    if unfinished:
+        return Card(task=stub(spot), state=State.READY, held=unfinished)
     try:
-        task = folder.load(spot, folder.at(spot.path))
+        task = folder.load(spot, path)
     except FileNotFoundError:
         return None
     except Invalid as error:
@@ -314,6 +322,10 @@ def _ordered(store: FileStore, state: State | None, start: Key | None, *, tied: 
             for order, file, task in ready_tasks(store, tuple(after) if after else None, tied=tied):
                 path = f"{folder.layout.ready}/{file}"
                 yield (rank, [*order, file]), Spot(state=shown, id=task.id, slug=task.slug, path=path)
+            for file in store.being_written():
+                spot = _spot(folder, folder.layout.ready, file)
+                if spot is not None and (after is None or [*AT_LAST, file] > after):
+                    yield (rank, [*AT_LAST, file]), spot
             continue
         keyed = [([folder.layout.number(spot.id), spot.id], spot) for spot in _spots(folder, shown)]
         for key, spot in sorted(keyed, key=lambda pair: pair[0]):

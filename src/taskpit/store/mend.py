@@ -133,25 +133,27 @@ class _Mender:
         try:
             if known is not None and known.st_ino == here.st_ino:
                 refuse_finished(folder, spot, here)
-                return
-            folder.load(spot, folder.at(spot.path))
-            if known is not None:
-                register(folder, spot, names)
-                return
+            elif self._becomes_a_task(spot, here, known, names):
+                yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was made by hand")
         except FileNotFoundError:
             return
         except Conflict as error:
             where = put_away(folder, spot, error) if self.act else None
             now = f"; now {where}" if where else ""
             yield Mend(kind="set aside", what=spot.path, details=f"{error.message}{now}")
-            return
         except Invalid as error:
-            if not folder.being_written(here):
+            if not folder.being_written(folder.at(spot.path), here):
                 yield self._aside(spot.path, error.message, here)
-            return
-        if self.act:
-            register(folder, spot, names)
-        yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was made by hand")
+
+    def _becomes_a_task(self, spot: Spot, here: fs.Stat, known: fs.Stat | None, names: Collection[str]) -> bool:
+        """Whether a file that is not the registered one is a new task, or would be if we acted."""
+        folder = self.folder
+        if (here.st_size or known is None) and folder.unfinished(folder.at(spot.path), here):
+            return False
+        folder.load(spot, folder.at(spot.path))
+        if known is None and not self.act:
+            return True
+        return register(folder, spot, names) is not None and known is None
 
     def _twin(self, spot: Spot, here: fs.Stat, known: fs.Stat | None) -> str:
         """Where this very file is claimed, too: a rename that a power loss interrupted may leave both names."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.catalog import Row
+    from taskpit.layouts import Spot
     from taskpit.rules import Order
     from taskpit.store.folder import Folder
     from taskpit.task import Task
@@ -67,9 +68,11 @@ class Ready:
         #: Names whose rows nobody needs any more.
         self._spent: list[str] = []
         #: What the watch told: names that came and were not looked at yet, names that are gone, and needs met.
-        self._came: dict[str, None] = {}
+        self._came: dict[str, bool] = {}
         self._taken: dict[str, None] = {}
         self._outcomes = False
+        #: Names of files that are no tasks yet, and when each is looked at again whatever the watch tells.
+        self._unfinished: dict[str, float] = {}
 
     # -- knowing what is ready ---------------------------------------------------------------------
 
@@ -122,27 +125,39 @@ class Ready:
         watch = self.watch()
         changes = watch.changes() if watch is not None else None
         self._outcomes = False
-        for folder, file, here in changes or ():
-            if folder != self._path:
-                self._outcomes = True
-            elif here:
-                self._came[file] = None
-                self._taken.pop(file, None)
-            else:
-                self._came.pop(file, None)
-                self._taken[file] = None
-                self._window.forget(file)
+        if changes:
+            self._note(changes)
+        if self._unfinished:
+            now = self._folder.clock.monotonic()
+            due = [file for file, at in self._unfinished.items() if at <= now and file not in self._came]
+            self._came.update(dict.fromkeys(due, False))
         while len(self._taken) > MOST:
             del self._taken[next(iter(self._taken))]
         return changes is not None
+
+    def _note(self, changes: list[tuple[str, str, int]]) -> None:
+        """What the watch told, in its order."""
+        from taskpit.watch import COMES, WHOLE
+
+        for folder, file, said in changes:
+            if folder != self._path:
+                self._outcomes = True
+            elif said & COMES:
+                self._came[file] = bool(said & WHOLE)
+                self._taken.pop(file, None)
+            else:
+                self._came.pop(file, None)
+                self._unfinished.pop(file, None)
+                self._taken[file] = None
+                self._window.forget(file)
 
     def _look_at_what_came(self) -> bool:
         """What came by the watch is known; whether anything of it is a task."""
         came, self._came = self._came, {}
         found = False
-        for file in came:
+        for file, whole in came.items():
             self._window.forget(file)
-            found = self._look(file) or found
+            found = self._look(file, whole=whole) or found
         return found
 
     def _list(self) -> None:
@@ -151,6 +166,8 @@ class Ready:
         here, window = set(fs.names(self._path)), self._window
         for file in [file for file in window.tasks if file not in here]:
             window.forget(file)
+        for file in self._unfinished.keys() - here:
+            del self._unfinished[file]
         for file in here:
             if file not in window.tasks or self._sign(file) != window.signs.get(file):
                 window.forget(file)
@@ -161,15 +178,15 @@ class Ready:
         status = fs.status(f"{self._path}/{file}")
         return (status.st_ino, status.st_mtime_ns) if status else None
 
-    def _look(self, file: str) -> bool:
-        """Look at an entry that may be new; whether it is a task."""
-        read = self._read(file)
+    def _look(self, file: str, *, whole: bool = False) -> bool:
+        """Look at an entry that may be new, or of which the kernel said that it is `whole`; whether it is a task."""
+        read = self._read(file, whole=whole)
         if read is not None:
             self._window.know(file, read[0], (read[1].st_ino, read[1].st_mtime_ns))
         return read is not None
 
-    def _read(self, file: str) -> tuple[Task, fs.Stat] | None:
-        """The ready task in this file, and its status before it was read; None if it is none."""
+    def _read(self, file: str, *, whole: bool = False) -> tuple[Task, fs.Stat] | None:
+        """The ready task in this file, and its status before it was read; None if it is none, or none yet."""
         if file.startswith(NEVER) or file.endswith("~"):
             return None
         path = f"{self._folder.layout.ready}/{file}"
@@ -180,17 +197,42 @@ class Ready:
             return None
         if spot is None or spot.state is not State.READY:
             return None
-        status = fs.status(self._folder.at(path))
+        read, waits = self._read_whole(spot, whole=whole)
+        if not waits:
+            self._unfinished.pop(file, None)
+        elif self._unfinished.get(file, 0.0) <= (now := self._folder.clock.monotonic()):
+            self._unfinished[file] = now + self._folder.grace
+        return read
+
+    def _read_whole(self, spot: Spot, *, whole: bool) -> tuple[tuple[Task, fs.Stat] | None, bool]:
+        """The same once its name is known to be a task's; and whether it is none yet, but may become one."""
+        folder, path = self._folder, self._folder.at(spot.path)
+        status = fs.status(path)
+        if status is None:
+            return None, False
+        if status.st_nlink == 1 and not folder.layout.rewritten:
+            folder.writing.told(path, whole=whole)
+        if folder.unfinished(path, status, whole=whole):
+            return None, True
         try:
-            task = self._folder.load(spot, self._folder.at(path))
+            return (folder.load(spot, path), status), False
         except FileNotFoundError:
-            return None
+            return None, False
         except Invalid as error:
-            status = fs.status(self._folder.at(path))
-            if status is not None and not self._folder.being_written(status):
-                self._folder.set_aside(path, error.message, status)
-            return None
-        return (task, status) if status is not None else None
+            judged = fs.status(path)
+            if judged is not None and folder.being_written(path, judged):
+                return None, True
+            if judged is not None:
+                folder.set_aside(spot.path, error.message, judged)
+            return None, False
+
+    def being_written(self) -> list[str]:
+        """Names of files that were no tasks yet when they were last looked at."""
+        return sorted(self._unfinished)
+
+    def sign_of(self, file: str) -> tuple[int, int] | None:
+        """By which a candidate was known when it was read: inode and mtime."""
+        return self._window.signs.get(file)
 
     # -- with a catalogue --------------------------------------------------------------------------
 

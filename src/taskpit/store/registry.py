@@ -22,26 +22,33 @@ if TYPE_CHECKING:
 __all__ = ["refuse_finished", "register"]
 
 
-def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -> None:
-    """Its id is known from now on. Conflict if the id belongs to a task that is not this ready file.
+def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -> fs.Stat | None:
+    """Its id is known from now on; the file as it was looked at, or None if it is gone or not whole yet.
 
-    `names` are those of this id's ready files, if they were just listed.
+    Conflict if the id belongs to a task that is not this ready file. `names` are those of this id's ready files, if
+    they were just listed.
     """
     path, entry = f"{folder.root}/{spot.path}", f"{folder.root}/{IDS}/{spot.id}"
     known, here = fs.status(entry), fs.status(path)
     if here is None:
-        return
+        return None
     if known is not None and known.st_ino == here.st_ino:
         refuse_finished(folder, spot, here)
-        return
+        return here
     if not stat.S_ISREG(here.st_mode):
         raise Conflict("it is not a regular file", judged=here)
+    if not folder.layout.rewritten and (not folder.writing.is_whole(path) or (known is None and not here.st_size)):
+        return None  # nobody may touch it, not even its times, while its writer is at it
     if known is None:
         if not changelog.mentions(folder.at(CHANGELOG), "added_task", spot.id):
             folder.tell("added_task", spot.id, details="found in the folder")
-        if _enter_registry(folder, path, entry, spot):
-            return
+        try:
+            if _enter_registry(folder, path, entry, spot):
+                return here
+        except FileNotFoundError:
+            return None  # another worker was faster
     _refuse_copy(folder, spot, here, known, names)
+    return here
 
 
 def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:

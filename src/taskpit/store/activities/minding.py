@@ -74,7 +74,7 @@ def _swallowed(items: Items, progress: Progress, *, dry_run: bool) -> Iterator[M
     """An end that the file tells and the changelog does not: the line is added."""
     path = items.folder.at(items.path(progress.item, names.CHANGELOG))
     status, saved = fs.status(path), fs.status(items.folder.at(items.path(progress.item, names.PROGRESS)))
-    if (status is not None and status.st_size > TAIL) or saved is None or items.folder.being_written(saved):
+    if (status is not None and status.st_size > TAIL) or saved is None or items.folder.is_young(saved):
         return  # too long to be sure, or its line may be on its way
     told: dict[str, bool] = {}
     for event in filter(None, map(changelog.decode, fs.tail(path, TAIL).splitlines())):
