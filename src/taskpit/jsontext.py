@@ -22,8 +22,12 @@ else:
 __all__ = ["dumps", "loads"]
 
 
-#: Words that are numbers; always the same object, since one of them does not equal itself.
-_CONSTANTS = {word: float(word) for word in ("NaN", "Infinity", "-Infinity")}
+def _finite(text: str) -> float:
+    """The number; ValueError for one without end, which could be neither compared nor written as JSON again."""
+    number = float(text)
+    if number - number != 0:
+        raise ValueError(f"{text[:40]} is no number that JSON has")
+    return number
 
 
 class _Plain:
@@ -32,9 +36,9 @@ class _Plain:
     strict = True
     object_hook = None
     object_pairs_hook = None
-    parse_float = float
+    parse_float = staticmethod(_finite)
     parse_int = int
-    parse_constant = _CONSTANTS.__getitem__
+    parse_constant = staticmethod(_finite)
     memo: dict[str, str] = {}
 
 
@@ -47,7 +51,7 @@ def loads(data: bytes | str) -> Any:
     if _scan is None:
         import json
 
-        return json.loads(text)
+        return json.loads(text, parse_float=_finite, parse_constant=_finite)
     text = text.strip(" \t\n\r")
     try:
         value, end = _scan(text, 0)

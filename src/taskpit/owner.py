@@ -11,16 +11,13 @@ from __future__ import annotations
 import os
 import time
 
-from taskpit import fs, jsontext
-from taskpit.clock import LAST
+from taskpit import fs, jsontext, schema
+from taskpit.errors import Invalid
 from taskpit.text import read_json
 from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from taskpit.clock import Clock
 
 __all__ = ["Member", "Record", "base", "default_worker", "host", "introduce", "lives", "load"]
@@ -110,19 +107,9 @@ def introduce(path: str, record: Record) -> None:
 def load(path: str) -> Record | None:
     """The record, or None if there is none that can be read."""
     try:
-        fields = read_json(fs.read(path, LIMIT)[0])
-        record = Record(**fields)
-    except (OSError, ValueError, TypeError):
+        return schema.load(Record, read_json(fs.read(path, LIMIT)[0]))
+    except (OSError, ValueError, Invalid):
         return None
-    return record if _can_be(fields) else None
-
-
-def _can_be(fields: Mapping[str, Any]) -> bool:
-    """Whether a record says what records say: names are texts, spans of time are numbers and end."""
-    texts = all(isinstance(fields[key], str) for key in ("worker", "host", "boot"))
-    numbers = [fields[key] for key in ("pid", "offset", "lease")]
-    finite = all(isinstance(one, int | float) and abs(one) <= LAST for one in numbers)
-    return texts and finite and fields["lease"] >= 0 and isinstance(fields["stays"], bool)
 
 
 def lives(path: str, record: Record) -> bool | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 
-from taskpit import errors, layouts
+from taskpit import errors, layouts, schema
 from taskpit.clock import instant, iso
 from taskpit.explain import ENDING
 from taskpit.task import (
@@ -18,7 +18,6 @@ from taskpit.task import (
     Claim,
     End,
     Event,
-    Evidence,
     Result,
     Said,
     State,
@@ -142,7 +141,7 @@ def load(lines: Iterable[str]) -> tuple[list[Card], list[Event], str]:
                 cards.append(_card(fields))
             elif kind == "event":
                 events.append(Event.of(fields))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, errors.Invalid) as error:
             raise errors.Invalid(f"line {number} is not from `pit export`: {error}", line=number) from None
     return cards, events, layout
 
@@ -160,35 +159,16 @@ def _card(fields: dict[str, Any]) -> Card:
     for key in ("created", "updated", "not_before"):
         if key in task:
             task[key] = instant(str(task[key]), 0.0)
-    if fields.get("text"):
-        task["source"] = fields["text"].encode("utf-8", "surrogateescape")
+    task.pop("source", None)
+    source = str(fields.get("text") or "").encode("utf-8", "surrogateescape")
     result = fields.get("result")
     return Card(
-        task=Task(**task),
+        task=schema.load(Task, task, source=source),
         state=State(fields["state"]),
-        result=_result(result) if result else None,
-        tries=tuple(_try(one) for one in fields.get("tries", ())),
-        notes=fields.get("notes", ""),
+        result=schema.load_result(result) if result else None,
+        tries=tuple(schema.load_try(one) for one in fields.get("tries", ())),
+        notes=str(fields.get("notes", "")),
     )
-
-
-def _result(fields: dict[str, Any]) -> Result:
-    return Result(
-        **{
-            **fields,
-            "verdict": Verdict(fields["verdict"]),
-            "children": tuple(fields.get("children", ())),
-            "evidence": _evidence(fields.get("evidence")),
-        }
-    )
-
-
-def _try(fields: dict[str, Any]) -> Try:
-    return Try(**{**fields, "evidence": _evidence(fields.get("evidence"))})
-
-
-def _evidence(fields: dict[str, Any] | None) -> Evidence | None:
-    return Evidence(**fields) if fields else None
 
 
 # -- straight across -------------------------------------------------------------------------------

@@ -76,6 +76,7 @@ class Value:
     _fields: ClassVar[tuple[str, ...]] = ()
     _defaults: ClassVar[dict[str, Any]] = {}
     _names: ClassVar[frozenset[str]] = frozenset()
+    _kinds: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
         annotations = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is what we avoid
@@ -84,6 +85,7 @@ class Value:
         given = {name: cls.__dict__[name] for name in own if name in cls.__dict__}
         cls._defaults = {**cls._defaults, **given}
         cls._names = frozenset(cls._fields)
+        cls._kinds = {**cls._kinds, **{name: annotations[name] for name in own}}
 
     if not TYPE_CHECKING:
 
@@ -98,6 +100,11 @@ class Value:
         unknown = sorted(given.keys() - set(self._fields))
         missing = sorted(set(self._fields) - self.__dict__.keys())
         raise TypeError(f"{type(self).__name__}: unknown fields {unknown}, missing {missing}")
+
+    @classmethod
+    def kinds(cls) -> dict[str, str]:
+        """What each field is, in the words of its annotation."""
+        return cls._kinds
 
     def replace(self, **changes: Any) -> Self:
         """A copy with these fields changed."""

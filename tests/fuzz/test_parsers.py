@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from monsters import SHAPES, Late, anything, huge, one_word_wrong, patience
 from parsers import MEGABYTE, PARSERS, Parser, load_task
 
-from taskpit import clock, layouts, owner, text
+from taskpit import clock, layouts, schema, text
 from taskpit.layouts import report, sheet
 from taskpit.layouts.sheet import Sheet
-from taskpit.store import judge, look
+from taskpit.store import judge
 
 TIMES = int(os.environ.get("TASKPIT_FUZZ", "1"))
 #: What anything but a parser that goes over its text again and again has done long before, in seconds.
@@ -122,10 +122,10 @@ def test_json_read_without_care_is_seen(name, monkeypatch):
 
 
 BELIEVED = {
-    "records": (owner, "_can_be", lambda _: True, "claim by its record"),
+    "records": (schema, "check", lambda _, fields, __=(): fields, "claim by its record"),
     "sightings": (judge, "_checked", lambda mine: mine, "sightings"),
     "numbers of a result": (report, "_number", lambda said, default: float(said) if said else default, "pit result"),
-    "times of tries": (look, "_moment", lambda value: value, "try"),
+    "times of tries": (schema, "check", lambda _, fields, __=(): fields, "try"),
     "spans without end": (clock, "_in_time", lambda seconds, _: seconds, "duration"),
 }
 

@@ -214,7 +214,7 @@ def test_every_key_may_be_null():
     ],
 )
 def test_what_has_the_wrong_type_is_invalid(key, value):
-    with pytest.raises(Invalid, match=key):
+    with pytest.raises(Invalid, match=f"{key}|no number that JSON has"):
         loaded(with_keys(**{key: value}))
 
 
@@ -267,7 +267,7 @@ def test_what_a_reader_drops_is_kept_beside():
         {"evidence": {"command": 5, "exit_code": "x"}},
         {"children": 5},
         {"children": {"a": 1}},
-        {"attempts": float("nan"), "duration_ms": float("inf"), "completed_at": 10**400, "failed_at": 1e300},
+        {"attempts": -5, "duration_ms": 1e300, "completed_at": 10**400, "failed_at": 1e300},
         {"output": {"a": 1}, "verdict_reason": ["x"], "error": 7, "cost": "much", "worker": 5, "outcome": []},
     ],
 )

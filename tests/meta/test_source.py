@@ -116,3 +116,37 @@ def test_the_scan_sees_what_it_should():
     good = ast.parse('open("a")\nopen("a", "rb")\nos.listdir("a")\nfs.move("a", "b")\ntext.replace("a", "b")')
     assert sum(_changes_files(node) for node in ast.walk(bad)) == 5
     assert sum(_changes_files(node) for node in ast.walk(good)) == 0
+
+
+# -- one function makes a path of an id ------------------------------------------------------------
+
+#: Where an id beside a slash is no path of a queue that others write: addresses of pages, and the demo's own folder.
+NO_PATHS = ("web/", "mcp/", "worker/demo.py")
+
+
+def ids_in_paths(node):
+    """Every f-string in which an id follows a slash without a blank between: the line, and what it reads."""
+    for one in ast.walk(node):
+        if not isinstance(one, ast.JoinedStr):
+            continue
+        before = ""
+        for part in one.values:
+            if isinstance(part, ast.Constant):
+                before += str(part.value)
+                continue
+            name = ast.unparse(part.value)
+            tail = before.rpartition("/")
+            if tail[1] and " " not in tail[2] and (name.endswith((".id", "_id")) or name in ("id", "task_id")):
+                yield one.lineno, ast.unparse(one)
+            before += "x"
+
+
+@pytest.mark.parametrize("module", [one for one in MODULES if not one.startswith(NO_PATHS)])
+def test_no_id_becomes_part_of_a_path_but_in_one_place(module):
+    found = [told for _, told in ids_in_paths(tree(module)) if "pit/" not in told]
+    assert found == (["f'{folder}/{before}{task_id}{rest}'"] if module == "schema.py" else []), module
+
+
+def test_an_id_in_a_path_is_seen():
+    careless = 'def path(folder, task): return folder.at(f"{IDS}/{task.id}~x")\nprint(f"{task.id} is in / out")'
+    assert len(list(ids_in_paths(ast.parse(careless)))) == 1

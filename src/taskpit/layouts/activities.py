@@ -19,6 +19,7 @@ import re
 from taskpit.errors import Invalid
 from taskpit.layouts import entry
 from taskpit.layouts.layout import Layout, Spot, slugify
+from taskpit.text import read_json
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -116,7 +117,7 @@ class Activities(Layout):
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - nothing is kept beside
         """The task of an entry on its own."""
         try:
-            fields = json.loads(data)
+            fields = read_json(data)
         except ValueError:
             raise Invalid("it is not JSON", id=spot.id) from None
         if not isinstance(fields, dict):

@@ -7,7 +7,7 @@ no words for (a tag with a comma, a title of two lines) stands in one bullet mor
 
 from __future__ import annotations
 
-from taskpit import jsontext
+from taskpit import jsontext, schema
 from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
 from taskpit.layouts.sheet import Sheet, are_plain, command_in, is_key, is_plain, one_line, quote_command, skim
@@ -32,7 +32,7 @@ CARRIED = "carried"
 
 
 def _int(text: str) -> int:
-    return int(text.strip())
+    return schema.whole("priority", int(text.strip()))
 
 
 def _bool(text: str) -> bool:
@@ -56,6 +56,12 @@ def _time(text: str) -> float:
     return instant(text, 0.0)
 
 
+def _command(text: str) -> str:
+    """The command between backticks, or as JSON where backticks cannot say it."""
+    said = _plain_or_json(text) if text.startswith(f'{JSON}"') else text
+    return said if isinstance(said, str) and said != text else command_in(text)
+
+
 def _list(words: tuple[str, ...]) -> str:
     return one_line(", ".join(words))
 
@@ -68,7 +74,7 @@ def _flat(text: str) -> str:
 #: Field, bullet, how its text is read, how it is written. In the order we write them.
 FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...] = (
     ("title", "task", one_line, one_line),
-    ("check", "done-when", command_in, lambda command: f"{quote_command(_flat(command))} is green."),
+    ("check", "done-when", _command, lambda command: f"{quote_command(_flat(command))} is green."),
     ("by", "tossed-by", str, one_line),
     ("created", "created", _time, iso),
     ("priority", "priority", _int, str),
@@ -81,6 +87,8 @@ FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...]
     ("hold", "hold", one_line, one_line),
     ("last_error", "last-error", one_line, one_line),
 )
+#: What the bullet `carried` may say of a task: never its name, and never a command that `done-when` does not show.
+CARRIES = frozenset({field for field, _, _, _ in FIELDS if field != "check"} | {"body"})
 READ = {bullet: (field, read) for field, bullet, read, _ in FIELDS}
 KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
 PROSE = frozenset({"task", "done-when", "hold", "last-error"})
@@ -146,7 +154,12 @@ def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> by
     if task.body.strip("\r\n") != was.body.strip("\r\n"):
         sheet.body = task.body
     data = _encode(sheet)
-    carried = _unsaid(task, load_task(_spot_of(task), data, title_in_heading=title_in_heading))
+    read = load_task(_spot_of(task), data, title_in_heading=title_in_heading)
+    if read.check != task.check:  # what no backticks can say stands there as JSON, for everybody to see
+        sheet.set("done-when", _json(task.check))
+        data = _encode(sheet)
+        read = load_task(_spot_of(task), data, title_in_heading=title_in_heading)
+    carried = _unsaid(task, read)
     if carried:
         sheet.set(CARRIED, _json(carried))
         data = _encode(sheet)
@@ -214,7 +227,7 @@ def _set_extra(sheet: Sheet, task: Task, was: Task) -> None:
     for key, value in task.extra.items():
         sayable = key.lower() not in KNOWN and key != CARRIED and is_key(key)
         changed = key not in was.extra or was.extra[key] != value
-        sentence = key == "done-when" and not task.check and isinstance(value, str)
+        sentence = key == "done-when" and not task.check and isinstance(value, str) and not value.startswith(JSON)
         if changed and (sayable or sentence):
             sheet.set(key, _carry(value))
 
@@ -224,7 +237,7 @@ def _unsaid(task: Task, read: Task) -> dict[str, object]:
     extra = {key: value for key, value in task.extra.items() if key not in read.extra or read.extra[key] != value}
     fields = {
         field: [getattr(read, field), getattr(task, field)]
-        for field in (*(field for field, _, _, _ in FIELDS), "body")
+        for field in CARRIES
         if not _same(field, getattr(read, field), getattr(task, field))
     }
     return {name: part for name, part in (("extra", extra), ("task", fields)) if part}
@@ -247,11 +260,18 @@ def _unpacked(task: Task) -> Task:
     if not isinstance(extra, dict) or not isinstance(fields, dict):
         return task
     meant: dict[str, Any] = {"extra": {key: task.extra[key] for key in task.extra if key != CARRIED} | extra}
-    for field, pair in fields.items():
-        if field in Task._fields and isinstance(pair, list) and len(pair) == 2:
-            said, value = (tuple(one) if isinstance(one, list) else one for one in pair)
-            if _same(field, getattr(task, field), said) and type(value) is type(said):
-                meant[field] = value
+    pairs = {field: pair for field, pair in fields.items() if isinstance(pair, list) and len(pair) == 2}
+    try:
+        for place in (0, 1):
+            schema.check(Task, {field: pair[place] for field, pair in pairs.items()}, CARRIES)
+        schema.check(Task, {"extra": meant["extra"]})
+    except Invalid as error:
+        told = f"**{CARRIED}:** {error.message}; write it in a bullet of its own, and take it out of {CARRIED!r}"
+        raise Invalid(told, **error.details) from None
+    for field, pair in pairs.items():
+        said, value = (tuple(one) if isinstance(one, list) else one for one in pair)
+        if _same(field, getattr(task, field), said) and type(value) is type(said):
+            meant[field] = value
     return task.replace(**meant)
 
 
@@ -338,7 +358,7 @@ def _counts(text: str) -> tuple[int, int]:
     spent, of, allowed = text.strip().rpartition(" of ")
     if not allowed.isdecimal() or (of and not spent.isdecimal()):
         raise ValueError("write how many attempts there may be, or `1 of 3`")
-    return int(spent or 0), int(allowed)
+    return schema.whole("attempts", int(spent or 0)), schema.whole("max_attempts", int(allowed))
 
 
 def _title(heading: str, body: str, spot: Spot, bullet: str, *, title_in_heading: bool) -> str:

@@ -5,6 +5,7 @@ Only what has changed is written: what people and other tools put there stays as
 
 from __future__ import annotations
 
+from taskpit import schema
 from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
 from taskpit.task import Evidence, Result, Task, Try, Verdict
@@ -57,15 +58,8 @@ MANAGED = frozenset(
         "added_reason",
     )
 )
-#: What is read back of a result, and what it must be.
-KINDS: Mapping[str, type | tuple[type, ...]] = {
-    "reason": str,
-    "worker": str,
-    "log": str,
-    "attempt": int,
-    "seconds": (int, float),
-    "cost": dict,
-}
+#: What is read back of a result as it stands.
+KEPT = ("reason", "worker", "log", "attempt", "seconds", "cost")
 #: How many values an entry may have inside before it is no entry: aliases can make a few lines endless.
 MOST = 20_000
 
@@ -84,7 +78,7 @@ def load(task_id: str, fields: Mapping[Any, Any], hold: str = "") -> Task:
     }
     known["title"] = known.get("title") or task_id
     known["hold"] = known.get("hold") or hold
-    return Task(id=task_id, extra=extra, **known)
+    return schema.load(Task, {"id": task_id, "extra": extra, **known})
 
 
 def _read(word: str, value: object, task_id: str) -> object:
@@ -92,14 +86,14 @@ def _read(word: str, value: object, task_id: str) -> object:
         return moment(value)
     if word in NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise Invalid(f"{task_id}: {word} is {value!r}, not a whole number", id=task_id)
+            raise Invalid(f"{task_id}: {word} is {value!r:.80}, not a whole number", id=task_id, field=word)
         return int(value)
     if word in LISTS:
         items = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(item, dict | list | tuple | set) for item in items):
+            raise Invalid(f"{task_id}: {word} has lists or mappings where words should stand", id=task_id, field=word)
         return tuple(str(item) for item in items)
-    if word == "big":
-        return bool(value)
-    return str(value)
+    return bool(value) if word == "big" else str(value)
 
 
 def moment(value: object) -> float:
@@ -203,7 +197,7 @@ def load_result(task_id: str, fields: Mapping[Any, Any], verdict: Verdict) -> Re
     """The result in an entry that has ended, ours or written by hand: then who and when."""
     kept = _within(fields.get("result"))
     told = kept if isinstance(kept, dict) else {}
-    known = {key: told[key] for key, kind in KINDS.items() if isinstance(told.get(key), kind)}
+    known = {key: told[key] for key in KEPT if key in told and schema.fits(Result, key, told[key])}
     children = told.get("children")
     return Result(
         id=task_id,
@@ -225,8 +219,8 @@ def _within(value: object) -> object:
 
 def _evidence(value: object) -> Evidence | None:
     try:
-        return Evidence(**value) if isinstance(value, dict) else None
-    except TypeError:
+        return schema.load(Evidence, value) if isinstance(value, dict) else None
+    except Invalid:
         return None  # not one of ours
 
 
@@ -236,7 +230,7 @@ def load_tries(fields: Mapping[Any, Any]) -> tuple[Try, ...]:
     found = []
     for one in kept if isinstance(kept, list) else []:
         try:
-            found.append(Try(**{**one, "evidence": _evidence(one.get("evidence"))}))
-        except (TypeError, AttributeError):
+            found.append(schema.load_try(one))
+        except Invalid:
             continue  # not one of ours
     return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from taskpit.clock import LAST
+from taskpit import schema
 from taskpit.errors import Invalid
 from taskpit.task import Evidence, Result, Verdict
 from taskpit.text import read_json
@@ -100,22 +100,17 @@ def mapping(value: object) -> dict[str, Any]:
 
 
 def _int(value: object, default: int) -> int:
-    try:
-        return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else default
-    except (ValueError, OverflowError):  # not a number, or an infinite one
-        return default
+    return int(schema.amount(value)) if schema.is_number(value) else default
 
 
 def _moment(value: object) -> float:
-    seconds = _int(value, 0)
-    return float(seconds) if abs(seconds) <= LAST else 0.0
+    return float(_int(value, 0))
 
 
 def _evidence(value: object) -> Evidence | None:
     """What running a check showed, if another tool's words for it are ours."""
     fields = mapping(value)
     command, code, seconds, tail = (fields.get(key) for key in ("command", "exit_code", "seconds", "tail"))
-    if not isinstance(command, str) or not isinstance(code, int):
+    if not isinstance(command, str) or not isinstance(code, int) or not schema.fits(Evidence, "exit_code", code):
         return None
-    took = float(seconds) if isinstance(seconds, int | float) and abs(seconds) <= LAST else 0.0
-    return Evidence(command=command, exit_code=code, seconds=took, tail=str(tail or ""))
+    return Evidence(command=command, exit_code=code, seconds=schema.amount(seconds), tail=str(tail or ""))

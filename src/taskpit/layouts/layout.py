@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 from taskpit.clock import stamp
 from taskpit.errors import Invalid
+from taskpit.schema import ALNUM, LONGEST_WORD, is_word, path_of
 from taskpit.task import State
 from taskpit.values import Value
 
@@ -29,10 +30,6 @@ else:
 
 __all__ = ["Layout", "Named", "Spot", "check_word", "is_word", "is_worker", "slugify"]
 
-#: What every id is made of, whatever the layout; each may allow less.
-ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-#: Bytes an id or a worker's name may have, so that every name built from them fits a directory entry.
-LONGEST_WORD = 64
 #: A worker's name, and what a pool adds to make one claim unique.
 OF_WORKERS = f"{ALNUM}_@+-"
 OF_NONCES = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -190,7 +187,7 @@ class Layout(ABC):
 
     def note_path(self, task: Named, kind: str) -> str:
         """Where a note of this kind about the task lies."""
-        return f".taskpit/notes/{task.id}-{kind}.md"
+        return path_of(".taskpit/notes", task.id, f"-{kind}.md")
 
     def log_path(self, worker: str, when: float) -> str:
         """Where this worker's log of that time lies."""
@@ -239,18 +236,13 @@ def check_word(text: str, what: str) -> str:
         raise Invalid(f"the {what} is empty")
     if len(text.encode("utf-8", "replace")) > LONGEST_WORD:
         raise Invalid(f"the {what} is {len(text)} characters long; {LONGEST_WORD} is the most", text=text)
-    if ".." in text or not _is_made_of(text, f"{ALNUM}._-"):
+    if not is_word(text):
         raise Invalid(
             f"{what} {text!r} is not allowed",
             hint="Use letters, digits, dot, underscore and dash, beginning with a letter or digit.",
             text=text,
         )
     return text
-
-
-def is_word(text: str) -> bool:
-    """Whether any layout could have a task of this id: what else is written for one is nobody's."""
-    return len(text) <= LONGEST_WORD and ".." not in text and _is_made_of(text, f"{ALNUM}._-")
 
 
 def is_worker(text: str) -> bool:

@@ -12,6 +12,7 @@ import math
 from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
 from taskpit.task import Lock
+from taskpit.text import one_line, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "task_expires": ("task_expires", "taskExpires", "taskExpiresAt", "task_expires_at"),
 }
 OURS = frozenset(spelling for spellings in SPELLINGS.values() for spelling in spellings)
+#: Letters of a holder's name; more is none.
+LONGEST_HOLDER = 200
 #: Numbers above this are milliseconds: as seconds they would be after the year 5000.
 MILLISECONDS = 1e11
 
@@ -59,8 +62,8 @@ def dump(lock: Lock) -> bytes:
 def load(name: str, data: bytes) -> Lock:
     """The lock in these bytes; a time that is missing or unreadable is 0. Invalid: it tells no holder."""
     try:
-        fields = json.loads(data)
-    except (ValueError, RecursionError):
+        fields = read_json(data)
+    except ValueError:
         raise Invalid("it is not JSON, or not all of it is there", name=name) from None
     if not isinstance(fields, dict):
         raise Invalid("it is not a JSON object", name=name)
@@ -69,7 +72,7 @@ def load(name: str, data: bytes) -> Lock:
         raise Invalid("it names no holder", name=name)
     return Lock(
         name=name,
-        holder=found["holder"].strip(),
+        holder=one_line(found["holder"])[:LONGEST_HOLDER],
         kind="human" if found["kind"] == "human" else "agent" if found["kind"] == "agent" else "",
         task_id=found["task_id"] if isinstance(found["task_id"], str) else "",
         extra={key: value for key, value in fields.items() if key not in OURS},

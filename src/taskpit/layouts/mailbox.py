@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import json
 
+from taskpit import schema
 from taskpit.clock import FIRST, LAST
 from taskpit.errors import Invalid
 from taskpit.layouts.envelope import dump_result, load_result, mapping, read_object, spell
 from taskpit.layouts.layout import Layout, Spot
+from taskpit.schema import path_of
 from taskpit.task import State, Task, Verdict
+from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +85,8 @@ BESIDE = {
 }
 #: Where the file carries what another layout calls like a key of this one.
 CARRIED = "carried"
+#: Letters of a holder's name; more is none.
+LONGEST_HOLDER = 200
 #: Keys that are unix seconds.
 TIMES = frozenset(("claimed_at", "created_at", "updated_at", "not_before"))
 SUFFIXES = {"outbox": ("_result.json", Verdict.DONE), "failed": ("_error.json", Verdict.FAILED)}
@@ -142,22 +147,22 @@ class Mailbox(Layout):
 
     def ready_path(self, task: Named) -> str:
         """`inbox/task_1234567890.json`."""
-        return f"inbox/{task.id}.json"
+        return path_of("inbox", task.id, ".json")
 
     def claimed_path(self, task: Named, worker: str) -> str:  # noqa: ARG002 - the holder stands inside
         """`processing/task_1234567890.json`, whoever has it."""
-        return f"processing/{task.id}.json"
+        return path_of("processing", task.id, ".json")
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
         """`outbox/task_1234567890_result.json` or `failed/task_1234567890_error.json`."""
         again = f".{again}" if again else ""  # after the suffix: it must not read as another task's result
         if verdict is Verdict.DONE:
-            return f"outbox/{task.id}_result{again}.json"
-        return f"failed/{task.id}_error{again}.json"
+            return path_of("outbox", task.id, f"_result{again}.json")
+        return path_of("failed", task.id, f"_error{again}.json")
 
     def finished_paths(self, task: Named) -> tuple[str, ...]:
         """Files whose presence says that the task has ended."""
-        return (f"outbox/{task.id}_result.json", f"failed/{task.id}_error.json")
+        return (path_of("outbox", task.id, "_result.json"), path_of("failed", task.id, "_error.json"))
 
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:
         """The task in these bytes, with what another reader may have dropped from them."""
@@ -170,19 +175,16 @@ class Mailbox(Layout):
         kept = {**_kept(beside), **_unknown(fields)}
         metadata = {**mapping(_kept(beside).get("metadata")), **mapping(fields.get("metadata"))}
         known = {field: _whole(fields[key], key) for key, field in FIELDS.items() if fields.get(key) is not None}
-        return Task(
-            **{
-                "title": "",
-                **known,
-                **_beside(kept),
-                "id": spot.id,
-                "needs": tuple(map(str, metadata.get("dependencies") or ())),
-                "created": float(fields.get("created_at") or 0),
-                "updated": float(fields.get("updated_at") or 0),
-                "extra": _extra(fields, kept, metadata),
-                "source": data,
-            }
-        )
+        found = {
+            "title": "",
+            **known,
+            **{field: kept[key] for field, key in BESIDE.items() if kept.get(key) is not None},
+            "needs": metadata.get("dependencies") or (),
+            "created": fields.get("created_at") or 0,
+            "updated": fields.get("updated_at") or 0,
+            "extra": _extra(fields, kept, metadata),
+        }
+        return schema.load(Task, found, id=spot.id, source=data)
 
     def dump(self, task: Task) -> bytes:
         """The task's bytes while it is ready: new ones have every key of the schema in its order.
@@ -260,7 +262,7 @@ class Mailbox(Layout):
             worker = read_object(data).get("claimed_by")
         except Invalid:
             return ""
-        return worker if isinstance(worker, str) else ""
+        return one_line(worker)[:LONGEST_HOLDER] if isinstance(worker, str) else ""
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
         """The result or error in these bytes; the task itself is not in it."""
@@ -311,27 +313,6 @@ def _unknown(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kept(beside: bytes) -> dict[str, Any]:
     return read_object(beside) if beside else {}
-
-
-def _beside(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a task that the schema has no word for; what has the wrong type is told."""
-    found: dict[str, Any] = {}
-    for field, key in BESIDE.items():
-        value, default = kept.get(key), getattr(Task, field)
-        if value is None:
-            continue
-        if isinstance(default, tuple):
-            if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-                raise Invalid(f"{key!r} is not a list of words", field=key)
-            value = tuple(value)
-        elif isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-            _check_time(key, value)
-            value = float(value)
-        elif type(value) is not type(default):
-            raise Invalid(f"{key!r} is not {type(default).__name__}", field=key)
-        _check_time(key, value)
-        found[field] = value
-    return found
 
 
 def _extra(fields: Mapping[str, Any], kept: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, object]:

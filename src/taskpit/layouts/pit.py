@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from taskpit.errors import Invalid
 from taskpit.layouts.bulleted import dump_sure, dump_task, load_task, read_sheet, with_bullet
-from taskpit.layouts.layout import ALNUM, LONGEST_NAME, LONGEST_WORD, OF_NONCES, Layout, Spot, check_word, is_worker
+from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Spot, check_word, is_worker
+from taskpit.schema import ALNUM, LONGEST_WORD, path_of
 from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
@@ -112,31 +113,34 @@ class Pit(Layout):
         return Spot(state=state, id=self.check_id(name[0]), slug=name[1], path=path)
 
     def _stem(self, task: Named) -> str:
-        return f"food-{task.id}-{task.slug}" if task.slug else f"food-{task.id}"
+        return f"food-{task.id}{_tail(task)}"
 
     def ready_path(self, task: Named) -> str:
         """`food/food-0007-reverse-string.md`."""
-        return f"food/{self._stem(task)}.md"
+        return path_of("food", task.id, f"{_tail(task)}.md", "food-")
 
     def claimed_path(self, task: Named, worker: str) -> str:
         """`claimed/snake-2.food-0007-reverse-string.md`."""
-        return f"claimed/{worker}.{self._stem(task)}.md"
+        return path_of("claimed", task.id, f"{_tail(task)}.md", f"{worker}.food-")
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
         """`done/food-0007-reverse-string.result.md`, or the scraps for what did not work."""
-        stem = self._stem(task) + (f"-{again}" if again else "")
+        tail = _tail(task) + (f"-{again}" if again else "")
         if verdict is Verdict.DONE:
-            return f"done/{stem}.{'plan' if task.big else 'result'}.md"
-        return f"scraps/{stem}-{_SCRAPS[verdict]}.md"
+            return path_of("done", task.id, f"{tail}.{'plan' if task.big else 'result'}.md", "food-")
+        return path_of("scraps", task.id, f"{tail}-{_SCRAPS[verdict]}.md", "food-")
 
     def finished_paths(self, task: Named) -> tuple[str, ...]:
         """Results; what lies in the scraps is for people and decides nothing."""
-        stem = self._stem(task)
-        return (f"done/{stem}.result.md", f"done/{stem}.plan.md")
+        tail = _tail(task)
+        return (
+            path_of("done", task.id, f"{tail}.result.md", "food-"),
+            path_of("done", task.id, f"{tail}.plan.md", "food-"),
+        )
 
     def note_path(self, task: Named, kind: str) -> str:
         """`scraps/food-0007-reverse-string-choked.md`."""
-        return f"scraps/{self._stem(task)}-{kind}.md"
+        return path_of("scraps", task.id, f"{_tail(task)}-{kind}.md", "food-")
 
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - all is inside
         """The food in these bytes."""
@@ -173,6 +177,11 @@ class Pit(Layout):
         from taskpit.layouts.report import dump_report
 
         return dump_report(self._stem(task), result, self.dump(task))
+
+
+def _tail(task: Named) -> str:
+    """What follows the id in its name."""
+    return f"-{task.slug}" if task.slug else ""
 
 
 def _name_of(file: str) -> tuple[str, str] | None:

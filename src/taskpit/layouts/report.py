@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 
+from taskpit import schema
 from taskpit.clock import LAST, instant, iso
 from taskpit.layouts.sheet import Sheet, are_plain, command_in, is_plain, one_line, quote_command
 from taskpit.task import Evidence, Result, Verdict
@@ -134,7 +135,7 @@ def _number(text: str | None, default: float) -> float:
         number = float(text) if text else default
     except ValueError:
         return default
-    return number if abs(number) <= LAST else default  # also if it is none
+    return schema.amount(number) if abs(number) <= LAST else default  # also if it is none
 
 
 def _when(text: str | None) -> float:
@@ -158,7 +159,7 @@ def _evidence(text: str | None, tail: str) -> Evidence | None:
         return None
     return Evidence(
         command=command_in(text),
-        exit_code=int(_number(match[1], 1)),
+        exit_code=int(match[1]) if len(match[1]) < 10 else 1,
         seconds=_number(match[2].rstrip("s"), 0.0),
         tail=tail,
     )

@@ -14,6 +14,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts.bulleted import dump_task, load_task, with_bullet
 from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, is_worker
 from taskpit.layouts.report import dump_report, load_report
+from taskpit.schema import path_of
 from taskpit.task import State, Verdict
 
 TYPE_CHECKING = False
@@ -87,27 +88,27 @@ class Workspace(Layout):
 
     def ready_path(self, task: Named) -> str:
         """`tasks/task_001_pending.md`."""
-        return f"tasks/{task.id}_pending.md"
+        return path_of("tasks", task.id, "_pending.md")
 
     def claimed_path(self, task: Named, worker: str) -> str:
         """`tasks/task_001_inprogress_agent_a.md`."""
-        return f"tasks/{task.id}{_CLAIM}{worker}.md"
+        return path_of("tasks", task.id, f"{_CLAIM}{worker}.md")
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:  # noqa: ARG002 - one place for all
         """`outputs/task_001_result.md`, whatever it says."""
-        return f"outputs/{task.id}_result{'_' + again if again else ''}.md"
+        return path_of("outputs", task.id, f"_result{'_' + again if again else ''}.md")
 
     def finished_paths(self, task: Named) -> tuple[str, ...]:
         """The names that say it; an output without such a name is not finished yet."""
-        return (f"tasks/{task.id}_done.md", f"tasks/{task.id}_failed.md")
+        return (path_of("tasks", task.id, "_done.md"), path_of("tasks", task.id, "_failed.md"))
 
     def result_of(self, spot: Spot) -> str:
         """`outputs/task_001_result.md`."""
-        return f"outputs/{spot.id}_result.md"
+        return path_of("outputs", spot.id, "_result.md")
 
     def ended_path(self, task: Named, verdict: Verdict) -> str:
         """`tasks/task_001_done.md` or `tasks/task_001_failed.md`."""
-        return f"tasks/{task.id}_{verdict.state}.md"
+        return path_of("tasks", task.id, f"_{verdict.state}.md")
 
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - all is inside
         """The task in these bytes; its heading is the title. A slug of another layout is only carried."""

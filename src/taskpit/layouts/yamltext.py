@@ -20,6 +20,8 @@ __all__ = ["changed", "dump", "load"]
 
 #: How large a document may be with every alias written out, in letters: a few lines of aliases can be endless.
 LARGEST = 32 * 1024 * 1024
+#: How many brackets may be open on one line: the library looks back over all of them at each, three times over.
+BRACKETS = 32
 MARK = "\ufeff"
 
 #: A list under a key, and how far each of them is indented.
@@ -50,6 +52,9 @@ def load(data: bytes) -> Any:
         text = data.decode("utf-8").removeprefix(MARK).replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise Invalid(f"it is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.count("[") + line.count("{") > BRACKETS and _depth(line) > BRACKETS:
+            raise Invalid(f"line {number} is nested more than {BRACKETS} deep", line=number)
     yaml = _yaml(text)
     from ruamel.yaml.error import YAMLError
 
@@ -61,6 +66,15 @@ def load(data: bytes) -> Any:
         raise Invalid("it is not a YAML mapping")
     _refuse_endless(document)
     return document
+
+
+def _depth(line: str) -> int:
+    """How many brackets are open at once on this line."""
+    depth = deepest = 0
+    for letter in line:
+        depth += (letter in "[{") - (letter in "]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _refuse_endless(document: Any) -> None:

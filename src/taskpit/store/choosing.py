@@ -181,7 +181,7 @@ class Chooser:
             return State.DONE
         if self.folder.claims_of(task_id):
             return State.CLAIMED
-        if is_word(task_id) and fs.exists(self.folder.at(f"{IDS}/{task_id}")):
+        if is_word(task_id) and fs.exists(self.folder.of(IDS, task_id)):
             return State.READY
         known = is_waiting or (lambda one: bool(self.folder.find(self.folder.layout.ready, State.READY, one)))
         return State.READY if known(task_id) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskpit import fs, owner
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
-from taskpit.store.folder import STOPS, WORKERS, Folder
+from taskpit.store.folder import STOPS, Folder
 from taskpit.store.registry import register
 from taskpit.store.signs import freshen, stamp
 from taskpit.task import Claim, Said, Task, Want
@@ -99,12 +99,12 @@ def renew(folder: Folder, claim: Claim, lease: float) -> Said:
         if not holds(folder, claim, path) or not stamp(folder.at(path), until, _record(folder, claim.fence)):
             return Said.LOST
     _mind_the_clock(folder, claim.fence)
-    return Said.CANCEL if fs.exists(folder.at(f"{STOPS}/{claim.task.id}")) else Said.OK
+    return Said.CANCEL if fs.exists(folder.of(STOPS, claim.task.id)) else Said.OK
 
 
 def _record(folder: Folder, fence: str) -> str:
     """Where its worker's record lies."""
-    return folder.at(f"{WORKERS}/{owner.base(fence)}")
+    return folder.worker_path(fence)
 
 
 def _mind_the_clock(folder: Folder, fence: str) -> None:

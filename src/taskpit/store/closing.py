@@ -116,7 +116,7 @@ def _carry_out(sealed: Sealed, how: End) -> Said:
 def _unmark(folder: Folder, claim: Claim, marks: set[str] | None = None) -> None:
     """Nobody need be asked to stop any more; a wish to stop outlives a claim that merely ends."""
     if marks is None or claim.task.id in marks:
-        fs.remove(f"{folder.root}/{STOPS}/{claim.task.id}")
+        fs.remove(folder.of(STOPS, claim.task.id))
 
 
 def _too_late(sealed: Sealed, how: End) -> Said:

@@ -12,6 +12,7 @@ import stat
 
 from taskpit import fs
 from taskpit.errors import Invalid
+from taskpit.schema import path_of
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, QUARANTINE, Folder, stub
 
 TYPE_CHECKING = False
@@ -54,7 +55,7 @@ def end_line(folder: Folder) -> str:
 
 def put_back(folder: Folder, task_id: str) -> str:
     """A task that is nowhere is ready again, as it was asked for. A copy: see above."""
-    entry = f"{IDS}/{task_id}"
+    entry = path_of(IDS, task_id)
     task, status = folder.original(task_id), fs.status(folder.at(entry))
     if status is None:
         return ""
@@ -75,7 +76,7 @@ def put_back(folder: Folder, task_id: str) -> str:
 
 def register(folder: Folder, task_id: str, source: str) -> str:
     """Its id is known again, so that nobody puts another task under it."""
-    entry = folder.at(f"{IDS}/{task_id}")
+    entry = folder.of(IDS, task_id)
     try:
         if not folder.layout.rewritten:
             return f"registered again by {source}" if fs.link(folder.at(source), entry) else ""

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 from binascii import crc32
 
-from taskpit import fs, jsontext
+from taskpit import fs, jsontext, schema
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
+from taskpit.schema import path_of
 from taskpit.store import changelog
 from taskpit.store.entering import admit, enter
 from taskpit.store.folder import BESIDE, CHANGELOG, LATE, OUTCOMES, SEALED, SLACK, TRIES, Folder, stub
 from taskpit.store.rows import announce_file
 from taskpit.store.signs import freshen
 from taskpit.task import End, Event, Said, Task, Verdict
+from taskpit.text import read_json
+from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +133,7 @@ def carried_before(sealed: Sealed) -> bool:
         if spot.id == sealed.spot.id and nonce.endswith(tag):
             roll(Sealed(folder, spot, nonce, end))
             return True
-    tries = fs.names(folder.at(f"{TRIES}/{sealed.spot.id}")) if "t" in sealed.parts else []
+    tries = fs.names(folder.of(TRIES, sealed.spot.id)) if "t" in sealed.parts else []
     if any(name.endswith(tag) for name in tries):
         return True
     unfinished = folder.unfinished_result(sealed.spot.id)
@@ -171,7 +174,7 @@ def give_up(sealed: Sealed) -> str:
     kept = ""
     for letter in sealed.parts:
         if letter in "rt":
-            kept = f"{LATE}/{sealed.spot.id}~{sealed.nonce}"
+            kept = path_of(LATE, sealed.spot.id, f"~{sealed.nonce}")
             fs.move(sealed.part(letter), sealed.folder.at(kept))
         else:
             fs.remove(sealed.part(letter))
@@ -192,16 +195,16 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
     if "c" in sealed.parts:
         _admit_children(sealed)
     if "t" in sealed.parts:
-        tries = folder.at(f"{TRIES}/{sealed.spot.id}")
+        tries = folder.of(TRIES, sealed.spot.id)
         fs.make_dir(tries)
         folder.sync(TRIES)
         fs.move(sealed.part("t"), f"{tries}/{sealed.nonce}")
-        folder.sync(f"{TRIES}/{sealed.spot.id}")
+        folder.sync(path_of(TRIES, sealed.spot.id))
     for kind, letter in NOTES.items():
         if letter in sealed.parts:
             _publish_note(sealed, kind, letter)
     if "b" in sealed.parts:
-        fs.move(sealed.part("b"), folder.at(f"{BESIDE}/{sealed.spot.id}"))
+        fs.move(sealed.part("b"), folder.of(BESIDE, sealed.spot.id))
         folder.sync(BESIDE)
     if "o" in sealed.parts:
         _withdraw_result(sealed)
@@ -222,16 +225,31 @@ def _swallowed(sealed: Sealed) -> Event | None:
     return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details)
 
 
+class Part(Value):
+    """A child as it is written beside a seal, before it enters."""
+
+    id: str
+    slug: str
+    by: str
+    text: str
+
+
 def _admit_children(sealed: Sealed) -> None:
     folder = sealed.folder
     try:
-        children = jsontext.loads(fs.read(sealed.part("c"), LARGEST_PART)[0])
+        children = read_json(fs.read(sealed.part("c"), LARGEST_PART)[0])
+        parts = [schema.load(Part, child) for child in children]
+        tasks = [Task(id=folder.layout.check_id(part.id), title="", slug=part.slug) for part in parts]
+        for task in tasks:
+            folder.layout.ready_path(task)  # Invalid if its slug leads elsewhere
     except FileNotFoundError:
         return  # another roller has done it and gone on
-    for child in children:
-        task = Task(id=child["id"], title="", slug=child["slug"])
-        event = folder.event("added_task", task.id, child["by"] or "keeper", f"split from {sealed.spot.id}")
-        admit(folder, [(task, child["text"].encode(), event)])
+    except (ValueError, TypeError, Invalid) as error:
+        folder.set_aside(sealed.part("c").removeprefix(f"{folder.root}/"), f"it is no list of parts: {error}")
+        return
+    for part, task in zip(parts, tasks, strict=True):
+        event = folder.event("added_task", task.id, part.by or "keeper", f"split from {sealed.spot.id}")
+        admit(folder, [(task, part.text.encode("utf-8", "replace"), event)])
 
 
 def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:
@@ -249,7 +267,7 @@ def _withdraw_result(sealed: Sealed) -> None:
 
     Until the next bytes are moved over it, the token of such a task is its old result.
     """
-    folder, late = sealed.folder, sealed.folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}")
+    folder, late = sealed.folder, sealed.folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}")
     try:
         fs.link(sealed.path, late)
     except FileNotFoundError:
@@ -263,7 +281,7 @@ def _withdraw_result(sealed: Sealed) -> None:
             fs.remove(folder.at(path))
         ended = folder.layout.ended_path(sealed.spot, verdict)
         if ended:
-            fs.move(folder.at(ended), folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}.task"))
+            fs.move(folder.at(ended), folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}.task"))
         # Where it told that the task has failed, it must not come back and tell so again.
         folder.sync(*{(ended or path).rpartition("/")[0]}.intersection(folder.layout.results))
 
@@ -309,7 +327,7 @@ def _retire(sealed: Sealed, task: Task, said: Said) -> None:
         fs.move(sealed.path, folder.at(ended))
     fs.remove(sealed.path)  # also after a move: of two names of one file a rename takes none away
     keep = folder.outcome_path(sealed.spot.id, verdict)
-    fs.move(sealed.part("r"), keep if said is Said.OK else folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}"))
+    fs.move(sealed.part("r"), keep if said is Said.OK else folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}"))
 
 
 def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[Said]:
@@ -361,7 +379,7 @@ def _link_result(sealed: Sealed, task: Task) -> Said | None:
                 return Said.OK
         except FileNotFoundError:
             # Another roller has published it or kept it aside, and cleared up; or there is none to publish.
-            if fs.exists(folder.at(f"{LATE}/{sealed.spot.id}~{sealed.nonce}")):
+            if fs.exists(folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}")):
                 return Said.LOST
             return Said.OK if folder.outcome(sealed.spot.id) else None
         ours, theirs = fs.status(source), fs.status(target)
@@ -369,7 +387,7 @@ def _link_result(sealed: Sealed, task: Task) -> Said | None:
             return Said.OK  # another roller has linked it
         if _is_leftover(folder, task, verdict):
             # Its writer died or lost the task before it said that this is the result: keep it aside, publish ours.
-            aside = folder.at(f"{LATE}/{task.id}~{fs.fresh_name()}")
+            aside = folder.of(LATE, task.id, f"~{fs.fresh_name()}")
             fs.move(target, aside)
             moved = fs.status(aside)
             if moved is not None and moved.st_ino == ours.st_ino:  # another roller was faster: this is ours

@@ -32,7 +32,7 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
     said: list[Said] = []
     try:
         for (task, _, _), (_, original, _) in zip(entrants, drafts, strict=False):
-            new = fs.link(original, f"{folder.root}/{IDS}/{task.id}")
+            new = fs.link(original, folder.of(IDS, task.id))
             said.append(Said.CREATED if new else Said.EXISTS)
     except OSError as error:
         trouble = error
@@ -106,7 +106,7 @@ def enter(folder: Folder, task_id: str, source: str, ready: str) -> bool:
             if there is None:
                 continue
             if ours.st_ino == there.st_ino:
-                if has_twin(ours, fs.status(folder.at(f"{IDS}/{task_id}"))):
+                if has_twin(ours, fs.status(folder.of(IDS, task_id))):
                     fs.remove(source)  # a power loss left both names
                 return False  # else we are still shown where it was: the next sweep takes it further
             folder.set_aside(ready, "the task of this id was put back at this place")

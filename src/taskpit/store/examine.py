@@ -10,6 +10,7 @@ from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.listing import entries
+from taskpit.schema import path_of
 from taskpit.store import cures, glance
 from taskpit.store.archive import archived
 from taskpit.store.folder import (
@@ -230,7 +231,7 @@ def _vanished(folder: Folder) -> Iterator[Case]:
     waiting = {name.split("~", 1)[0] for name in fs.names(folder.at(folder.layout.tmp))}
     for task_id in sorted(missing - waiting):
         if folder.outcome(task_id) is None:
-            details = f"its file is gone; what was asked for is in {IDS}/{task_id}"
+            details = f"its file is gone; what was asked for is in {path_of(IDS, task_id)}"
             finding = Mend(kind="vanished", what=task_id, details=details)
             yield Case(finding=finding, cure=partial(cures.put_back, folder, task_id))
 

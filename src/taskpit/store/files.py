@@ -19,6 +19,7 @@ from taskpit.store.folder import CHANGELOG, LINE, NOTES
 from taskpit.store.house import House
 from taskpit.store.trouble import verb
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
+from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -191,8 +192,8 @@ class FileStore(House):
     @verb
     def note(self, task_id: str, text: str, worker: str) -> None:
         """Append to the task's notes."""
-        line = f"- {self.folder.event('').timestamp} {worker}: {text.rstrip()}\n"
-        fs.append(self.folder.at(f"{NOTES}/{self.folder.layout.check_id(task_id)}.md"), line.encode("utf-8", "replace"))
+        line = f"- {self.folder.event('').timestamp} {one_line(worker)}: {text.rstrip()}\n"
+        fs.append(self.folder.of(NOTES, self.folder.layout.check_id(task_id), ".md"), line.encode("utf-8", "replace"))
         self.folder.tell("noted", task_id, worker, text)
 
     # -- workers -----------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
 from taskpit.layouts import Layout, Spot
-from taskpit.layouts.layout import NEVER
+from taskpit.layouts.layout import NEVER, is_worker
+from taskpit.schema import path_of
 from taskpit.store import changelog
 from taskpit.store.signs import untouched
 from taskpit.store.turns import Open, Turn
@@ -91,6 +92,15 @@ class Folder:
         """The path of something in the queue."""
         return f"{self.root}/{relative}"
 
+    def of(self, folder: str, task_id: str, rest: str = "") -> str:
+        """The path of what is called after a task in one of the queue's folders; Invalid if its id cannot be one."""
+        return path_of(f"{self.root}/{folder}", task_id, rest)
+
+    def worker_path(self, fence: str) -> str:
+        """Where the record of the worker behind this fence lies; where none does, if nobody can be called so."""
+        name = fence.partition("~")[0]
+        return f"{self.root}/{WORKERS}/{name if is_worker(name) else '-'}"
+
     def sync(self, *folders: str) -> None:
         """The entries of these directories are on the disk, where power loss must not take them."""
         if self.durable:
@@ -114,7 +124,7 @@ class Folder:
 
     def tmp(self, task_id: str, nonce: str, part: str) -> str:
         """Where a part of a verb lies before its commit."""
-        return f"{self.root}/{self.layout.tmp}/{task_id}~{nonce}~{part}"
+        return self.of(self.layout.tmp, task_id, f"~{nonce}~{part}")
 
     def entries(self, folder: str, about: str = "", among: Iterable[str] | None = None) -> Iterator[Entry]:
         """What wants to be a task or a result in a directory: its name, and what it is or what is wrong.
@@ -189,7 +199,7 @@ class Folder:
 
     def outcome(self, task_id: str) -> Verdict | None:
         """How the task ended, if it has."""
-        path = f"{self.root}/{OUTCOMES}/{task_id}~"
+        path = self.of(OUTCOMES, task_id, "~")
         for verdict in VERDICTS:
             if fs.exists(path + verdict):
                 return verdict
@@ -197,7 +207,7 @@ class Folder:
 
     def outcome_path(self, task_id: str, verdict: Verdict) -> str:
         """Where the other name of its result lies."""
-        return self.at(f"{OUTCOMES}/{task_id}~{verdict}")
+        return self.of(OUTCOMES, task_id, f"~{verdict}")
 
     def unfinished_result(self, task_id: str) -> str | None:
         """A result that is published but not yet known as the outcome, since its worker stopped just there."""
@@ -256,11 +266,11 @@ class Folder:
     def _beside(self, task_id: str) -> bytes:
         """What is kept beside a task: as it was last put back, else as it was put."""
         try:
-            return fs.read(self.at(f"{BESIDE}/{task_id}"), self.config.largest_task)[0]
+            return fs.read(self.of(BESIDE, task_id), self.config.largest_task)[0]
         except OSError:
             pass
         try:
-            data, _ = fs.read(self.at(f"{IDS}/{task_id}"), self.config.largest_task)
+            data, _ = fs.read(self.of(IDS, task_id), self.config.largest_task)
             return self.layout.beside(self.layout.load(Spot(state=State.READY, id=task_id), data))
         except (OSError, Invalid):
             return b""
@@ -294,7 +304,7 @@ class Folder:
         """The task as it was put."""
         spot = Spot(state=State.READY, id=task_id)
         try:
-            return self.load(spot, self.at(f"{IDS}/{task_id}"))
+            return self.load(spot, self.of(IDS, task_id))
         except (FileNotFoundError, Invalid):
             return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from taskpit.layouts.layout import NEVER, Spot
 from taskpit.listing import entries
+from taskpit.schema import is_word
 from taskpit.store.folder import IDS, OUTCOMES, SEALED, Folder
 from taskpit.task import State
 
@@ -69,7 +70,9 @@ def _elsewhere(folder: Folder) -> Iterator[str]:
 def outcomes(folder: Folder) -> Iterator[tuple[str, str, int]]:
     """What we know of ends: the task's id, what the entry is called, inode."""
     for entry in entries(folder.at(OUTCOMES)):
-        yield entry.name.partition("~")[0], entry.name, entry.inode()
+        task_id = entry.name.partition("~")[0]
+        if is_word(task_id):
+            yield task_id, entry.name, entry.inode()
 
 
 def _shown(folder: Folder) -> Iterator[tuple[str, str, str, int]]:
@@ -143,7 +146,7 @@ def twice(folder: Folder) -> set[str]:
 
 def nowhere(folder: Folder) -> set[str]:
     """Names in the registry of tasks that are neither ready nor claimed nor finished, nor on their way."""
-    missing = {entry.name for entry in entries(folder.at(IDS))}
+    missing = {entry.name for entry in entries(folder.at(IDS)) if is_word(entry.name)}
     missing.difference_update(task_id for _, _, task_id in _to_do(folder))
     missing.difference_update(task_id for task_id, _, _ in outcomes(folder))
     for place, name, task_id, _ in _shown(folder):

@@ -22,9 +22,10 @@ from taskpit import fs, owner
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts import locktext
-from taskpit.store.folder import FENCES, QUARANTINE, WORKERS, Folder
+from taskpit.store.folder import FENCES, QUARANTINE, Folder
 from taskpit.store.turns import Turn
 from taskpit.task import Lock
+from taskpit.text import read_json
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -123,8 +124,8 @@ class Grip(Turn):
 
     def _dead(self, holder: str) -> str:
         """Whether the holder is a process that stayed here, and died: its name is free at once."""
-        path = self._folder.at(f"{WORKERS}/{owner.base(holder)}")
-        told = owner.load(path) if holder and "/" not in holder else None
+        path = self._folder.worker_path(holder)
+        told = owner.load(path)
         if told is None or owner.lives(path, told) is not False:
             return ""
         return f"{owner.base(holder)} is dead (process {told.pid})"
@@ -178,7 +179,7 @@ class Grip(Turn):
         except FileNotFoundError:
             return dict(EMPTY)
         try:
-            record = json.loads(data)
+            record = read_json(data)
             return {**EMPTY, **{key: record[key] for key in EMPTY if isinstance(record[key], type(EMPTY[key]))}}
         except (ValueError, TypeError, KeyError):
             # Made and not yet written; or damaged, and then the seconds since 1970 are more than any count so far.

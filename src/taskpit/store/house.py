@@ -8,7 +8,7 @@ from taskpit import fs, owner
 from taskpit.clock import Clock
 from taskpit.errors import Lost
 from taskpit.store import pausing
-from taskpit.store.folder import STOPS, WORKERS, Folder
+from taskpit.store.folder import STOPS, Folder
 from taskpit.store.trouble import verb
 from taskpit.task import Lock, Said
 
@@ -39,7 +39,7 @@ class House:
         """Leave a mark that renewing workers see."""
         for task_id in ids:
             try:
-                fs.create(self.folder.at(f"{STOPS}/{self.folder.layout.check_id(task_id)}"), b"", sync=False)
+                fs.create(self.folder.of(STOPS, self.folder.layout.check_id(task_id)), b"", sync=False)
             except FileExistsError:
                 continue
 
@@ -63,14 +63,14 @@ class House:
         if key not in self._introduced and worker not in self._members:
             self.folder.layout.check_worker(worker)
             record = owner.describe(worker, lease, self.folder.clock, stays=False)
-            owner.introduce(self.folder.at(f"{WORKERS}/{worker}"), record)
+            owner.introduce(self.folder.worker_path(worker), record)
             self._introduced.add(key)
 
     @verb
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> FileMember:
         """Hold the lock on the worker's record."""
         self.folder.layout.check_worker(worker)
-        member = owner.Member(self.folder.at(f"{WORKERS}/{worker}"))
+        member = owner.Member(self.folder.worker_path(worker))
         record = owner.describe(worker, lease, self.folder.clock, stays=True)
         if not member.join(record, self.folder.clock, patience=patience):
             raise Lost(f"a living process already works here as {worker}", worker=worker)

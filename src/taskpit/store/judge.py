@@ -14,7 +14,7 @@ from taskpit import fs, owner
 from taskpit.clock import say_duration
 from taskpit.layouts import Spot
 from taskpit.store.claims import JUMP
-from taskpit.store.folder import HIDDEN, WORKERS, Folder
+from taskpit.store.folder import HIDDEN, Folder
 from taskpit.store.fresh import fresh_status
 from taskpit.text import read_json
 
@@ -61,7 +61,7 @@ def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tu
 
 
 def _path(folder: Folder, worker: str) -> str:
-    return folder.at(f"{WORKERS}/{owner.base(worker)}")
+    return folder.worker_path(worker)
 
 
 def _record(folder: Folder, worker: str) -> owner.Record | None:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 from itertools import repeat
 
-from taskpit import fs, rules
-from taskpit.clock import LAST
+from taskpit import fs, rules, schema
 from taskpit.errors import Invalid
 from taskpit.explain import ENDING
 from taskpit.layouts import Spot
-from taskpit.layouts.layout import is_word
 from taskpit.rules import held, held_in_circle, in_the_way
+from taskpit.schema import is_word
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
 from taskpit.store.judge import alive, lease_end
 from taskpit.store.resolving import waiting
-from taskpit.task import Card, Evidence, Page, Result, State, Task, Try, Verdict
+from taskpit.task import Card, Page, Result, State, Task, Try, Verdict
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
@@ -67,9 +66,9 @@ def cards(store: FileStore, ids: Sequence[str]) -> list[Card | None]:
 
 def _card(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
     folder, found = store.folder, None
-    for _ in range(LOOKS):
+    for _ in range(LOOKS if is_word(task_id) else 0):  # to look for what can be no id might lead anywhere
         found = _find(store, task_id, listing)
-        if found is not None or not fs.exists(folder.at(f"{IDS}/{task_id}")):
+        if found is not None or not fs.exists(folder.of(IDS, task_id)):
             break
         listing = _Listing(store)  # it was on its way from one place to another
     if found is None:
@@ -77,7 +76,7 @@ def _card(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
     return found.replace(
         tries=tries(folder, task_id),
         late=_late(listing, task_id),
-        notes=_text(folder.at(f"{NOTES}/{task_id}.md")),
+        notes=_text(folder.of(NOTES, task_id, ".md")),
     )
 
 
@@ -267,25 +266,14 @@ def _ended_task(folder: Folder, spot: Spot, verdict: Verdict) -> Task | None:
 def tries(folder: Folder, task_id: str) -> tuple[Try, ...]:
     """Attempts that did not finish it, oldest first."""
     found: list[tuple[float, int, Try]] = []
-    for name in fs.names(folder.at(f"{TRIES}/{task_id}")):
+    for name in fs.names(folder.of(TRIES, task_id)):
         try:
-            data, status = fs.read(folder.at(f"{TRIES}/{task_id}/{name}"), LARGEST_RESULT)
-            fields = read_json(data)
-            evidence = fields.pop("evidence", None)
-            one = Try(**fields, evidence=Evidence(**evidence) if evidence else None)
-            found.append(
-                (_moment(one.at), status.st_mtime_ns, one)
-            )  # within one tick of the clock, as they were written
-        except (FileNotFoundError, fs.NotAFile, fs.TooBig, ValueError, TypeError, AttributeError):
+            data, status = fs.read(f"{folder.of(TRIES, task_id)}/{name}", LARGEST_RESULT)
+            one = schema.load_try(read_json(data))
+            found.append((one.at, status.st_mtime_ns, one))  # within one tick of the clock, as they were written
+        except (FileNotFoundError, fs.NotAFile, fs.TooBig, ValueError, Invalid):
             continue  # not one of ours; but what the disk refuses to tell must not count as never tried
     return tuple(one for _, _, one in sorted(found, key=lambda item: item[:2]))
-
-
-def _moment(value: object) -> float:
-    """The value, if it is a time; ValueError if it is none."""
-    if not isinstance(value, int | float) or not abs(value) <= LAST:
-        raise ValueError(f"{value!r:.40} is no time")
-    return float(value)
 
 
 def _text(path: str) -> str:
@@ -345,7 +333,7 @@ def _spots(folder: Folder, state: State) -> Iterator[Spot]:
     for name in fs.names(folder.at(OUTCOMES)):
         task_id, _, said = name.partition("~")
         verdict = Verdict(said) if said in tuple(Verdict) else None
-        if verdict and verdict.state is state and task_id not in seen:
+        if verdict and verdict.state is state and task_id not in seen and is_word(task_id):
             yield Spot(state=state, id=task_id, verdict=verdict, path=f"{OUTCOMES}/{name}")
 
 

@@ -12,6 +12,7 @@ from taskpit import fs
 from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
 from taskpit.owner import MARK
+from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.ending import Sealed, roll
 from taskpit.store.entering import enter
@@ -74,9 +75,9 @@ class _Mender:
     def puts(self) -> Iterator[Mend]:
         """Tasks whose id was taken but whose file had not entered: let it in."""
         for path, words, status in self._tmp():
-            if len(words) != 4 or words[2] != "put" or self._young(status):
+            if len(words) != 4 or words[2] != "put" or not is_word(words[0]) or self._young(status):
                 continue
-            known = fs.status(self.folder.at(f"{IDS}/{words[0]}"))
+            known = fs.status(self.folder.of(IDS, words[0]))
             original = self.folder.tmp(words[0], words[1], "id") if self.folder.layout.rewritten else path
             put = fs.status(original)
             if put is None:  # unless somebody was clearing it up, and stopped
@@ -97,14 +98,17 @@ class _Mender:
         for path, words, status in self._tmp():
             if len(words) != 3 or words[2] != "result" or words[1] in ending or status.st_nlink < 2:
                 continue
-            if self._young(status):
+            if self._young(status) or not is_word(words[0]):
                 continue
             try:
                 data, _ = fs.read(path, LARGEST_RESULT)
             except OSError:
                 continue
             spot = Spot(state=State.DONE, id=words[0])
-            verdict = self.folder.layout.load_result(spot, data)[0].verdict
+            try:
+                verdict = self.folder.layout.load_result(spot, data)[0].verdict
+            except Invalid:
+                continue  # nobody's result; once it is old it is swept
             if self.act:
                 fs.move(path, self.folder.outcome_path(words[0], verdict))
                 fs.remove(path)  # of two names of one file a rename takes none away
@@ -123,7 +127,7 @@ class _Mender:
     def _ready_one(self, spot: Spot, names: Collection[str]) -> Iterator[Mend]:
         """One ready file; `names` are those of its id."""
         folder = self.folder
-        known, here = fs.status(folder.at(f"{IDS}/{spot.id}")), fs.status(folder.at(spot.path))
+        known, here = fs.status(folder.of(IDS, spot.id)), fs.status(folder.at(spot.path))
         if here is None:
             return
         twin = self._twin(spot, here, known)
@@ -214,7 +218,7 @@ class _Mender:
             yield Mend(kind="registered", what=spot.id, details=f"{result} was written by somebody else")
         if ours is not None and ours.st_size and ours.st_ino != here.st_ino and fs.exists(folder.at(result)):
             if self.act:
-                kept = f"{LATE}/{spot.id}~{fs.fresh_name()}"
+                kept = path_of(LATE, spot.id, f"~{fs.fresh_name()}")
                 fs.move(folder.at(result), folder.at(kept))
                 fs.link(folder.outcome_path(spot.id, known), folder.at(folder.layout.result_path(stub(spot), known)))
                 folder.tell("late_result", spot.id, details=f"somebody replaced {result}; theirs is kept in {kept}")
@@ -240,9 +244,10 @@ class _Mender:
                     f"{self.folder.layout.tmp}/{path.rpartition('/')[2]}", "it is not a regular file", status
                 )
                 continue
-            if self.act and words[2:3] == ["put"]:
+            ours = is_word(words[0]) and len(words) > 2
+            if self.act and ours and words[2] == "put" and len(words) == 4:
                 self._clear_put(path, words)
-            elif self.act and words[2:3] == ["id"]:  # in two steps: it may just have been linked
+            elif self.act and ours and words[2] == "id":  # in two steps: it may just have been linked
                 fs.move(path, self.folder.tmp(words[0], words[1], GONE))
             elif self.act:
                 fs.remove(path)

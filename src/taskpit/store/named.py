@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskpit import fs, owner
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts.layout import check_word
-from taskpit.store.folder import LOCKS, WORKERS, Folder
+from taskpit.store.folder import LOCKS, Folder
 from taskpit.store.grip import Grip
 from taskpit.task import Lock, Said, worker_type
 
@@ -35,7 +35,7 @@ def lock(folder: Folder, name: str, worker: str, seconds: float, kind: str) -> L
 
 def _alive(folder: Folder, worker: str, seconds: float) -> None:
     """The last process that stayed here under this name is dead; whoever locks now is not."""
-    path = folder.at(f"{WORKERS}/{worker}")
+    path = folder.worker_path(worker)
     told = owner.load(path)
     if told is not None and owner.lives(path, told) is False:
         owner.introduce(path, owner.describe(worker, seconds, folder.clock, stays=False))

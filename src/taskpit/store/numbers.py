@@ -12,18 +12,22 @@ from taskpit.store.turns import Turn
 __all__ = ["allot"]
 
 
+#: Numbers from here on are nobody's count: ids after them would be too long.
+BEYOND = 10**15
+
+
 def allot(folder: Folder, count: int) -> list[str]:
     """Ids nobody has; numbers are never given twice, even if their tasks are never put."""
     if not count:
         return []
     with Turn(folder.at(f"{HIDDEN}/next")) as lock:
         text = os.pread(lock.fd, 32, 0).strip()
-        number = int(text) if text.isdigit() else _highest(folder) + 1
+        number = int(text) if text.isdigit() and int(text) < BEYOND else _highest(folder) + 1
         number = max(number, folder.layout.first_number(folder.clock.now()))
         ids: list[str] = []
         while len(ids) < count:
             task_id = folder.layout.new_id(number)
-            if not fs.exists(folder.at(f"{IDS}/{task_id}")):
+            if not fs.exists(folder.of(IDS, task_id)):
                 ids.append(task_id)
             number += 1
         fs.overwrite(lock.fd, str(number).encode(), lock.path)
@@ -35,4 +39,4 @@ def _highest(folder: Folder) -> int:
     places = {layout.ready, layout.claimed, *layout.results}
     spots = (spot for place in places for _, spot in folder.entries(place) if isinstance(spot, Spot))
     ids = [*fs.names(folder.at(IDS)), *(spot.id for spot in spots)]
-    return max(map(layout.number, ids), default=0)
+    return max((number for number in map(layout.number, ids) if number < BEYOND), default=0)

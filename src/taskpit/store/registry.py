@@ -28,7 +28,7 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
     Conflict if the id belongs to a task that is not this ready file. `names` are those of this id's ready files, if
     they were just listed.
     """
-    path, entry = f"{folder.root}/{spot.path}", f"{folder.root}/{IDS}/{spot.id}"
+    path, entry = f"{folder.root}/{spot.path}", folder.of(IDS, spot.id)
     known, here = fs.status(entry), fs.status(path)
     if here is None:
         return None

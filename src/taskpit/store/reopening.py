@@ -45,7 +45,7 @@ def learn(folder: Folder, spot: Spot) -> None:
     verdict, result = spot.verdict or Verdict.DONE, folder.at(folder.layout.result_of(spot))
     there = fs.exists(result)
     try:
-        fs.link(result if there else folder.at(spot.path), folder.at(f"{IDS}/{spot.id}"))
+        fs.link(result if there else folder.at(spot.path), folder.of(IDS, spot.id))
         action = "completed_task" if verdict is Verdict.DONE else "failed_task"
         if not changelog.mentions(folder.at(CHANGELOG), action, spot.id):
             folder.tell(action, spot.id, details=f"somebody else wrote {spot.path}")

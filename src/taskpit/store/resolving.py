@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from taskpit import fs
+from taskpit.schema import is_word
 from taskpit.store.folder import IDS, Folder
 from taskpit.task import State
 
@@ -14,7 +15,7 @@ def resolve(folder: Folder, text: str) -> list[str]:
     number = folder.layout.number(text)
     wanted = folder.layout.new_id(number) if number else text
     for exact in (text, wanted):  # without a look at all of them, where that will do
-        if fs.exists(folder.at(f"{IDS}/{exact}")):
+        if is_word(exact) and fs.exists(folder.of(IDS, exact)):
             return [exact]
     here = set(fs.names(folder.at(IDS)))
     for seen in (waiting, _elsewhere):
@@ -22,7 +23,7 @@ def resolve(folder: Folder, text: str) -> list[str]:
         for exact in (text, wanted):
             if exact in here:
                 return [exact]
-    return sorted(task_id for task_id in here if task_id.startswith(text))
+    return sorted(task_id for task_id in here if task_id.startswith(text) and is_word(task_id))
 
 
 def waiting(folder: Folder) -> set[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from taskpit import catalog, fs, jsontext
+from taskpit import catalog, fs, jsontext, schema
 from taskpit.errors import Invalid
 from taskpit.rules import order
 from taskpit.store.folder import INDEX, Folder
 from taskpit.task import Task
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from taskpit.layouts import Spot
 
 __all__ = ["announce", "announce_file", "row_of", "task_of"]
+
+
+#: What a row tells of a task besides its order.
+BRIEF = ("id", "slug", "hold", "not_before", "needs", "tags", "touches", "big")
 
 
 def announce(folder: Folder, tasks: Iterable[tuple[Task, str]]) -> None:
@@ -31,17 +36,7 @@ def announce(folder: Folder, tasks: Iterable[tuple[Task, str]]) -> None:
 
 def row_of(task: Task, file: str, status: fs.Stat) -> Row:
     """The row of a ready task: its order, its file, and what decides whether it may be taken."""
-    brief = [
-        status.st_mtime_ns,
-        task.id,
-        task.slug,
-        task.hold,
-        task.not_before,
-        task.needs,
-        task.tags,
-        task.touches,
-        task.big,
-    ]
+    brief = [status.st_mtime_ns, *(getattr(task, field) for field in BRIEF)]
     tied = bool(task.hold or task.not_before or task.needs or task.touches or task.big)
     return (*order(task), file, status.st_ino, int(tied), jsontext.dumps(brief, tight=True))
 
@@ -59,20 +54,10 @@ def task_of(row: Row) -> tuple[Task, tuple[int, int]] | None:
     """As much of the task as the row tells, and by what its file is known; None if it is no row of ours."""
     rank, age, _, _, _, inode, _, brief = row
     try:
-        modified, task_id, slug, hold, not_before, needs, tags, touches, big = jsontext.loads(brief)
-    except (ValueError, TypeError):
+        modified, *said = read_json(brief)
+        if type(modified) is not int:
+            return None
+        told = dict(zip(BRIEF, said, strict=True))
+        return schema.load(Task, told, title="", priority=-rank, created=age), (inode, modified)
+    except (ValueError, TypeError, Invalid):
         return None
-    task = Task(
-        id=task_id,
-        title="",
-        slug=slug,
-        priority=-rank,
-        created=age,
-        hold=hold,
-        not_before=not_before,
-        needs=tuple(needs),
-        tags=tuple(tags),
-        touches=tuple(touches),
-        big=big,
-    )
-    return task, (inode, modified)

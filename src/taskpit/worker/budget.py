@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 
-from taskpit import fs
-from taskpit.clock import LAST, duration, say_duration
+from taskpit import fs, schema
+from taskpit.clock import duration, say_duration
 from taskpit.errors import Invalid
 from taskpit.text import read_json
 from taskpit.values import Value
@@ -150,8 +150,5 @@ def _sum(lines: Iterable[Mapping[str, object]]) -> Spent:
 
 
 def _number(fields: Mapping[str, object], *keys: str) -> float:
-    for key in keys:
-        value = fields.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LAST:
-            return float(value)
-    return 0.0
+    """The first of these that is one. Nothing below zero pays back, and what has no end is more than any limit."""
+    return next((schema.amount(fields[key]) for key in keys if schema.is_number(fields.get(key))), 0.0)

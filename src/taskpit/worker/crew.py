@@ -18,9 +18,9 @@ import subprocess
 import sys
 import time
 
-from taskpit import fs, owner
+from taskpit import fs, owner, schema
 from taskpit.clock import Clock, instant
-from taskpit.errors import Conflict, Storage
+from taskpit.errors import Conflict, Invalid, Storage
 from taskpit.text import last_lines, read_json
 from taskpit.values import Value
 from taskpit.worker.post import Post
@@ -111,8 +111,8 @@ class Papers:
         """Who is wanted, in the order of the file."""
         try:
             found = self._read("plan.json") or {}
-            return {name: Wish(**{**one, "post": Post.of(one["post"])}) for name, one in found.items()}
-        except (AttributeError, KeyError, TypeError) as error:
+            return {schema.word(name): schema.load(Wish, one, post=Post.of(one["post"])) for name, one in found.items()}
+        except (AttributeError, KeyError, TypeError, ValueError, Invalid) as error:
             raise Storage(f"{self.at('plan.json')} is not a plan: {error}", path=self.at("plan.json")) from None
 
     def save_plan(self, plan: Mapping[str, Wish]) -> None:

@@ -15,6 +15,7 @@ import os
 import time
 
 from taskpit import fs, owner
+from taskpit.schema import path_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def place_for(store: Store, claim: Claim) -> Place:
 def directory_of(store: Store, claim: Claim) -> str:
     """Where this claim's run has its papers, whether or not it has begun."""
     nonce = claim.fence.partition(owner.MARK)[2] or fs.fresh_name()
-    return f"{_runs(store) or '/nowhere'}/{claim.task.id}~{claim.attempt}~{nonce}"
+    return path_of(_runs(store) or "/nowhere", claim.task.id, f"~{claim.attempt}~{nonce}")
 
 
 def prune(store: Store, age: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taskpit import schema
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -76,11 +77,7 @@ class Post(Value):
     def of(cls, facts: Mapping[str, Any]) -> Post:
         """Read again what `facts` said."""
         backend = facts.get("backend")
-        return cls(**{**_tuples(facts), "backend": Backend(**_tuples(backend)) if backend else None})
-
-
-def _tuples(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+        return schema.load(cls, facts, backend=schema.load(Backend, backend) if backend else None)
 
 
 class Crew(Value):

@@ -13,7 +13,9 @@ import json
 import os
 import time
 
-from taskpit import fs
+from taskpit import fs, schema
+from taskpit.errors import Invalid
+from taskpit.schema import path_of
 from taskpit.text import read_json
 from taskpit.values import Value
 
@@ -46,18 +48,15 @@ class Sessions:
         self._root = f"{where}/.taskpit" if os.path.isdir(f"{where}/.taskpit") else ""
 
     def _path(self, task_id: str) -> str:
-        return f"{self._root}/sessions/{task_id}"
+        return path_of(f"{self._root}/sessions", task_id)
 
     def find(self, claim: Claim, preset: str, cwd: str) -> Session | None:
         """The session this attempt should go on in, or None."""
         if not self._root:
             return None
         try:
-            fields = read_json(fs.read(self._path(claim.task.id), 65536)[0])
-            found = Session(**fields)
-        except (OSError, ValueError, TypeError):
-            return None
-        if type(found.attempt) is not int or type(found.session) is not str:
+            found = schema.load(Session, read_json(fs.read(self._path(claim.task.id), 65536)[0]))
+        except (OSError, ValueError, Invalid):
             return None
         fits = found.preset == preset and found.cwd == cwd and 0 <= claim.attempt - found.attempt <= FURTHER
         return found if fits and found.session else None

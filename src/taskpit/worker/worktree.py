@@ -12,6 +12,7 @@ import subprocess
 
 from taskpit import fs
 from taskpit.errors import TaskpitError
+from taskpit.schema import path_of
 from taskpit.task import Done, Failed
 from taskpit.values import Value
 
@@ -63,7 +64,7 @@ class Worktrees:
 
     def path(self, task_id: str) -> str:
         """Where a task's worktree is."""
-        return f"{self.folder}/{task_id}"
+        return path_of(self.folder, task_id)
 
     def enter(self, task_id: str) -> str:
         """The task's own worktree, on its own branch, made if it was not there; its directory."""

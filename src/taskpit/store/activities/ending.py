@@ -10,6 +10,7 @@ from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import activities as names
 from taskpit.layouts import entry
 from taskpit.layouts.progress import ENDED, status_of
+from taskpit.schema import path_of
 from taskpit.store.activities.items import Items, Unreadable
 from taskpit.store.folder import LATE, STOPS
 from taskpit.task import End, Lock, Said, Task, Verdict
@@ -35,7 +36,7 @@ def renew(items: Items, task_id: str, fence: str, lease: float) -> Said:
             return Said.LOST
         expires = now + max(lease, 1.0)
         grip.rewrite(mine.replace(expires=expires, task_expires=min(mine.task_expires, expires)))
-    return Said.CANCEL if fs.exists(items.folder.at(f"{STOPS}/{task_id}")) else Said.OK
+    return Said.CANCEL if fs.exists(items.folder.of(STOPS, task_id)) else Said.OK
 
 
 def finish(items: Items, end: End) -> Said:
@@ -92,7 +93,7 @@ def _edited(items: Items, item: str, end: End, mine: Lock) -> str:
 def _tell(items: Items, end: End, action: str, mine: Lock) -> None:
     task_id, fence = end.claim.task.id, end.claim.fence
     if end.result is not None:  # a wish to stop outlives a claim that merely ends
-        fs.remove(items.folder.at(f"{STOPS}/{task_id}"))
+        fs.remove(items.folder.of(STOPS, task_id))
     items.tell(action, task_id, fence, end.details, mine.kind)
     for child in end.children:
         items.tell("added_activity", child.id, fence, child.title, mine.kind)
@@ -113,7 +114,7 @@ def _publish(items: Items, item: str, task_id: str, result: Result | None) -> st
         return ""
     folder = items.folder
     for number in range(1, 1000):
-        name = f"{names.DELIVERABLES}/{task_id}{f'-{number}' if number > 1 else ''}.md"
+        name = path_of(names.DELIVERABLES, task_id, f"-{number}.md" if number > 1 else ".md")
         path = folder.at(items.path(item, name))
         fs.make_dir(path.rpartition("/")[0])
         scratch = folder.tmp(task_id, fs.fresh_name(), "output")
@@ -128,7 +129,7 @@ def _publish(items: Items, item: str, task_id: str, result: Result | None) -> st
 
 def _set_aside(items: Items, task_id: str, result: Result) -> str:
     """A result that came too late, where nobody takes it for the one."""
-    path = f"{LATE}/{task_id}~{fs.fresh_name()}"
+    path = path_of(LATE, task_id, f"~{fs.fresh_name()}")
     fields = {**entry.spell_result(result, ""), "output": result.output}
     fs.create(items.folder.at(path), json.dumps(fields, indent=2).encode() + b"\n", sync=items.folder.durable)
     return path
@@ -258,5 +259,5 @@ def reopen(items: Items, task: Task) -> Said:
         return Said.OK
 
     said = items.edit(spot.item, "keeper", back)
-    fs.remove(items.folder.at(f"{STOPS}/{task.id}"))  # the wish to stop was about what has ended
+    fs.remove(items.folder.of(STOPS, task.id))  # the wish to stop was about what has ended
     return said

@@ -57,7 +57,7 @@ def ask_to_stop(items: Items, cards: Sequence[Card]) -> None:
 def _stop(items: Items, ids: Sequence[str]) -> None:
     for task_id in ids:
         try:
-            fs.create(items.folder.at(f"{STOPS}/{task_id}"), b"", sync=False)
+            fs.create(items.folder.of(STOPS, task_id), b"", sync=False)
         except FileExistsError:
             continue
 
@@ -104,7 +104,7 @@ def finish(
     told = summary or f"kept {', '.join(kept) or 'nothing'}; pending again: {', '.join(reset) or 'nothing'}"
     items.tell("pivot_completed", item, worker, told)
     for task_id in {*reset, *drop} - set(busy):
-        fs.remove(items.folder.at(f"{STOPS}/{task_id}"))
+        fs.remove(items.folder.of(STOPS, task_id))
     _stop(items, [task_id for task_id in drop if task_id in busy])
     return reset, kept
 

@@ -17,6 +17,7 @@ from taskpit.store.activities.standing import Standing, View
 from taskpit.store.house import House
 from taskpit.store.trouble import verb
 from taskpit.task import Page, State
+from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class ActivityStore(House):
         """A line in the work item's notes."""
         spot = names.place(self.folder.layout.check_id(task_id))
         path = self.items.path(spot.item if spot else "", names.NOTES)
-        line = f"- {self.folder.event('').timestamp} ({task_id}) {worker}: {' '.join(text.split())}\n"
+        line = f"- {self.folder.event('').timestamp} ({task_id}) {one_line(worker)}: {' '.join(text.split())}\n"
         fs.append(self.folder.at(path), line.encode("utf-8", "replace"))
         self.items.tell("noted", task_id, worker, text)
 

@@ -166,7 +166,7 @@ def _remember(items: Items, task: Task) -> None:
     """What was asked for first, so that asking again can be told from asking for something else."""
     folder = items.folder
     try:
-        fs.create(folder.at(f"{IDS}/{task.id}"), folder.layout.dump(task), sync=False)
+        fs.create(folder.of(IDS, task.id), folder.layout.dump(task), sync=False)
     except FileExistsError:
         return
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 
 from taskpit import fs
-from taskpit.errors import MissingExtra
+from taskpit.errors import Invalid, MissingExtra
+from taskpit.schema import is_word
 from taskpit.store.trouble import storage_error
 
 TYPE_CHECKING = False
@@ -57,6 +58,11 @@ def leave_address(root: str, address: str) -> None:
 def papers_of(space: str) -> str:
     """The folder of this machine's user for this queue."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    if not is_word(space):
+        raise Invalid(
+            f"the queue's own name in the database is {space[:80]!r}, which cannot be the name of a folder",
+            hint="Whoever owns the database mends the column `space` of the table `meta`.",
+        )
     return os.path.join(base, "taskpit", space)
 
 

@@ -6,8 +6,10 @@ import hashlib
 import json
 import struct
 
+from taskpit import schema
 from taskpit.rules import order
-from taskpit.task import Claim, End, Event, Evidence, Result, Task, Try, Verdict, worker_type
+from taskpit.task import Claim, End, Event, Result, Task, Try, worker_type
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,11 +52,7 @@ def doc_of(task: Task) -> str:
 
 def task_of(doc: str) -> Task:
     """The task in these."""
-    fields = json.loads(doc)
-    for key in LISTS:
-        if key in fields:
-            fields[key] = tuple(fields[key])
-    return Task(**fields)
+    return schema.load(Task, read_json(doc))
 
 
 def _with_evidence(value: Result | Try) -> str:
@@ -64,22 +62,14 @@ def _with_evidence(value: Result | Try) -> str:
     return as_json(fields)
 
 
-def _evidence(fields: dict[str, Any]) -> dict[str, Any]:
-    if fields.get("evidence"):
-        fields["evidence"] = Evidence(**fields["evidence"])
-    return fields
-
-
 def result_of(doc: str) -> Result:
     """The result in these."""
-    fields = _evidence(json.loads(doc))
-    fields["children"] = tuple(fields.get("children", ()))
-    return Result(**{**fields, "verdict": Verdict(fields["verdict"])})
+    return schema.load_result(read_json(doc))
 
 
 def try_of(doc: str) -> Try:
     """The try in these."""
-    return Try(**_evidence(json.loads(doc)))
+    return schema.load_try(read_json(doc))
 
 
 def key_of(task: Task) -> bytes:

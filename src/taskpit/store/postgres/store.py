@@ -22,6 +22,7 @@ from taskpit.store.postgres.opening import leave_address, papers_of
 from taskpit.store.postgres.spelling import Lapsed, as_ending, as_item, as_json, task_of
 from taskpit.store.postgres.wire import Wire
 from taskpit.task import Claim, Said
+from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -338,7 +339,7 @@ class PostgresStore:
     def note(self, task_id: str, text: str, worker: str) -> None:
         """One more line."""
         now = self.clock.now()
-        line = f"- {iso(now)} {worker}: {text.rstrip()}\n"
+        line = f"- {iso(now)} {one_line(worker)}: {text.rstrip()}\n"
         keeping.note(self._ask, task_id, text, line, worker, now)
 
     def keep_log(self, worker: str, data: bytes) -> str:

@@ -1,0 +1,231 @@
+"""What a value read back from a file, a database or an agent may be: checked here before anything acts on it. Pure.
+
+Each noun is a `Value` whose annotations say what its fields are; this is the one place that reads JSON, YAML and rows
+against them: no other fields, every element of the right kind, numbers finite and in range, texts of bounded length,
+nothing nested beyond reason. Also here: what an id is, since an id becomes part of a path.
+"""
+
+from __future__ import annotations
+
+from taskpit.clock import FIRST, LAST
+from taskpit.errors import Invalid
+from taskpit.task import Evidence, Result, Try, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any, TypeVar
+
+    from taskpit.values import Value
+
+    V = TypeVar("V", bound=Value)
+
+__all__ = [
+    "ALNUM",
+    "LONGEST_WORD",
+    "amount",
+    "check",
+    "field",
+    "fits",
+    "is_number",
+    "is_word",
+    "load",
+    "load_result",
+    "load_try",
+    "path_of",
+    "whole",
+    "word",
+]
+
+#: What every id is made of, whatever the layout; each may allow less.
+ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+#: Bytes an id or a worker's name may have, so that every name built from them fits a directory entry.
+LONGEST_WORD = 64
+OF_WORDS = f"{ALNUM}._-"
+
+#: The largest whole number that every reader of JSON reads as it is.
+LARGEST = 2**53
+#: Letters of a text that is a line or a paragraph, and of one that is a whole page.
+LONGEST_TEXT, LONGEST_PAGE = 1 << 20, 1 << 26
+PAGES = frozenset(("body", "output", "tail"))
+#: How many values a list may have, how many there may be in all, and how deeply they may be nested.
+MOST, MOST_INSIDE, DEEPEST = 100_000, 1_000_000, 100
+#: Whole numbers and numbers that may be below zero, by their field; all others count something.
+BELOW_ZERO = frozenset(("priority", "exit_code", "offset"))
+#: Numbers that are times: people write some before 1970.
+TIMES = frozenset(("created", "updated", "not_before", "at", "finished", "since"))
+
+
+def is_word(text: str) -> bool:
+    """Whether any layout could have a task of this id: what else is written for one is nobody's."""
+    return 0 < len(text) <= LONGEST_WORD and ".." not in text and text[0] in ALNUM and not text.strip(OF_WORDS)
+
+
+def path_of(folder: str, task_id: str, rest: str = "", before: str = "") -> str:
+    """The path of what is called after a task, in this folder. No id becomes part of a path but here.
+
+    Invalid if the name would lead anywhere else.
+    """
+    if not is_word(task_id) or "/" in rest or "/" in before or "\0" in rest:
+        raise Invalid(f"{task_id[:80]!r} cannot be part of a file's name", hint="Use the id that `pit list` shows.")
+    return f"{folder}/{before}{task_id}{rest}"
+
+
+def amount(value: object, most: float = LAST) -> float:
+    """A number that counts something: finite, not below zero, at most `most`; 0 for what is none of that."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        return 0.0
+    return float(value) if value <= most else most
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a number at all, also one without end."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124 - NaN
+
+
+def fits(kind: type[Value], name: str, value: object) -> bool:
+    """Whether this field of such a value may have this value."""
+    try:
+        field(name, value, kind.kinds()[name])
+    except Invalid:
+        return False
+    return True
+
+
+def word(text: str) -> str:
+    """A name that may be part of a path; Invalid if it may not."""
+    if not is_word(text):
+        raise Invalid(f"{text[:80]!r} cannot be part of a file's name")
+    return text
+
+
+def load_result(fields: object) -> Result:
+    """A result with its evidence, as JSON has them; Invalid names what is wrong."""
+    return _with_evidence(Result, fields)
+
+
+def load_try(fields: object) -> Try:
+    """An attempt with its evidence, as JSON has them; Invalid names what is wrong."""
+    return _with_evidence(Try, fields)
+
+
+def _with_evidence(kind: type[V], fields: object) -> V:
+    evidence = fields.get("evidence") if isinstance(fields, dict) else None
+    return load(kind, fields, evidence=load(Evidence, evidence) if evidence else None)
+
+
+def load(kind: type[V], fields: object, **given: object) -> V:
+    """The value these fields say, as they were read; `given` are known already. Invalid names what is wrong."""
+    if given and isinstance(fields, dict):
+        fields = {name: value for name, value in fields.items() if name not in given}
+    checked = check(kind, fields)
+    try:
+        return kind(**checked, **given)
+    except TypeError as error:
+        raise Invalid(str(error)) from None
+
+
+def check(kind: type[Value], fields: object, only: Collection[str] = ()) -> dict[str, Any]:
+    """These fields, each as this kind of value has it; `only` these if some are named. Invalid names what is wrong."""
+    if not isinstance(fields, dict):
+        raise Invalid(f"it is not a JSON object but {_shown(fields)}")
+    kinds = kind.kinds()
+    for name in fields:
+        if kinds.get(name, "").partition(" | ")[0] not in _READERS or (only and name not in only):
+            raise Invalid(f"{name!r:.80} is no field that may stand here", field=str(name)[:80])
+    return {name: field(name, value, kinds[name]) for name, value in fields.items()}
+
+
+def field(name: str, value: object, kind: str) -> object:
+    """One field by the words of its annotation; Invalid names it."""
+    kind, _, other = kind.partition(" | ")
+    if value is None and other == "None":
+        return None
+    try:
+        return _READERS[kind](name, value)
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"{name!r} is {_shown(value)}: {error}", field=name) from None
+
+
+def whole(name: str, value: object) -> int:
+    """A whole number that can be written anywhere; TypeError or ValueError if it is none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError("it should be a whole number")
+    if not (-LARGEST if name in BELOW_ZERO else 0) <= value <= LARGEST:
+        raise ValueError("the number is too small or too large")
+    return int(value)
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("it should be a number")
+    least = FIRST if name in TIMES else -LAST if name in BELOW_ZERO else 0
+    if not least <= value <= LAST:  # also if it is none
+        raise ValueError("the number is too small or too large")
+    return float(value)
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("it should be text")
+    if len(value) > (LONGEST_PAGE if name in PAGES else LONGEST_TEXT):
+        raise ValueError("it is too long")
+    return str(value)
+
+
+def _words(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError("it should be a list of texts")
+    if len(value) > MOST:
+        raise ValueError(f"it has more than {MOST} entries")
+    for one in value:
+        if not isinstance(one, str):
+            raise TypeError(f"{_shown(one)} stands where text should")
+    return tuple(_text(name, one) for one in value)
+
+
+def _verdict(_: str, value: object) -> Verdict:
+    return Verdict(value)  # type: ignore[arg-type] # ValueError, whatever it is
+
+
+def _flag(_: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("it should be true or false")
+    return value
+
+
+def _mapping(_: str, value: object) -> dict[str, Any]:
+    """Fields we have no word for: any plain values, finite, not too many and not too deep."""
+    if not isinstance(value, dict):
+        raise TypeError("it should be a JSON object")
+    count, level = 0, list(value.values())
+    for _deep in range(DEEPEST):
+        inside: list[Any] = level
+        count += len(inside)
+        if count > MOST_INSIDE:
+            raise ValueError("it has too many values inside")
+        if any(isinstance(one, float) and one - one != 0 for one in inside):
+            raise ValueError("it has a number without end")
+        outer = [one for one in inside if isinstance(one, dict | list | tuple)]
+        level = [one for many in outer for one in (many.values() if isinstance(many, dict) else many)]
+        if not outer:
+            return dict(value)
+    raise ValueError("it is nested too deeply")
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if not isinstance(value, dict | list) else type(value).__name__
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+_READERS: Mapping[str, Callable[[str, object], object]] = {
+    "str": _text,
+    "int": whole,
+    "float": _number,
+    "bool": _flag,
+    "Verdict": _verdict,
+    "tuple[str, ...]": _words,
+    "Mapping[str, object]": _mapping,
+}
