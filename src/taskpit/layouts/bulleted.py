@@ -267,7 +267,7 @@ def _unpacked(task: Task) -> Task:
         schema.check(Task, {"extra": meant["extra"]})
     except Invalid as error:
         told = f"**{CARRIED}:** {error.message}; write it in a bullet of its own, and take it out of {CARRIED!r}"
-        raise Invalid(told, **error.details) from None
+        raise Invalid(told, field=CARRIED) from None
     for field, pair in pairs.items():
         said, value = (tuple(one) if isinstance(one, list) else one for one in pair)
         if _same(field, getattr(task, field), said) and type(value) is type(said):
