@@ -29,6 +29,8 @@ def sweep(
     """
     store = queue.store
     done = [*store.mend(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
+    if not dry_run:
+        done += [Mend(kind="scheduled", what=task_id) for task_id in queue.fire_schedules("keeper")]
     return done + store.compost(dry_run=dry_run)
 
 

@@ -160,7 +160,7 @@ def _lost(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config, n
     """Its worker is gone: back at once, no attempt spent; but a task that keeps losing workers is held."""
     attempt = _try(claim, "lost", outcome.error, now, counted=False)
     losses = 1 + sum(1 for one in _since_reset(tries) if one.kind == "lost")
-    if losses < config.losses:
+    if losses < config.losses or "every" in claim.task.extra:  # a schedule is held for an instant only, for years
         return End(claim=claim, attempt=attempt, action="recovered_task", details=outcome.error)
     reason = f"lost its worker {losses} times, last: {_short(outcome.error)}"
     note = ("lost", _note(claim, reason, [*tries, attempt]))

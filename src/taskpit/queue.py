@@ -155,14 +155,51 @@ class Queue:
         )
         deadline = self.clock.monotonic() + wait
         while True:
-            if claims := self.store.claim(want):
+            taken = self.store.claim(want)
+            if claims := [claim for claim in taken if not self._fired(claim)]:
                 return claims
+            if taken:
+                continue  # a schedule's time had come: what is due now may be for us
             if ids and (mine := self._refuse_or_mine(ids, want)):
                 return mine
             left = deadline - self.clock.monotonic()
             if left <= 0:
                 return []
             self.store.wait(min(left, LOOK_AGAIN))
+
+    def _fired(self, claim: Claim) -> bool:
+        """Whether this is a claim of a schedule: it has ended, its due runs are in the queue."""
+        if "every" not in claim.task.extra:
+            return False
+        from taskpit.schedule import fire  # only schedules pay for a calendar
+
+        def state_of(task_id: str) -> State | None:
+            card = self.store.read([task_id])[0]
+            return card.state if card else None
+
+        self.store.finish([fire(claim, self.clock.now(), state_of)])
+        return True
+
+    def fire_schedules(self, worker: str) -> list[str]:
+        """Schedules whose time has come have put in what is due, whether or not anybody wants such tasks; their ids.
+
+        One that waits too long, because the clock was ahead, waits for its next time again.
+        """
+        fired = []
+        for card in cards(self.store, State.READY, tied=True):
+            task = card.task
+            if "every" not in task.extra or task.hold:
+                continue
+            from taskpit.schedule import stray
+
+            now = self.clock.now()
+            if task.not_before <= now:
+                fits = not card.held and self.store.claim(Want(worker=worker, lease=EDIT_LEASE, ids=(task.id,)))
+            else:
+                fits = stray(task, now) and [self._take_ready(task.id, worker)]
+            if fits and self._fired(fits[0]):
+                fired.append(task.id)
+        return fired
 
     def _refuse_or_mine(self, ids: Sequence[str], want: Want) -> list[Claim]:
         """Why none of these could be claimed; or the claims, if this very worker has them already."""

@@ -59,7 +59,8 @@ def held(task: Task, now: float, state_of: Callable[[str], State | None]) -> str
     if task.hold:
         return task.hold
     if task.not_before > now:
-        return f"not before {iso(task.not_before)} (in {say_duration(task.not_before - now)})"
+        when = f"{iso(task.not_before)} (in {say_duration(task.not_before - now)})"
+        return f"a schedule, {task.extra['every']}: next {when}" if "every" in task.extra else f"not before {when}"
     for need in task.needs:
         state = state_of(need)
         if state is not State.DONE:
@@ -99,7 +100,7 @@ def _literal(glob: str) -> tuple[str, bool]:
 
 def in_the_way(task: Task, running: Iterable[Task]) -> str:
     """Why this task may not run beside those: it would change the same files. Empty if it may."""
-    for other in running:
+    for other in running if task.touches else ():
         for mine in task.touches:
             for theirs in other.touches:
                 if other.id != task.id and overlap(mine, theirs):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from taskpit.cli.table import Handlers
     from taskpit.queue import Queue
 
-__all__ = ["VERBS", "moment", "needed", "with_fields"]
+__all__ = ["VERBS", "add_options", "asked_for", "moment", "needed", "with_fields"]
 
 
 # -- init ------------------------------------------------------------------------------------------
@@ -158,6 +158,11 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "pit add 'Write the report' -F notes.md --needs 0001 --needs 0002",
     )
     parser.add_argument("title", metavar="TITLE", help="one line")
+    add_options(parser)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """What can be said of a task that is made."""
     parser.add_argument("--id", metavar="ID", help="an id of your own (default: the next number)")
     body = parser.add_mutually_exclusive_group()
     body.add_argument("--body", metavar="TEXT", help="what is to be done, at any length")
@@ -170,6 +175,17 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _add(args: Namespace, context: Context) -> Reply:
+    task = asked_for(args, context)
+    task_id, said = context.queue.put([task])[0]
+    missing = context.queue.missing_needs(task)
+    if missing:
+        context.warn(f"{task_id} waits for {', '.join(missing)}, which nobody has added yet")
+    data = {"id": task_id, "created": said is Said.CREATED, "missing_needs": missing}
+    return Reply(data=data, text=task_id)
+
+
+def asked_for(args: Namespace, context: Context) -> Task:
+    """The task that the options of `add` describe."""
     queue = context.queue
     args.worker = args.by
     task = Task(
@@ -187,13 +203,7 @@ def _add(args: Namespace, context: Context) -> Reply:
         big=args.big,
         by=context.worker(args),
     )
-    task = with_fields(queue, task, args.set)
-    task_id, said = queue.put([task])[0]
-    missing = queue.missing_needs(task)
-    if missing:
-        context.warn(f"{task_id} waits for {', '.join(missing)}, which nobody has added yet")
-    data = {"id": task_id, "created": said is Said.CREATED, "missing_needs": missing}
-    return Reply(data=data, text=task_id)
+    return with_fields(queue, task, args.set)
 
 
 def _given_id(text: str | None) -> str:

@@ -43,6 +43,7 @@ VERBS: tuple[Verb, ...] = (
         "make",
         ("init", "make", "make a folder a queue", ()),
         ("add", "make", "put a task into the queue", ("create",)),
+        ("every", "every", "put a task in again and again: schedules, and when they are due", ("schedules",)),
         ("edit", "edit", "change a task that nobody works on", ()),
         ("export", "move", "write the whole queue as JSON lines", ()),
         ("convert", "move", "make a queue of another layout with all that is here", ()),

@@ -1,0 +1,358 @@
+"""When recurring work is due, in plain words or as cron writes it, and what a schedule does when it is due. Pure.
+
+A schedule is a task with the field `every`: it waits until its next time (`not_before`), is claimed like any task, and
+its claim ends with one new task in the queue and the next time in its own file. So the store decides that each run
+comes exactly once, on every layout and backend, however many pools look. A run's id is the schedule's id and the time
+it was due: what a crash repeats is recognised.
+
+    07:00                   every day at that time          mon-fri 07:00     on these days
+    mon,thu 9:30 17:00      several days, several times     every 15m         by the clock, from midnight UTC on
+    1st 03:00               on the first of each month      */15 8-18 * * 1-5 cron's five fields; @daily and the like
+
+Times are local to a zone, which stands in the task (`zone`), so that all machines agree. A time that a change to summer
+time leaves out comes at the end of the gap; one that comes twice comes the first time.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from taskpit.clock import duration, iso, stamp
+from taskpit.errors import Invalid
+from taskpit.task import End, State
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from taskpit.task import Claim, Task
+
+__all__ = ["CATCH_UP", "FIELDS", "Plan", "check_schedule", "fire", "first_time", "local_zone", "parse", "stray"]
+
+#: The fields of a schedule; its runs have none of them.
+FIELDS = ("every", "zone", "catch-up", "jitter", "last-run")
+#: What becomes of runs that were missed: nothing; one for all of them; each of them.
+CATCH_UP = ("none", "one", "all")
+#: A run that nobody could start for so long is missed.
+MISSED = 3600.0
+#: So many runs at most enter at once; the others follow.
+AT_ONCE = 100
+#: So far ahead a next time is looked for: a 29th of February on a Sunday is never farther.
+HORIZON = timedelta(days=366 * 41)
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WORDS = {"daily": "mon-sun", "day": "mon-sun", "weekdays": "mon-fri", "weekday": "mon-fri", "weekends": "sat,sun"}
+_CRON = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+    "hourly": "0 * * * *",
+}
+
+
+class Plan(Value):
+    """The times at which something is due."""
+
+    text: str
+    zone: str = "UTC"
+    #: Local times as minutes of the day, in order; empty for a plain interval.
+    minutes: tuple[int, ...] = ()
+    #: Days of the month, months, days of the week (0 is Monday).
+    dates: frozenset[int] = frozenset(range(1, 32))
+    months: frozenset[int] = frozenset(range(1, 13))
+    weekdays: frozenset[int] = frozenset(range(7))
+    #: Cron's rule: where both kinds of day are restricted, one of them is enough.
+    either: bool = False
+    #: Cron's other rule: what comes every so many minutes or hours also comes in an hour that is repeated.
+    repeats: bool = False
+    #: Seconds between runs, counted from 1970; 0 if it goes by the calendar.
+    interval: float = 0.0
+
+    def after(self, moment: float) -> float:
+        """The first time later than this one; Invalid if there is none in the next forty years."""
+        if self.interval:
+            return (moment // self.interval + 1) * self.interval
+        zone = ZoneInfo(self.zone)
+        day = datetime.fromtimestamp(moment, zone).date() - timedelta(days=1)  # a gap may have moved yesterday's
+        last = day + HORIZON
+        while day <= last:
+            if self._has(day):
+                times = (_utc(day, minute, zone, fold) for fold in range(1 + self.repeats) for minute in self.minutes)
+                if later := [at for at in times if at > moment]:
+                    return min(later)
+            day += timedelta(days=1)
+        raise Invalid(f"{self.text!r} is never due", hint="Is there such a day?")
+
+    def between(self, first: float, last: float) -> Iterator[float]:
+        """The times from `first`, which is one of them or none, to `last`."""
+        at = self.after(first - 1)
+        while at <= last:
+            yield at
+            at = self.after(at)
+
+    def _has(self, day: date) -> bool:
+        by_date, by_weekday = day.day in self.dates, day.weekday() in self.weekdays
+        return day.month in self.months and ((by_date or by_weekday) if self.either else (by_date and by_weekday))
+
+
+def _utc(day: date, minute: int, zone: ZoneInfo, fold: int) -> float:
+    """Unix seconds of a local time; inside the gap of a clock put forward, the end of the gap."""
+    local = datetime(day.year, day.month, day.day, minute // 60, minute % 60, tzinfo=zone, fold=fold)
+    at = local.timestamp()
+    if datetime.fromtimestamp(at, zone).replace(tzinfo=None) == local.replace(tzinfo=None):
+        return at
+    low, high = at - 86400, at + 86400  # the offset changes once in between: there the gap ends
+    before = datetime.fromtimestamp(low, zone).utcoffset()
+    while high - low > 1:
+        middle = (low + high) // 2
+        if datetime.fromtimestamp(middle, zone).utcoffset() == before:
+            low = middle
+        else:
+            high = middle
+    return float(round(high))
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def parse(text: str, zone: str = "UTC") -> Plan:
+    """The plan these words mean; Invalid names the word that means nothing and what could be meant."""
+    words = text.lower().replace(" at ", " ").split()
+    if words[:1] == ["every"]:
+        words = words[1:]
+    if not words:
+        raise Invalid("the schedule is empty", hint="Write for example `mon-fri 07:00` or `every 15m`.")
+    _check_zone(zone)
+    cron = _CRON.get(words[0]) if len(words) == 1 else None
+    if cron or (len(words) == 5 and all(re.fullmatch(r"[\d*/,a-z-]+", word) for word in words)):
+        return _cron(text, (cron or " ".join(words)).split(), zone)
+    if len(words) == 1 and re.fullmatch(r"(\d+[smhdw])+", words[0]):
+        return _interval(text, words[0], zone)
+    return _plain(text, words, zone)
+
+
+def _interval(text: str, word: str, zone: str) -> Plan:
+    seconds = duration(word)
+    if seconds < 60:
+        raise Invalid(f"{text!r} is more often than once a minute", hint="Write `every 1m` or longer.")
+    return Plan(text=text, zone=zone, interval=seconds)
+
+
+def _plain(text: str, words: list[str], zone: str) -> Plan:
+    """Days and times: `mon-fri 07:00`, `1st,15th 03:00`, `daily 9:00 17:00`."""
+    minutes, weekdays, dates = set[int](), set[int](), set[int]()
+    for word in words:
+        if found := re.fullmatch(r"(\d{1,2}):(\d\d)", word):
+            hour, minute = int(found[1]), int(found[2])
+            if hour > 23 or minute > 59:
+                raise Invalid(f"{word!r} in {text!r} is no time of the day", hint="Write 00:00 to 23:59.")
+            minutes.add(hour * 60 + minute)
+        elif re.fullmatch(r"\d{1,2}(st|nd|rd|th)(,\d{1,2}(st|nd|rd|th))*", word):
+            dates |= {_number(part[:-2], 1, 31, (), "day of the month", text) for part in word.split(",")}
+        elif word == "monthly":
+            dates.add(1)
+        elif word == "weekly":
+            weekdays.add(0)
+        elif "*" in word:
+            raise Invalid(f"{text!r} has {len(words)} fields, and cron has five", hint=_EXAMPLES)
+        else:
+            weekdays |= _range_list(_WORDS.get(word, word), 0, 6, DAYS, "day", text)
+    return Plan(
+        text=text,
+        zone=zone,
+        minutes=tuple(sorted(minutes or {0})),
+        dates=frozenset(dates or range(1, 32)),
+        weekdays=frozenset(weekdays or range(7)),
+    )
+
+
+def _cron(text: str, fields: list[str], zone: str) -> Plan:
+    minutes = _range_list(fields[0], 0, 59, (), "minute", text)
+    hours = _range_list(fields[1], 0, 23, (), "hour", text)
+    weekdays = {(day + 6) % 7 for day in _range_list(fields[4], 0, 7, ("sun", *DAYS), "day of the week", text)}
+    return Plan(
+        text=text,
+        zone=zone,
+        minutes=tuple(hour * 60 + minute for hour in sorted(hours) for minute in sorted(minutes)),
+        dates=frozenset(_range_list(fields[2], 1, 31, (), "day of the month", text)),
+        months=frozenset(_range_list(fields[3], 1, 12, ("", *MONTHS), "month", text)),
+        weekdays=frozenset(weekdays),
+        either=not fields[2].startswith("*") and not fields[4].startswith("*"),
+        repeats=fields[0].startswith("*") or fields[1].startswith("*"),
+    )
+
+
+def _range_list(field: str, first: int, last: int, names: tuple[str, ...], what: str, text: str) -> set[int]:
+    """The numbers of `1,3-5`, `*/15`, `8-18/2`, `mon-fri`."""
+    found: set[int] = set()
+    for part in field.split(","):
+        span, slash, step_text = part.partition("/")
+        step = _number(step_text, 1, last or 1, (), f"step of the {what}", text) if slash else 1
+        if span == "*":
+            begin, end = first, last
+        else:
+            low, dash, high = span.partition("-")
+            begin = _number(low, first, last, names, what, text)
+            end = _number(high, first, last, names, what, text) if dash else last if slash else begin
+        if names == DAYS and end < begin:  # fri-mon goes over the weekend
+            end += 7
+        if end < begin:
+            raise Invalid(f"{part!r} in {text!r} goes backwards", hint=f"Write the smaller {what} first.")
+        found |= {value % 7 if names == DAYS else value for value in range(begin, end + 1, step)}
+    return found
+
+
+def _number(word: str, first: int, last: int, names: tuple[str, ...], what: str, text: str) -> int:
+    if word.isascii() and word.isdecimal() and names is not DAYS and first <= int(word) <= last:
+        return int(word)
+    short = word[:3] if any(word == full[: len(word)] and len(word) >= 3 for full in _LONG) else word
+    if short and short in names:
+        return names.index(short)
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, [*filter(None, names), *_WORDS, "hourly", "weekly", "monthly"] if names else [], n=1)
+    hint = f"Did you mean {near[0]}?" if near else _EXAMPLES
+    raise Invalid(f"{word!r} in {text!r} is no {what}", hint=hint)
+
+
+_LONG = (
+    *("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+    *("january", "february", "march", "april", "june", "july", "august", "september", "october", "november"),
+    "december",
+)
+_EXAMPLES = "Write for example `mon-fri 07:00`, `every 15m`, `1st 03:00` or cron's `0 7 * * 1-5`."
+
+
+def _check_zone(name: str) -> None:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        from difflib import get_close_matches
+        from zoneinfo import available_timezones
+
+        near = get_close_matches(name, available_timezones(), n=1)
+        hint = f"Did you mean {near[0]}?" if near else "Write a name such as Europe/Berlin or UTC."
+        raise Invalid(f"{name!r} is no time zone", hint=hint) from None
+
+
+def local_zone(env: Mapping[str, str], link: str) -> str:
+    """The name of this machine's zone: `TZ`, or what /etc/localtime, here given as the target of that link, is."""
+    named = env.get("TZ", "").removeprefix(":") or link.rpartition("zoneinfo/")[2]
+    try:
+        ZoneInfo(named or "UTC")
+    except (KeyError, ValueError, OSError):
+        return "UTC"
+    return named or "UTC"
+
+
+# -- the task that is a schedule -------------------------------------------------------------------
+
+
+def plan_of(task: Task) -> Plan:
+    """When its runs are due; Invalid names the field that is wrong."""
+    return parse(str(task.extra["every"]), str(task.extra.get("zone") or "UTC"))
+
+
+def check_schedule(task: Task) -> None:
+    """Whether each field of a schedule can be understood; Invalid says which cannot."""
+    plan_of(task).after(0.0)
+    _catch_up(task)
+    _jitter(task)
+
+
+def _catch_up(task: Task) -> str:
+    word = str(task.extra.get("catch-up") or "one")
+    if word not in CATCH_UP:
+        raise Invalid(f"catch-up {word!r} is not known", hint=f"Write {', '.join(CATCH_UP)}.", id=task.id)
+    return word
+
+
+def _jitter(task: Task) -> float:
+    text = str(task.extra.get("jitter") or "0")
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise Invalid(f"jitter: {error}", id=task.id) from None
+
+
+def stray(task: Task, now: float) -> bool:
+    """Whether it waits longer than until its next time: the clock was ahead when that was written down."""
+    return task.not_before > plan_of(task).after(now)
+
+
+def fire(claim: Claim, now: float, state_of: Callable[[str], State | None]) -> End:
+    """The end of a claim of a schedule: its due runs enter, and it waits for the next time.
+
+    While its last run is not finished nothing enters, unless each run is wanted (`catch-up: all`). What cannot be read
+    is held for a person.
+    """
+    task = claim.task
+    try:
+        plan, catch_up, jitter = plan_of(task), _catch_up(task), _jitter(task)
+        due = _due(plan, task, now, catch_up)
+        following = plan.after(due[-1] if len(due) == AT_ONCE else now)
+    except Invalid as error:
+        reason = f"its schedule cannot be read: {error.message}"
+        return End(claim=claim, task=task.replace(hold=reason), action="blocked", details=reason)
+    last = str(task.extra.get("last-run") or "")
+    if due and catch_up != "all" and last and state_of(last) in (State.READY, State.CLAIMED):
+        due, said = [], f"skipped, {last} is not finished"
+    else:
+        said = f"{len(due)} due" if due else "none due"
+    runs = tuple(run for run in (_run(task, at, jitter) for at in due) if state_of(run.id) is None)
+    extra = {**task.extra, "last-run": _run(task, due[-1], jitter).id} if due else task.extra
+    waiting = task.replace(not_before=following, attempts=0, extra=extra)
+    details = f"{said}; next {iso(following)}"
+    return End(claim=claim, task=waiting, children=runs, action="scheduled_task", details=details)
+
+
+def _due(plan: Plan, task: Task, now: float, catch_up: str) -> list[float]:
+    """The times for which a run enters now, in order."""
+    if not task.not_before:
+        return []  # written by hand: its first time is to come
+    if catch_up == "all":
+        return list(islice(plan.between(task.not_before, now), AT_ONCE))
+    latest = _latest(plan, task.not_before, now)
+    late = catch_up == "none" and now - latest > MISSED
+    return [latest] if latest and not late else []
+
+
+def _latest(plan: Plan, first: float, now: float) -> float:
+    """The last time from `first` to now; 0 if there is none. Looks at the last hour before the last year."""
+    for window in (3600.0, 86400.0, 31 * 86400.0, now):
+        times = list(plan.between(max(first, now - window), now))
+        if times:
+            return times[-1]
+    return 0.0
+
+
+def _run(task: Task, at: float, jitter: float) -> Task:
+    """The task that is to be done for this time."""
+    name = f"{task.id}.{stamp(at)}"
+    spread = int.from_bytes(name.encode(), "big") % max(int(jitter), 1)
+    extra = {key: value for key, value in task.extra.items() if key not in FIELDS}
+    return task.replace(
+        id=name,
+        not_before=at + spread if spread else 0.0,
+        attempts=0,
+        last_error="",
+        created=at,
+        updated=0.0,
+        extra={**extra, "schedule": task.id},
+        source=b"",
+    )
+
+
+def first_time(task: Task, now: float) -> Task:
+    """The schedule as it is put: checked, with its first time, which is not before the one it has."""
+    check_schedule(task)
+    return task.replace(not_before=plan_of(task).after(max(now, task.not_before)))
