@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from configparser import ConfigParser
+from xml.etree import ElementTree
 
 import pytest
 import sessions
@@ -85,6 +87,8 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 
 READERS = {
+    "ini": lambda text: ConfigParser().read_string(text),
+    "xml": ElementTree.fromstring,
     "toml": tomllib.loads,
     "json": lambda text: [json.loads(part) for part in (text.splitlines() if text.count('{"schema"') > 1 else [text])],
     "python": lambda text: compile(text, "a page", "exec"),

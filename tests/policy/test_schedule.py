@@ -170,7 +170,9 @@ def test_jitter_spreads_and_never_changes():
 
 def test_a_field_that_somebody_broke_holds_the_schedule_and_nothing_else():
     world = World()
-    world.queue.edit(world.id, "ann", lambda task: task.replace(extra={**task.extra, "every": "mondays"}, not_before=0.0))
+    world.queue.edit(
+        world.id, "ann", lambda task: task.replace(extra={**task.extra, "every": "mondays"}, not_before=0.0)
+    )
     world.queue.put([Task(id="", title="other")])
     assert world.queue.claim("ann")[0].task.title == "other"
     assert "mondays" in world.queue.card(world.id).held
