@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 from configparser import ConfigParser
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 import sessions
@@ -88,7 +88,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 READERS = {
     "ini": lambda text: ConfigParser().read_string(text),
-    "xml": ElementTree.fromstring,
+    "xml": ET.fromstring,
     "toml": tomllib.loads,
     "json": lambda text: [json.loads(part) for part in (text.splitlines() if text.count('{"schema"') > 1 else [text])],
     "python": lambda text: compile(text, "a page", "exec"),
