@@ -2,7 +2,7 @@
 set -e
 test -d pit || pit init > log
 pit import backlog.jsonl
-# With a real agent: pit work -n 2 --agent claude --until 07:00 --budget '$20/day' --worktree
+# With a real agent: pit work -n 2 --agent claude --until 07:00 --budget '$20/day' --land merge
 pit work -n 2 --until empty --limit 10m -- sh agent.sh >> log
 echo "Done:"
 pit list --state done

@@ -43,6 +43,7 @@ __all__ = [
     "set_mode",
     "set_times",
     "status",
+    "step",
     "sync_all",
     "sync_dir",
     "sync_file",
@@ -62,6 +63,11 @@ def set_hook(hook: Callable[[str, str], int | None] | None) -> None:
 
 def _step(call: str, path: str) -> int | None:
     return None if _hook is None else _hook(call, path)
+
+
+def step(call: str, what: str) -> None:
+    """Something that is no call of ours but changes the disk is about to happen: a place for fault tests."""
+    _step(call, what)
 
 
 class NotAFile(OSError):

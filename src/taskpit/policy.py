@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.task import Claim, Outcome, Task
 
-__all__ = ["answered", "pause", "settle", "signature"]
+__all__ = ["LANDING", "REVIEW", "answered", "pause", "settle", "signature"]
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
-SPENDS = frozenset(("task", "check", "crash", "timeout"))
+SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
 
 #: What differs each time, in small letters, and what stands for it.
 _NOISE = (
@@ -79,6 +79,9 @@ def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config,
 #: How a hold begins that an answer ends, and the field that carries the question's key.
 WAITS = "waits for an answer: "
 KEY = "ask-key"
+#: How the hold of a task begins that was handed in: it is to be landed, or somebody must look at it first.
+LANDING = "waits for landing"
+REVIEW = "waits for review"
 
 
 def _ask(claim: Claim, outcome: Ask) -> End:

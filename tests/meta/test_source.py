@@ -29,6 +29,7 @@ MAY_CHANGE = (
     "watch.py",
     "pipes.py",
     "hooks/",
+    "landing/",
     "worker/",
     "cli/",
     "setup/place.py",

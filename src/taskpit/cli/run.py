@@ -9,6 +9,7 @@ from argparse import REMAINDER
 from taskpit import errors
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import a_count, a_duration, example, words
+from taskpit.landing.terms import LANDS, REVIEWS, Terms, spelled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
+    from taskpit.landing.pipe import Pipe
     from taskpit.task import Claim
     from taskpit.worker.agent import AgentRunner
     from taskpit.worker.budget import Limit
     from taskpit.worker.orders import Report
     from taskpit.worker.plugged import PluggedRunner
     from taskpit.worker.runner import CommandRunner
-    from taskpit.worker.worktree import Worktrees
 
     AnyRunner = CommandRunner | AgentRunner | PluggedRunner
 
@@ -65,8 +66,15 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("--as", dest="name", default="snake", metavar="BASE", help="workers are BASE-1, BASE-2, ... (default snake)")
     add("--no-checks", dest="checks", action="store_false", help="believe exit 0; don't run the tasks' checks")
     add("--budget", action="append", type=_budget, metavar="B", help="$5/day, $1/task, 200k tokens/task, 2h/day, ...")
-    add("--worktree", action="store_true", help="give each task a git worktree and branch of its own")
-    add("--merge", choices=("none", "ff"), default="none", help="ff: merge a green task's branch, checked again")
+    add("--land", choices=LANDS, help="where a task's changes go: none, a branch of its own, or merged (see --onto)")
+    add("--onto", default="", metavar="BRANCH", help="the branch work begins from and is merged into (default: yours)")
+    add("--setup", default="", metavar="CMD", help="makes a fresh clone ready, e.g. 'npm ci'; run in each")
+    add("--copy", action="append", metavar="FILE", help="a file no commit has that clones need, e.g. .env; repeatable")
+    add("--land-check", default="", metavar="CMD", help="must be green, beside the task's check, on what would land")
+    add("--review", choices=REVIEWS, default="none", help="who looks at each change before it lands")
+    add("--frozen", action="append", metavar="GLOB", help="paths an agent cannot change, such as tests; repeatable")
+    add("--worktree", action="store_true", help="the same as --land branch")
+    add("--merge", choices=("none", "ff"), default="none", help="--worktree --merge ff: the same as --land merge")
     add("--allow-check", action="append", metavar="GLOB", help="hold tasks whose check is not like this; repeatable")
     add("--dry-run", action="store_true", help="show what would be run for the next task, change nothing")
     add("command", nargs=REMAINDER, metavar="-- CMD ...", help="the command to run for each task")
@@ -125,7 +133,7 @@ def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
         allow_checks=tuple(args.allow_check or ()),
         check_in=runner.cwd if args.checks else None,
         budget=tuple(args.budget or ()),
-        worktrees=_worktrees(args, context, runner.cwd),
+        landing=_landing(args, context, runner.cwd),
     )
     show = progress.choose(sys.stderr if context.json else sys.stdout, context.env)
     try:
@@ -187,16 +195,19 @@ def _budget(text: str) -> Limit:
         raise ArgumentTypeError(f"{error.message}. {error.hint}") from None
 
 
-def _worktrees(args: Namespace, context: Context, cwd: str) -> Worktrees | None:
-    if not args.worktree:
-        return None
-    from taskpit.worker.worktree import GitTrouble, Worktrees
+def _landing(args: Namespace, context: Context, cwd: str) -> Pipe | None:
+    from taskpit.worker.landing import pipe_for
 
-    try:
-        return Worktrees(cwd, context.queue.store.info().papers, merge=args.merge)
-    except GitTrouble as error:
-        hint = f"--worktree needs a git repository; {cwd} is in none, or git is not installed."
-        raise GitTrouble(error.message, hint=hint, path=cwd) from None
+    terms = Terms(
+        land=args.land or spelled(worktree=args.worktree, merge=args.merge),
+        onto=args.onto,
+        setup=args.setup,
+        copy=tuple(args.copy or ()),
+        land_check=args.land_check,
+        review=args.review,
+        frozen=tuple(args.frozen or ()),
+    )
+    return pipe_for(context.queue, cwd, terms)
 
 
 def _facts(report: Report) -> dict[str, object]:

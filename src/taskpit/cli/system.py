@@ -23,7 +23,7 @@ NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", 
 INOTIFY = "/proc/sys/fs/inotify"
 #: This many fsyncs are timed; the middle one counts.
 SYNCS = 7
-NO_GIT = "not found; needed only for worktrees"
+NO_GIT = "not found; needed only for landing"
 
 
 class Finding(Value):

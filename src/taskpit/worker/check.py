@@ -33,17 +33,19 @@ def run_check(
     limit: float,
     env: Mapping[str, str] | None = None,
     started: Callable[[int], None] | None = None,
+    log: str = "",
 ) -> Evidence:
     """The command has run, by `/bin/sh -c`, for `limit` seconds at most; what it showed.
 
     It has its own process group, no input, and writes to a file, so nothing it leaves behind can hang us.
     Its group is gone when this returns. `started` is told the group, for whoever may have to end it early.
+    With `log`, that file holds all of its output afterwards.
     """
     import subprocess
     from tempfile import TemporaryFile
 
     began = time.monotonic()
-    with TemporaryFile() as output:
+    with open(log, "w+b") if log else TemporaryFile() as output:
         try:
             process = subprocess.Popen(
                 ["/bin/sh", "-c", command],

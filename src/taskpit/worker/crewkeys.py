@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from taskpit.clock import duration
 from taskpit.errors import Invalid
+from taskpit.landing.terms import LANDS, REVIEWS
 from taskpit.worker.budget import parse as parse_budget
 
 TYPE_CHECKING = False
@@ -97,6 +98,13 @@ _SHARED: dict[str, Callable[[object], Any]] = {
     "stall": _seconds,
     "every": _seconds,
     "budget": _budget,
+    "land": _one_of(LANDS),
+    "onto": _text,
+    "setup": _text,
+    "copy": _texts,
+    "land_check": _text,
+    "review": _one_of(REVIEWS),
+    "frozen": _texts,
     "worktree": _flag,
     "merge": _one_of(MERGES),
     "watch": _one_of(WATCHES),

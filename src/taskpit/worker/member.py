@@ -28,12 +28,12 @@ from taskpit.worker.budget import parse
 from taskpit.worker.charge import TAKEN
 from taskpit.worker.crew import WAITING, Now, Papers, waiting_until
 from taskpit.worker.guard import Guard
+from taskpit.worker.landing import pipe_for
 from taskpit.worker.leftover import end_commands_of
 from taskpit.worker.orders import Orders
 from taskpit.worker.place import Place
 from taskpit.worker.pool import Pool
 from taskpit.worker.runner import TEMPFAIL, Run
-from taskpit.worker.worktree import Worktrees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
         lease=post.lease,
         check_in=post.cwd,
         budget=tuple(parse(limit) for limit in post.budget),
-        worktrees=Worktrees(post.cwd, papers.root, merge=post.merge) if post.worktree else None,
+        landing=pipe_for(queue, post.cwd, post.terms()),
     )
     show = Pulse(papers, post.name)
     show.say("is there")

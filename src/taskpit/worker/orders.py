@@ -8,13 +8,13 @@ from taskpit.values import Value
 
 if TYPE_CHECKING:
     from taskpit.errors import TaskpitError
+    from taskpit.landing.pipe import Pipe
     from taskpit.store.port import Mend
     from taskpit.task import Claim
     from taskpit.worker.budget import Limit
     from taskpit.worker.runner import Run
     from taskpit.worker.slot import Over
     from taskpit.worker.survey import Survey
-    from taskpit.worker.worktree import Worktrees
 
 __all__ = ["Orders", "Report", "Show"]
 
@@ -44,8 +44,8 @@ class Orders(Value):
     check_in: str | None = None
     #: What work may cost.
     budget: tuple[Limit, ...] = ()
-    #: Gives each task a worktree and branch of its own, None: all work in one place.
-    worktrees: Worktrees | None = None
+    #: Gives tasks that land clones of their own, and lands them; None: there is no repository.
+    landing: Pipe | None = None
 
 
 class Report(Value):

@@ -21,6 +21,7 @@ from taskpit.task import Release
 from taskpit.worker.backends import gate_for
 from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.guard import Guard
+from taskpit.worker.landing import LandingThread
 from taskpit.worker.leftover import end_commands_of
 from taskpit.worker.orders import Report
 from taskpit.worker.place import place_for
@@ -86,6 +87,7 @@ class Pool:
         self._woke = time.monotonic()
         self._survey: Survey | None = None
         self._guard: Guard | None = None
+        self._lander: LandingThread | None = None
         self._gate = gate_for(queue, runner)
         self._tender = Tender(queue, self.lease, self.inbox, tags=orders.tags if show.period else None)
 
@@ -104,6 +106,8 @@ class Pool:
             ):  # by the store that has joined: it knows its names' orphans
                 self.show.mended(mend)
             self._tender.start()
+            if self.orders.landing is not None and self.orders.landing.repository.is_known():
+                self._land()  # begins with what was left
             self._fill()
             while not self._finished():
                 self._hear()
@@ -117,6 +121,8 @@ class Pool:
         self._tender.stop_all("stop")
         for thread in list(self._threads.values()):
             thread.join()
+        if self._lander is not None:
+            self._lander.close()
         self._tender.close()
         if self._guard is not None:
             self._guard.close()
@@ -163,7 +169,7 @@ class Pool:
         return bool(self.signals or self.error or spent or late)
 
     def _finished(self) -> bool:
-        if self._threads:
+        if self._threads or not (self._lander is None or self._lander.is_done()):
             return False
         if self._closing():
             return True
@@ -175,7 +181,8 @@ class Pool:
         if began < self._looked:
             return False
         try:
-            found = survey(self.queue, self.orders.tags, self.orders.big)
+            landing = self._lander.known if self._lander is not None else ()
+            found = survey(self.queue, self.orders.tags, self.orders.big, landing)
         except Storage:
             return False
         self._looked = time.monotonic() + 10 * (time.monotonic() - began)
@@ -315,6 +322,8 @@ class Pool:
         match news:
             case signal.Signals():
                 self._signalled(news)
+            case ("", Over() as over):
+                self._landed(over)
             case (str(worker), Over() as over):
                 self._ended(worker, over)
             case Short():
@@ -333,11 +342,30 @@ class Pool:
         self._short.discard(worker)
         self._idle.append(worker)
         self._wake()
-        self.tally[over.word] = self.tally.get(over.word, 0) + 1
-        self.show.over(over)
+        if over.word == "handed in":
+            self._land()
+        self._count(over)
         if over.fatal is not None and self.error is None:
             self.error = over.fatal
             self.show.say(f"{over.fatal.message}; no further task is claimed")
+
+    def _land(self) -> None:
+        """What was handed in is landed beside the work."""
+        if self._lander is None and self.orders.landing is not None:
+            self._lander = LandingThread(self.queue, self.orders.landing, self.orders.name, self.inbox, self._guard)
+            self._lander.start()
+        elif self._lander is not None:
+            self._lander.hear()
+
+    def _landed(self, over: Over) -> None:
+        """What was handed in has come to an end, or is back: others may have waited for it."""
+        self._wake()
+        self._count(over)
+
+    def _count(self, over: Over) -> None:
+        if over.word != "handed in":  # that is not how it ends
+            self.tally[over.word] = self.tally.get(over.word, 0) + 1
+        self.show.over(over)
 
     def _waits(self, news: Short) -> None:
         """Nothing is begun while a result waits for room: it would be worked on in vain, too."""
@@ -354,3 +382,5 @@ class Pool:
         elif len(self.signals) == 2 and running:
             self.show.say(f"stopping now: {running} running are ended and given back")
             self._tender.stop_all("stop")
+        if len(self.signals) == 2 and self._lander is not None:
+            self._lander.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from taskpit import schema
+from taskpit.landing.terms import Terms, spelled
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -58,6 +59,14 @@ class Post(Value):
     stall: float = 0.0
     #: What its work may cost, each as `$5/day` or `30m/task`.
     budget: tuple[str, ...] = ()
+    #: How its work lands; `worktree` and `merge` are older spellings of `branch` and `merge`.
+    land: str = ""
+    onto: str = ""
+    setup: str = ""
+    copy: tuple[str, ...] = ()
+    land_check: str = ""
+    review: str = "none"
+    frozen: tuple[str, ...] = ()
     worktree: bool = False
     merge: str = "none"
     watch: str = "heal"
@@ -68,6 +77,19 @@ class Post(Value):
     def patience(self) -> float:
         """Seconds of silence after which it counts as stalled."""
         return self.stall or STALL
+
+    def terms(self) -> Terms:
+        """How its work lands."""
+        land = self.land or spelled(worktree=self.worktree, merge=self.merge)
+        return Terms(
+            land=land,
+            onto=self.onto,
+            setup=self.setup,
+            copy=self.copy,
+            land_check=self.land_check,
+            review=self.review,
+            frozen=self.frozen,
+        )
 
     def facts(self) -> dict[str, object]:
         """As JSON has it."""

@@ -64,6 +64,8 @@ class Run:
         self.cost: dict[str, object] = {}
         #: Where the work is done, if this task has a place of its own.
         self.cwd = ""
+        #: Further variables for whatever works on this task.
+        self.variables: dict[str, str] = {}
         #: What the runner's backend shares with others, if it has one.
         self.gate: Gate | None = None
         #: Why it should stop: `stop`, `cancel`, `lost`; empty while it should not.
@@ -77,6 +79,11 @@ class Run:
             file.write(task_text(claim))
         with open(place.prompt, "w", encoding="utf-8", errors="replace") as file:
             file.write(make_prompt(claim, tries, place.result))
+
+    def add_to_prompt(self, text: str) -> None:
+        """One more paragraph of what it is told."""
+        with open(self.place.prompt, "a", encoding="utf-8", errors="replace") as file:
+            file.write(f"\n{text}\n")
 
     def stop(self, why: str) -> None:
         """Ask whatever runs to stop; the first reason stands."""
@@ -100,6 +107,7 @@ class Run:
             "TASKPIT_AS": self.claim.fence,
             "TASKPIT_RUN_DIR": self.place.path,
             "TASKPIT_DIR": self.where,
+            **self.variables,
         }
 
     def papers(self) -> dict[str, str]:

@@ -9,8 +9,9 @@ import time
 import traceback
 from fnmatch import fnmatchcase
 
-from taskpit.errors import Storage, TaskpitError
+from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
+from taskpit.landing.terms import SetupFailed, Stopped, Waits
 from taskpit.policy import pause
 from taskpit.rules import check_mode
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from taskpit.queue import Queue
-    from taskpit.task import Card, Claim, End, Evidence
+    from taskpit.task import Card, Claim, End, Evidence, Task
     from taskpit.worker.orders import Orders
     from taskpit.worker.runner import Run, Runner
 
-__all__ = ["Over", "crashed", "end_claim", "fate", "work"]
+__all__ = ["Over", "crashed", "end_claim", "fate", "word_of", "work"]
 
 #: How often the end of a claim is tried when the disk refuses, and how long the first pause is.
 TRIES, FIRST_PAUSE = 6, 0.1
@@ -47,15 +48,23 @@ WORDS = {
     "split_task": "split",
     "asked": "asked",
     "blocked": "held",
+    "handed_in": "handed in",
 }
+#: A set-up that failed this often in a row waits for a person: it is nothing the task did.
+SETUPS = 3
+#: What an agent in a clone of its own is told below its task.
+BRIEF = (
+    "You work in a clone of your own. You need not commit: when you are finished, the files as you leave them (but for "
+    "those that git ignores) become one commit, the check is run on exactly that, and it is brought onto `{onto}`."
+)
 
 
 class Over(Value):
     """How a claim of ours ended."""
 
     claim: Claim
-    #: done, failed, cancelled, retry, choked, released, split, asked, held; itself: the command has ended the
-    #: claim; lost: it was somebody else's by then; unsaved: the store could not be written.
+    #: done, failed, cancelled, retry, choked, released, split, asked, held, handed in; itself: the command has
+    #: ended the claim; lost: it was somebody else's by then; unsaved: the store could not be written.
     word: str
     details: str = ""
     seconds: float = 0.0
@@ -97,10 +106,12 @@ def work(
     fatal: TaskpitError | None = None
     told = ""
     try:
-        outcome = _refused(run, orders) or _enter(run, orders) or _attempt(queue, run, runner)
+        outcome = _refused(run, orders) or _enter(queue, run, orders) or _attempt(queue, run, runner, orders)
         gone, told = _gone(queue, run)
-        if not gone:
-            outcome = _leave(queue, run, _checked(queue, run, outcome, orders.check_in), orders)
+        if not gone and run.cwd:
+            outcome = _hand_in(queue, run, outcome, orders)
+        elif not gone:
+            outcome = _checked(queue, run, outcome, orders.check_in)
     except CannotRun as error:
         fatal, gone, outcome = error, "", Failed(error=error.message, kind="infra")
     seconds = time.monotonic() - began
@@ -143,39 +154,82 @@ def _refused(run: Run, orders: Orders) -> Outcome | None:
     return Release(reason=reason, task=task.replace(hold=reason), action="blocked")
 
 
-def _enter(run: Run, orders: Orders) -> Outcome | None:
-    """The task has a place of its own, if it should; else the outcome of not getting one."""
-    if orders.worktrees is None:
-        return None
+class _Hands:
+    """Runs the pipe's commands for one run: its environment, its guard, its bell."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
+        """A check or a set-up."""
+        try:
+            evidence = run_check(command, directory, limit, self._run.env(), self._run.check_started, log=log)
+        finally:
+            self._run.check_ended()
+        if self._run.stopping:
+            raise Stopped
+        return evidence
+
+    def say(self, text: str) -> None:
+        """In the run's log."""
+        self._run.place.make()
+        self._run.say(text)
+
+
+def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
+    """A task that lands has a clone of its own; else the outcome of not getting one."""
+    task, pipe = run.claim.task, orders.landing
+    if pipe is None:
+        asked = task.extra.get("land", "none") != "none"
+        return _hold(task, "it is to land, and this pool runs in no git checkout") if asked else None
     try:
-        run.cwd = orders.worktrees.enter(run.claim.task.id)
+        if pipe.terms.of(task).land != "none":
+            run.cwd = pipe.enter(task, _Hands(run))
+    except Stopped:
+        return Release(reason="its worker was told to stop")
+    except (Waits, Invalid) as error:
+        return _hold(task, error.message)
+    except SetupFailed as error:
+        card = queue.store.read([task.id])[0]
+        before = [one for one in (card.tries if card else ())[1 - SETUPS :] if one.kind == "setup"]
+        return _hold(task, error.message) if len(before) + 1 >= SETUPS else Failed(error=error.message, kind="setup")
     except (TaskpitError, OSError) as error:
-        return Failed(error=f"there is no worktree for it: {error}", kind="infra")
+        return Failed(error=f"there is no clone for it: {error}", kind="infra")
     return None
 
 
-def _leave(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcome:
-    """What was committed is told, and merged if it is green and that was asked for."""
-    if orders.worktrees is None or not run.cwd or not isinstance(outcome, Done):
+def _hold(task: Task, reason: str) -> Release:
+    """A person must look; no attempt is spent."""
+    told = " ".join(reason.split())[:400]
+    return Release(reason=told, task=task.replace(hold=told), action="blocked")
+
+
+def _hand_in(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcome:
+    """What was done becomes a candidate, is checked as such, and waits to be landed; the slot is free."""
+    if orders.landing is None or not isinstance(outcome, Done) or run.stopping:
         return outcome
+    done = outcome.replace(log=_keep_log(queue, run), seconds=outcome.seconds, cost=outcome.cost or run.cost)
+    for pause_ in (FIRST_PAUSE, 10 * FIRST_PAUSE, 0.0):
+        try:
+            return orders.landing.hand_in(run.claim, done, _Hands(run), check=orders.check_in is not None)
+        except Stopped:
+            return Release(reason="its worker was told to stop")
+        except SetupFailed as error:
+            return Failed(error=f"on what it committed {error.message}", kind="check", output=outcome.output)
+        except (TaskpitError, OSError) as error:
+            told = str(error)
+        time.sleep(pause_)
+    # What was paid for is not run again for git's sake.
+    return _hold(run.claim.task, f"its work could not be handed in: {told}; it is kept in {run.cwd}")
 
-    def check(path: str) -> Evidence | None:
-        command = run.claim.task.check
-        if not command or orders.check_in is None:
-            return None
-        return run_check(command, path, queue.config.check_limit, run.env())
 
-    try:
-        return orders.worktrees.leave(run.claim.task.id, outcome, run.place.path, check)
-    except (TaskpitError, OSError) as error:
-        return Failed(error=f"its work could not be brought home: {error}", kind="infra", output=outcome.output)
-
-
-def _attempt(queue: Queue, run: Run, runner: Runner) -> Outcome:
+def _attempt(queue: Queue, run: Run, runner: Runner, orders: Orders) -> Outcome:
     """What the runner says; what it throws is a crash of this attempt and of nothing else."""
     try:
         card = queue.store.read([run.claim.task.id])[0] if run.claim.attempt > 1 else None
         run.prepare(card.tries if card else ())
+        if run.cwd and orders.landing is not None:
+            run.add_to_prompt(BRIEF.format(onto=orders.landing.target_of(run.claim.task)))
     except (Storage, OSError) as error:
         return Retry(reason=f"its papers could not be written: {error}", after=pause(queue.config, 1))
     try:
@@ -300,8 +354,9 @@ def end_claim(
             outcome = Failed(error=error.message)
     if said is Said.LOST:
         return "lost", "its result came too late and is kept aside"
-    return _word(end), end.details
+    return word_of(end), end.details
 
 
-def _word(end: End) -> str:
+def word_of(end: End) -> str:
+    """What people call this end of a claim."""
     return WORDS.get(end.action, end.action)

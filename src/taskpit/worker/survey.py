@@ -8,7 +8,7 @@ from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from taskpit.queue import Queue
     from taskpit.task import Card, Task
@@ -30,15 +30,24 @@ class Survey(Value):
     coming: int
 
 
-def survey(queue: Queue, tags: Sequence[str] = (), big: bool | None = None) -> Survey:
-    """Count; with `tags`, only tasks with one of them are ours to take, with `big` only such."""
+def survey(
+    queue: Queue, tags: Sequence[str] = (), big: bool | None = None, landing: Collection[str] = frozenset()
+) -> Survey:
+    """Count; with `tags`, only tasks with one of them are ours to take, with `big` only such.
+
+    Those in `landing` wait for nothing but a lander of ours.
+    """
     store = queue.store
     counts = store.counts()
     everything = bool(tags) or big is not None  # otherwise what nothing can hold need only be counted
     ready = {card.task.id: card for card in cards(store, State.READY, tied=not everything)}
     free = 0 if everything else max(counts[State.READY] - len(ready), 0)
     soon = queue.clock.now() + queue.config.backoff_longest
-    ours = [card.task for card in ready.values() if not _stuck(card, soon) and _fits(card.task, tags, big)]
+
+    def _comes(card: Card) -> bool:
+        return card.task.id in landing or (not _stuck(card, soon) and _fits(card.task, tags, big))
+
+    ours = [card.task for card in ready.values() if _comes(card)]
     outside = sorted({need for task in ours for need in task.needs if need not in ready})
     going = {need for need, card in zip(outside, store.read(outside), strict=True) if card and _goes(card)}
     held = sum(1 for card in ready.values() if card.held)

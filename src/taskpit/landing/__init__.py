@@ -1,0 +1,25 @@
+"""From files to a branch: what an agent changed is one commit, checked, reviewed and landed. Done means landed.
+
+    git.py         every git call, with an environment made from nothing
+    repository.py  the person's repository, ours beside it, clones; bringing a branch in and back out
+    terms.py       the values: how work lands, what was handed in
+    candidate.py   from files to a tree, and what a person should see in it
+    pipe.py        the steps of one task, in their order: workspace, candidate, check, hand-in, land, publish
+    lander.py      takes what was handed in, lands it, ends the claim
+    review.py      what waits for a person: its diff; approve, send back, take over
+
+**Where a candidate is.** What counts is in our own repository P, by task: nothing there is written by an agent.
+
+    refs/pit/base/<queue>/<task>    the commit its clone began with
+    refs/pit/cand/<queue>/<task>    the candidate: one commit on that base, made by us from the clone's files
+    refs/pit/hand/<queue>/<task>    a blob: the hand-in as JSON (`HandIn`), with all that landing needs
+    refs/pit/fence/<queue>/<task>   a blob: the claim of whoever may land it now
+    refs/pit/land/<queue>/<task>    the commit that lands it; it *has* landed once this is in the line
+    refs/pit/line/<branch>          what has landed on a branch
+
+In the queue a handed-in task is ready and held: `hold` begins with `policy.LANDING` or `policy.REVIEW`, and
+`extra["candidate"]` tells people and other machines its commit, branch, size and host. That is all a store must
+carry, so it is the same in every layout and in a database. Whoever has a task's clone and P goes on from there
+without the agent: `Pipe.hand_in_of(task_id)` reads the hand-in, `Pipe.land(claim)` gives the outcome to end a
+claim with, `review.approve`, `review.send_back` and `review.diff` are what surfaces call.
+"""

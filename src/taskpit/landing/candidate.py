@@ -1,0 +1,215 @@
+"""From an agent's files to a tree: by an index of our own, frozen paths from the target, and what a person should see.
+
+The clone is taken as files. Links are not followed, its `.git` is not read, and what its own repository ignores, hides
+or calls unchanged is nothing to us.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+
+from taskpit import fs
+from taskpit.landing.git import ZERO
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from taskpit.landing.git import Git
+    from taskpit.landing.terms import Terms
+
+__all__ = ["Candidates", "Change"]
+
+#: A new file larger than this is asked about; contents are looked at up to the other.
+LARGE, LOOKED_AT = 5 * 1024 * 1024, 1024 * 1024
+#: Names and contents that look like a secret.
+SECRET_NAMES = (
+    ".env",
+    ".env.*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.keystore",
+    "id_rsa*",
+    "id_ed25519*",
+    "id_ecdsa*",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    "credentials.json",
+)
+HARMLESS_NAMES = ("*.example", "*.sample", "*.template", "*.dist", "*.pub")
+SECRETS = re.compile(
+    rb"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}\b|\bglpat-[\w-]{20}"
+    rb"|\bsk-ant-[\w-]{20}|\bxox[abprs]-[\w-]{10}|\bAIza[\w-]{35}\b"
+)
+#: The mode of a pointer to another repository.
+GITLINK = "160000"
+
+
+class Change(Value):
+    """One path that differs between two trees."""
+
+    mode: str
+    oid: str
+    #: A: new, M: other bytes, D: gone, T: another kind of thing.
+    letter: str
+    name: str
+
+
+class Candidates:
+    """Trees in our own repository."""
+
+    def __init__(self, git: Git) -> None:
+        self.git = git
+
+    def tree_of(self, path: str, terms: Terms, base: str, target: str) -> tuple[str, list[str]]:
+        """The tree of a clone's files, frozen paths as in the target; and what was left out of it."""
+        nested = sorted(_nested(path))
+        left_out = [*nested, *(os.fsencode(name) for name in terms.copy)]
+        specs = [b".", *(b":(exclude,literal)" + name for name in left_out)]
+        with self.index(base) as index:
+            words = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
+            self.git.run(*words, stdin=b"\0".join(specs), tree=path, index=index)
+            self._freeze(terms.frozen, target, index)
+            tree = self.git.run("write-tree", index=index).text
+        told = [os.fsdecode(name) for name in nested if not self._ignored(name, path)]
+        return tree, [f"{name} is a repository of its own and was left out" for name in told]
+
+    def _ignored(self, name: bytes, path: str) -> bool:
+        index = f"{self.git.directory}/index.empty"
+        words = ("check-ignore", "--quiet", "--no-index", "-z", "--stdin")
+        return self.git.run(*words, stdin=name, tree=path, index=index, ok=(0, 1)).code == 0
+
+    def frozen(self, globs: Sequence[str], tree: str, target: str) -> str:
+        """The tree with the paths that these globs mean as they are in the target."""
+        if not globs:
+            return tree
+        with self.index(tree) as index:
+            self._freeze(globs, target, index)
+            return self.git.run("write-tree", index=index).text
+
+    def _freeze(self, globs: Sequence[str], target: str, index: str) -> None:
+        """What these globs mean is as in the target: changed back, brought back, or taken out."""
+        if not globs:
+            return
+        wanted = {name: entry for name, entry in self._entries(target) if _matches(name, globs)}
+        listed = self.git.run("ls-files", "-z", index=index).out.split(b"\0")
+        parents = {name[:at] for name in wanted for at, letter in enumerate(name) if letter == ord("/")}
+        gone = [name for name in listed if name and name not in wanted and (name in parents or _matches(name, globs))]
+        lines = [b"0 " + ZERO.encode() + b"\t" + name for name in gone]
+        lines += [mode + b" " + oid + b" 0\t" + name for name, (mode, oid) in wanted.items()]
+        self.git.run("update-index", "-z", "--index-info", stdin=b"".join(line + b"\0" for line in lines), index=index)
+
+    def _entries(self, commit: str) -> Iterable[tuple[bytes, tuple[bytes, bytes]]]:
+        for line in self.git.run("ls-tree", "-r", "-z", "--full-tree", commit).out.split(b"\0"):
+            if line:
+                facts, _, name = line.partition(b"\t")
+                mode, _, oid = facts.split(b" ")
+                yield name, (mode, oid)
+
+    def changes(self, old: str, new: str) -> list[Change]:
+        """Each path that differs."""
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--raw", "--no-abbrev")
+        parts = self.git.run(*words, old, new).out.decode("utf-8", "surrogateescape").split("\0")
+        found = []
+        for facts, name in zip(parts[::2], parts[1::2], strict=False):
+            _, mode, _, oid, letter = facts.lstrip(":").split(" ")
+            found.append(Change(mode=mode, oid=oid, letter=letter[:1], name=name))
+        return found
+
+    def questions(self, base: str, tree: str) -> list[str]:
+        """What in a candidate a person should see before it lands."""
+        changes = [one for one in self.changes(base, tree) if one.letter != "D"]
+        told = [f"{one.name} points to another repository" for one in changes if one.mode == GITLINK]
+        blobs = [one for one in changes if one.mode != GITLINK]
+        sizes = self._sizes([one.oid for one in blobs])
+        told += [
+            f"{one.name} is new and large ({sizes[one.oid] // 1048576} MB)"
+            for one in blobs
+            if one.letter == "A" and sizes[one.oid] > LARGE
+        ]
+        spilt = self._with_secrets([oid for oid, size in sizes.items() if size <= LOOKED_AT])
+        told += [f"{one.name} looks like a secret" for one in blobs if one.oid in spilt or _is_secret(one)]
+        if filtered := self._filtered(blobs, tree):
+            told.append(f"{', '.join(filtered[:5])} would go through a git filter, which landing does not run")
+        return told
+
+    def _sizes(self, oids: Sequence[str]) -> dict[str, int]:
+        if not oids:
+            return {}
+        told = self.git.say("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(oids).encode())
+        return {oid: int(size) for oid, _, size in (line.partition(" ") for line in told.splitlines())}
+
+    def _with_secrets(self, oids: Sequence[str]) -> set[str]:
+        """Those whose bytes have what looks like a key in them."""
+        return {oid for oid, data in self.git.blobs(oids).items() if SECRETS.search(data)}
+
+    def _filtered(self, changes: Sequence[Change], tree: str) -> list[str]:
+        """Changed paths whose attributes name a filter: their bytes may not be what the person's git would store."""
+        if not changes:
+            return []
+        names = b"\0".join(os.fsencode(one.name) for one in changes)
+        with self.index(tree) as index:
+            out = self.git.run("check-attr", "-z", "--cached", "--stdin", "filter", stdin=names, index=index).out
+        parts = out.decode("utf-8", "surrogateescape").split("\0")
+        return [
+            name for name, value in zip(parts[::3], parts[2::3], strict=False) if value not in ("unspecified", "unset")
+        ]
+
+    def size(self, base: str, commit: str) -> tuple[int, int, int]:
+        """Files that differ, lines added, lines removed."""
+        words = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", base, commit)
+        rows = [
+            row.split("\t") for row in self.git.run(*words).out.decode("utf-8", "replace").split("\0") if "\t" in row
+        ]
+        counts = [(int(row[0]), int(row[1])) for row in rows if row[0].isdecimal()]
+        return len(rows), sum(added for added, _ in counts), sum(gone for _, gone in counts)
+
+    def loose(self, path: str, commit: str, terms: Terms) -> list[str]:
+        """Files in the clone that are not committed."""
+        with self.index(commit) as index:
+            out = self.git.run("ls-files", "-z", "--others", "--directory", tree=path, index=index).out
+        known = {*(os.fsencode(name) for name in terms.copy), b".git/"}
+        return [os.fsdecode(name) for name in out.split(b"\0") if name and name not in known]
+
+    @contextmanager
+    def index(self, tree: str) -> Iterator[str]:
+        """An index of its own that holds this tree."""
+        index = f"{self.git.directory}/index.{fs.fresh_name(12)}"
+        try:
+            self.git.run("read-tree", tree, index=index)
+            yield index
+        finally:
+            fs.remove(index)
+
+
+def _nested(path: str) -> Iterable[bytes]:
+    """Directories below that are repositories of their own; links are not followed."""
+    root = os.fsencode(path)
+    for folder, folders, files in os.walk(root):
+        if folder != root and (b".git" in folders or b".git" in files):
+            yield os.path.relpath(folder, root)
+            folders.clear()
+        elif folder == root:
+            folders[:] = [name for name in folders if name != b".git"]
+
+
+def _matches(name: bytes, globs: Sequence[str]) -> bool:
+    """Whether a path is meant by one of the globs; one that means a directory means all below it."""
+    text = os.fsdecode(name)
+    parts = text.split("/")
+    prefixes = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    return any(fnmatchcase(prefix, glob.rstrip("/")) for glob in globs for prefix in prefixes)
+
+
+def _is_secret(change: Change) -> bool:
+    """Whether a new file is called like one that holds a secret."""
+    name = change.name.rpartition("/")[2].lower()
+    named = any(fnmatchcase(name, glob) for glob in SECRET_NAMES)
+    return change.letter == "A" and named and not any(fnmatchcase(name, glob) for glob in HARMLESS_NAMES)

@@ -1,0 +1,266 @@
+"""All git there is: each call with an environment made from nothing, in a repository of ours. Knows no tasks.
+
+An agent can write to its own clone and, where nothing fences it, to the person's repository. Configuration there
+names programs that git starts (hooks, filters, fsmonitor, gpg). So every call names its repository, reads no
+configuration but ours, and takes files from an agent's clone as files: its `.git` is never read.
+
+    U   the person's repository; only `publish` changes it
+    P   ours: private and bare, in the user's state directory; nobody has it checked out
+    W   an agent's clone, or one in which a check runs: `clone --shared` of P
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from taskpit import fs
+from taskpit.errors import TaskpitError
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["ZERO", "Git", "GitTrouble", "Ran", "outside", "require"]
+
+#: How long one git command may take.
+PATIENCE = 600.0
+#: The object that is none: as an old value it says that there must be no such ref.
+ZERO = "0" * 40
+#: The oldest git that merges without a checkout.
+OLDEST = (2, 38)
+
+#: What no configuration may change, not even the person's own in their repository.
+SAFE = (
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("protocol.allow", "never"),
+    ("protocol.file.allow", "always"),
+    ("submodule.recurse", "false"),
+    ("commit.gpgSign", "false"),
+    ("core.quotePath", "false"),
+)
+#: The same for repositories of ours, which know nobody's habits.
+OURS = (
+    *SAFE,
+    ("core.attributesFile", "/dev/null"),
+    ("core.excludesFile", "/dev/null"),
+    ("core.untrackedCache", "false"),
+    ("core.splitIndex", "false"),
+    ("core.protectHFS", "true"),
+    ("core.protectNTFS", "true"),
+    ("fetch.fsckObjects", "true"),
+    ("safe.bareRepository", "explicit"),
+)
+#: The environment in which git finds the person's own configuration.
+PERSONAL = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
+
+
+class GitTrouble(TaskpitError):
+    """Git could not do what was asked."""
+
+    code = "git"
+
+
+class Ran(Value):
+    """What one git command did."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        """What it said, as text."""
+        return self.out.decode("utf-8", "surrogateescape").strip()
+
+
+def _environment(more: Mapping[str, str], *, personal: bool = False) -> dict[str, str]:
+    """Nothing of ours but where programs are and what time it is here; `personal`: also who we are."""
+    kept = {key: os.environ[key] for key in ("PATH", "TZ") if key in os.environ}
+    nobody = {
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+    }
+    return {
+        "PATH": os.defpath,
+        **kept,
+        "LC_ALL": "C",
+        **({key: os.environ[key] for key in PERSONAL if key in os.environ} if personal else nobody),
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_EDITOR": "false",
+        **more,
+    }
+
+
+def _run(
+    words: Sequence[str], env: Mapping[str, str], cwd: str, settings: Sequence[tuple[str, str]], stdin: bytes, lock: int
+) -> Ran:
+    """Git has run, in a group of its own, with an open lock if `lock` is one; GitTrouble if it could not."""
+    given = [word for key, value in settings for word in ("-c", f"{key}={value}")]
+    fs.step("git", words[0])
+    try:
+        ran = subprocess.run(
+            ("git", "--no-pager", *given, *words),
+            cwd=cwd,
+            env=env,
+            input=stdin,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+            start_new_session=True,
+            pass_fds=(lock,) if lock >= 0 else (),
+        )
+    except subprocess.TimeoutExpired:
+        raise GitTrouble(f"git {words[0]} took longer than {PATIENCE:g} seconds", cwd=cwd) from None
+    except OSError as error:
+        raise GitTrouble(f"git cannot be run: {error}", hint="Install git 2.38 or newer.", cwd=cwd) from None
+    return Ran(code=ran.returncode, out=ran.stdout, err=ran.stderr.decode("utf-8", "replace").strip())
+
+
+def _accept(ran: Ran, ok: Sequence[int], words: Sequence[str], cwd: str) -> Ran:
+    if ran.code not in ok:
+        raise GitTrouble(f"git {words[0]}: {ran.err[-300:] or f'exit code {ran.code}'}", cwd=cwd)
+    return ran
+
+
+def outside(cwd: str, *words: str, ok: Sequence[int] = (0,), personal: bool = False) -> Ran:
+    """Git where the person's repository is found from `cwd`: to look, to make P, and to publish."""
+    ran = _run(words, _environment({}, personal=personal), cwd, SAFE if personal else OURS, b"", -1)
+    return _accept(ran, ok, words, cwd)
+
+
+def require() -> None:
+    """GitTrouble unless there is a git that can do all this."""
+    told = outside("/", "version").text
+    numbers = tuple(int(part) for part in "".join(told.split()[2:3]).split(".")[:2] if part.isdecimal())
+    if numbers < OLDEST:
+        raise GitTrouble(f"landing needs git 2.38 or newer, and this is {told!r}", hint="Install a newer git.")
+
+
+class Git:
+    """Git in a repository that is named by its directory and never looked for.
+
+    What changes a ref holds a lock that git itself inherits: while we have it no git of a killed worker is at
+    work, so a lock file of git's that lies there is nobody's and is removed.
+    """
+
+    def __init__(self, directory: str, *, author: tuple[str, str] = ("taskpit", "taskpit@localhost")) -> None:
+        self.directory = directory
+        name, mail = author
+        self._who = {
+            f"GIT_{who}_{what}": value
+            for who in ("AUTHOR", "COMMITTER")
+            for what, value in (("NAME", name), ("EMAIL", mail))
+        }
+
+    def run(self, *words: str, stdin: bytes = b"", ok: Sequence[int] = (0,), tree: str = "", index: str = "") -> Ran:
+        """What it did; GitTrouble if it ended otherwise than `ok`. `tree` is a work tree, `index` one of its own."""
+        return _accept(self._run(words, stdin, tree, index), ok, words, self.directory)
+
+    def _run(self, words: Sequence[str], stdin: bytes, tree: str = "", index: str = "", lock: int = -1) -> Ran:
+        env = {**self._who, "GIT_DIR": self.directory}
+        if tree:
+            env |= {"GIT_WORK_TREE": tree, "GIT_CEILING_DIRECTORIES": tree}
+        if index:
+            env["GIT_INDEX_FILE"] = index
+        return _run(words, _environment(env), tree or self.directory, OURS, stdin, lock)
+
+    def alone(self, *words: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> Ran:
+        """The same for what changes refs: one at a time, and never stopped by what a killed git left."""
+        with fs.Flock(f"{self.directory}/pit.lock") as lock:
+            ran = self._run(words, stdin, lock=lock.fd)
+            if ran.code and ".lock': File exists" in ran.err:
+                self._clear_locks()
+                ran = self._run(words, stdin, lock=lock.fd)
+        return _accept(ran, ok, words, self.directory)
+
+    def _clear_locks(self) -> None:
+        for folder, _, names in os.walk(f"{self.directory}/refs"):
+            for name in names:
+                if name.endswith(".lock"):
+                    fs.remove(f"{folder}/{name}")
+        fs.remove(f"{self.directory}/packed-refs.lock")
+
+    def say(self, *words: str, stdin: bytes = b"") -> str:
+        """What it says in one text."""
+        return self.run(*words, stdin=stdin).text
+
+    # -- objects and refs --------------------------------------------------------------------------
+
+    def ref(self, name: str) -> str:
+        """The object a ref names; empty if there is no such ref."""
+        ran = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1))
+        return ran.text if ran.code == 0 else ""
+
+    def refs(self, prefix: str) -> dict[str, str]:
+        """The refs below this, each with its object; by what follows the prefix."""
+        lines = self.say("for-each-ref", "--format=%(objectname) %(refname)", prefix).splitlines()
+        return {name.removeprefix(prefix).lstrip("/"): oid for oid, _, name in (line.partition(" ") for line in lines)}
+
+    def tree_of(self, commit: str) -> str:
+        """The tree of a commit."""
+        return self.say("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Whether one commit is in the history of the other; a missing object is no answer but trouble."""
+        return self.run("merge-base", "--is-ancestor", old, new, ok=(0, 1)).code == 0
+
+    def blob(self, data: bytes) -> str:
+        """These bytes are an object."""
+        return self.say("hash-object", "-w", "--stdin", stdin=data)
+
+    def read(self, oid: str) -> bytes:
+        """The bytes of an object."""
+        return self.run("cat-file", "blob", oid).out
+
+    def blobs(self, oids: Sequence[str]) -> dict[str, bytes]:
+        """The bytes of many objects, in one call."""
+        out = self.run("cat-file", "--batch", stdin="\n".join(oids).encode()).out if oids else b""
+        found, at = {}, 0
+        while at < len(out):
+            head, _, _ = out[at : at + 200].partition(b"\n")
+            oid, kind, *size = head.decode().split(" ")
+            if kind == "missing":
+                raise GitTrouble(f"an object is missing: {oid}")
+            start = at + len(head) + 1
+            at = start + int(size[0]) + 1
+            found[oid] = out[start : at - 1]
+        return found
+
+    def commit(self, tree: str, parents: Sequence[str], message: str) -> str:
+        """A commit of this tree."""
+        words = [word for parent in parents for word in ("-p", parent)]
+        return self.say("commit-tree", tree, *words, "-F", "-", stdin=message.encode("utf-8", "replace"))
+
+    def move(self, name: str, new: str, old: str, *, fence: tuple[str, str] = ("", "")) -> bool:
+        """The ref is `new` if it was `old` (ZERO: there was none) and the fence stands; False if not.
+
+        One transaction changes one ref: several are not moved together by a crash.
+        """
+        if len(new) < 40:  # an empty new value would delete the ref
+            raise GitTrouble(f"{name} was to be moved to {new!r}")
+        lines = ["start", f"update {name} {new} {old}"]
+        if fence[0]:
+            lines.insert(1, f"verify {fence[0]} {fence[1]}")
+        text = "\n".join([*lines, "prepare", "commit", ""])
+        ran = self.alone("update-ref", "--stdin", stdin=text.encode(), ok=(0, 128))
+        if ran.code and (self.ref(name) or ZERO) == old and (not fence[0] or self.ref(fence[0]) == fence[1]):
+            raise GitTrouble(f"git update-ref: {ran.err[-300:]}", ref=name)  # nobody was faster: it cannot be done
+        return ran.code == 0
+
+    def set(self, name: str, new: str) -> None:
+        """The ref is this, whatever it was: for what only one process at a time can be about."""
+        self.alone("update-ref", name, new)
+
+    def drop(self, *names: str) -> None:
+        """There are no such refs; one that was not there is not missed."""
+        self.alone("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in names).encode())

@@ -1,0 +1,119 @@
+"""Landing what was handed in: takes the task as any worker would, lands it, ends the claim. Runs no agent.
+
+Anybody may do it: a pool beside its work, or a person who approves. What a killed one left is found by the next.
+"""
+
+from __future__ import annotations
+
+from taskpit.errors import TaskpitError
+from taskpit.landing.terms import CANDIDATE, FenceLost, Stopped, held
+from taskpit.policy import LANDING
+from taskpit.task import Done, Failed, Release, Said, State, Want
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.landing.pipe import Pipe
+    from taskpit.landing.terms import HandIn, Hands
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Claim, End, Outcome
+
+__all__ = ["Lander", "is_to_land"]
+
+#: Trouble that is nobody's conflict is tried again this often before a person is asked.
+TRIES = 3
+
+
+def is_to_land(card: Card | None, handed: HandIn) -> bool:
+    """Whether this very candidate waits for nothing but landing."""
+    if card is None or card.state is not State.READY or not card.task.hold.startswith(LANDING):
+        return False
+    told = card.task.extra.get(CANDIDATE)
+    return isinstance(told, dict) and told.get("commit") == handed.commit
+
+
+class Lander:
+    """Lands the tasks of one queue in one repository, under one name."""
+
+    def __init__(self, queue: Queue, pipe: Pipe, worker: str, hands: Hands) -> None:
+        self.queue = queue
+        self.pipe = pipe
+        self.worker = worker
+        self.hands = hands
+        terms = pipe.terms
+        #: Long enough for two set-ups and checks: a lander that dies is noticed by its lock, not by this.
+        self.lease = max(queue.config.lease, 2 * (terms.setup_limit + terms.check_limit) + 60.0)
+        self._trouble: dict[str, int] = {}
+
+    def waiting(self) -> list[HandIn]:
+        """What could be landed now; what was landed, sealed and left lying is cleaned up on the way."""
+        handed = self.pipe.waiting()
+        cards = dict(zip(handed, self.queue.store.read(list(handed)), strict=True))
+        for task_id, card in cards.items():
+            if card is None or card.state is State.DONE:
+                self._afterwards(handed[task_id])
+        return [one for task_id, one in handed.items() if is_to_land(cards[task_id], one)]
+
+    def land(self, handed: HandIn) -> tuple[Claim, End] | None:
+        """It has landed and is sealed, or is back, or waits for a person. None: it is not to be had."""
+        want = Want(worker=self.worker, lease=self.lease, ids=(handed.task,), even_held=True)
+        claims = self.queue.store.claim(want)
+        if not claims:
+            return None
+        claim = claims[0]
+        if not claim.task.hold.startswith(LANDING):  # it was sent back or taken over meanwhile
+            self.queue.finish(claim, Release(reason="it does not wait for landing"))
+            return None
+        outcome = self._outcome(claim, handed)
+        if isinstance(outcome, Failed):
+            extra = {key: value for key, value in claim.task.extra.items() if key != CANDIDATE}
+            claim = claim.replace(task=claim.task.replace(hold="", extra=extra))
+        said, end = self.queue.finish(claim, outcome)
+        if said is Said.LOST:
+            return None
+        if isinstance(outcome, Done):
+            self._afterwards(handed)
+        elif isinstance(outcome, Failed):
+            self.pipe.forget(handed.task)
+        return claim, end
+
+    def _outcome(self, claim: Claim, handed: HandIn) -> Outcome:
+        """How the claim ends: a conflict is the agent's while it has attempts, and a person's then."""
+        asked: list[Said] = []
+
+        def still_ours() -> bool:
+            asked.append(self.queue.renew(claim, self.lease))
+            return asked[-1] is not Said.LOST
+
+        try:
+            outcome = self.pipe.land(claim, self.hands, still_ours)
+        except (FenceLost, Stopped) as error:
+            return Release(reason=error.message)
+        except (TaskpitError, OSError) as error:
+            return self._troubled(claim, handed, error)
+        if isinstance(outcome, Done):
+            return outcome
+        if Said.CANCEL in asked or not still_ours() or Said.CANCEL in asked:
+            return Failed(error="cancelled", cancelled=True)
+        allowed = claim.task.max_attempts or self.queue.config.max_attempts
+        if isinstance(outcome, Failed) and claim.task.attempts + 1 >= allowed:
+            return held(claim.task, handed, [f"no attempt is left, and {' '.join(outcome.error.split())[:250]}"])
+        return outcome
+
+    def _troubled(self, claim: Claim, handed: HandIn, error: Exception) -> Release:
+        """Trouble is no conflict: it is tried again, and then told to a person, the candidate kept."""
+        count = self._trouble[claim.task.id] = self._trouble.get(claim.task.id, 0) + 1
+        told = " ".join(str(error).split())[:250]
+        self.hands.say(f"{claim.task.id} could not be landed: {told}")
+        if count < TRIES:
+            return Release(reason=told)
+        del self._trouble[claim.task.id]
+        return held(claim.task, handed, [f"it could not be landed: {told}"])
+
+    def _afterwards(self, handed: HandIn) -> None:
+        """The person's branch has it, if nothing is in the way; what only landing needed is gone."""
+        try:
+            for line in self.pipe.publish(handed.target):
+                self.hands.say(line)
+            self.pipe.clean(handed.task)
+        except (TaskpitError, OSError) as error:  # it has landed: the next look does this
+            self.hands.say(f"after {handed.task} landed: {' '.join(str(error).split())[:250]}")

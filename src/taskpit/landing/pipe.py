@@ -1,0 +1,449 @@
+"""The landing of one task, step by step: read it beside this table. Decides nothing about attempts; that is policy.
+
+G is git in our own repository; B base, C candidate, L landing commit, OLD the line's last commit, X the fence.
+
+    enter     1 sync        fetch the branch; the line has all of it
+              2 workspace   B is the line, with what the needs landed; a clone of its own; files copied; set-up
+    hand_in   4 candidate   C from the clone's files, frozen paths from the line; refs/pit/cand
+              5 check       in a fresh clone of exactly C
+              6 hand in     refs/pit/hand; the claim ends held, the slot is free
+    land      7 fence       refs/pit/fence is this claim; L recorded and in the line: it has landed, go to 11
+              8 merge       merge-tree OLD C; L on OLD; refs/pit/land, under the fence
+              9 recheck     in a fresh clone of exactly L, unless its tree is known to be green
+             10 land        one transaction: verify the fence, move the line from OLD to L
+             11 seal        by whoever called: the outcome is Done
+    after    12 publish     the person's branch, if nothing is in the way; can be repeated
+             13 clean       the clone and all refs but the candidate's
+
+A crash at any place: before 10 it has not landed, and the next one begins at 7 with the same candidate; after 10 it
+has, and the next one finds L in the line and seals. So a task is done if and only if it landed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+
+from taskpit import fs
+from taskpit.errors import Invalid
+from taskpit.landing.candidate import Candidates
+from taskpit.landing.git import ZERO, GitTrouble
+from taskpit.landing.repository import Diverged, line_of, remove
+from taskpit.landing.terms import FenceLost, HandIn, SetupFailed, Waits, held, name_of
+from taskpit.rules import check_mode
+from taskpit.schema import path_of
+from taskpit.task import Done, Failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from taskpit.landing.git import Git
+    from taskpit.landing.repository import Merge, Repository
+    from taskpit.landing.terms import Hands, Terms
+    from taskpit.task import Claim, Evidence, Outcome, Task
+
+__all__ = ["Pipe"]
+
+#: How often a landing begins again because others were faster.
+TURNS = 100
+
+
+class Pipe:
+    """Landing for the tasks of one queue in one repository."""
+
+    def __init__(self, repository: Repository, queue: str, terms: Terms) -> None:
+        self.repository = repository
+        self.terms = terms
+        self._queue = hashlib.sha256(os.fsencode(queue)).hexdigest()[:12]
+        self._open, self._opening = False, threading.Lock()
+
+    @property
+    def git(self) -> Git:
+        """Git in our own repository."""
+        return self.repository.git
+
+    @property
+    def _files(self) -> Candidates:
+        return Candidates(self.git)
+
+    def _ready(self) -> None:
+        with self._opening:
+            if not self._open:
+                self.repository.open()
+                self._open = True
+
+    def ref(self, what: str, task_id: str) -> str:
+        """The ref of this kind for a task."""
+        return f"refs/pit/{what}/{self._queue}/{name_of(task_id)}"
+
+    def workspace(self, task_id: str) -> str:
+        """Where a task's clone is."""
+        return path_of(f"{self.repository.folder}/work/{self._queue}", task_id)
+
+    # -- 1, 2: a place to work -----------------------------------------------------------------------
+
+    def enter(self, task: Task, hands: Hands) -> str:
+        """The task's own clone; the one of an earlier attempt is as that left it. Waits says what a person must do."""
+        terms = self._settled(task)
+        path = self.workspace(task.id)
+        if self._is_ours(path):
+            return path
+        self._ready()
+        base = self._base(task, terms)
+        self.git.set(self.ref("base", task.id), base)
+        fs.make_dir(os.path.dirname(path))
+        fs.remove(f"{path}.ready")
+        self._furnish(path, base, terms, hands, f"{path}.log", branch=f"pit/{name_of(task.id)}")
+        self._mark_ready(path, terms.onto)
+        return path
+
+    def _mark_ready(self, path: str, onto: str) -> None:
+        """The clone is whole, and this directory is it: another in its place is none of ours. Its target is settled."""
+        data = f"{_directory(path)}\n{onto}\n".encode()
+        fs.replace(f"{path}.ready", data, f"{path}.ready.{fs.fresh_name()}", sync=False)
+
+    def _is_ours(self, path: str) -> bool:
+        return _directory(path) == _read_mark(path)[0]
+
+    def _settled(self, task: Task) -> Terms:
+        """How it lands, with a branch that is there: resolved by name, once for each clone."""
+        terms = self.terms.of(task)
+        if not terms.onto:
+            onto = _read_mark(self.workspace(task.id))[1]
+            terms = terms.replace(onto=onto or self.repository.current_branch())
+        self.repository.require_branch(terms.onto)
+        return terms
+
+    def target_of(self, task: Task) -> str:
+        """What people call the place where its work goes."""
+        terms = self._settled(task)
+        return terms.onto if terms.land == "merge" else f"pit/{name_of(task.id)}"
+
+    def _base(self, task: Task, terms: Terms) -> str:
+        """The line, which holds what the needs have landed; a branch begins with the branches it needs."""
+        base = self.repository.sync(terms.onto)
+        for need in task.needs:
+            landed = self.git.ref(self.ref("land", need))
+            if not landed or self.git.is_ancestor(landed, base):
+                continue
+            if terms.land == "merge":
+                raise Waits(f"{need}, which it needs, landed elsewhere and is not on {terms.onto}")
+            merge = self.repository.merge(base, landed)
+            if merge.conflicts:
+                raise Waits(f"the work of its needs does not go together: {', '.join(merge.conflicts[:5])}")
+            base = self.git.commit(merge.tree, [base, landed], f"Begin with {need}\n")
+        return base
+
+    def _furnish(
+        self, path: str, commit: str, terms: Terms | HandIn, hands: Hands, log: str, *, branch: str = ""
+    ) -> None:
+        """A fresh clone with its files and set-up; SetupFailed if that is red."""
+        self.repository.clone(path, commit, branch)
+        self.repository.copy(terms.copy, path)
+        if not terms.setup:
+            return
+        evidence = hands.run(terms.setup, path, self.terms.setup_limit, log)
+        if not evidence.green:
+            told = evidence.tail[-500:] or terms.setup
+            raise SetupFailed(f"the set-up failed (exit code {evidence.exit_code}): {told}", log=log)
+
+    # -- 4, 5, 6: what it brought --------------------------------------------------------------------
+
+    def hand_in(self, claim: Claim, done: Done, hands: Hands, *, check: bool = True) -> Outcome:
+        """The claim's end: handed in and held, or failed because there is nothing, or nothing green, to land."""
+        task, path = claim.task, self.workspace(claim.task.id)
+        terms = self._settled(task)
+        self._ready()
+        if not self._is_ours(path):
+            told = f"its clone is gone or another stands in its place: {path}"
+            return Failed(error=told, kind="task", output=done.output)
+        base = self.git.ref(self.ref("base", task.id))
+        tree, nested = self._files.tree_of(path, terms, base, self.repository.line(terms.onto) or base)
+        if tree == self.git.tree_of(base) and task.extra.get("allow-empty") not in (True, "yes", "true"):
+            told = "nothing changed in its clone, so there is nothing to land"
+            return Failed(error=told, kind="check", output=done.output)
+        questions = [*nested, *self._files.questions(base, tree)]
+        commit = self.git.commit(tree, [base], _message(task))
+        self.git.set(self.ref("cand", task.id), commit)
+        hands.say(f"candidate {commit[:12]}: {len(self._files.changes(base, tree))} files")
+        evidence = None
+        if check and check_mode(task) != "disabled":
+            evidence = self._check(task.check, commit, terms, hands, path)
+            hands.say(f"the check is {'green' if evidence.green else 'red'} on exactly that")
+            if not evidence.green and check_mode(task) == "strict":
+                there = hands.run(task.check, path, self.terms.check_limit)
+                return self._red(done, evidence, self._files.loose(path, commit, terms) if there.green else None)
+        handed = self._handed(claim, done, terms, evidence, (base, commit, tree), questions)
+        if not check:
+            handed = handed.replace(check="")
+        self.git.set(self.ref("hand", task.id), self.git.blob(handed.dump()))
+        return held(task, handed, questions)
+
+    def _handed(
+        self,
+        claim: Claim,
+        done: Done,
+        terms: Terms,
+        evidence: Evidence | None,
+        objects: tuple[str, str, str],
+        questions: Sequence[str],
+    ) -> HandIn:
+        """All that landing it needs, in one value."""
+        task, (base, commit, tree) = claim.task, objects
+        files, added, removed = self._files.size(base, commit)
+        return HandIn(
+            task=task.id,
+            title=task.title,
+            commit=commit,
+            base=base,
+            tree=tree,
+            land=terms.land,
+            target=f"pit/{name_of(task.id)}" if terms.land == "branch" else terms.onto,
+            check=task.check if check_mode(task) == "strict" else "",
+            green=evidence is not None and evidence.green,
+            land_check=terms.land_check,
+            setup=terms.setup,
+            copy=terms.copy,
+            frozen=terms.frozen,
+            review=terms.review,
+            questions=tuple(questions),
+            worker=claim.fence,
+            attempt=claim.attempt,
+            output=done.output,
+            evidence=evidence,
+            cost=dict(done.cost),
+            seconds=done.seconds,
+            log=done.log,
+            files=files,
+            added=added,
+            removed=removed,
+        )
+
+    def _check(self, check: str, commit: str, terms: Terms | HandIn, hands: Hands, path: str) -> Evidence:
+        """What the check shows on exactly this commit, in a clone that nothing else has touched."""
+        place = f"{self.repository.folder}/check/{os.path.basename(path)}.{fs.fresh_name()}"
+        try:
+            self._furnish(place, commit, terms, hands, f"{path}.log")
+            return hands.run(check, place, self.terms.check_limit)
+        finally:
+            remove(place)
+
+    def _red(self, done: Done, evidence: Evidence, loose: list[str] | None) -> Failed:
+        """Red on what would be committed. Where it is green with the files lying around, these are named."""
+        told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or evidence.command}"
+        if loose is not None:
+            listed = ", ".join(loose[:10]) or "frozen paths as it changed them"
+            told = f"the check is green only with files that are not committed ({listed}); without them: {told}"
+        return Failed(error=told, kind="check", output=done.output, evidence=evidence)
+
+    # -- 7 to 11: landing ----------------------------------------------------------------------------
+
+    def hand_in_of(self, task_id: str) -> HandIn | None:
+        """What was handed in for this task here; None if nothing was."""
+        self._ready()
+        oid = self.git.ref(self.ref("hand", task_id))
+        try:
+            return HandIn.load(self.git.read(oid)) if oid else None
+        except (ValueError, Invalid) as error:
+            raise GitTrouble(f"the hand-in of {task_id} cannot be read: {error}") from None
+
+    def waiting(self) -> dict[str, HandIn]:
+        """What was handed in here and is not cleaned up yet, by task."""
+        if not self.repository.is_known():
+            return {}
+        self._ready()
+        oids = self.git.refs(f"refs/pit/hand/{self._queue}").values()
+        found = [HandIn.load(data) for data in self.git.blobs(list(oids)).values()]
+        return {one.task: one for one in found}
+
+    def landed(self, task_id: str) -> str:
+        """The commit that landed this task; empty if it has not landed."""
+        handed = self.hand_in_of(task_id)
+        commit = self.git.ref(self.ref("land", task_id))
+        line = self.repository.line(handed.target) if handed else ""
+        return commit if commit and line and self.git.is_ancestor(commit, line) else ""
+
+    def turn(self, target: str) -> fs.Flock:
+        """Held by whoever lands on this branch, so that no check is run in vain; nothing is decided by it."""
+        digest = hashlib.sha256(target.encode("utf-8", "replace")).hexdigest()[:12]
+        return fs.Flock(f"{self.repository.folder}/turn-{digest}.lock")
+
+    def land(self, claim: Claim, hands: Hands, still_ours: Callable[[], bool]) -> Outcome:
+        """It has landed: Done. Else who goes on: the same agent session (Failed), or a person (Release, held)."""
+        task = claim.task
+        handed = self.hand_in_of(task.id)
+        if handed is None:
+            raise GitTrouble(f"nothing was handed in for {task.id} here")
+        fence = self._take_fence(claim)
+        if not still_ours():  # whoever has the claim now takes the fence after us
+            raise FenceLost(f"the claim on {task.id} is over")
+        if landed := self.landed(task.id):
+            return self._sealed(handed, landed)
+        for _ in range(TURNS):
+            try:
+                outcome = self._turn(claim, handed, fence, hands)
+            except Diverged as error:
+                return held(task, handed, [f"it cannot land: {error.message}"])
+            if outcome is not None:
+                return outcome
+        raise GitTrouble(f"others were faster {TURNS} times")
+
+    def _turn(self, claim: Claim, handed: HandIn, fence: tuple[str, str], hands: Hands) -> Outcome | None:
+        """One try to land on the line as it is now; None if the line moved meanwhile."""
+        task, target = claim.task, handed.target
+        if handed.land == "branch":
+            old = self.repository.line(target)
+            commit = handed.commit
+        else:
+            old = self.repository.sync(target)
+            frozen = self._files.frozen(handed.frozen, handed.tree, old)  # so that these paths cannot conflict
+            same = frozen == handed.tree
+            theirs = handed.commit if same else self.git.commit(frozen, [handed.base], "frozen paths\n")
+            merge = self.repository.merge(old, theirs)
+            if merge.conflicts:
+                return self._conflict(claim, handed, old, merge)
+            tree = self._files.frozen(handed.frozen, merge.tree, old)
+            empty = tree == self.git.tree_of(old)
+            commit = old if empty else self.git.commit(tree, [old], _landing_message(task, handed))
+        was = self.git.ref(self.ref("land", task.id)) or ZERO
+        if was != commit and not self.git.move(self.ref("land", task.id), commit, was, fence=fence):
+            raise FenceLost(f"another worker has taken over the landing of {task.id}")
+        red = self._recheck(handed, commit, hands)
+        if red is not None:
+            return self._came_red(claim, handed, red, old)
+        if old == commit or self.git.move(line_of(target), commit, old or ZERO, fence=fence):
+            return self._sealed(handed, commit)
+        if self.git.ref(fence[0]) != fence[1]:
+            raise FenceLost(f"another worker has taken over the landing of {task.id}")
+        return None
+
+    def _take_fence(self, claim: Claim) -> tuple[str, str]:
+        """The fence is this claim's: whoever had it before, and any git it left running, can land nothing more."""
+        name, mine = self.ref("fence", claim.task.id), self.git.blob(claim.fence.encode())
+        self.git.set(name, mine)
+        return name, mine
+
+    def _recheck(self, handed: HandIn, commit: str, hands: Hands) -> Evidence | None:
+        """What is red on exactly what would land; None if nothing is. A tree that was green is green."""
+        known = handed.green and self.git.tree_of(commit) == handed.tree
+        checks = [handed.check if not known else "", handed.land_check]
+        for check in filter(None, checks):
+            evidence = self._check(check, commit, handed, hands, self.workspace(handed.task))
+            if not evidence.green:
+                return evidence
+        return None
+
+    def _sealed(self, handed: HandIn, commit: str) -> Done:
+        where = f"landed on {handed.target} as {commit[:12]}"
+        told = (
+            f"{handed.output.rstrip()}\n\nLanded on {handed.target} as {commit}, the work of {handed.worker}.".lstrip()
+        )
+        return Done(
+            output=told,
+            reason=where,
+            evidence=handed.evidence,
+            seconds=handed.seconds,
+            cost=handed.cost,
+            log=handed.log,
+        )
+
+    def _conflict(self, claim: Claim, handed: HandIn, old: str, merge: Merge) -> Outcome:
+        """To the same session, in its own clone: based on what landed, both sides marked in the files."""
+        listed = "\n".join(f"- {name}" for name in merge.conflicts[:50])
+        told = (
+            f"your work conflicts with what has landed on {handed.target} meanwhile, in:\n{listed}\n"
+            f"Your clone now begins from {handed.target} at {old[:12]}, with your changes merged in. In these files "
+            f"both sides stand between <<<<<<< ({handed.target}) and >>>>>>> (yours): keep what each was meant to do, "
+            "and remove the marks."
+        )
+        self._rebase(claim.task.id, handed.target, old, merge.tree)
+        return Failed(error=told, kind="conflict", output=handed.output)
+
+    def _came_red(self, claim: Claim, handed: HandIn, evidence: Evidence, old: str) -> Outcome:
+        """To the same session: on what landed meanwhile its work is red."""
+        told = (
+            f"the check is red (exit code {evidence.exit_code}) on what would land on {handed.target}: "
+            f"{evidence.tail[-500:] or evidence.command}"
+        )
+        if handed.land != "branch":
+            told += f"\nYour clone now begins from {handed.target} at {old[:12]}, with your changes merged in."
+            landing = self.git.ref(self.ref("land", claim.task.id))
+            self._rebase(claim.task.id, handed.target, old, self.git.tree_of(landing))
+        return Failed(error=told, kind="check", output=handed.output, evidence=evidence)
+
+    def _rebase(self, task_id: str, target: str, base: str, tree: str) -> None:
+        """The task's clone begins from `base` and has the files of `tree`; its own commits are kept beside it.
+
+        Its `.git` is a fresh one: what the agent did to the other is nothing that ours should meet. The base is
+        noted last: files of an older base under a newer one would undo what landed between them.
+        """
+        path = self.workspace(task_id)
+        fresh = f"{path}.new"
+        self.repository.clone(fresh, base, f"pit/{name_of(task_id)}")
+        if self._is_ours(path):
+            if os.path.lexists(f"{path}/.git"):
+                os.rename(f"{path}/.git", f"{path}.old-{fs.fresh_name()}")
+            os.rename(f"{fresh}/.git", f"{path}/.git")
+            remove(fresh)
+        else:
+            remove(path)
+            os.rename(fresh, path)
+            self._mark_ready(path, target)
+        with self._files.index(
+            self.git.ref(self.ref("cand", task_id)) or base
+        ) as index:  # what is no longer there goes
+            self.git.run("read-tree", "--reset", "-u", tree, tree=path, index=index)
+        self.git.set(self.ref("base", task_id), base)
+
+    # -- 12, 13: afterwards --------------------------------------------------------------------------
+
+    def publish(self, branch: str = "") -> list[str]:
+        """The person's branches have what landed on them; what is in the way, as sentences."""
+        if not self.repository.is_known():
+            return []
+        self._ready()
+        branches = [branch] if branch else self.repository.unpublished()
+        told = [self.repository.publish(name).told() for name in branches]
+        return [line for line in told if line]
+
+    def clean(self, task_id: str) -> None:
+        """What only working on it needed is gone; the candidate is kept."""
+        path = self.workspace(task_id)
+        folder, name = os.path.split(path)
+        fs.remove(f"{path}.ready")
+        for one in fs.names(folder):
+            if one == name or one.startswith(f"{name}."):
+                remove(f"{folder}/{one}")
+        self.git.drop(*(self.ref(what, task_id) for what in ("base", "fence", "hand")))
+
+    def forget(self, task_id: str) -> None:
+        """It went back to its agent: what was handed in is none any more. Its clone stays."""
+        self.git.drop(self.ref("hand", task_id))
+
+
+def _directory(path: str) -> str:
+    """Which directory this is; a link is none."""
+    status = fs.status(path)
+    return f"{status.st_dev}:{status.st_ino}" if status and stat.S_ISDIR(status.st_mode) else "none"
+
+
+def _read_mark(path: str) -> tuple[str, str]:
+    """The directory that was made ready there, and its target."""
+    try:
+        directory, onto, _ = fs.read(f"{path}.ready", 4096)[0].decode().split("\n")
+    except (OSError, ValueError):
+        return "", ""
+    return directory, onto
+
+
+def _message(task: Task) -> str:
+    title = " ".join(task.title.split())[:200]
+    return f"{title}\n\nTask: {task.id}\n"
+
+
+def _landing_message(task: Task, handed: HandIn) -> str:
+    title = " ".join(handed.title.split())[:200]
+    return f"{title}\n\nTask: {task.id}\nCandidate: {handed.commit}\n"

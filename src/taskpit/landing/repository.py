@@ -1,0 +1,372 @@
+"""The person's repository, ours beside it, and clones: bringing a branch in, and back out. Knows no tasks.
+
+<state>/taskpit/landing/<name>-<digest>/
+    git/         P: `refs/pit/up/<branch>` as last seen at the person's, `refs/pit/line/<branch>` what has landed
+    work/        the agents' clones
+    check/       clones in which checks run
+    publish.lock held by whoever moves the person's branch
+
+What has landed is what the line holds: a ref that nobody has checked out. Moving the person's branch to it is a
+separate step that can be repeated, so a dirty checkout delays only that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+
+from taskpit import fs
+from taskpit.errors import Invalid
+from taskpit.landing.git import ZERO, Git, GitTrouble, outside, require
+from taskpit.values import Value
+
+__all__ = ["Merge", "Published", "Repository", "state_folder"]
+
+#: Settings of the person's that decide which bytes a file has in a commit, and the values we take.
+HABITS = {
+    "core.autocrlf": ("true", "false", "input"),
+    "core.eol": ("lf", "crlf", "native"),
+    "core.filemode": ("true", "false"),
+    "core.ignorecase": ("true", "false"),
+}
+#: What stands in a repository's directory while the person is in the middle of something.
+BUSY = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "index.lock": "another git command",
+}
+#: Settings that start nothing when a branch is moved; people change these all the time.
+HARMLESS = ("branch.", "remote.", "user.", "pull.", "push.", "gc.", "color.", "alias.", "diff.", "log.")
+#: The largest file of excludes that is read, and the largest that is copied into a clone.
+LARGEST_EXCLUDES, LARGEST_COPY = 1024 * 1024, 64 * 1024 * 1024
+
+
+class Merge(Value):
+    """Two commits brought together."""
+
+    tree: str
+    #: Files that both sides changed differently; the tree has both, with marks.
+    conflicts: tuple[str, ...] = ()
+
+
+class Published(Value):
+    """How far the person's branch is behind what has landed, and why."""
+
+    branch: str
+    behind: int = 0
+    why: str = ""
+
+    def told(self) -> str:
+        """The same as a sentence; empty if it is not behind."""
+        if not self.behind:
+            return ""
+        count = "1 commit that" if self.behind == 1 else f"{self.behind} commits that"
+        return f"{count} landed on {self.branch} not in your checkout yet: {self.why}"
+
+
+def state_folder() -> str:
+    """Where what belongs to this user and to no queue is kept."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(home, "taskpit", "landing")
+
+
+class Repository:
+    """One repository of a person's, and ours for it."""
+
+    def __init__(self, cwd: str) -> None:
+        found = outside(cwd, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", ok=(0, 128))
+        if found.code:
+            raise GitTrouble(
+                f"{cwd} is in no git checkout: {found.err[-200:]}", hint="Landing needs one: run it there.", path=cwd
+            )
+        self.top, self.common = found.text.splitlines()
+        digest = hashlib.sha256(os.fsencode(os.path.realpath(self.common))).hexdigest()[:12]
+        name = "".join(c if c.isascii() and c.isalnum() else "-" for c in os.path.basename(self.top))[:40]
+        self.folder = f"{state_folder()}/{name}-{digest}"
+        self.git = Git(f"{self.folder}/git")
+        self._accepted = ""
+
+    def _author(self) -> tuple[str, str]:
+        """Who commits: as the environment says, or git."""
+        who = []
+        for name, key, default in (
+            ("GIT_AUTHOR_NAME", "user.name", "taskpit"),
+            ("GIT_AUTHOR_EMAIL", "user.email", "taskpit@localhost"),
+        ):
+            told = os.environ.get(name) or outside(self.top, "config", "--get", key, ok=(0, 1), personal=True).text
+            who.append(told or default)
+        return who[0], who[1]
+
+    def current_branch(self) -> str:
+        """The branch the person has checked out; Invalid if there is none to land on."""
+        name = outside(self.top, "symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1, 128)).text
+        if not name:
+            raise Invalid(f"no branch is checked out in {self.top}", hint="Say which one: --onto BRANCH.")
+        return name
+
+    def require_branch(self, name: str) -> None:
+        """Invalid unless there is such a branch with a commit."""
+        valid = outside(self.top, "check-ref-format", f"refs/heads/{name}", ok=(0, 1)).code == 0
+        there = valid and outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}", ok=(0, 1, 128))
+        if not there or there.code:
+            raise Invalid(f"there is no branch {name!r} in {self.top}", hint="`git branch` shows them.", branch=name)
+
+    def is_known(self) -> bool:
+        """Whether ours is there: something was to land here before."""
+        return os.path.isdir(self.git.directory)
+
+    # -- ours --------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Our repository is there and knows the person's habits; what they have configured now is accepted."""
+        require()
+        self.git = Git(self.git.directory, author=self._author())
+        partial = outside(
+            self.top, "config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$", ok=(0, 1)
+        )
+        if partial.text:
+            raise GitTrouble(f"{self.top} is a partial clone, whose files may be missing", hint="Fetch it as a whole.")
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        with fs.Flock(f"{self.folder}/open.lock"):
+            if not os.path.isdir(self.git.directory):
+                self._clone_ours()
+            self._learn_habits()
+            for name in ("work", "check"):
+                fs.make_dir(f"{self.folder}/{name}")
+        self._accepted = self._configuration()
+
+    def _clone_ours(self) -> None:
+        scratch = f"{self.folder}/git.{fs.fresh_name()}"
+        outside(self.folder, "clone", "--quiet", "--bare", "--template=", "--no-tags", "--", self.common, scratch)
+        os.makedirs(f"{scratch}/info", exist_ok=True)
+        with open(f"{self.folder}/repository", "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"{self.top}\n")
+        os.rename(scratch, self.git.directory)
+
+    def _learn_habits(self) -> None:
+        for key, values in HABITS.items():
+            told = outside(self.top, "config", "--get", key, ok=(0, 1), personal=True).text.lower()
+            if told in values:
+                self.git.run("config", key, told)
+        said = outside(
+            self.top, "config", "--global", "--type=path", "--get", "core.excludesFile", ok=(0, 1, 128), personal=True
+        )
+        home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+        files = (f"{self.common}/info/exclude", said.text if said.code == 0 and said.text else f"{home}/git/ignore")
+        fs.replace(
+            f"{self.git.directory}/info/exclude",
+            b"\n".join(_excludes(path) for path in files),
+            f"{self.git.directory}/info/.{fs.fresh_name()}",
+            sync=False,
+        )
+
+    # -- the line ----------------------------------------------------------------------------------
+
+    def line(self, branch: str) -> str:
+        """The last commit that landed on this branch; empty if nothing ever did."""
+        return self.git.ref(line_of(branch))
+
+    def sync(self, branch: str) -> str:
+        """The line has all that the person's branch has; its last commit. GitTrouble if they cannot be merged."""
+        up = f"refs/pit/up/{branch}"
+        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.common)
+        self.git.alone(*words, f"+refs/heads/{branch}:{up}")
+        while True:
+            ours, theirs = self.line(branch), self.git.ref(up)
+            if ours and self.git.is_ancestor(theirs, ours):
+                return ours
+            if not ours or self.git.is_ancestor(ours, theirs):
+                new = theirs
+            else:
+                merge = self.merge(ours, theirs)
+                if merge.conflicts:
+                    told = ", ".join(merge.conflicts[:10])
+                    raise Diverged(
+                        f"{branch} has commits that conflict with what has landed: {told}", files=merge.conflicts
+                    )
+                new = self.git.commit(merge.tree, [ours, theirs], f"Merge {branch}\n")
+            if self.git.move(line_of(branch), new, ours or ZERO):
+                return new
+
+    def merge(self, ours: str, theirs: str) -> Merge:
+        """Both together. Only exit code 1 is a conflict; anything else but 0 is trouble."""
+        words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
+        ran = self.git.run(*words, ok=(0, 1))
+        tree, *files = ran.out.decode("utf-8", "surrogateescape").rstrip("\0").split("\0")
+        if len(tree) < 40 or (ran.code == 1 and not files):
+            raise GitTrouble(f"git merge-tree said nothing of use: {ran.err[-200:]}")
+        return Merge(tree=tree, conflicts=tuple(dict.fromkeys(files)) if ran.code else ())
+
+    # -- clones ------------------------------------------------------------------------------------
+
+    def clone(self, path: str, commit: str, branch: str = "") -> None:
+        """A clone of its own with this commit checked out, on a branch if one is named; what was there is gone."""
+        remove(path)
+        outside(
+            self.folder,
+            "clone",
+            "--quiet",
+            "--shared",
+            "--no-checkout",
+            "--template=",
+            "--no-tags",
+            "--",
+            self.git.directory,
+            path,
+        )
+        theirs = Git(f"{path}/.git")
+        theirs.run("remote", "remove", "origin")
+        name, mail = self._author()
+        for key, value in (("user.name", name), ("user.email", mail), *self._habits()):
+            theirs.run("config", key, value)
+        os.makedirs(f"{path}/.git/info", exist_ok=True)
+        shutil.copyfile(f"{self.git.directory}/info/exclude", f"{path}/.git/info/exclude")
+        where = ("-B", branch) if branch else ("--detach",)
+        theirs.run("checkout", "--quiet", *where, commit, tree=path)
+
+    def _habits(self) -> list[tuple[str, str]]:
+        told = [(key, self.git.run("config", "--get", key, ok=(0, 1)).text) for key in HABITS]
+        return [(key, value) for key, value in told if value]
+
+    def copy(self, names: tuple[str, ...], path: str) -> None:
+        """Files of the person's checkout that no commit has are in the clone; links are not followed."""
+        for name in names:
+            source, target = f"{self.top}/{name}", f"{path}/{name}"
+            status = fs.status(source)
+            if status is None:
+                raise Invalid(
+                    f"there is no file {name} in {self.top} to copy", hint="--copy names files that are there."
+                )
+            if not stat.S_ISREG(status.st_mode) or os.path.realpath(source) != os.path.join(
+                os.path.realpath(self.top), name
+            ):
+                raise Invalid(f"{name} is not a plain file in {self.top}", hint="--copy takes plain files.")
+            data, _ = fs.read(source, LARGEST_COPY)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            fs.replace(target, data, f"{target}.{fs.fresh_name()}", sync=False, mode=stat.S_IMODE(status.st_mode))
+
+    # -- back to the person ------------------------------------------------------------------------
+
+    def _configuration(self) -> str:
+        """A digest of what in the person's configuration could start something when a branch is moved."""
+        told = [
+            outside(self.top, "config", where, "--list", "-z", ok=(0, 1, 128)).out
+            for where in ("--local", "--worktree")
+        ]
+        entries = sorted(entry for out in told for entry in set(out.split(b"\0")) if entry)
+        kept = [entry for entry in entries if not entry.lower().startswith(tuple(word.encode() for word in HARMLESS))]
+        return hashlib.sha256(b"\0".join(kept)).hexdigest()
+
+    def unpublished(self) -> list[str]:
+        """Branches on which something landed that the person's did not have when they were last seen."""
+        lines, ups = self.git.refs("refs/pit/line"), self.git.refs("refs/pit/up")
+        return [name for name, commit in lines.items() if ups.get(name) != commit]
+
+    def behind(self, branch: str) -> int:
+        """How many commits the person's branch lacks, as it was last seen."""
+        up, line = self.git.ref(f"refs/pit/up/{branch}"), self.line(branch)
+        if not line or up == line:
+            return 0
+        return int(self.git.say("rev-list", "--count", line, *([f"^{up}"] if up else [])))
+
+    def publish(self, branch: str) -> Published:
+        """The person's branch has what landed, or why not yet. Nothing of theirs that is not committed is touched."""
+        with fs.Flock(f"{self.folder}/publish.lock"):
+            new = self.line(branch)
+            old = outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1, 128)).text
+            if not new or old == new:
+                return Published(branch=branch)
+            why = self._move(branch, old, new)
+            if not why:
+                self.git.set(f"refs/pit/up/{branch}", new)
+            return Published(branch=branch, behind=self.behind(branch), why=why)
+
+    def _known(self, commit: str) -> bool:
+        return self.git.run("cat-file", "-e", commit, ok=(0, 1, 128)).code == 0
+
+    def _move(self, branch: str, old: str, new: str) -> str:
+        """The branch is moved where it may be; else why it may not."""
+        if old and not (self._known(old) and self.git.is_ancestor(old, new)):
+            return f"{branch} has commits of its own; they are merged when the next task lands"
+        if self._configuration() != self._accepted:
+            return (
+                f"the git configuration in {self.top} has changed since this pool began; start it again to accept that"
+            )
+        place = self._checked_out(branch)
+        fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory)
+        try:
+            if not place:  # git refuses what is no fast-forward
+                outside(self.top, *fetch, f"{line_of(branch)}:refs/heads/{branch}", personal=True)
+                return ""
+            if why := self._occupied(place):
+                return why
+            outside(place, *fetch, line_of(branch), personal=True)
+            outside(place, "merge", "--quiet", "--ff-only", "--no-overwrite-ignore", new, personal=True)
+        except GitTrouble as error:
+            return " ".join(error.message.split())[:300]
+        return ""
+
+    def _checked_out(self, branch: str) -> str:
+        """The checkout that has this branch; empty if none has."""
+        path = ""
+        for line in outside(self.top, "worktree", "list", "--porcelain").text.splitlines():
+            word, _, rest = line.partition(" ")
+            path = rest if word == "worktree" else path
+            if word == "branch" and rest == f"refs/heads/{branch}":
+                return path
+        return ""
+
+    def _occupied(self, place: str) -> str:
+        """What the person is in the middle of there; empty if of nothing."""
+        if not os.path.isdir(place):
+            return f"the checkout {place} is not there"
+        directory = outside(place, "rev-parse", "--absolute-git-dir").text
+        doing = next((what for name, what in BUSY.items() if os.path.lexists(f"{directory}/{name}")), "")
+        if doing:
+            return f"{doing} is under way in {place}"
+        changed = outside(place, "status", "--porcelain", "-z", "--untracked-files=no", personal=True).out
+        files = [entry[3:].decode("utf-8", "replace") for entry in changed.split(b"\0") if len(entry) > 3]
+        if files:
+            return f"{place} has changes that are not committed ({', '.join(files[:3])}{', …' if files[3:] else ''})"
+        return ""
+
+
+class Diverged(GitTrouble):
+    """The person's branch and the line cannot be merged by git."""
+
+
+def line_of(branch: str) -> str:
+    """The ref of what has landed on this branch."""
+    return f"refs/pit/line/{branch}"
+
+
+def remove(path: str) -> None:
+    """A clone or a file is gone, whatever modes an agent gave its directories; a link goes, not what it leads to."""
+    if not os.path.isdir(path) or os.path.islink(path):
+        fs.remove(path)
+        return
+
+    def again(_call: object, name: str, _error: object) -> None:
+        try:
+            os.chmod(os.path.dirname(name), 0o700)
+            if os.path.isdir(name) and not os.path.islink(name):
+                os.chmod(name, 0o700)
+                shutil.rmtree(name)
+            else:
+                os.unlink(name)
+        except OSError:
+            return
+
+    shutil.rmtree(path, onerror=again)
+
+
+def _excludes(path: str) -> bytes:
+    try:
+        return fs.read(os.path.realpath(path), LARGEST_EXCLUDES)[0]
+    except OSError:
+        return b""

@@ -1,0 +1,191 @@
+"""The values of landing: how work lands, what was handed in, and what can be in the way. Touches nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Protocol
+
+from taskpit import owner, schema
+from taskpit.errors import Invalid, TaskpitError
+from taskpit.policy import LANDING, REVIEW
+from taskpit.task import Evidence, Release
+from taskpit.text import read_json
+from taskpit.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from taskpit.task import Task
+
+__all__ = [
+    "CANDIDATE",
+    "LANDS",
+    "REVIEWS",
+    "FenceLost",
+    "HandIn",
+    "Hands",
+    "SetupFailed",
+    "Stopped",
+    "Terms",
+    "Waits",
+    "held",
+    "name_of",
+    "spelled",
+]
+
+#: How a task's change may land, and who may have to look first.
+LANDS = ("none", "branch", "merge")
+REVIEWS = ("none", "person", "agent")
+#: The field of a held task that tells of its candidate.
+CANDIDATE = "candidate"
+#: Fields by which a task says otherwise than its pool.
+OWN = ("land", "onto", "setup", "review", "frozen")
+#: How much of a hand-in is read back.
+LARGEST_HAND_IN = 8 * 1024 * 1024
+
+
+class Hands(Protocol):
+    """Whoever runs commands for the pipe, and hears what it does."""
+
+    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
+        """What a command showed; its output is in the file `log`, if one is named. Stopped: it was told to stop."""
+
+    def say(self, text: str) -> None:
+        """A step was done."""
+
+
+class Terms(Value):
+    """How the work of a task lands."""
+
+    land: str = "none"
+    #: The branch it lands on, or begins from.
+    onto: str = ""
+    #: The command that makes a fresh clone ready, and how long it may take.
+    setup: str = ""
+    setup_limit: float = 900.0
+    #: Files of the person's checkout that no commit has and every clone needs.
+    copy: tuple[str, ...] = ()
+    #: What must be green, beside the task's own check, on what would land.
+    land_check: str = ""
+    check_limit: float = 600.0
+    review: str = "none"
+    #: Path globs that are the target's in what is checked and landed, whatever the agent did to them.
+    frozen: tuple[str, ...] = ()
+
+    def of(self, task: Task) -> Terms:
+        """The same, as this task says otherwise; Invalid if it says something else."""
+        told = {key: task.extra[key] for key in OWN if key in task.extra}
+        for key, words in (("land", LANDS), ("review", REVIEWS)):
+            if key in told and told[key] not in words:
+                raise Invalid(f"{task.id}: {key} is one of {', '.join(words)}, not {told[key]!r}", id=task.id)
+        if "frozen" in told:
+            globs = told["frozen"] if isinstance(told["frozen"], list | tuple) else str(told["frozen"]).split(",")
+            told["frozen"] = tuple(str(glob).strip() for glob in globs if str(glob).strip()) + self.frozen
+        if not all(isinstance(told[key], str) for key in told.keys() - {"frozen"}):
+            raise Invalid(f"{task.id}: land, onto, setup and review are texts", id=task.id)
+        return self.replace(**told)
+
+
+def spelled(*, worktree: bool, merge: str) -> str:
+    """How work lands that is asked for by the older words."""
+    return "none" if not worktree else "merge" if merge == "ff" else "branch"
+
+
+class HandIn(Value):
+    """A candidate with all that landing it needs, so that nobody has to ask its agent again."""
+
+    task: str
+    title: str
+    commit: str
+    base: str
+    tree: str
+    land: str
+    #: The branch it lands on.
+    target: str
+    #: The check at the time of the claim, and whether it was run green on `tree`.
+    check: str = ""
+    green: bool = False
+    land_check: str = ""
+    setup: str = ""
+    copy: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+    review: str = "none"
+    #: Why a person must look, whatever `review` says.
+    questions: tuple[str, ...] = ()
+    #: The fence of the claim that brought it, and the agent's own words.
+    worker: str = ""
+    attempt: int = 1
+    output: str = ""
+    evidence: Evidence | None = None
+    cost: Mapping[str, object] = {}
+    seconds: float = 0.0
+    log: str = ""
+    files: int = 0
+    added: int = 0
+    removed: int = 0
+
+    def dump(self) -> bytes:
+        """As a blob."""
+        fields = {**self.as_dict(), "evidence": self.evidence.as_dict() if self.evidence else None}
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def load(cls, data: bytes) -> HandIn:
+        """Read again; ValueError or Invalid if it is none."""
+        fields = read_json(data) if len(data) <= LARGEST_HAND_IN else None
+        evidence = fields.get("evidence") if isinstance(fields, dict) else None
+        return schema.load(cls, fields, evidence=schema.load(Evidence, evidence) if evidence else None)
+
+    def summary(self) -> dict[str, object]:
+        """What is told beside the task."""
+        return {
+            "commit": self.commit,
+            "onto": self.target,
+            "files": self.files,
+            "added": self.added,
+            "removed": self.removed,
+            "host": owner.host(),
+        }
+
+
+class Waits(TaskpitError):
+    """A person must do something before this task can be worked on."""
+
+    code = "waits"
+
+
+class SetupFailed(TaskpitError):
+    """The set-up command was red: nothing the task did."""
+
+    code = "setup"
+
+
+class Stopped(TaskpitError):
+    """The worker was told to stop in the middle of it."""
+
+    code = "stopped"
+
+
+class FenceLost(TaskpitError):
+    """Another worker lands this task now."""
+
+    code = "fence"
+
+
+def held(task: Task, handed: HandIn, questions: Sequence[str] = ()) -> Release:
+    """The end of a claim whose candidate waits: for a person or a reviewer, or to be landed."""
+    if questions:
+        hold = f"{REVIEW} by a person: {'; '.join(questions)}"
+    elif handed.review != "none":
+        who = "a person" if handed.review == "person" else "an agent"
+        hold = f"{REVIEW} by {who}: {handed.files} files, +{handed.added} -{handed.removed}"
+    else:
+        hold = f"{LANDING} on {handed.target}"
+    extra = {**task.extra, CANDIDATE: handed.summary()}
+    hold = " ".join(hold.split())[:400]
+    return Release(reason=hold, task=task.replace(hold=hold, extra=extra, last_error=""), action="handed_in")
+
+
+def name_of(task_id: str) -> str:
+    """The id as part of a ref, where a dot may mean something."""
+    return schema.word(task_id).replace(".", "=")

@@ -1,0 +1,184 @@
+"""Landing beside a pool's work: one thread lands what was handed in, while slots take other tasks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+from taskpit.errors import Lost, TaskpitError
+from taskpit.landing.git import GitTrouble
+from taskpit.landing.lander import Lander
+from taskpit.landing.pipe import Pipe
+from taskpit.landing.repository import Repository
+from taskpit.landing.terms import Stopped
+from taskpit.worker import process
+from taskpit.worker.check import run_check
+from taskpit.worker.slot import Over, word_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from queue import SimpleQueue
+
+    from taskpit.landing.terms import Terms
+    from taskpit.queue import Queue
+    from taskpit.store.port import Member
+    from taskpit.task import Evidence
+    from taskpit.worker.guard import Guard
+
+__all__ = ["LandingThread", "pipe_for"]
+
+#: How often it looks whether something was approved elsewhere.
+LOOK = 2.0
+
+
+def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
+    """The pipe for work in this directory; None if that is in no checkout and nothing is to land by default."""
+    info = queue.store.info()
+    try:
+        repository = Repository(cwd)
+        if terms.land != "none":
+            repository.require_branch(terms.onto or repository.current_branch())
+    except GitTrouble:
+        if terms.land == "none":
+            return None
+        raise
+    onto = terms.onto or (repository.current_branch() if terms.land != "none" else "")
+    limits = terms.replace(onto=onto, check_limit=queue.config.check_limit)
+    return Pipe(repository, os.path.realpath(info.papers or info.where), limits)
+
+
+class LandingThread:
+    """Lands for one pool; the pool hears of each end in its inbox."""
+
+    def __init__(self, queue: Queue, pipe: Pipe, name: str, inbox: SimpleQueue[object], guard: Guard | None) -> None:
+        self._queue = queue
+        self._pipe = pipe
+        self._name = name
+        self._inbox = inbox
+        self._guard = guard
+        self._member: Member | None = None
+        self._group = 0
+        self._stopping = False
+        self._quit = False
+        self._bell = threading.Event()
+        #: Hand-ins it was told of, and how many of these it has looked at.
+        self._told, self._seen = 1, 0
+        self._published: list[str] = []
+        #: What waits for nothing but landing here, as last seen.
+        self.known: frozenset[str] = frozenset()
+        self._thread = threading.Thread(target=self._work, name="lander", daemon=True)
+
+    def start(self) -> None:
+        """It lands from now on, beginning with what was left."""
+        self._member = self._join()
+        self._thread.start()
+
+    def _join(self) -> Member:
+        number = 0
+        while True:
+            number += 1
+            try:
+                return self._queue.store.join(f"{self._name}-lander-{number}", self._queue.config.lease, patience=0.0)
+            except Lost:
+                continue
+
+    def hear(self) -> None:
+        """Something was handed in."""
+        self._told += 1
+        self._bell.set()
+
+    def is_done(self) -> bool:
+        """Whether nothing is left that it could land now."""
+        return self._seen >= self._told
+
+    def stop(self) -> None:
+        """What runs is ended; its candidate waits for the next lander."""
+        self._stopping = True
+        if self._group:
+            process.tell_group(self._group, signal.SIGKILL)
+
+    def close(self) -> None:
+        """It has ended, and its name is free."""
+        self._quit = True
+        self._bell.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._member is not None:
+            self._member.leave()
+
+    # -- its thread --------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        if self._member is None:
+            return
+        lander = Lander(self._queue, self._pipe, self._member.worker, self)
+        while not (self._quit or self._stopping):
+            told = self._told
+            try:
+                moved = self._round(lander)
+            except (TaskpitError, OSError) as error:  # the next look may find the disk in a better mood
+                moved = False
+                self.say(f"landing had trouble: {error}")
+            if not moved:
+                self._seen = max(self._seen, told)
+                self._bell.wait(LOOK)
+                self._bell.clear()
+        self._seen = self._told
+
+    def _round(self, lander: Lander) -> bool:
+        """Everything that waits has had its turn; whether something is left for another round."""
+        moved = False
+        waiting = lander.waiting()
+        self.known = frozenset(one.task for one in waiting)
+        for handed in waiting:
+            if self._stopping:
+                return False
+            turn = self._pipe.turn(handed.target)
+            if not turn.take(wait=False):
+                moved = True  # another pool lands there just now
+                time.sleep(0.1)
+                continue
+            try:
+                began = time.monotonic()
+                landed = lander.land(handed)
+            finally:
+                turn.drop()
+            if landed is not None:
+                claim, end = landed
+                moved = moved or end.result is not None
+                over = Over(claim=claim, word=word_of(end), details=end.details, seconds=time.monotonic() - began)
+                self._inbox.put(("", over))
+        if not moved:
+            for line in self._pipe.publish():
+                self.say(line)
+        return moved
+
+    # -- as the pipe's hands -----------------------------------------------------------------------
+
+    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
+        """A check or a set-up, ended with us."""
+        env = {**os.environ, "TASKPIT_DIR": self._queue.store.info().papers or self._queue.store.info().where}
+        try:
+            evidence = run_check(command, directory, limit, env, self._started, log=log)
+        finally:
+            group, self._group = self._group, 0
+            if group and self._guard is not None:
+                self._guard.ended(group)
+        if self._stopping:
+            raise Stopped
+        return evidence
+
+    def _started(self, group: int) -> None:
+        self._group = group
+        if self._guard is not None:
+            self._guard.started(group)
+        if self._stopping:
+            process.tell_group(group, signal.SIGKILL)
+
+    def say(self, text: str) -> None:
+        """The pool tells whoever watches; the same thing once."""
+        if text not in self._published:
+            self._published = [*self._published[-20:], text]
+            self._inbox.put(text)

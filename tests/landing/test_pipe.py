@@ -1,0 +1,384 @@
+"""The steps of landing, one by one: what an agent left in its files is one commit, checked as such, and lands once."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from ground import Ground, git, read, write
+
+from taskpit.errors import Invalid
+from taskpit.landing.git import GitTrouble
+from taskpit.landing.repository import Repository
+from taskpit.landing.terms import CANDIDATE, SetupFailed, Terms, Waits
+from taskpit.policy import LANDING, REVIEW
+from taskpit.task import Done, Failed, Release, State, Task
+
+
+def test_files_become_one_commit_on_the_persons_branch(ground):
+    task = ground.put("Say hello", check="grep -q hi greeting.txt")
+    outcome = ground.work(task, greeting_dot_txt="hi\n")
+    assert isinstance(outcome, Release)
+    card = ground.card(task)
+    assert card.state is State.READY
+    assert card.held == f"{LANDING} on main"
+    assert card.task.extra[CANDIDATE]["files"] == 1
+    assert ground.log() == ["begin"]
+    ground.land(task)
+    card = ground.card(task)
+    assert card.state is State.DONE
+    assert card.result.evidence.green
+    assert ground.log() == ["Say hello", "begin"]
+    assert f"Task: {task}" in git(ground.top, "log", "-1", "--format=%B")
+    assert git(ground.top, "log", "-1", "--format=%an <%ae>") == "Ada <ada@example.org>"
+    assert git(ground.top, "status", "--porcelain") == ""
+    assert os.path.exists(f"{ground.top}/greeting.txt")
+    assert not os.path.exists(ground.pipe.workspace(task))
+
+
+def test_what_the_agent_committed_switched_or_detached_does_not_matter(ground):
+    task = ground.put()
+    claim, path = ground.enter(task)
+    write(f"{path}/a.txt")
+    git(path, "add", ".")
+    git(path, "commit", "-qm", "mine")
+    git(path, "checkout", "-q", "--detach", "HEAD~1")
+    write(f"{path}/b.txt")
+    ground.hand_in(claim)
+    ground.land(task)
+    assert ground.files() == {"README", "b.txt"}  # the files as they were left decide, not the history
+
+
+def test_each_task_has_a_clone_of_its_own_and_keeps_it_for_the_next_attempt(ground):
+    one, two = ground.put("one"), ground.put("two")
+    _, first = ground.enter(one)
+    _, second = ground.enter(two)
+    assert first != second
+    write(f"{first}/half.txt")
+    assert ground.pipe.enter(ground.card(one).task, ground.hands) == first
+    assert os.path.exists(f"{first}/half.txt")
+    assert git(first, "remote") == ""
+    assert git(first, "config", "user.email") == "ada@example.org"
+
+
+def test_a_clone_that_was_not_finished_is_made_again(ground):
+    task = ground.put()
+    _, path = ground.enter(task)
+    os.unlink(f"{path}.ready")
+    write(f"{path}/half.txt")
+    ground.pipe.enter(ground.card(task).task, ground.hands)
+    assert not os.path.exists(f"{path}/half.txt")
+
+
+def test_the_check_runs_on_the_commit_not_on_what_lies_around(ground):
+    ground.commit(".gitignore", "*.cache\n")
+    task = ground.put(check="test -e made.cache")
+    outcome = ground.work(task, made_dot_cache="x", a_dot_txt="x")
+    assert isinstance(outcome, Failed)
+    assert "green only with files that are not committed (made.cache)" in outcome.error
+
+
+def test_a_red_check_is_an_attempt(ground):
+    task = ground.put(check="echo boom; false")
+    outcome = ground.work(task, a_dot_txt="x")
+    assert (outcome.kind, "boom" in outcome.error) == ("check", True)
+    assert ground.card(task).task.attempts == 1
+
+
+def test_nothing_changed_is_red_unless_that_is_allowed(ground):
+    task = ground.put()
+    assert "nothing changed" in ground.work(task).error
+    allowed = ground.put(extra={"allow-empty": "yes"})
+    ground.work(allowed)
+    ground.land(allowed)
+    assert ground.card(allowed).state is State.DONE
+    assert ground.log() == ["begin"]
+
+
+def test_what_lands_is_checked_again_unless_its_tree_is_known_to_be_green(ground):
+    one, two = ground.put("one", check="true"), ground.put("two", check="true #2")
+    ground.work(one, a_dot_txt="a")
+    ground.work(two, b_dot_txt="b")
+    ground.hands.ran.clear()
+    ground.land(one)
+    assert ground.hands.ran == []
+    ground.land(two)
+    assert ground.hands.ran == [("true #2", [".git", "README", "a.txt", "b.txt"])]
+    assert ground.log() == ["two", "one", "begin"]
+
+
+def test_red_on_what_would_land_goes_back_to_the_agent(ground):
+    one, two = ground.put("one"), ground.put("two", check="test ! -e a.txt")
+    ground.work(one, a_dot_txt="a")
+    ground.work(two, b_dot_txt="b")
+    ground.land(one)
+    ground.land(two)
+    card = ground.card(two)
+    assert (card.state, card.task.hold, card.task.attempts) == (State.READY, "", 1)
+    assert "on what would land on main" in card.tries[-1].error
+    assert ground.log() == ["one", "begin"]
+    path = ground.pipe.workspace(two)
+    assert {"a.txt", "b.txt"} <= set(os.listdir(path))  # its clone has what landed and its own work
+
+
+def test_the_land_check_guards_the_branch(ground):
+    ground.terms = ground.terms.replace(land_check="test ! -e forbidden.txt")
+    ground.pipe = ground.new_pipe()
+    task = ground.put()
+    ground.work(task, forbidden_dot_txt="x")
+    ground.land(task)
+    assert ground.card(task).task.attempts == 1
+    assert ground.log() == ["begin"]
+
+
+def test_a_conflict_goes_back_with_files_sides_and_target(ground):
+    one, two = ground.put("one"), ground.put("two")
+    ground.work(one, README="mine\n")
+    ground.work(two, README="yours\n", other_dot_txt="kept")
+    ground.land(one)
+    ground.land(two)
+    card = ground.card(two)
+    assert (card.state, card.task.hold, card.task.attempts, card.tries[-1].kind) == (State.READY, "", 1, "conflict")
+    assert CANDIDATE not in card.task.extra
+    assert "- README" in card.tries[-1].error
+    assert "main" in card.tries[-1].error
+    path = ground.pipe.workspace(two)
+    text = read(f"{path}/README")
+    assert "<<<<<<<" in text
+    assert "mine" in text
+    assert "yours" in text
+    assert os.path.exists(f"{path}/other.txt")
+    assert git(path, "rev-parse", "HEAD") == git(ground.top, "rev-parse", "main")
+    claim = ground.claim(two)
+    assert ground.pipe.enter(claim.task, ground.hands) == path
+    write(f"{path}/README", "both\n")
+    ground.hand_in(claim)
+    ground.land(two)
+    assert ground.card(two).state is State.DONE
+    assert git(ground.top, "show", "main:README") == "both"
+    assert ground.log() == ["two", "one", "begin"]
+
+
+def test_a_conflict_without_attempts_left_waits_for_a_person_with_its_candidate(ground):
+    one, two = ground.put("one"), ground.put("two", max_attempts=1)
+    ground.work(one, README="mine\n")
+    ground.work(two, README="yours\n")
+    ground.land(one)
+    ground.land(two)
+    card = ground.card(two)
+    assert card.state is State.READY
+    assert card.held.startswith(f"{REVIEW} by a person: no attempt is left, and your work conflicts")
+    assert "README" in card.held
+    commit = card.task.extra[CANDIDATE]["commit"]
+    assert git(ground.pipe.git.directory, "show", f"{commit}:README") == "yours"
+
+
+def test_dependants_begin_from_what_landed(ground):
+    one = ground.put("one")
+    two = ground.put("two", needs=(one,))
+    ground.work(one, a_dot_txt="a")
+    write(f"{ground.top}/README", "the person edits this\n")  # main stays behind
+    ground.land(one)
+    assert ground.log() == ["begin"]
+    _, path = ground.enter(two)
+    assert os.path.exists(f"{path}/a.txt")
+
+
+def test_a_dirty_checkout_delays_only_the_last_step(ground):
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="a")
+    write(f"{ground.top}/README", "the person edits this\n")
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+    assert ground.log() == ["begin"]
+    (told,) = ground.pipe.publish()
+    assert "1 commit that landed on main not in your checkout yet" in told
+    assert "README" in told
+    assert read(f"{ground.top}/README") == "the person edits this\n"
+    git(ground.top, "checkout", "-q", "README")
+    assert ground.pipe.publish() == []
+    assert ground.log() == ["one", "begin"]
+    assert os.path.exists(f"{ground.top}/a.txt")
+
+
+def test_commits_of_the_person_meanwhile_are_merged(ground):
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="a")
+    ground.commit("person.txt")
+    ground.land(task)
+    assert ground.log() == ["one", "add person.txt", "begin"]
+    other = ground.put("two")
+    write(f"{ground.top}/README", "dirty\n")
+    ground.work(other, b_dot_txt="b")
+    ground.land(other)  # landed, not published
+    git(ground.top, "checkout", "-q", "README")
+    ground.commit("more.txt")  # main has diverged from what landed
+    third = ground.put("three")
+    ground.work(third, c_dot_txt="c")
+    ground.land(third)
+    assert ground.files() == {"README", "a.txt", "b.txt", "c.txt", "more.txt", "person.txt"}
+
+
+def test_a_person_whose_commits_conflict_with_what_landed_is_asked(ground):
+    one, two = ground.put("one"), ground.put("two")
+    ground.work(one, README="landed\n")
+    ground.work(two, b_dot_txt="b")
+    write(f"{ground.top}/README", "dirty\n")
+    ground.land(one)
+    git(ground.top, "commit", "-qam", "mine")
+    ground.land(two)
+    assert "main has commits that conflict with what has landed: README" in ground.card(two).held
+    assert ground.log() == ["mine", "begin"]
+
+
+def test_the_target_is_a_name_that_does_not_follow_the_persons_checkout(ground):
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="a")
+    git(ground.top, "checkout", "-q", "-b", "other")
+    ground.land(task)
+    assert ground.log(branch="main") == ["one", "begin"]
+    assert ground.log(branch="other") == ["begin"]
+    assert not os.path.exists(f"{ground.top}/a.txt")
+
+
+def test_a_branch_of_its_own(tmp_path):
+    ground = Ground(tmp_path / "branch", land="branch")
+    one, two = ground.put("one"), ground.put("two")
+    needing = ground.put("three", needs=(one, two))
+    for task, name in ((one, "a"), (two, "b")):
+        ground.work(task, **{f"{name}_dot_txt": name})
+        ground.land(task)
+        assert ground.card(task).state is State.DONE
+        assert ground.files(f"pit/{task}") == {"README", f"{name}.txt"}
+    assert ground.log("main") == ["begin"]
+    _, path = ground.enter(needing)
+    assert {"a.txt", "b.txt"} <= set(os.listdir(path))
+    ground.close()
+
+
+def test_what_needs_work_that_landed_elsewhere_waits(ground):
+    one = ground.put("one", extra={"land": "branch"})
+    ground.work(one, a_dot_txt="a")
+    ground.land(one)
+    two = ground.put("two", needs=(one,))
+    with pytest.raises(Waits, match="landed elsewhere"):
+        ground.pipe.enter(ground.claim(two).task, ground.hands)
+
+
+def test_files_are_copied_and_never_committed_and_the_set_up_runs_everywhere(tmp_path):
+    ground = Ground(tmp_path / "set", copy=(".env",), setup="cp .env made; echo said")
+    ground.commit(".gitignore", "made\n")
+    write(f"{ground.top}/.env", "TOKEN=1\n")
+    task = ground.put(check="grep -q TOKEN .env && test -e made")
+    assert isinstance(ground.work(task, a_dot_txt="x"), Release)
+    assert read(f"{ground.pipe.workspace(task)}.log") == "said\n"
+    ground.land(task)
+    assert ground.files() == {"README", "a.txt", ".gitignore"}
+    ground.close()
+
+
+def test_a_red_set_up_is_nothing_the_task_did(tmp_path):
+    ground = Ground(tmp_path / "set", setup="echo no network; exit 3")
+    task = ground.put()
+    with pytest.raises(SetupFailed, match="no network"):
+        ground.pipe.enter(ground.claim(task).task, ground.hands)
+    ground.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("big.bin", "x" * (6 * 1024 * 1024), "big.bin is new and large (6 MB)"),
+        ("deploy/id_rsa", "x", "deploy/id_rsa looks like a secret"),
+        (".env.local", "x", ".env.local looks like a secret"),
+        ("notes.md", "the key is ghp_" + "a" * 36, "notes.md looks like a secret"),
+        (".gitattributes", "*.bin filter=lfs\n", ""),
+        (".env.example", "TOKEN=\n", ""),
+    ],
+)
+def test_a_person_is_asked_about_large_and_secret_looking_files(ground, name, text, told):
+    task = ground.put()
+    claim, path = ground.enter(task)
+    write(f"{path}/{name}", text)
+    ground.hand_in(claim)
+    held = ground.card(task).held
+    assert held == (f"{REVIEW} by a person: {told}" if told else f"{LANDING} on main")
+
+
+def test_a_file_that_a_filter_would_change_is_asked_about(ground):
+    ground.commit(".gitattributes", "*.psd filter=lfs\n")
+    task = ground.put()
+    ground.work(task, image_dot_psd="pixels")
+    assert "image.psd would go through a git filter" in ground.card(task).held
+
+
+def test_a_pool_that_asks_for_review_lands_nothing_unseen(tmp_path):
+    ground = Ground(tmp_path / "review", review="person")
+    task = ground.put()
+    ground.work(task, a_dot_txt="x\ny\n")
+    assert ground.card(task).held == f"{REVIEW} by a person: 1 files, +2 -0"
+    assert ground.lander().waiting() == []
+    ground.close()
+
+
+@pytest.mark.parametrize("layout", ["pit", "mailbox", "workspace", "activities"])
+def test_every_layout_carries_a_candidate(tmp_path, layout):
+    ground = Ground(tmp_path / layout, layout)
+    ids = {"activities": "WI-001-A1"}
+    task = ground.queue.put([Task(id=ids.get(layout, ""), title="one", check="true")])[0][0]
+    ground.work(task, a_dot_txt="a")
+    card = ground.card(task)
+    assert card.held == f"{LANDING} on main"
+    assert card.task.extra[CANDIDATE]["onto"] == "main"
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+    assert "landed on main as" in ground.card(task).result.reason
+    assert ground.log() == ["one", "begin"]
+    ground.close()
+
+
+def test_a_task_says_otherwise_than_its_pool(ground):
+    told = Terms().of(Task(id="1", title="x", extra={"land": "merge", "onto": "dev", "frozen": "tests/**, Makefile"}))
+    assert (told.land, told.onto, told.frozen) == ("merge", "dev", ("tests/**", "Makefile"))
+    with pytest.raises(Invalid, match="land is one of"):
+        Terms().of(Task(id="1", title="x", extra={"land": "yes"}))
+    with pytest.raises(Invalid, match="no branch 'dev'"):
+        ground.pipe.enter(Task(id="1", title="x", extra={"onto": "dev"}), ground.hands)
+
+
+def test_where_there_is_nothing_to_land_on_is_told_at_once(ground, tmp_path):
+    with pytest.raises(GitTrouble, match="in no git checkout"):
+        Repository(str(tmp_path))
+    git(ground.top, "checkout", "-q", "--detach")
+    with pytest.raises(Invalid, match="no branch is checked out"):
+        Repository(ground.top).current_branch()
+
+
+def test_done_twice_is_impossible_and_a_second_lander_finds_nothing(ground):
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    handed = ground.lander().waiting()[0]
+    assert ground.land(task) is not None
+    assert ground.lander().land(handed) is None
+    assert len(ground.log()) == 2
+
+
+def test_cancelled_while_it_waits_nothing_lands(ground):
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    ground.queue.cancel(task, "ada@here")
+    assert ground.lander().waiting() == []
+    assert ground.log() == ["begin"]
+    assert ground.card(task).result.verdict == "cancelled"
+
+
+def test_output_and_cost_of_the_agent_are_those_of_the_result(ground):
+    task = ground.put()
+    claim, path = ground.enter(task)
+    write(f"{path}/a.txt")
+    done = Done(output="what I did", cost={"usd": 0.5}, seconds=3.0)
+    ground.queue.finish(claim, ground.pipe.hand_in(claim, done, ground.hands))
+    ground.land(task)
+    result = ground.card(task).result
+    assert result.output.startswith("what I did\n\nLanded on main as ")
+    assert (result.cost, result.seconds) == ({"usd": 0.5}, 3.0)

@@ -1,0 +1,192 @@
+"""Pools whose work lands: slots are free while it does, dependants see it, trouble is told and never paid twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from ground import Ground, git, read, write
+from workshop import read_pid, until
+
+from taskpit.keeper import sweep
+from taskpit.policy import REVIEW
+from taskpit.task import State
+
+#: Writes the body of its task as a script, and counts how often it was run.
+AGENT = (
+    "echo run >> {}/runs-$TASKPIT_TASK; do=$TASKPIT_RUN_DIR/do.sh; "
+    'sed -n "/^## do/,$ p" $TASKPIT_FILE | tail -n +2 > $do; sh $do'
+)
+
+
+def runs(ground, task):
+    return len(read(f"{ground.folder}/runs-{task}").splitlines())
+
+
+def agent(ground):
+    return AGENT.format(ground.folder)
+
+
+def put(ground, title, script, **fields):
+    return ground.put(title, body=f"## do\n{script}\n", **fields)
+
+
+def test_every_task_is_done_and_on_main(ground):
+    one = put(ground, "one", "echo a > a.txt", check="test -s a.txt")
+    two = put(ground, "two", "echo b > b.txt", check="test -s b.txt")
+    three = put(ground, "three", "cat a.txt b.txt > c.txt", check="test -s c.txt", needs=(one, two))
+    report, printed = ground.pool(agent(ground), slots=3)
+    assert report.tally == {"done": 3}
+    assert ground.log()[0] == "three"
+    assert git(ground.top, "show", "main:c.txt") == "a\nb"
+    assert {runs(ground, task) for task in (one, two, three)} == {1}
+    assert "handed in" in printed
+    assert "landed on main" in printed
+
+
+def test_two_that_conflict_both_land_and_the_second_is_told_what_to_do(ground):
+    script = (
+        "if grep -q '<<<<<<<' README; then printf 'one\\ntwo\\n' > README; cp $TASKPIT_RUN_DIR/prompt.md ../told; "
+        "else echo $TASKPIT_TASK > README; fi"
+    )
+    for title in ("one", "two"):
+        put(ground, title, script)
+    report, _ = ground.pool(agent(ground), slots=2)
+    assert report.tally["done"] == 2
+    assert git(ground.top, "show", "main:README") == "one\ntwo"
+    folder = os.path.dirname(ground.pipe.workspace("x"))
+    told = read(f"{folder}/told")
+    assert "- README" in told
+    assert "has landed on main" in told
+    assert "clone of your own" in told
+
+
+def test_a_dirty_checkout_costs_no_run(ground):
+    task = put(ground, "one", "echo changed > README")
+    write(f"{ground.top}/README", "the person edits\n")
+    report, printed = ground.pool(agent(ground))
+    assert report.tally == {"done": 1}
+    assert runs(ground, task) == 1
+    assert read(f"{ground.top}/README") == "the person edits\n"
+    assert "not in your checkout yet" in printed
+    git(ground.top, "checkout", "-q", "README")
+    ground.pool(agent(ground))  # the next pool brings it in before anything else
+    assert ground.log() == ["one", "begin"]
+
+
+def test_a_set_up_that_fails_waits_for_a_person_and_spends_nothing(ground):
+    task = put(ground, "one", "true", extra={"setup": "echo no compiler; exit 2"})
+    ground.pool(agent(ground))
+    card = ground.card(task)
+    assert card.state is State.READY
+    assert "the set-up failed (exit code 2): no compiler" in card.held
+    assert card.task.attempts == 0
+    assert not os.path.exists(f"{ground.folder}/runs-{task}")
+
+
+def test_a_task_that_is_to_land_is_not_done_where_nothing_can(ground, tmp_path):
+    task = put(ground, "one", "true", extra={"land": "merge"})
+    ground.top = str(tmp_path)
+    ground.terms = ground.terms.replace(land="none", onto="")
+    ground.pool(agent(ground))
+    assert "in no git checkout" in ground.card(task).held
+
+
+def test_only_tasks_that_ask_for_it_land_where_the_pool_does_not(ground):
+    one = put(ground, "one", "echo a > a.txt", extra={"land": "merge"})
+    two = put(ground, "two", "pwd")
+    ground.terms = ground.terms.replace(land="none", onto="")
+    report, _ = ground.pool(agent(ground))
+    assert report.tally == {"done": 2}
+    assert ground.log() == ["one", "begin"]
+    assert ground.card(two).result.output.strip() == ground.top
+    assert "landed on main" in ground.card(one).result.reason
+
+
+def test_a_killed_pool_loses_nothing_and_the_next_attempt_goes_on(ground):
+    script = (
+        "if [ -e half.txt ]; then cat half.txt > whole.txt; else echo half > half.txt; echo $$ > started; sleep 60; fi"
+    )
+    task = put(ground, "half a job", script, check="test -s whole.txt")
+    words = ("-n", "1", "--lease", "1s", "--land", "merge", "--until", "empty")
+    argv = [sys.executable, "-m", "taskpit", "-C", ground.root, "work", *words, "--", "sh", "-c", agent(ground)]
+    path = ground.pipe.workspace(task)
+    with open(os.devnull, "wb") as nowhere:
+        pool = subprocess.Popen(argv, cwd=ground.top, stdout=nowhere, stderr=nowhere)
+        read_pid(f"{path}/started")
+        pool.kill()
+        pool.wait()
+        until(lambda: sweep(ground.queue))
+        assert read(f"{path}/half.txt") == "half\n"
+        subprocess.run(argv, cwd=ground.top, stdout=nowhere, stderr=nowhere, check=True)
+    assert ground.card(task).state is State.DONE
+    assert ground.files() == {"README", "half.txt", "whole.txt", "started"}
+
+
+def test_a_pool_killed_while_it_lands_leaves_the_rest_to_the_next(ground):
+    """Its check stands still in the middle of landing; the pool dies; the next one lands it and runs no agent."""
+    gate = f"{ground.folder}/gate"
+    task = put(ground, "one", "echo a > a.txt", check="true")
+    words = (
+        "-n",
+        "1",
+        "--land",
+        "merge",
+        "--until",
+        "empty",
+        "--land-check",
+        f"test -e {gate} || {{ echo $$ > {gate}.pid; sleep 60; }}",
+    )
+    argv = [sys.executable, "-m", "taskpit", "-C", ground.root, "work", *words, "--", "sh", "-c", agent(ground)]
+    with open(os.devnull, "wb") as nowhere:
+        pool = subprocess.Popen(argv, cwd=ground.top, stdout=nowhere, stderr=nowhere)
+        read_pid(f"{gate}.pid")
+        pool.kill()
+        pool.wait()
+        write(gate)
+        assert ground.card(task).state is not State.DONE
+        subprocess.run(argv, cwd=ground.top, stdout=nowhere, stderr=nowhere, check=True)
+    assert ground.card(task).state is State.DONE
+    assert ground.log() == ["one", "begin"]
+    assert runs(ground, task) == 1
+
+
+def test_told_to_stop_twice_a_landing_is_left_to_the_next_pool(ground):
+    gate = f"{ground.folder}/gate"
+    task = put(ground, "one", "echo a > a.txt", check="true")
+    words = ("-n", "1", "--land", "merge", "--until", "empty", "--land-check", f"echo $$ > {gate}.pid; sleep 60")
+    argv = [sys.executable, "-m", "taskpit", "-C", ground.root, "work", *words, "--", "sh", "-c", agent(ground)]
+    with open(os.devnull, "wb") as nowhere:
+        pool = subprocess.Popen(argv, cwd=ground.top, stdout=nowhere, stderr=nowhere)
+        read_pid(f"{gate}.pid")
+        pool.send_signal(signal.SIGTERM)
+        pool.send_signal(signal.SIGINT)
+        assert pool.wait(30) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+    card = ground.card(task)
+    assert (card.state, card.held, card.tries) == (State.READY, "waits for landing on main", ())
+
+
+@pytest.mark.parametrize(
+    "words", [["--worktree"], ["--worktree", "--merge", "ff"], ["--land", "branch"], ["--land", "merge"]]
+)
+def test_the_older_words_mean_the_new_way(ground, words):
+    put(ground, "one", "echo a > a.txt", check="test -s a.txt")
+    argv = [sys.executable, "-m", "taskpit", "--json", "-C", ground.root, "work", *words, "--until", "empty", "--"]
+    ran = subprocess.run([*argv, "sh", "-c", agent(ground)], cwd=ground.top, capture_output=True, check=True, text=True)
+    assert json.loads(ran.stdout)["data"]["ended"] == {"done": 1}
+    branch = "main" if words[-1] in ("ff", "merge") else "pit/0001"
+    assert ground.log(branch=branch) == ["one", "begin"]
+    assert git(ground.top, "branch", "--format=%(refname:short)").split() == sorted({"main", branch})
+
+
+def test_a_review_by_a_person_lets_the_pool_end(tmp_path):
+    ground = Ground(tmp_path / "review", review="person")
+    task = put(ground, "one", "echo a > a.txt")
+    ground.pool(agent(ground))
+    assert ground.card(task).held.startswith(REVIEW)
+    assert ground.log() == ["begin"]
+    ground.close()

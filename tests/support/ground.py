@@ -1,0 +1,144 @@
+"""A repository and a queue whose tasks land in it: real git, stand-in agents."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+
+from taskpit.landing.lander import Lander
+from taskpit.landing.pipe import Pipe
+from taskpit.landing.repository import Repository
+from taskpit.landing.terms import Terms
+from taskpit.queue import Queue
+from taskpit.store.opening import init
+from taskpit.task import Done, Task
+from taskpit.worker import progress
+from taskpit.worker.check import run_check
+from taskpit.worker.landing import pipe_for
+from taskpit.worker.orders import Orders
+from taskpit.worker.pool import Pool
+from taskpit.worker.runner import CommandRunner
+
+CONFIG = 'durability = "process"\nlease = "5s"\nbackoff = "0.01s"\nbackoff_longest = "0.02s"\n'
+
+
+def git(cwd, *words, **env):
+    """What git says there."""
+    known = {**os.environ, **env}
+    ran = subprocess.run(("git", *words), cwd=cwd, check=False, capture_output=True, text=True, env=known)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def write(path, text="x\n"):
+    """A file with its folders."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read(path):
+    """A file's text."""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+class Hands:
+    """Runs commands and remembers them."""
+
+    def __init__(self):
+        self.ran = []
+        self.said = []
+
+    def run(self, command, directory, limit, log=""):
+        self.ran.append((command, sorted(os.listdir(directory))))
+        return run_check(command, directory, limit, log=log)
+
+    def say(self, text):
+        self.said.append(text)
+
+
+class Ground:
+    """One repository, one queue, one pipe."""
+
+    def __init__(self, folder, layout="pit", **terms):
+        self.folder = str(folder)
+        self.top = f"{folder}/repository"
+        os.makedirs(self.top)
+        git(self.top, "init", "-q", "-b", "main")
+        git(self.top, "config", "user.email", "ada@example.org")
+        git(self.top, "config", "user.name", "Ada")
+        self.commit("README", "hello\n", "begin")
+        self.root = f"{folder}/queue"
+        init(self.root, layout)
+        write(f"{self.root}/.taskpit/config.toml", CONFIG)
+        self.queue = Queue.open(self.root)
+        self.hands = Hands()
+        self.terms = Terms(**{"land": "merge", "onto": "main", **terms})
+        self.pipe = self.new_pipe()
+
+    def new_pipe(self):
+        return Pipe(Repository(self.top), os.path.realpath(self.root), self.terms)
+
+    def commit(self, name, text="x\n", message=""):
+        """The person commits a file."""
+        write(f"{self.top}/{name}", text)
+        git(self.top, "add", name)
+        git(self.top, "commit", "-qm", message or f"add {name}")
+
+    def put(self, title="do it", **fields):
+        """The id of a new task."""
+        return self.queue.put([Task(id="", title=title, **fields)])[0][0]
+
+    def card(self, task_id):
+        return self.queue.card(task_id)
+
+    def claim(self, task_id, worker="snake-1"):
+        return self.queue.claim(worker, ids=(task_id,))[0]
+
+    def enter(self, task_id):
+        """It is claimed and has its clone: both."""
+        claim = self.claim(task_id)
+        return claim, self.pipe.enter(claim.task, self.hands)
+
+    def hand_in(self, claim, output="did it"):
+        """The work is handed in, and the claim ended so; the outcome."""
+        outcome = self.pipe.hand_in(claim, Done(output=output), self.hands)
+        self.queue.finish(claim, outcome)
+        return outcome
+
+    def work(self, task_id, **files):
+        """A stand-in agent writes these files (`__` is a slash, `_dot_` a dot) and hands in; the outcome."""
+        claim, path = self.enter(task_id)
+        for name, text in files.items():
+            write(f"{path}/{name.replace('__', '/').replace('_dot_', '.')}", text)
+        return self.hand_in(claim)
+
+    def lander(self, pipe=None, worker="lander"):
+        return Lander(self.queue, pipe or self.pipe, worker, self.hands)
+
+    def land(self, task_id):
+        """It is landed; what the lander says."""
+        lander = self.lander()
+        handed = next(one for one in lander.waiting() if one.task == task_id)
+        return lander.land(handed)
+
+    def pool(self, script, slots=1, limit=60.0, **terms):
+        """A pool has run until nothing was left; its report and what it printed."""
+        runner = CommandRunner(("sh", "-c", script), cwd=self.top, limit=limit)
+        pipe = pipe_for(self.queue, self.top, self.terms.replace(**terms))
+        orders = Orders(slots=slots, until_empty=True, check_in=self.top, landing=pipe)
+        printed = io.StringIO()
+        report = Pool(self.queue, runner, orders, progress.choose(printed, {})).run()
+        return report, printed.getvalue()
+
+    def log(self, *words, branch="main"):
+        """The titles on a branch of the person's, newest first."""
+        return git(self.top, "log", "--format=%s", branch, *words).splitlines()
+
+    def files(self, branch="main"):
+        return set(git(self.top, "ls-tree", "-r", "--name-only", branch).splitlines())
+
+    def close(self):
+        self.queue.close()
