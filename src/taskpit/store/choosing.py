@@ -10,7 +10,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
 from taskpit.store import claims
-from taskpit.store.folder import IDS, TOUCHES, Folder
+from taskpit.store.folder import IDS, TOUCHES, Folder, Unreadable
 from taskpit.store.ready import Ready
 from taskpit.store.turns import Turn
 from taskpit.task import End, State, Verdict
@@ -118,7 +118,7 @@ class Chooser:
             if here is None or self.folder.unfinished(path, here):
                 return False
             return self._fits(self.folder.load(ready, path), want)
-        except FileNotFoundError:
+        except (FileNotFoundError, Unreadable):
             return False
         except Invalid:
             return True  # whoever takes it sets it aside
@@ -144,7 +144,7 @@ class Chooser:
         with Turn(self.folder.at(TOUCHES)):
             try:
                 task = self.folder.load(spot, self.folder.at(spot.path))
-            except FileNotFoundError:
+            except (FileNotFoundError, Unreadable):
                 return None
             except Invalid:
                 return claims.take(self.folder, spot, want)  # which sets it aside

@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskpit import fs, owner
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
-from taskpit.store.folder import STOPS, Folder
+from taskpit.store.folder import STOPS, Folder, Unreadable
 from taskpit.store.registry import register
 from taskpit.store.signs import freshen, stamp
 from taskpit.task import Claim, Said, Task, Want
@@ -58,12 +58,23 @@ def _take(folder: Folder, ready: Spot, fence: str, want: Want, known: Task | Non
         task = folder.load(ready, target, known)
     except FileNotFoundError:
         return None
+    except Unreadable:
+        _give_back(folder, ready, target)
+        return None
     except Invalid as error:
         folder.set_aside(path, error.message)
         return None
     if folder.layout.guarded:
         _write_holder(folder, task, fence, target, now + want.lease)
     return Claim(task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=now)
+
+
+def _give_back(folder: Folder, ready: Spot, target: str) -> None:
+    """What we may not read is nothing for us: where it was it is somebody's to look at."""
+    try:
+        fs.move_new(target, folder.at(ready.path))
+    except FileExistsError:
+        return  # another file has come there: the lease of this one will end
 
 
 def _write_holder(folder: Folder, task: Task, fence: str, target: str, until: float) -> None:

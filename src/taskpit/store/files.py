@@ -15,7 +15,7 @@ from taskpit.layouts import Spot
 from taskpit.layouts.layout import check_word
 from taskpit.store import changelog, claims
 from taskpit.store.choosing import Chooser
-from taskpit.store.folder import CHANGELOG, LINE, NOTES
+from taskpit.store.folder import CHANGELOG, LINE, NOTES, Unreadable
 from taskpit.store.house import House
 from taskpit.store.trouble import verb
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
@@ -218,7 +218,7 @@ class FileStore(House):
         for spot, reason in lapsed(self.folder, self._orphans):
             try:
                 task = self.folder.load(spot, self.folder.at(spot.path))
-            except FileNotFoundError:
+            except (FileNotFoundError, Unreadable):
                 continue
             except Invalid as error:
                 original = None if dry_run else self.folder.spoilt(spot, error.message)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Entry = tuple[str, Spot | Invalid]
 
-__all__ = ["HIDDEN", "Folder"]
+__all__ = ["HIDDEN", "Folder", "Unreadable"]
 
 HIDDEN = ".taskpit"
 IDS = ".taskpit/ids"
@@ -69,6 +69,10 @@ LARGEST_RESULT = 64 * 1024 * 1024
 MANY = 8
 #: Quarantined names keep this many bytes of the old one.
 LONGEST_ASIDE = 120
+
+
+class Unreadable(Invalid):
+    """Its permissions keep us out: for whoever looks at it, not to be set aside."""
 
 
 class Folder:
@@ -255,6 +259,8 @@ class Folder:
         """
         try:
             data, _ = fs.read(path, self.config.largest_task + SLACK)
+        except PermissionError:
+            raise Unreadable("its permissions keep us out") from None
         except fs.NotAFile:
             raise Invalid("it is not a regular file") from None
         except fs.TooBig as error:

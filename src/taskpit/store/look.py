@@ -162,15 +162,14 @@ def _ready_card(store: FileStore, spot: Spot, ready: _Ready) -> Card | None:
     if here is None:
         return None
     unfinished = folder.unfinished(path, here)
-    if unfinished:
-        return Card(task=stub(spot), state=State.READY, held=unfinished)
     try:
         task = folder.load(spot, path)
     except FileNotFoundError:
         return None
     except Invalid as error:
-        return Card(task=stub(spot), state=State.READY, held=f"it cannot be read: {error.message}")
-    reason = held(task, folder.clock.now(), ready.state_of)
+        reason = unfinished or f"it cannot be read: {error.message}"
+        return Card(task=stub(spot), state=State.READY, held=reason)
+    reason = unfinished or held(task, folder.clock.now(), ready.state_of)
     if reason and task.needs:
         reason = held_in_circle(task, ready.tangled) or reason
     if not reason and task.touches:

@@ -16,7 +16,7 @@ from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.ending import Sealed, roll
 from taskpit.store.entering import enter
-from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, stub
+from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, Unreadable, stub
 from taskpit.store.fresh import fresh_status, has_twin
 from taskpit.store.glance import doubtful, unlike_outcomes
 from taskpit.store.port import Mend
@@ -139,7 +139,7 @@ class _Mender:
                 refuse_finished(folder, spot, here)
             elif self._becomes_a_task(spot, here, known, names):
                 yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was made by hand")
-        except FileNotFoundError:
+        except (FileNotFoundError, Unreadable):
             return
         except Conflict as error:
             where = put_away(folder, spot, error) if self.act else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from taskpit import catalog, fs
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import NEVER
-from taskpit.store.folder import INDEX, OUTCOMES
+from taskpit.store.folder import INDEX, OUTCOMES, Unreadable
 from taskpit.store.rows import row_of, task_of
 from taskpit.store.window import Window
 from taskpit.task import State
@@ -218,6 +218,8 @@ class Ready:
             return (folder.load(spot, path), status), False
         except FileNotFoundError:
             return None, False
+        except Unreadable:
+            return None, True
         except Invalid as error:
             judged = fs.status(path)
             if judged is not None and folder.being_written(path, judged):

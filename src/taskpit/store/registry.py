@@ -45,8 +45,8 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
         try:
             if _enter_registry(folder, path, entry, spot):
                 return here
-        except FileNotFoundError:
-            return None  # another worker was faster
+        except (FileNotFoundError, PermissionError):
+            return None  # another worker was faster, or it is shut
     _refuse_copy(folder, spot, here, known, names)
     return here
 

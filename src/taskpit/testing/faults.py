@@ -16,6 +16,7 @@ a verb while another goes on.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["CHANGES", "Killed", "Stopped", "fail_at", "kill_at", "killed_at", "record", "short_at"]
+__all__ = ["CHANGES", "Killed", "Stopped", "fail_at", "kill_at", "killed_at", "record", "short_at", "stranger_at"]
 
 #: Calls that change something: a crash before any other one leaves what the last of these left.
 CHANGES = frozenset(("create", "write", "link", "rename", "unlink", "utime", "mkdir"))
@@ -127,6 +128,23 @@ def short_at(number: int, code: int = 0) -> Iterator[None]:
             full = bool(code)
             return FEW
         return None
+
+    with _hooked(hook):
+        yield
+
+
+@contextlib.contextmanager
+def stranger_at(number: int, act: Callable[[], str]) -> Iterator[None]:
+    """Another program does something just before call `number`; a path it returns may not be opened any more."""
+    count, shut = 0, ""
+
+    def hook(call: str, path: str) -> None:
+        nonlocal count, shut
+        count += 1
+        if count == number:
+            shut = act()
+        if shut and call == "open" and path == shut and os.path.lexists(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     with _hooked(hook):
         yield
