@@ -59,22 +59,23 @@ NEEDED = {
     "roll: .taskpit/tries": ("failed for good", "folders"),
     "roll: .taskpit/tries/<id>": ("failed for good", "folders"),
     "_back_to_ready: {ready}": ("failed, again later", "folders"),
-    "_back_to_ready: .taskpit/sealed": ("failed, again later", "folders"),
     "reopen: bytes of next": ("reopen", "ordered"),
     "reopen: {tmp}": ("reopen", "folders"),
     "reopen: .taskpit/sealed": ("reopen", "subset"),
-    "_withdraw_result: .taskpit/late": ("reopen", "folders"),
+    "withdraw: .taskpit/late": ("reopen", "folders"),
 }
 ONLY = {
     "pit": {
+        "_back_to_ready: .taskpit/sealed": ("retry", "folders"),
         "_publish_result: done": ("done", "ordered"),
         "_publish_result: scraps": ("failed for good", "subset"),
         "_publish_result: .taskpit/outcomes": ("failed for good", "folders"),
     },
     "mailbox": {
+        "_back_to_ready: .taskpit/sealed": ("failed, again later", "folders"),
         "_publish_result: outbox": ("done", "ordered"),
         "_publish_result: failed": ("failed for good", "folders"),
-        "_withdraw_result: failed": ("reopen", "folders"),
+        "_withdraw_one: failed": ("reopen", "folders"),
         "_write_holder: bytes of claim": ("choke", "ordered"),
         "admit: bytes of id": ("split", "ordered"),
         "seal: bytes of beside": ("failed, again later", "ordered"),
@@ -82,9 +83,10 @@ ONLY = {
         "roll: .taskpit/beside": ("edit tags", "folders"),
     },
     "workspace": {
+        "_back_to_ready: .taskpit/sealed": ("retry", "folders"),
         "_publish_result: outputs": ("done", "folders"),
         "_publish_result: .taskpit/outcomes": ("done", "folders"),
-        "_withdraw_result: tasks": ("reopen", "subset"),
+        "_withdraw_one: tasks": ("reopen", "subset"),
     },
 }
 PLACES = {

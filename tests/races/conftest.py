@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from taskpit import fs
+from taskpit.store import turns
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(fs, "TURN", 0.005)
+    monkeypatch.setattr(turns, "TURN", 0.005)

@@ -207,7 +207,9 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
         fs.move(sealed.part("b"), folder.of(BESIDE, sealed.spot.id))
         folder.sync(BESIDE)
     if "o" in sealed.parts:
-        _withdraw_result(sealed)
+        from taskpit.store.reopening import withdraw
+
+        withdraw(sealed)
     if sealed.kind == "ready":
         return _back_to_ready(sealed, event)
     return _publish_result(sealed, end, event)
@@ -260,30 +262,6 @@ def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:
         except FileExistsError:
             continue  # of an earlier attempt; people may want both
         return
-
-
-def _withdraw_result(sealed: Sealed) -> None:
-    """The result of a task that was reopened leaves its place; the same file is kept with the late ones.
-
-    Until the next bytes are moved over it, the token of such a task is its old result.
-    """
-    folder, late = sealed.folder, sealed.folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}")
-    try:
-        fs.link(sealed.path, late)
-    except FileNotFoundError:
-        return  # another roller has carried it out
-    folder.sync(LATE)
-    kept = fs.status(late)
-    for verdict in (Verdict.FAILED, Verdict.CANCELLED):
-        path = folder.layout.result_path(stub(sealed.spot), verdict)
-        status = fs.status(folder.at(path))
-        if kept and status and status.st_ino == kept.st_ino:
-            fs.remove(folder.at(path))
-        ended = folder.layout.ended_path(sealed.spot, verdict)
-        if ended:
-            fs.move(folder.at(ended), folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}.task"))
-        # Where it told that the task has failed, it must not come back and tell so again.
-        folder.sync(*{(ended or path).rpartition("/")[0]}.intersection(folder.layout.results))
 
 
 def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from taskpit import fs
+from taskpit.errors import Invalid
 from taskpit.store import changelog
-from taskpit.store.folder import CHANGELOG, IDS, Folder
+from taskpit.store.folder import CHANGELOG, IDS, SEALED, Folder
 from taskpit.store.rows import announce
 from taskpit.task import Said
 
@@ -95,18 +96,60 @@ def enter(folder: Folder, task_id: str, source: str, ready: str) -> bool:
         try:
             return fs.move_new(source, target)
         except FileExistsError:
-            from taskpit.store.fresh import fresh_status, has_twin
+            if not _make_way(folder, task_id, source, ready):
+                return False
 
-            place, _, name = source.rpartition("/")
-            ours = fresh_status(source) if name in fs.names(place) else None  # a listing knows what has left
-            if ours is None:
-                return False  # another carried the verb on
-            fs.look_anew(target.rpartition("/")[0])
-            there = fresh_status(target)
-            if there is None:
-                continue
-            if ours.st_ino == there.st_ino:
-                if has_twin(ours, fs.status(folder.of(IDS, task_id))):
-                    fs.remove(source)  # a power loss left both names
-                return False  # else we are still shown where it was: the next sweep takes it further
-            folder.set_aside(ready, "the task of this id was put back at this place")
+
+def _make_way(folder: Folder, task_id: str, source: str, ready: str) -> bool:
+    """What stands at the ready name without right is set aside; False if the task has left `source`."""
+    from taskpit.store.fresh import fresh_status, has_twin
+
+    target = f"{folder.root}/{ready}"
+    ours = fresh_status(source) if _is_listed(source) else None
+    if ours is None:
+        return False  # another carried the verb on
+    fs.look_anew(target.rpartition("/")[0])
+    there = fresh_status(target)
+    if there is None:
+        return True
+    if ours.st_ino == there.st_ino:
+        if has_twin(ours, fs.status(folder.of(IDS, task_id))):
+            fs.remove(source)  # a power loss left both names
+        return False  # else we are still shown where it was: the next sweep takes it further
+    if _is_ghost(folder, source, ready):
+        folder.set_aside(source[len(folder.root) + 1 :], "its end was carried out; a power loss brought its name back")
+        return False
+
+    def step(path: str, aside: str) -> bool:
+        """Away with it. If the task has left `source` meanwhile, it may be the task itself: back with it."""
+        if not fs.move(path, aside):
+            return False
+        if _is_listed(source):
+            return True
+        moved = fs.status(aside)
+        if moved is not None and moved.st_ino == ours.st_ino:
+            return not enter(folder, task_id, aside, ready)
+        try:
+            return not fs.move_new(aside, path)
+        except FileExistsError:
+            return True
+
+    folder.set_aside(ready, "the task of this id was put back at this place", step=step)
+    return True
+
+
+def _is_listed(path: str) -> bool:
+    """Whether the name is there: a listing also knows on a network what has left."""
+    place, _, name = path.rpartition("/")
+    return name in fs.names(place)
+
+
+def _is_ghost(folder: Folder, sealed: str, ready: str) -> bool:
+    """Whether a sealed file has the bytes of before its end, and what that led to is ready: only a power loss does so."""
+    spot = folder.sealed_spot(sealed.rpartition("/")[2]) if f"/{SEALED}/" in sealed else None
+    if spot is None or folder.layout.rewritten:  # there the bytes do not tell
+        return False
+    try:
+        return folder.load(spot, folder.at(ready)).attempts > folder.load(spot, sealed).attempts
+    except (OSError, Invalid):
+        return False

@@ -54,6 +54,7 @@ INDEX = ".taskpit/index"
 LINE = ".taskpit/line"
 LOGS = ".taskpit/logs"
 TOUCHES = ".taskpit/touches.lock"
+DOOR = ".taskpit/door.lock"
 NOTES = ".taskpit/notes"
 CHANGELOG = ".taskpit/changelog.log"
 #: Directories of our own that `init` makes.

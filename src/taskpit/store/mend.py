@@ -9,7 +9,7 @@ from __future__ import annotations
 import stat
 
 from taskpit import fs
-from taskpit.errors import Conflict, Invalid
+from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.owner import MARK
 from taskpit.schema import is_word, path_of
@@ -68,8 +68,11 @@ class _Mender:
             status = fs.status(sealed.path)
             if status is None or self._young(status):
                 continue
-            if self.act:
-                roll(sealed)
+            try:
+                if self.act:
+                    roll(sealed)
+            except Unavailable:
+                continue  # another stands still in the middle of it
             yield Mend(kind="carried out", what=spot.id, details=f"its claim had ended: {sealed.kind}")
 
     def puts(self) -> Iterator[Mend]:
@@ -94,8 +97,9 @@ class _Mender:
 
     def results(self) -> Iterator[Mend]:
         """Results that are published but not yet known as the outcome: the last step of an end."""
+        found = list(self._tmp())  # before the seals: one that is linked now and whose seal is gone then has lost it
         ending = {nonce for _, nonce, _ in self.folder.sealed()}
-        for path, words, status in self._tmp():
+        for path, words, status in found:
             if len(words) != 3 or words[2] != "result" or words[1] in ending or status.st_nlink < 2:
                 continue
             if self._young(status) or not is_word(words[0]):
@@ -205,6 +209,8 @@ class _Mender:
         if known is None:
             if folder.unfinished_result(spot.id) is not None:
                 return  # ours, with its last step to come
+            if any(token.id == spot.id for token, _, _ in folder.sealed()):
+                return  # ours, and about to be withdrawn
             if self.act:
                 learn(folder, spot)
             yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was written by somebody else")
