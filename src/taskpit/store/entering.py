@@ -120,22 +120,28 @@ def _make_way(folder: Folder, task_id: str, source: str, ready: str) -> bool:
         folder.set_aside(source[len(folder.root) + 1 :], "its end was carried out; a power loss brought its name back")
         return False
 
-    def step(path: str, aside: str) -> bool:
-        """Away with it. If the task has left `source` meanwhile, it may be the task itself: back with it."""
-        if not fs.move(path, aside):
-            return False
-        if _is_listed(source):
-            return True
-        moved = fs.status(aside)
-        if moved is not None and moved.st_ino == ours.st_ino:
-            return not enter(folder, task_id, aside, ready)
-        try:
-            return not fs.move_new(aside, path)
-        except FileExistsError:
-            return True
-
-    folder.set_aside(ready, "the task of this id was put back at this place", step=step)
+    folder.set_aside(
+        ready,
+        "the task of this id was put back at this place",
+        step=lambda path, aside: _moved_rightly(folder, task_id, (source, ours), path, aside),
+    )
     return True
+
+
+def _moved_rightly(folder: Folder, task_id: str, token: tuple[str, fs.Stat], path: str, aside: str) -> bool:
+    """Away with it. If the task has left its place meanwhile, it may be the task itself: back with it, and False."""
+    source, ours = token
+    if not fs.move(path, aside):
+        return False
+    if _is_listed(source):
+        return True
+    moved = fs.status(aside)
+    if moved is not None and moved.st_ino == ours.st_ino:
+        return not enter(folder, task_id, aside, path[len(folder.root) + 1 :])
+    try:
+        return not fs.move_new(aside, path)
+    except FileExistsError:
+        return True
 
 
 def _is_listed(path: str) -> bool:
@@ -145,7 +151,7 @@ def _is_listed(path: str) -> bool:
 
 
 def _is_ghost(folder: Folder, sealed: str, ready: str) -> bool:
-    """Whether a sealed file has the bytes of before its end, and what that led to is ready: only a power loss does so."""
+    """Whether a sealed file has the bytes of before its end, and what came of it is ready: after a power loss."""
     spot = folder.sealed_spot(sealed.rpartition("/")[2]) if f"/{SEALED}/" in sealed else None
     if spot is None or folder.layout.rewritten:  # there the bytes do not tell
         return False
