@@ -1,7 +1,7 @@
 """Failures of the contract show their values, although it is not a test module of ours.
 
 Here, at the root, since it must come before anything imports it. And nothing is judged by how long it takes
-on a machine that others use, too.
+on a machine that others use, too. The world of each test is made by support/world.py.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["world"]
 pytest.register_assert_rewrite("taskpit.testing.chapters")
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")

@@ -187,10 +187,14 @@ class Catalog:
             if catalog is None:
                 return None
             name = catalog._name  # noqa: SLF001 - its own
-            catalog.take_in()
-            compare(catalog)
-            catalog._prepare(ORDERED)  # noqa: SLF001 - its own
-            fs.replace(f"{folder}/{POINTER}", name.encode(), f"{folder}/{POINTER}~{fs.fresh_name()}", sync=False)
+            try:
+                catalog.take_in()
+                compare(catalog)
+                catalog._prepare(ORDERED)  # noqa: SLF001 - its own
+                fs.replace(f"{folder}/{POINTER}", name.encode(), f"{folder}/{POINTER}~{fs.fresh_name()}", sync=False)
+            except BaseException:
+                catalog.close()
+                raise
             for old in fs.names(folder):
                 if old.startswith("catalog-") and not old.startswith(name):
                     fs.remove(f"{folder}/{old}")
@@ -201,8 +205,12 @@ class Catalog:
         """A new one that nobody knows of yet."""
         catalog = cls._connect(folder, f"catalog-{fs.fresh_name()}.db")
         if catalog is not None:
-            catalog._prepare(SCHEMA)  # noqa: SLF001 - its own
-            catalog.note("boot", _of_now())
+            try:
+                catalog._prepare(SCHEMA)  # noqa: SLF001 - its own
+                catalog.note("boot", _of_now())
+            except BaseException:
+                catalog.close()
+                raise
         return catalog
 
     @classmethod
@@ -241,11 +249,15 @@ class Catalog:
             return None
         try:
             database = _sqlite3.connect(f"{folder}/{name}", timeout=2.0, isolation_level=None, check_same_thread=False)
-            database.execute("pragma journal_mode = persist").fetchall()  # kill -9 must not spoil it
-            database.execute("pragma synchronous = off").fetchall()  # power loss may: it is thrown away then
-            return cls(folder, name, database)
         except _sqlite3.Error:
             return None
+        try:
+            database.execute("pragma journal_mode = persist").fetchall()  # kill -9 must not spoil it
+            database.execute("pragma synchronous = off").fetchall()  # power loss may: it is thrown away then
+        except _sqlite3.Error:
+            database.close()
+            return None
+        return cls(folder, name, database)
 
     def _ask(self, statement: str, values: Iterable[object] = ()) -> list[tuple[Any, ...]]:
         import _sqlite3

@@ -76,7 +76,7 @@ def test_exit_0_and_silence_about_a_lost_session_is_noticed(pit):
 def test_the_session_is_written_down_before_the_agent_starts(pit):
     (task,) = pit.put("good: a task")
     path = f"{pit.root}/.taskpit/sessions/{task}"
-    pit.work_once(pit.runner("claude", argv=("sh", "-c", f'cp {path} seen; echo "$0"', "{session}"), bin="sh"))
+    pit.work_once(pit.runner("claude", argv=("sh", "-c", f'cp "{path}" seen; echo "$0"', "{session}"), bin="sh"))
     with open(f"{pit.root}/seen", encoding="utf-8") as file:
         assert json.load(file) == kept(pit, task)
 

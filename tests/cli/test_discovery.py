@@ -42,6 +42,7 @@ def test_named_by_a_variable_and_by_hand(run, place, monkeypatch):
     assert run("list", "-C", "two").code == 0
 
 
+@pytest.mark.needs("git")
 def test_a_worktree_uses_the_main_checkout(pit, place, tmp_path, monkeypatch):
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"]
     subprocess.run([*git, "init", "-q", "."], check=True)

@@ -88,9 +88,9 @@ def test_an_editor_that_fails_or_writes_nonsense(pit, on_a_terminal):
 def test_somebody_else_was_faster(pit, place, on_a_terminal):
     pit("add", "title")
     path = place / "pit/food/food-0001-title.md"
-    (place / "editor").write_text(f"#!/bin/sh\necho mine >> $1\necho theirs >> {path}\n")
+    (place / "editor").write_text(f"#!/bin/sh\necho mine >> \"$1\"\necho theirs >> '{path}'\n")
     (place / "editor").chmod(0o755)
-    on_a_terminal(place / "editor")
+    on_a_terminal(f"'{place}/editor'")
 
     assert pit("edit", "1", "--json").error["code"] == "conflict"
     assert pit("show", "1", "--json").data["body"].endswith("theirs")

@@ -71,6 +71,7 @@ def test_init_refuses_another_layout_before_it_makes_anything(run, place):
     assert not (place / "x" / "inbox").exists()
 
 
+@pytest.mark.needs("git")
 def test_init_in_a_git_checkout_says_how_to_ignore_it_and_touches_nothing_outside(run, place):
     subprocess.run(["git", "init", "-q", "."], check=True)
     (place / ".gitignore").write_text("old\n")

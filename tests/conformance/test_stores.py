@@ -87,3 +87,10 @@ class TestActivityStore(StoreContract):
         root = next(self.places)
         init(root, "activities", clock)
         return ActivityStore(root, layouts.get("activities"), Config(durability=self.durability), clock)
+
+
+def test_no_two_promises_share_a_name():
+    """The second would hide the first, and it would never be tried."""
+    names = [name for chapter in StoreContract.__mro__ for name in vars(chapter) if name.startswith("test_")]
+    assert len(names) > 80
+    assert sorted(names) == sorted(set(names))

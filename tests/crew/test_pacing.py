@@ -60,7 +60,7 @@ def test_a_session_says_itself_when_the_next_one_is(zoo):
     (zoo.path / "role.md").write_text("You are the keeper.\n")
     zoo.crew("""\
         [backend.sh]
-        command = ["sh", "-c", "cat {prompt_file} > seen; echo hello; echo WAITING-UNTIL: +2h > {result_file}"]
+        command = ["sh", "-c", "cat '{prompt_file}' > seen; echo hello; echo WAITING-UNTIL: +2h > '{result_file}'"]
 
         [[agent]]
         name = "zoe"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from shutil import copytree
 from typing import TYPE_CHECKING
 
 import pytest
 import sessions
+from world import require
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +26,10 @@ SHOWN = [
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
     if "examples" in page.parts:  # an example runs in its own folder
         copytree(page.parent, tmp_path, dirs_exist_ok=True)
-    said = sessions.play(page.read_text(encoding="utf-8"), tmp_path)
+    text = page.read_text(encoding="utf-8")
+    if any(re.search(r"\bgit (?!checkout)", command) for command, _ in sessions.commands(text)):
+        require("git")
+    said = sessions.play(text, tmp_path)
 
     assert not [one for one in said if not one.agrees], "\n\n".join(str(one) for one in said if not one.agrees)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 
 import pytest
 from boxes import LAYOUTS, pit
@@ -33,8 +34,13 @@ def contents(root):
 
 
 def mark(path):
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+    mode = os.stat(path).st_mode
+    os.chmod(path, mode | stat.S_IRUSR)  # it may be shut, and we not root
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    finally:
+        os.chmod(path, mode)
 
 
 #: Written anew all the time; never the only place of anything.

@@ -43,7 +43,7 @@ class Place:
         path = self.heard / f"script-{len(list(self.heard.iterdir()))}"
         path.write_text(f"#!/bin/sh\nH='{self.heard}'\n{text}\n")
         path.chmod(0o755)
-        return str(path)
+        return [str(path)]
 
     def end(self, outcome, title="a task", **fields):
         """A task that ends this way; its id."""

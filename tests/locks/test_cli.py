@@ -168,9 +168,9 @@ os.waitpid(number, 0)
 sys.stdout.write(seen.decode())
 """
 COMMAND = """
-import signal, sys
+import os, signal, sys
 told = []
-signal.signal(signal.SIGINT, lambda *_: (told.append(1), print("interrupted", flush=True)))
+signal.signal(signal.SIGINT, lambda *_: (told.append(1), os.write(1, b"interrupted\\n")))
 print("ready", flush=True)
 sys.stdin.readline()
 print(len(told), "times", flush=True)
@@ -200,7 +200,7 @@ def test_a_lock_that_is_lost_ends_the_command(root):
 
 def test_a_lock_that_was_lost_unseen_is_told_at_the_end(root):
     """The command ended well, but not alone."""
-    script = f"printf '%s' \"$THEIRS\" > {path_of(store(root))}; exit 0"
+    script = f"printf '%s' \"$THEIRS\" > '{path_of(store(root))}'; exit 0"
     theirs = spelled("thief", time.time(), time.time() + LEASE).decode()
     process = start(root, "lock", NAME, "--", "sh", "-c", script, env=clean_environment(THEIRS=theirs))
     _, err = process.communicate(timeout=PATIENCE)
@@ -224,7 +224,7 @@ def test_it_is_renewed_while_the_command_runs(root):
 
 def test_who_does_not_stop_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "GRACE", 0.05)
-    script = f"trap '' TERM; touch {tmp_path}/ready; exec sleep 60"
+    script = f"trap '' TERM; touch '{tmp_path}/ready'; exec sleep 60"
     command = module._Command(["sh", "-c", script], os.environ)
     runs = threading.Thread(target=command.run, args=({},))
     runs.start()

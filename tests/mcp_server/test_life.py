@@ -168,7 +168,7 @@ def test_nobody_is_kept_waiting_by_a_check(root, serve):
     """While one call's check runs, others are answered."""
 
     async def work(client):
-        task_id = (await told(client, "add", title="slow", check=f"while ! [ -e {root}/go ]; do sleep 0.05; done"))[
+        task_id = (await told(client, "add", title="slow", check=f"while ! [ -e '{root}/go' ]; do sleep 0.05; done"))[
             "id"
         ]
         await told(client, "claim", worker="w1", id=task_id)

@@ -62,7 +62,7 @@ def test_a_surface_that_is_not_installed_says_how_to_have_it(programs, tmp_path,
     extra = {"board": "tui"}.get(verb, verb)
     assert answer(programs / "pit", "init", tmp_path / "pit")[0] == 0
     if verb == "board":  # it looks for a terminal first
-        words = ["script", "-qec", f"{programs}/pit -C {tmp_path}/pit board", "/dev/null"]
+        words = ["script", "-qec", f"'{programs}/pit' -C '{tmp_path}/pit' board", "/dev/null"]
         if shutil.which("script") is None:
             pytest.skip("there is no script(1) here to give it a terminal")
     else:

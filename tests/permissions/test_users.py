@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 
 import pytest
@@ -49,7 +50,7 @@ class Group:
         assert made.code == 0, made.err
 
     def __call__(self, who, line, code=0):
-        answer = self._people(who, "-C", self.root, *line.split(), **self._env)
+        answer = self._people(who, "-C", self.root, *shlex.split(line), **self._env)
         assert answer.code == code, (line, answer.code, answer.out, answer.err)
         return answer
 
@@ -121,7 +122,7 @@ def test_locks_notes_and_numbers_are_the_groups(group):
 
 
 def test_who_may_not_write_is_told_so_and_may_look(group):
-    words = {"id": group.add(ANN), "taken": group.add(ANN), "root": group.root}
+    words = {"id": group.add(ANN), "taken": group.add(ANN), "root": shlex.quote(group.root)}
     group(ANN, f"claim {words['taken']} --as eve")
     before = sorted(everything(group.root))
     for line in LOOK:

@@ -374,3 +374,47 @@ def test_what_is_no_json_is_refused(text):
             jsontext.loads(text)
     else:
         assert repr(jsontext.loads(text)) == repr(wanted)
+
+
+# -- nothing is left open --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def connections(monkeypatch):
+    """Those that were opened and are still open."""
+    import _sqlite3
+
+    opened = set()
+
+    class Counted(_sqlite3.Connection):
+        def __init__(self, *words, **options):
+            super().__init__(*words, **options)
+            opened.add(self)
+
+        def close(self):
+            super().close()
+            opened.discard(self)
+
+    monkeypatch.setattr(_sqlite3, "connect", Counted)
+    return opened
+
+
+def refuse(*_words):
+    raise OSError("the disk refuses")
+
+
+@pytest.mark.parametrize("where", ["connecting", "preparing", "taking in", "comparing"])
+def test_no_connection_is_left_open_by_trouble(where, tmp_path, connections, monkeypatch):
+    folder = str(tmp_path)
+    if where == "connecting":
+        (tmp_path / "catalog").write_text("catalog-1.db")
+        (tmp_path / "catalog-1.db").write_bytes(b"no database " * 1000)
+        catalog.begin(folder)
+        assert catalog.Catalog.open(folder) is None
+    else:
+        method = {"preparing": "_prepare", "taking in": "take_in"}.get(where)
+        if method:
+            monkeypatch.setattr(catalog.Catalog, method, refuse)
+        with pytest.raises(OSError, match="refuses"):
+            catalog.Catalog.build(folder, refuse)
+    assert connections == set()

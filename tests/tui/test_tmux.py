@@ -57,7 +57,7 @@ def test_a_session(folder):
     board = f"{sys.executable} -m taskpit board; echo ended with $?; cat"
     tmux = Tmux(str(folder / "socket"))
     env = [f"-e{key}={os.environ[key]}" for key in ("HOME", "TASKPIT_DIR", "TASKPIT_AS")]
-    tmux("new-session", "-d", "-x", "80", "-y", "24", *env, f"-eEDITOR={editor}", "sh", "-c", board)
+    tmux("new-session", "-d", "-x", "80", "-y", "24", *env, f"-eEDITOR='{editor}'", "sh", "-c", board)
     try:
         tmux.until("food 0", "Press n to add a first task", "? help  q quit")
         tmux.press("n")

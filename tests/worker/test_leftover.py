@@ -17,7 +17,7 @@ from taskpit.worker import leftover
 
 def frozen_pool(pit):
     """A pool that was stopped while its command runs; the command's number."""
-    pool = pit.start("-n", "1", "--lease", "1s", "--", "sh", "-c", f"echo $$ > {pit.root}/command; sleep 60")
+    pool = pit.start("-n", "1", "--lease", "1s", "--", "sh", "-c", f"echo $$ > '{pit.root}/command'; sleep 60")
     command = read_pid(f"{pit.root}/command")
     until(lambda: glob.glob(f"{pit.root}/.taskpit/runs/*/group"))  # it has written down what it started
     os.kill(pool.pid, signal.SIGSTOP)

@@ -37,16 +37,16 @@ def test_exit_0_is_done_with_the_end_of_the_log(pit):
 
 def test_the_result_file_is_the_output(pit):
     (task,) = pit.put("write it")
-    pit.work_once(shell("echo noise; echo '# found' > {result_file}"))
+    pit.work_once(shell("echo noise; echo '# found' > '{result_file}'"))
     assert pit.card(task).result.output == "# found"
 
 
 def test_papers_and_environment(pit):
     (task,) = pit.put("look around", body="Mind the step.", check="true", attempts=1)
     script = (
-        'cat "{prompt_file}"; grep "Mind the step" {task_file}; '
+        'cat "{prompt_file}"; grep "Mind the step" "{task_file}"; '
         'echo "$TASKPIT_TASK {id} $TASKPIT_ATTEMPT $TASKPIT_DIR"; '
-        'test "$TASKPIT_RUN_DIR" = {run_dir} && test "$TASKPIT_FILE" = {task_file}; echo $?; '
+        'test "$TASKPIT_RUN_DIR" = "{run_dir}" && test "$TASKPIT_FILE" = "{task_file}"; echo $?; '
         'ls claimed; echo $TASKPIT_AS; cat; echo "{other} ${HOME:+braces}"'
     )
     pit.work_once(shell(script, cwd=pit.root))
@@ -72,7 +72,7 @@ def test_the_worktree_is_where_it_works(pit):
 
 def test_what_the_command_leaves_in_its_directory_stays(pit):
     pit.put("leave something")
-    pit.work_once(shell("echo x > {run_dir}/plan.txt"))
+    pit.work_once(shell("echo x > '{run_dir}/plan.txt'"))
     (run,) = os.listdir(f"{pit.root}/.taskpit/runs")
     assert os.listdir(f"{pit.root}/.taskpit/runs/{run}") == ["plan.txt"]
 
@@ -93,9 +93,9 @@ def test_killed_by_a_signal_is_a_crash(pit):
 
 
 def test_a_red_check_is_fed_to_the_next_attempt(pit):
-    proof = f"test -f {pit.root}/proof || {{ echo 'where is the proof?'; exit 4; }}"
+    proof = f"test -f '{pit.root}/proof' || {{ echo 'where is the proof?'; exit 4; }}"
     (task,) = pit.put("prove it", check=proof)
-    script = f"if grep '    where is the proof' {{prompt_file}}; then touch {pit.root}/proof; fi"
+    script = f"if grep '    where is the proof' '{{prompt_file}}'; then touch '{pit.root}/proof'; fi"
     first = pit.work_once(shell(script))
     card = pit.card(task)
     assert (first.word, card.tries[0].kind, card.tries[0].evidence.exit_code) == ("retry", "check", 4)
@@ -257,7 +257,7 @@ def test_no_outcome_is_a_crash(pit):
 
 
 def test_a_check_is_killed_when_its_run_is_stopped(pit):
-    (task,) = pit.put("slow proof", check=f"echo $$ > {pit.root}/checker; sleep 60")
+    (task,) = pit.put("slow proof", check=f"echo $$ > '{pit.root}/checker'; sleep 60")
     claim = pit.queue.claim("snake-1")[0]
     run = Run(claim, place_for(pit.queue.store, claim), pit.root)
     thread = threading.Thread(target=lambda: (read_pid(f"{pit.root}/checker"), run.stop("stop")))
@@ -276,7 +276,7 @@ def test_a_queue_that_is_no_folder():
     queue.put([Task(id="", title="in memory")])
     claim = queue.claim("snake-1")[0]
     run = Run(claim, place_for(queue.store, claim), "memory")
-    over = work(queue, run, shell("cat {prompt_file}"), Orders(check_in=os.getcwd()), lambda: None)
+    over = work(queue, run, shell("cat '{prompt_file}'"), Orders(check_in=os.getcwd()), lambda: None)
     run.bell.close()
     run.place.clear()
     assert over.word == "done"

@@ -249,7 +249,8 @@ class Ready:
             if built is None:
                 return False
             self._window.clear()
-            self._catalog, self._last, self._place = built, None, built.take_in()
+            self._catalog, self._last = built, None
+            self._place = built.take_in()
             self._vast = built.has_more_than(EXACT)
             self._load_some()
         except OSError:

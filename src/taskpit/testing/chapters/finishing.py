@@ -54,7 +54,7 @@ class Finishing(Steps):
         assert self.finish(self.failed(claim)) is Said.LOST
         assert self.state(self.id(1)) is State.DONE
 
-    def test_each_of_a_batch_is_answered(self) -> None:
+    def test_each_end_of_a_batch_is_answered(self) -> None:
         """One lost claim spoils no other."""
         self.put(self.task(1), self.task(2), self.task(3))
         one, two, three = self.claim(count=3)
