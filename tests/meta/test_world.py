@@ -49,7 +49,7 @@ LEAVES = """
 import subprocess
 
 def test_leaves_an_orphan(tmp_path):
-    subprocess.run(["sh", "-c", f"sleep 1000 & echo $! > {tmp_path.parent}/orphan"], stdout=subprocess.DEVNULL)
+    subprocess.run(["sh", "-c", f"sleep 1000 & echo $! > '{tmp_path.parent}/orphan'"], stdout=subprocess.DEVNULL)
 """
 
 
@@ -80,8 +80,14 @@ def suite(tmp_path, text, **env):
 
 def test_nothing_of_the_machine_is_seen(tmp_path):
     names = {
-        "GIT_DIR": "/nowhere", "GIT_AUTHOR_NAME": "x", "TASKPIT_DIR": "/nowhere", "TASKPIT_AS": "x",
-        "XDG_STATE_HOME": "/nowhere", "LC_ALL": "C", "TZ": "Asia/Tokyo", "HOME": "/nowhere",
+        "GIT_DIR": "/nowhere",
+        "GIT_AUTHOR_NAME": "x",
+        "TASKPIT_DIR": "/nowhere",
+        "TASKPIT_AS": "x",
+        "XDG_STATE_HOME": "/nowhere",
+        "LC_ALL": "C",
+        "TZ": "Asia/Tokyo",
+        "HOME": "/nowhere",
     }
     ran = suite(tmp_path, LOOKS, **names)
     assert ran.returncode == 0, ran.stdout + ran.stderr
