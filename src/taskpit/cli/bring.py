@@ -42,9 +42,10 @@ def _import_arguments(parser: ArgumentParser) -> None:
         "Priorities P0 to P4 become 40 to 0; integers are kept, higher first. Finished records are left out.\n"
         "What `pit export` wrote is brought in whole, with states, results and changelog.\n\n"
         "With --from it is what another tracker keeps: beads (issues.jsonl), claude (tasks and todos of Claude\n"
-        "Code), backlog (Backlog.md), taskmaster (tasks.json), github (gh issue list --json), or what a package\n"
-        "adds. Files that can be no other's are recognised without it. Fields without a word here are kept beside\n"
-        "the task; ids are mapped and remembered, so that a second import makes no second tasks. A record that\n"
+        "Code), backlog (Backlog.md), taskmaster (tasks.json), github (gh issue list --json), checklist (a plan\n"
+        "in Markdown, `- [ ]` lines), or what a package adds. Files that can be no other's are recognised\n"
+        "without it. Fields without a word here are kept beside the task; ids are mapped and remembered, so that a\n"
+        "second import makes no second tasks. A record that\n"
         "can't be read is told with its place and the others go in: exit 6."
     )
     parser.epilog = example(
@@ -54,7 +55,9 @@ def _import_arguments(parser: ArgumentParser) -> None:
         "gh issue list --json number,title,body,labels,state,url | pit import - --from github",
     )
     parser.add_argument("paths", metavar="FILE", nargs="+", help="a file, a folder, or - for standard input")
-    parser.add_argument("--from", dest="source", metavar="TRACKER", help="beads, claude, backlog, taskmaster, github")
+    parser.add_argument(
+        "--from", dest="source", metavar="TRACKER", help="beads, claude, backlog, taskmaster, github, checklist"
+    )
     parser.add_argument("--dry-run", action="store_true", help="show what would come in, change nothing")
     parser.add_argument("--again", action="store_true", help="put in also what reads like an open task")
     parser.add_argument("--closed", action="store_true", help="with --from: what is closed there comes in as done")

@@ -156,8 +156,11 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.epilog = example(
         "pit add 'Fix the login' --check 'make test' --priority 5 --tag web",
         "pit add 'Write the report' -F notes.md --needs 0001 --needs 0002",
+        "pit add --from bug area=api",
     )
-    parser.add_argument("title", metavar="TITLE", help="one line")
+    parser.add_argument("title", metavar="TITLE", nargs="?", help="one line")
+    parser.add_argument("fields", metavar="FIELD=VALUE", nargs="*", help="with --from: what its template asks for")
+    parser.add_argument("--from", dest="template", metavar="NAME", help="the tasks of templates/NAME.md in the queue")
     add_options(parser)
 
 
@@ -175,6 +178,14 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def _add(args: Namespace, context: Context) -> Reply:
+    if args.template:
+        from taskpit.cli.recipe import add_from
+
+        return add_from(args, context)
+    if args.title is None:
+        raise Usage("missing: TITLE", hint="For example: `pit add 'Fix the login' --check 'make test'`.")
+    if args.fields:
+        raise Usage(f"too many words: {' '.join(args.fields)}", hint="Put quotes around what belongs together.")
     task = asked_for(args, context)
     task_id, said = context.queue.put([task])[0]
     missing = context.queue.missing_needs(task)

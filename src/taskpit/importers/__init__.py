@@ -7,7 +7,7 @@ from taskpit.importers.importer import Bad, Found, Importer
 __all__ = ["NAMES", "Bad", "Found", "Importer", "detect", "get"]
 
 #: Importers that ship with taskpit.
-NAMES = ("beads", "claude", "backlog", "taskmaster", "github")
+NAMES = ("beads", "claude", "backlog", "taskmaster", "github", "checklist")
 
 
 def get(name: str) -> Importer:

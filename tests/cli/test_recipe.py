@@ -1,0 +1,100 @@
+"""`add --from`: tasks from a template of the queue."""
+
+from __future__ import annotations
+
+import pytest
+
+BUG = """Find it, fix it, write down why.
+- **fields:** area, severity=low
+
+# find: Find the bug in {area}
+- **tags:** {area}, {severity}
+
+Say how {it} happens: `{ not a field }`.
+
+# fix: Fix it
+- **needs:** find
+- **done-when:** `make test-{area}` is green.
+
+# Tell people
+- **needs:** fix
+- **priority:** 3
+"""
+
+
+@pytest.fixture
+def kitchen(pit, place):
+    """A queue, and `write` for its templates."""
+    folder = place / "pit" / "templates"
+    folder.mkdir()
+
+    def write(name, text):
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+
+    write("bug", BUG.replace("{it}", "it"))
+    pit.write = write
+    return pit
+
+
+def test_several_tasks_with_needs_at_once(kitchen):
+    made = kitchen("add", "--from", "bug", "area=api", "--tag", "night", "--json").data
+    assert made["ids"] == ["0001", "0002", "0003"]
+    find, fix, tell = (kitchen("show", number, "--json").data for number in "123")
+    assert (find["title"], find["tags"]) == ("Find the bug in api", ["api", "low", "night"])
+    assert find["body"].strip() == "Say how it happens: `{ not a field }`."
+    assert (fix["needs"], fix["check"]) == (["0001"], "make test-api")
+    assert (tell["needs"], tell["priority"]) == (["0002"], 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["bug"], "wants area"),
+        (["bug", "aera=x"], "Did you mean area?"),
+        (["bug", "area"], "FIELD=VALUE"),
+        (["bgu"], "Did you mean bug?"),
+        (["../secret"], "no template"),
+        (["bug", "area=x", "--id", "7"], "--id does not go"),
+    ],
+)
+def test_what_is_wrong_is_told_and_nothing_is_made(kitchen, words, told):
+    refused = kitchen("add", "--from", *words)
+    assert refused.code in (2, 5, 6)
+    assert told in refused.err
+    assert kitchen("list", "--json").data == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nothing here\n", "has no task"),
+        ("# Fix {aera}\n- **tags:** x\n", "{aera} is no field"),
+        ("- **fields:** area\n\n# Fix {aera}\n", "Did you mean area?"),
+        ("# a: one\n# a: two\n", "two tasks are called a"),
+        ("- **fields:** A B\n\n# x\n", "cannot be a field"),
+        ("# x\n- **priority:** soon\n", "priority"),
+    ],
+)
+def test_a_template_that_is_wrong_is_told_with_its_place(kitchen, text, told):
+    kitchen.write("odd", text)
+    refused = kitchen("add", "--from", "odd")
+    assert refused.code == 6
+    assert told in refused.err
+    assert "odd" in refused.err
+    assert kitchen("list", "--json").data == []
+
+
+def test_a_template_of_one_task_needs_no_names(kitchen):
+    kitchen.write("one", "# Water the plants\n")
+    assert kitchen("add", "--from", "one").out == "0001  Water the plants\n"
+
+
+def test_a_link_is_no_template(kitchen, place):
+    (place / "secret.md").write_text("# x\n", encoding="utf-8")
+    (place / "pit" / "templates" / "link.md").symlink_to(place / "secret.md")
+    assert kitchen("add", "--from", "link").code == 6
+
+
+def test_words_without_a_template_are_too_many(kitchen):
+    assert kitchen("add", "one", "two").code == 2
+    assert kitchen("add").code == 2
