@@ -24,10 +24,10 @@ PLANS = {
         "### 1. Plan\n- [ ] a\n### 2. Build\n- [ ] b\n### 3. Ship\n- [ ] c\n",
         {"a": [], "b": ["a"], "c": ["b"]},
     ),
-        "### 1. Plan\n- [ ] a\n### 2. Build\n- [ ] b\n### 3. Ship\n- [ ] c\n",
-        {"a": [], "b": ["a"], "c": ["b"]},
+    "a phase with parts": (
+        "## Step 1\n- [ ] a\n## Step 2\n- [ ] b\n  - [ ] c\n",
+        {"a": [], "b": ["a", "c"], "c": ["a"]},
     ),
-    "a phase with parts": ("## Step 1\n- [ ] a\n## Step 2\n- [ ] b\n  - [ ] c\n", {"a": [], "b": ["a", "c"], "c": ["a"]}),
     "plain headings": ("## Backend\n- [ ] a\n## Frontend\n- [ ] b\n", {"a": [], "b": []}),
     "named needs": ("- [ ] Schema\n- [ ] Import (needs: Schema)\n", {"Schema": [], "Import": ["Schema"]}),
     "several named": ("- [ ] a\n- [ ] b\n- [ ] c (after: a and b)\n", {"a": [], "b": [], "c": ["a", "b"]}),
