@@ -9,7 +9,7 @@ HOURS  ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean test-all faults soak bench bench-postgres pictures docs reference
+.PHONY: help demo test check format clean test-all test-agents faults soak bench bench-postgres pictures docs reference
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,12 @@ test: check  ## everything a change must pass
 test-all: check  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
 	-@sh scripts/system-packages postgres
 	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=20 $(BIN)/pytest -n $(JOBS) --timeout 3000
+
+test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm against a stand-in model, on loopback only; writes docs/agents-tried.md
+	@sh scripts/agent-clis .cache/agents
+	-@sh scripts/system-packages sandbox
+	TASKPIT_AGENTS=$(CURDIR)/.cache/agents/node_modules/.bin sh scripts/loopback-only \
+	  $(BIN)/pytest tests/real_agents -n $(JOBS) --timeout 600 -p no:cacheprovider --basetemp $${XDG_CACHE_HOME:-$$HOME/.cache}/taskpit-agents
 
 faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks: a quarter of an hour
 	-@sh scripts/system-packages vm

@@ -18,7 +18,9 @@ class Agents(Pit):
 
     def runner(self, name, *, limit=60.0, model="", extra=(), clock=None, **changes):
         preset = find(name, places(self.root)).replace(**{"grace": 0.4, **changes})
-        made = AgentRunner(preset, cwd=self.root, limit=limit, model=model, extra=extra, grace=0.2, clock=clock)
+        made = AgentRunner(
+            preset, cwd=self.root, limit=limit, model=model, extra=extra, env=("FAKE_*",), grace=0.2, clock=clock
+        )
         made.check(os.environ)
         return made
 

@@ -42,9 +42,10 @@ def test_each_is_sound(name):
     assert preset.resume
     assert {"quota", "auth", "no-session", "infra"} <= {message.means for message in preset.message}
     assert preset.stall >= 600  # a test suite that an agent runs may be silent for long
-    values = dict.fromkeys(("bin", "prompt", "worktree", "session", "model", "id", "title", "run_dir"), "x")
-    for argv in (fill(preset.argv, values, ["--extra"]), fill(preset.resume, values, ["--extra"])):
+    values = dict.fromkeys(("bin", "prompt", "worktree", "session", "model", "id", "title", "run_dir", "queue"), "x")
+    for argv in (fill(one, values, ["--extra"], preset.flags) for one in (preset.argv, preset.resume)):
         assert "--extra" in argv
+        assert set(preset.flags) <= set(argv)  # the first run and the resumed one may do the same
         assert not any(re.search(r"\{[a-z_]+\}", word) for word in argv)
 
 
@@ -85,6 +86,16 @@ def test_a_new_one_may_extend_another(mine):
     assert (preset.name, preset.bin, preset.prompt) == ("cursor", "cursor-agent", "stdin")
     assert preset.event == find("claude", mine.folders).event
     assert "cursor" in names(mine.folders)
+
+
+def test_one_of_the_same_name_extends_the_shipped_one_in_both_commands(mine):
+    mine("claude", 'extends = "claude"\nflags = ["--permission-mode", "plan"]\n')
+    preset = find("claude", mine.folders)
+    for argv in (
+        fill(one, {"session": "s", "run_dir": "/r"}, (), preset.flags) for one in (preset.argv, preset.resume)
+    ):
+        assert argv[argv.index("--permission-mode") + 1] == "plan"
+    assert preset.event == find("claude", [PACKAGE]).event
 
 
 def test_presets_in_a_circle(mine):

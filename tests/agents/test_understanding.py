@@ -94,32 +94,34 @@ def heard(made, *events):
     return transcript
 
 
-def verdict(made, transcript, code=0, *, ours=False, words="", result=False):
-    return judge(made, transcript, code, ours=ours, words=words, result=result, resumed=False, now=NOW).means
+def verdict(made, transcript, code=0, *, why="", words="", result=False):
+    return judge(made, transcript, code, why=why, words=words, result=result, resumed=False, now=NOW).means
 
 
 END = {"type": "end", "ok": True, "text": "hello"}
 
 
 @pytest.mark.parametrize(
-    ("events", "code", "ours", "means"),
+    ("events", "code", "why", "means"),
     [
-        ([END], 0, False, "done"),
-        ([END], 1, False, "crashed"),
-        ([END], -15, True, "done"),  # it would not leave: its exit code is ours
-        ([{**END, "ok": 1}], 0, False, "failed"),  # true and 1 are not the same
-        ([{**END, "ok": False}], 0, False, "failed"),
-        ([{**END, "text": ""}], 0, False, "silent"),
-        ([{"type": "talk", "text": "hello"}], 0, False, "unfinished"),
-        ([], 0, False, "unfinished"),
-        ([], -9, True, "crashed"),
-        ([{**END, "ok": False}, END], 0, False, "done"),  # the last end counts
-        ([END, {**END, "ok": False}], 0, False, "failed"),
+        ([END], 0, "", "done"),
+        ([END], 1, "", "crashed"),
+        ([END], -15, "grace", "done"),  # it would not leave: its exit code is ours
+        ([{**END, "ok": 1}], 0, "", "failed"),  # true and 1 are not the same
+        ([{**END, "ok": False}], 0, "", "failed"),
+        ([{**END, "text": ""}], 0, "", "silent"),
+        ([{"type": "talk", "text": "hello"}], 0, "", "unfinished"),
+        ([], 0, "", "unfinished"),
+        ([], -9, "stall", "crashed"),
+        ([END], 0, "limit", "unfinished"),  # what it says after its tool was killed is no proof
+        ([END], -15, "stall", "crashed"),
+        ([{**END, "ok": False}, END], 0, "", "done"),  # the last end counts
+        ([END, {**END, "ok": False}], 0, "", "failed"),
     ],
 )
-def test_verdicts(events, code, ours, means):
+def test_verdicts(events, code, why, means):
     made = preset()
-    assert verdict(made, heard(made, *events), code, ours=ours) == means
+    assert verdict(made, heard(made, *events), code, why=why) == means
 
 
 def test_an_agent_without_events_is_judged_by_its_exit_code_and_words():

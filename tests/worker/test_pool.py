@@ -368,7 +368,7 @@ def test_papers_of_a_killed_pool_are_cleared_once_they_are_old(pit):
     (task,) = pit.put("left behind")
     claim = pit.queue.claim("snake-1")[0]
     runs = f"{pit.root}/.taskpit/runs"
-    held, dead, with_more = (f"{runs}/{task}~1~{word}" for word in (claim.fence.partition("~")[2], "dead01", "dead02"))
+    held, dead, with_more = (f"{runs}/{task}.1.{word}" for word in (claim.fence.partition("~")[2], "dead01", "dead02"))
     for path in (held, dead, with_more):
         Place(path).make()
         with open(f"{path}/log", "w", encoding="ascii") as file:

@@ -57,6 +57,12 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("-n", dest="slots", type=a_count, default=1, metavar="N", help="tasks at once (default 1)")
     add("--agent", metavar="PRESET", help="run this agent CLI, as its preset says")
     add("--model", default="", metavar="M", help="the model the agent uses, as it calls it")
+    add(
+        "--env",
+        action="append",
+        metavar="NAME",
+        help="a variable the agent may see; a pattern such as NPM_*; repeatable",
+    )
     add("--tag", action="append", metavar="T", help="only tasks with this tag; may be repeated")
     add("--big", action="store_true", help="only big tasks, to plan and split; without it they are left alone")
     add("--until", metavar="empty|T", help="end once nothing is left that could come, or at 07:00, +8h, ...")
@@ -105,12 +111,24 @@ def _runner(args: Namespace, context: Context) -> AnyRunner:
                 raise
             return brought
         clock = context.queue.clock
-        return AgentRunner(preset, cwd=os.getcwd(), model=args.model, limit=args.limit, extra=argv, clock=clock)
+        runner = AgentRunner(
+            preset,
+            cwd=os.getcwd(),
+            model=args.model,
+            limit=args.limit,
+            extra=argv,
+            env=tuple(args.env or ()),
+            clock=clock,
+        )
+        runner.check_budget(args.budget or (), context.queue.store.info().papers)
+        return runner
     if not argv:
         hint = "`pit work --help` shows examples."
         raise Usage("say what to run: pit work -- CMD ..., or pit work --agent PRESET", hint=hint)
     if args.model:
         raise Usage("--model goes with --agent; put the model into CMD instead")
+    if args.env:
+        raise Usage("--env goes with --agent; a command sees our own environment")
     from taskpit.worker.runner import CommandRunner
 
     return CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)

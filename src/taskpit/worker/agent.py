@@ -4,7 +4,7 @@
     a limit was hit          Retry, kind quota, after the seconds until it ends (0: nobody said)
     network, overload        Retry, kind infra
     it failed, or says so    Failed, kind task; without a last event: crash
-    over limit, hung         Failed, kind timeout
+    over limit, hung         Failed, kind timeout, whatever it said last: only a green check can still find it done
     told to stop             Release
     not logged in, misused   CannotRun is raised, as for a missing program: no task is to blame
 
@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from fnmatch import fnmatchcase
 
 from taskpit import fs
+from taskpit.agents import prices
+from taskpit.agents.environment import allowed
+from taskpit.agents.said import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
 from taskpit.task import Done, Failed, Release, Retry
 from taskpit.text import fit, last_lines, plain
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from taskpit.task import Claim, Outcome
+    from taskpit.worker.budget import Limit
     from taskpit.worker.preset import Preset
     from taskpit.worker.runner import Run
     from taskpit.worker.transcript import Transcript
@@ -48,15 +51,20 @@ AGAIN = "\nYou have worked on this before, in this very session. Go on from ther
 #: What a failure of the task's own is called.
 FAILED = {"failed": "it says that it failed", "silent": "it ended without a word"}
 #: Facts that are no costs.
-NO_COST = frozenset(("text", "error"))
+NO_COST = frozenset(("text", "error", "session", "model"))
+#: What is said of a run that has changed nothing.
+ONLY_TALK = "it has only talked: it used no tool and left no result file"
+#: The largest account of its usage that an agent may leave.
+LARGEST_USAGE = 1024 * 1024
 
 
 class AgentRunner:
     """Runs one agent CLI for every task.
 
     `cwd` is where it works unless the run has a place of its own; `limit` the seconds one run may take (0:
-    any time); `extra` are further words for its command line; `grace` the seconds between asking it to stop
-    and killing it. `backend` is what a pool must know before it claims for it.
+    any time); `extra` are further words for its command line; `env` patterns of further variables it may see;
+    `grace` the seconds between asking it to stop and killing it. `backend` is what a pool must know before it
+    claims for it.
     """
 
     def __init__(
@@ -67,6 +75,7 @@ class AgentRunner:
         model: str = "",
         limit: float = 0.0,
         extra: Sequence[str] = (),
+        env: Sequence[str] = (),
         grace: float = 5.0,
         clock: Clock | None = None,
     ) -> None:
@@ -75,6 +84,7 @@ class AgentRunner:
         self.model = model
         self.limit = limit
         self.extra = tuple(extra)
+        self.seen = tuple(env)
         self.grace = grace
         self.clock = clock or Clock()
         self._pruned = False
@@ -96,23 +106,19 @@ class AgentRunner:
         known = {
             **run.papers(),
             "worktree": run.cwd or self.cwd,
+            "queue": run.where if os.path.isdir(run.where) else "",
             "bin": self.preset.bin,
             "prompt": prompt,
             "session": session or self._new_session(),
             "model": self.model,
             "title": fit(run.claim.task.title, 60),
         }
-        return fill(self.preset.resume if resumed else self.preset.argv, known, self.extra)
+        return fill(self.preset.resume if resumed else self.preset.argv, known, self.extra, self.preset.flags)
 
     def env(self, run: Run) -> dict[str, str]:
-        """The environment without what an agent around us has left in it."""
-        kept = [word[1:] for word in self.preset.drop_env if word.startswith("!")]
-        dropped = [word for word in self.preset.drop_env if not word.startswith("!")]
-
-        def stays(name: str) -> bool:
-            return any(fnmatchcase(name, one) for one in kept) or not any(fnmatchcase(name, one) for one in dropped)
-
-        return {**{name: value for name, value in run.env().items() if stays(name)}, **self.preset.set_env}
+        """What it may see, and the way to `pit` for a shell that makes a path of its own."""
+        seen = allowed(run.env(), *self.preset.env, *self.seen)
+        return {**seen, "BASH_ENV": f"{run.place.bin}/path", **self.preset.set_env}
 
     def __call__(self, claim: Claim, run: Run) -> Outcome:
         """The agent has run on this task."""
@@ -157,11 +163,17 @@ class AgentRunner:
             limit=self.limit,
             grace=self.grace,
         )
-        listener = Listener(self.preset, run.place, _News(run, sessions, session))
+        news = _News(run, sessions, session)
+        listener = Listener(self.preset, run.place, news)
         try:
             ended = run.execute(order, listener)
             words = listener.finish()
-            return self._conclude(run, ended, listener.transcript, words, resumed=resumed)
+            transcript = listener.transcript
+            self._hear_usage(run, transcript)
+            before = session.counted if resumed else {}
+            run.cost = self._cost(run, transcript, before)
+            news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
+            return self._conclude(run, ended, transcript, words, resumed=resumed)
         except OSError as error:
             return Retry(reason=f"the machine has no room for it: {error}")
         finally:
@@ -171,7 +183,7 @@ class AgentRunner:
     def _conclude(
         self, run: Run, ended: process.Ended, transcript: Transcript, words: str, *, resumed: bool
     ) -> Outcome | None:
-        cost = run.cost = self._cost(transcript)
+        cost = run.cost
         if ended.why == "bell":
             return Release(reason="its worker was told to stop")
         result = run.place.read_result()
@@ -179,7 +191,7 @@ class AgentRunner:
             self.preset,
             transcript,
             ended.code,
-            ours=bool(ended.why),
+            why=ended.why,
             words=words,
             result=result is not None,
             resumed=resumed,
@@ -187,13 +199,14 @@ class AgentRunner:
         )
         run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
         if finding.means == "done":
-            output = result or transcript.text("text") or words[-OUTPUT_TAIL:]
-            return Done(output=plain(output).strip(), seconds=ended.seconds, cost=cost)
+            talk = "tools" in self.preset.take and not transcript.facts.get("tools") and result is None
+            output = plain(result or transcript.text("text") or words[-OUTPUT_TAIL:]).strip()
+            return Done(output=output, seconds=ended.seconds, cost=cost, reason=ONLY_TALK if talk else "")
         if finding.means == "no-session":
             return None
-        return self._refuse(ended, finding, words)
+        return self._refuse(ended, finding, words, plain(result or transcript.text("text")).strip())
 
-    def _refuse(self, ended: process.Ended, finding: Finding, words: str) -> Outcome:
+    def _refuse(self, ended: process.Ended, finding: Finding, words: str, output: str) -> Outcome:
         """What a run that was not good leads to."""
         name = self.preset.name
         told = last_lines((finding.told or words).encode(), ERROR_LINES)
@@ -208,7 +221,7 @@ class AgentRunner:
         if finding.means == "usage":
             hint = f"Its preset can be changed in .taskpit/presets/{name}.toml; `pit work --dry-run` shows the command."
             raise CannotRun(f"{name} does not take this command: {told}", hint=hint, command=self.preset.bin)
-        return self._failed(ended, finding, told)
+        return self._failed(ended, finding, told).replace(output=output)
 
     def _failed(self, ended: process.Ended, finding: Finding, told: str) -> Failed:
         """The task's own failure, as the most telling of what is known about it."""
@@ -224,13 +237,57 @@ class AgentRunner:
             head, kind = FAILED.get(finding.means, FAILED["failed"]), "task"
         return Failed(error=f"{head}\n{told}" if told else head, kind=kind, seconds=ended.seconds)
 
-    def _cost(self, transcript: Transcript) -> dict[str, object]:
-        """What it has cost, as it says itself."""
-        model = {"model": self.model} if self.model else {}
-        facts = {key: value for key, value in transcript.facts.items() if key not in NO_COST}
-        counted = [facts[key] for key in ("input_tokens", "output_tokens") if isinstance(facts.get(key), int | float)]
-        tokens = {"tokens": sum(counted)} if counted else {}
-        return {"agent": self.preset.name, **model, **facts, **tokens}
+    def _hear_usage(self, run: Run, transcript: Transcript) -> None:
+        """What it has left as its account, where it leaves one."""
+        if self.preset.usage:
+            try:
+                data = fs.read(f"{run.place.path}/{self.preset.usage}", LARGEST_USAGE)[0]
+                fs.remove(f"{run.place.path}/{self.preset.usage}")
+            except OSError:
+                return
+            transcript.hear([b" ".join(data.split())])
+
+    def _cost(self, run: Run, transcript: Transcript, before: Mapping[str, float]) -> dict[str, object]:
+        """What it has cost, as it says itself; in dollars by the price of its model, if it says only tokens."""
+        facts: dict[str, float] = {}
+        for key, said in transcript.facts.items():
+            counted = amount(len(said) if isinstance(said, list) else said)
+            if key not in NO_COST and counted is not None and (counted or key != "refused"):
+                since = counted - before.get(key, 0.0)
+                facts[key] = _plain_number(since if key in transcript.totals and since >= 0 else counted)
+        model = model_name(transcript.facts.get("model")) or self.model
+        if facts.get("input_tokens") is not None and "output_tokens" in facts:
+            facts["tokens"] = _plain_number(facts["input_tokens"] + facts["output_tokens"])
+        if "usd" not in facts:
+            known = self.prices(run.where)
+            dollars = next((one for one in (known.dollars(name, facts) for name in (model, self.model)) if one), None)
+            facts |= {"usd": round(dollars, 6)} if dollars is not None else {}
+        said_so = {"model": model, "session": session_name(transcript.facts.get("session"))}
+        return {"agent": self.preset.name, **{key: one for key, one in said_so.items() if one}, **facts}
+
+    def prices(self, root: str) -> prices.Prices:
+        """What is known about prices here."""
+        return prices.load(prices.files(root))
+
+    def check_budget(self, limits: Sequence[Limit], root: str) -> None:
+        """CannotRun if a budget in dollars is asked for and nobody could tell when it is spent."""
+        if not any(limit.unit == "usd" for limit in limits) or "usd" in self.preset.take:
+            return
+        known = self.prices(root)
+        if "input_tokens" in self.preset.take and self.model and known.of(self.model):
+            return
+        which = f"the price of {self.model} is not known" if self.model else "its model is not known: say --model"
+        raise CannotRun(
+            f"a budget in dollars cannot be kept: {self.preset.name} reports none, and {which}",
+            hint=f"Prices are known for {', '.join(sorted(known.models))}; yours go to .taskpit/{prices.FILE}. "
+            "A budget in tokens or hours needs no price.",
+            command=self.preset.bin,
+        )
+
+
+def _plain_number(number: float) -> float:
+    """Whole numbers as such: people read them."""
+    return int(number) if float(number).is_integer() else number
 
 
 class _News:
@@ -243,10 +300,19 @@ class _News:
         self._shown = ""
 
     def __call__(self, transcript: Transcript) -> None:
-        told = transcript.text("session")
+        told = session_name(transcript.facts.get("session"))
         if told and told != self._session.session:
             self._session = self._session.replace(session=told)
             self._sessions.keep(self._run.claim, self._session)
+        self._show(transcript)
+
+    def counted(self, totals: Mapping[str, float]) -> None:
+        """What the session has had so far is kept with it: the next run pays only what is new."""
+        if totals and self._session.session:
+            self._session = self._session.replace(counted=totals)
+            self._sessions.keep(self._run.claim, self._session)
+
+    def _show(self, transcript: Transcript) -> None:
         latest = last_lines(transcript.text("text")[-2000:].encode("utf-8", "replace"), 1)
         if latest != self._shown:
             self._shown = latest

@@ -70,6 +70,16 @@ def _unreadable(path: str, error: Exception) -> Invalid:
     return Invalid(f"{path}:{line}: {told.replace(found[0], '') if found else told}", path=path, line=line)
 
 
+def _repository(folder: str) -> str:
+    """The repository that this folder is in, which is where work is done; the folder itself if it is in none."""
+    above = folder
+    while above != os.path.dirname(above):
+        if os.path.exists(f"{above}/.git"):
+            return above
+        above = os.path.dirname(above)
+    return folder
+
+
 class _Reader:
     """One reading of one file."""
 
@@ -150,7 +160,7 @@ class _Reader:
         asked = own.get("backend", "" if role in ROUNDS else fields.get("backend", ""))
         fields.pop("backend", None)
         kind = "tasks" if role not in ROUNDS else "session" if asked else "rounds"
-        fields["cwd"] = self._folder("agent", index, fields.get("cwd"))
+        fields["cwd"] = self._folder("agent", index, fields.get("cwd") or _repository(self.folder))
         fields["prompt"] = self._prompt(index, fields.get("prompt"), (name, role))
         fields["backend"] = self._proved(index, asked, "" if kind == "rounds" else name)
         names = [f"{name}-{number}" for number in range(1, count + 1)] if count else [name]

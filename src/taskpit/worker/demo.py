@@ -107,7 +107,7 @@ class Demo:
 
     def _bites(self) -> int:
         """How much of the elephant is gone, by what its eater has printed."""
-        for path in glob.glob(f"{self.pit}/.taskpit/runs/{self.tasks[0].id}~*/log"):
+        for path in glob.glob(f"{self.pit}/.taskpit/runs/{self.tasks[0].id}.*/log"):
             try:
                 with open(path, encoding="utf-8") as file:
                     return file.read().count("bite")

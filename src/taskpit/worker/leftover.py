@@ -1,8 +1,8 @@
-"""Commands of a claim that is given to somebody else: ended first, so that no two work on one task.
+"""Commands of a claim that is given to another worker: ended first, so that no two work on one task.
 
-A pool writes down the process group of each command it starts, in the run's directory. Whoever gives the
-task back kills that group before, and leaves the task alone while it can't: a process that hangs in the
-kernel must not get a twin. Knows processes and the run's directory, nothing of leases.
+A pool writes down the number of each command's reaper, in the run's directory. Before the task is given back
+that reaper is asked to end its command and all of that; the task is left alone while it can't: a process that
+hangs in the kernel must not get a twin. Knows processes and the run's directory, nothing of leases.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["end_commands_of", "note", "strike"]
 
-#: How long a killed group may take to be gone.
-PATIENCE = 2.0
+#: How long a command may take to be gone, and how long of that it is asked before it is killed.
+PATIENCE, ASKED = 5.0, 3.0
 
 
 def note(directory: str, group: int) -> None:
@@ -55,10 +55,14 @@ def end_commands_of(queue: Queue, claim: Claim) -> bool:
     leader = born(group)
     if group <= 1 or group == os.getpgrp() or (leader and str(leader) != words[1]):
         return True  # the number is somebody else's by now; without a leader it can be nobody else's
-    tell_group(group, signal.SIGKILL)
+    tell_group(group, signal.SIGCONT)
+    tell_group(group, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE
     while anybody(group):
-        if time.monotonic() >= deadline:
+        left = deadline - time.monotonic()
+        if left <= 0:
             return False
+        if left <= PATIENCE - ASKED:
+            tell_group(group, signal.SIGKILL)
         time.sleep(0.01)
     return True

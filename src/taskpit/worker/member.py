@@ -181,12 +181,15 @@ def service(papers: Papers, post: Post, me: Member) -> int:
     bell = process.Bell()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: bell.ring())
-    guard = Guard(me.fd)  # should we be killed, our name is free once the command is gone too
-    order = process.Order(argv=post.command, cwd=post.cwd, env=dict(os.environ), log=papers.log(post.name), grace=5.0)
-    try:
-        ended = process.run(order, bell, guard.started)
-    finally:
-        guard.close()
+    order = process.Order(
+        argv=post.command,
+        cwd=post.cwd,
+        env=dict(os.environ),
+        log=papers.log(post.name),
+        grace=5.0,
+        keep=(me.fd,),  # should we be killed, our name is free once the command is gone too
+    )
+    ended = process.run(order, bell)
     return ended.code if ended.code >= 0 else 128 - ended.code
 
 

@@ -1,18 +1,25 @@
 """Where one attempt keeps its papers: one directory per claim. The only module that knows where.
 
-.taskpit/runs/<id>~<attempt>~<nonce>/
+.taskpit/runs/<id>.<attempt>.<nonce>/
+    bin/pit     ourselves, for an agent whose shell has a path of its own
     task.md     the task's text
     prompt.md   the same as one would tell it, with what failed before
     log         what the command printed
     events      what an agent printed to stdout, until it is added to the log
     errors      what it printed to stderr, likewise
     result.md   what the command wants to be published, if it writes it
+
+Agents write here: names have nothing in them that one of them takes for another system's (`~1` is a short name on
+Windows, and refused), and what is read back is a plain file of ordinary size, or nothing.
 """
 
 from __future__ import annotations
 
 import os
+import stat
+import sys
 import time
+from contextlib import suppress
 
 from taskpit import fs, owner
 from taskpit.schema import path_of
@@ -28,6 +35,8 @@ __all__ = ["Place", "directory_of", "place_for", "prune"]
 
 #: Larger results are cut in the queue and stay whole where they are.
 LARGEST_RESULT = 1024 * 1024
+#: No log is longer: what writes it keeps it shorter.
+LARGEST_LOG = 64 * 1024 * 1024
 
 
 class Place:
@@ -41,17 +50,21 @@ class Place:
         self.events = f"{path}/events"
         self.errors = f"{path}/errors"
         self.result = f"{path}/result.md"
+        self.bin = f"{path}/bin"
 
     def make(self) -> None:
-        """It is there."""
-        fs.make_dir(self.path)
+        """It is there, with ourselves in it."""
+        fs.make_dir(self.bin)
+        with open(f"{self.bin}/pit", "w", encoding="utf-8", opener=_runnable) as file:
+            file.write(f'#!/bin/sh\nexec "{sys.executable}" -P -m taskpit "$@"\n')
+        with open(f"{self.bin}/path", "w", encoding="utf-8") as file:
+            file.write(f'PATH="{self.bin}:$PATH"\n')
 
     def read_log(self) -> bytes:
         """What was printed so far."""
         try:
-            with open(self.log, "rb") as file:
-                return file.read()
-        except FileNotFoundError:
+            return fs.read(self.log, LARGEST_LOG)[0]
+        except OSError:
             return b""
 
     def last_words(self, size: int = 1024) -> bytes:
@@ -64,8 +77,7 @@ class Place:
     def read_result(self) -> str | None:
         """What the command wrote for us, or None if it wrote nothing."""
         try:
-            with open(self.result, "rb") as file:
-                data = file.read(LARGEST_RESULT + 1)
+            data = _beginning(self.result, LARGEST_RESULT + 1)
         except OSError:
             return None
         text = data[:LARGEST_RESULT].decode("utf-8", "replace").strip()
@@ -76,15 +88,32 @@ class Place:
     def clear(self) -> None:
         """Our own papers are gone: their content is in the queue. What the command left here stays."""
         papers = [self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
+        papers += [f"{self.bin}/pit", f"{self.bin}/path"]
         status = fs.status(self.result)
         if status is not None and status.st_size <= LARGEST_RESULT:
             papers.append(self.result)
         try:
             for path in papers:
                 fs.remove(path)
+            with suppress(FileNotFoundError):
+                os.rmdir(self.bin)
             os.rmdir(self.path)
         except OSError:
             return  # not empty, or not ours to remove
+
+
+def _runnable(path: str, flags: int) -> int:
+    """A file that may be executed."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o755)
+
+
+def _beginning(path: str, size: int) -> bytes:
+    """The beginning of a plain file: a link is not followed, and nothing is waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(fd, size) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    finally:
+        os.close(fd)
 
 
 def _runs(store: Store) -> str | None:
@@ -106,7 +135,7 @@ def place_for(store: Store, claim: Claim) -> Place:
 def directory_of(store: Store, claim: Claim) -> str:
     """Where this claim's run has its papers, whether or not it has begun."""
     nonce = claim.fence.partition(owner.MARK)[2] or fs.fresh_name()
-    return path_of(_runs(store) or "/nowhere", claim.task.id, f"~{claim.attempt}~{nonce}")
+    return path_of(_runs(store) or "/nowhere", claim.task.id, f".{claim.attempt}.{nonce}")
 
 
 def prune(store: Store, age: float) -> None:
@@ -123,6 +152,6 @@ def prune(store: Store, age: float) -> None:
 
 def _left(runs: str | None) -> Iterator[tuple[str, list[str]]]:
     for name in fs.names(runs) if runs else ():
-        words = name.split(owner.MARK)
+        words = name.rsplit(".", 2)
         if len(words) == 3:
             yield name, words

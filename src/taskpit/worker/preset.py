@@ -2,8 +2,8 @@
 
 A preset is a TOML file. Three places are looked at, and what a later one says goes before what an earlier
 one said: the package, `~/.config/taskpit/presets`, the queue's `.taskpit/presets`. A file that `extends`
-another preset begins with all of that one. Lists of `event` and `message` grow in front, everything else
-is replaced. Runs nothing.
+another preset begins with all of that one; of its own name, with what the earlier places say. Lists of
+`event` and `message` grow in front, everything else is replaced. Runs nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Source(Value):
 
     when: tuple[tuple[Path, tuple[object, ...]], ...] = ()
     path: Path = ()
-    #: last, first, sum, join (what follows each other is one text) or count.
+    #: last, first, sum, join (what follows each other is one text), count, or total: what the whole session has
+    #: had so far, of which a resumed run pays only what is new.
     how: str = "last"
 
 
@@ -71,11 +72,15 @@ class Preset(Value):
     prompt: str = "stdin"
     #: Who names the session: ours, theirs, or none.
     session: str = "none"
-    #: Variables it must not see, as patterns; those with a `!` it may see nevertheless.
-    drop_env: tuple[str, ...] = ()
+    #: What stands for `{flags}` in both commands: its permissions and modes.
+    flags: tuple[str | tuple[str, ...], ...] = ()
+    #: Variables it may see beside those that every agent may see, as patterns.
+    env: tuple[str, ...] = ()
     set_env: Mapping[str, str] = {}
     #: Where it prints its events: stdout, stderr, both, none.
     events: str = "none"
+    #: A JSON file in the run directory that it leaves at its end: heard as one more event.
+    usage: str = ""
     event: tuple[Rule, ...] = ()
     take: Mapping[str, tuple[Source, ...]] = {}
     #: What exit codes mean; 0 is done and all others are failed unless this says otherwise.
@@ -144,7 +149,7 @@ def _gather(name: str, folders: Sequence[str], seen: tuple[str, ...]) -> tuple[d
             continue
         mine = keys.read(path)
         base = mine.pop("extends", "")
-        if base:
+        if base and base != name:
             fields, _ = _gather(str(base), folders, (*seen, name))
         fields = _merged(fields, mine)
         files.append(path)
@@ -197,7 +202,10 @@ def _words(argv: Sequence[str | tuple[str, ...]]) -> set[str]:
 
 
 def fill(
-    argv: Sequence[str | tuple[str, ...]], values: Mapping[str, str], extra: Sequence[str] = ()
+    argv: Sequence[str | tuple[str, ...]],
+    values: Mapping[str, str],
+    extra: Sequence[str] = (),
+    flags: Sequence[str | tuple[str, ...]] = (),
 ) -> tuple[str, ...]:
     """The command with its placeholders filled in; what hangs on an empty one is left out as a whole."""
 
@@ -206,7 +214,9 @@ def fill(
 
     made: list[str] = []
     for part in argv:
-        if part == "{extra}":
+        if part == "{flags}":
+            made.extend(fill(flags, values))
+        elif part == "{extra}":
             made.extend(extra)
         elif isinstance(part, str):
             made.append(put(part))

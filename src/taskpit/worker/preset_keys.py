@@ -24,8 +24,8 @@ __all__ = ["MEANINGS", "PLACEHOLDERS", "convert", "nearest", "read"]
 MEANINGS = ("done", "failed", "quota", "auth", "usage", "infra", "no-session", "goes-on")
 #: What a command may ask for.
 PLACEHOLDERS = (
-    *("bin", "prompt", "prompt_file", "task_file", "result_file", "run_dir", "worktree"),
-    *("session", "model", "id", "title", "extra"),
+    *("bin", "prompt", "prompt_file", "task_file", "result_file", "run_dir", "worktree", "queue"),
+    *("session", "model", "id", "title", "flags", "extra"),
 )
 _WORD = re.compile(r"\{([a-z_]+)\}")
 
@@ -171,6 +171,18 @@ def _argv(value: Any) -> tuple[str | tuple[str, ...], ...]:
     return made
 
 
+def _flags(value: Any) -> tuple[str | tuple[str, ...], ...]:
+    """The same, but there may be none."""
+    return _argv(value) if value != [] else ()
+
+
+def _one_file(value: Any) -> str:
+    name = _text(value)
+    if "/" in name or name.startswith("."):
+        raise Wrong(f"this is the name of a file in the run directory, not {value!r}")
+    return name
+
+
 def _path(value: Any) -> tuple[str, ...]:
     return tuple(_text(value).split("."))
 
@@ -223,7 +235,7 @@ def _code(value: Any) -> int:
 
 
 def _sources(value: Any) -> list[dict[str, Any]]:
-    one = _table({"when": _when, "path": _path, "how": _one_of("last", "first", "sum", "join", "count")})
+    one = _table({"when": _when, "path": _path, "how": _one_of("last", "first", "sum", "join", "count", "total")})
     found: list[dict[str, Any]] = _many(one)(value if isinstance(value, list) else [value])
     if any("path" not in source and source.get("how") != "count" for source in found):
         raise Wrong("it needs `path`")
@@ -239,9 +251,11 @@ _KEYS: dict[str, Checker] = {
     "resume": _argv,
     "prompt": _one_of("stdin", "argument", "file"),
     "session": _one_of("ours", "theirs", "none"),
-    "drop_env": _texts,
+    "flags": _flags,
+    "env": _texts,
     "set_env": _named(_text),
     "events": _one_of("stdout", "stderr", "both", "none"),
+    "usage": _one_file,
     "event": _many(_table({"when": _when, "means": _MEANS, "ends": _flag, "resets": _path}, "when", "means")),
     "take": _named(_sources),
     "exit": _named(_MEANS, _code),

@@ -1,9 +1,9 @@
-"""One command as a process group: started, watched, ended with all it started. Nothing about tasks.
+"""One command: started, watched, ended with all it started. Nothing about tasks.
 
 The command has a session of its own, so that a key pressed at the terminal reaches only us; no input, or
 a file that ends; and a file for what it prints, which outlives us and never stalls it. Whatever ends the
-command (itself, its limit, whoever watches it, somebody who rings the bell), its whole group is gone when
-`run` returns.
+command (itself, its limit, its watcher, the bell), everything it has started is gone when `run` returns,
+whatever group or session that made for itself; and soon after we are killed (`reaper`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import errno
 import os
 import select
 import shutil
-import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
 
 from taskpit.errors import Storage, TaskpitError
 from taskpit.values import Value
+from taskpit.worker import reaper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Order(Value):
     limit: float = 0.0
     #: Seconds between asking it to stop and killing it.
     grace: float = 5.0
+    #: Descriptors that stay open until all is cleared up, should we be killed: a lock, say.
+    keep: tuple[int, ...] = ()
 
 
 class Ended(Value):
@@ -131,23 +134,25 @@ def run(
         process = _start(order, log)
         if started is not None:
             started(process.pid)
-        _let_go(process)
+        _tell(process, BEGIN)
         waker = _waker(process.pid)
         try:
             why = _attend(process, order, bell, waker, log, watch)
         finally:
+            code = _end(process, waker)
             if waker >= 0:
                 os.close(waker)
-            code = _end_group(process, 0.0 if bell.rung else min(order.grace, 1.0))
         trim(log)
     finally:
         os.close(log)
     return Ended(code=code, seconds=time.monotonic() - began, why=why)
 
 
-#: The command begins only once it is let go, by a line on its first input. Should we be killed before its
-#: group is known to those who would end it, the input closes and it never begins: no command is nobody's.
-GATE = 'read -r go && exec "$@" < "$0"'
+#: What the reaper is told. The command begins only once it is let go: should we be killed before its number is
+#: known to those who would end it, the input closes and it never begins. No command is nobody's.
+BEGIN, STOP, KILL = b"\n", b"t", b"k"
+#: How long the reaper may take to clear up before it is killed itself.
+LAST_CALL = 4.0
 
 
 def _start(order: Order, log: int) -> subprocess.Popen[bytes]:
@@ -168,23 +173,26 @@ def _cannot_run(name: str, told: str) -> CannotRun:
     return CannotRun(told, hint=hint, command=name)
 
 
-def _let_go(process: subprocess.Popen[bytes]) -> None:
-    """The command begins."""
+def _tell(process: subprocess.Popen[bytes], word: bytes) -> None:
+    """The reaper has been told."""
     if process.stdin is not None:
-        with suppress(OSError):  # it was ended before it began
-            os.write(process.stdin.fileno(), b"\n")
-        process.stdin.close()
+        with suppress(OSError):  # it was ended before
+            os.write(process.stdin.fileno(), word)
+
+
+REAPER = (sys.executable, "-I", "-S", reaper.__file__)
 
 
 def _spawn(order: Order, out: IO[bytes] | int, log: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            ("/bin/sh", "-c", GATE, order.stdin or os.devnull, *order.argv),
+            (*REAPER, str(min(order.grace, 1.0)), order.stdin or os.devnull, *order.argv),
             cwd=order.cwd,
             env=dict(order.env),
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=log,
+            pass_fds=order.keep,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
@@ -217,7 +225,7 @@ def _attend(
     while not _ended(process):
         left = deadline - time.monotonic()
         if bell.rung or left <= 0 or why:
-            tell_group(process.pid, signal.SIGTERM)
+            _tell(process, STOP)
             _await(process, time.monotonic() + order.grace, waker)
             return "bell" if bell.rung else why or "limit"
         bell.wait(min(left, pause), waker)
@@ -277,21 +285,15 @@ def _lives(number: str, group: int) -> bool:
     return int(its_group) == group and state not in (b"Z", b"X")
 
 
-def _end_group(process: subprocess.Popen[bytes], grace: float) -> int:
-    """Nobody of the command's group is left; its exit code. What it left running gets a moment to go by itself."""
-    group = process.pid
+def _end(process: subprocess.Popen[bytes], waker: int) -> int:
+    """Nothing of the command is left; its exit code."""
     if not _ended(process):
-        tell_group(group, signal.SIGKILL)
-    elif grace:
-        tell_group(group, signal.SIGTERM)
-    code = process.wait()
-    deadline = time.monotonic() + grace
-    while anybody(group) and time.monotonic() < deadline:
-        time.sleep(LOOK)
-    deadline += 2.0  # who is still there then hangs in the kernel, and nobody can help it
-    while tell_group(group, signal.SIGKILL) and anybody(group) and time.monotonic() < deadline:
-        time.sleep(LOOK / 4)
-    return code
+        _tell(process, KILL)
+        _await(process, time.monotonic() + LAST_CALL, waker)
+        process.kill()
+    if process.stdin is not None:
+        process.stdin.close()
+    return process.wait()
 
 
 def trim(log: int) -> int:

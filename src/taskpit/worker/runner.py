@@ -18,6 +18,7 @@ import re
 import signal
 from contextlib import suppress
 
+from taskpit.agents.environment import without_secrets
 from taskpit.clock import say_duration
 from taskpit.task import Done, Failed, Release, Retry
 from taskpit.text import last_lines, plain
@@ -98,9 +99,10 @@ class Run:
             file.write(text.rstrip("\n") + "\n")
 
     def env(self) -> dict[str, str]:
-        """The environment of whatever works on this task."""
+        """The environment of whatever works on this task: ours, without what opens our own doors, and with `pit`."""
         return {
-            **os.environ,
+            **without_secrets(os.environ),
+            "PATH": f"{self.place.bin}:{os.environ.get('PATH', os.defpath)}",
             "TASKPIT_TASK": self.claim.task.id,
             "TASKPIT_FILE": self.place.task,
             "TASKPIT_ATTEMPT": str(self.claim.attempt),

@@ -14,6 +14,7 @@ import os
 import time
 
 from taskpit import fs, schema
+from taskpit.agents.said import session_name
 from taskpit.errors import Invalid
 from taskpit.schema import path_of
 from taskpit.text import read_json
@@ -21,6 +22,8 @@ from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from taskpit.task import Claim
 
 __all__ = ["Session", "Sessions"]
@@ -39,6 +42,8 @@ class Session(Value):
     #: Agents look for their sessions by the directory they worked in.
     cwd: str
     attempt: int = 1
+    #: What the agent has counted in this session so far, where it counts the whole session.
+    counted: Mapping[str, float] = {}
 
 
 class Sessions:
@@ -59,7 +64,7 @@ class Sessions:
         except (OSError, ValueError, Invalid):
             return None
         fits = found.preset == preset and found.cwd == cwd and 0 <= claim.attempt - found.attempt <= FURTHER
-        return found if fits and found.session else None
+        return found if fits and session_name(found.session) else None
 
     def keep(self, claim: Claim, session: Session) -> None:
         """It is written down, whole; a disk that refuses costs a resumption, not the run."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 import traceback
-from fnmatch import fnmatchcase
 
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
@@ -16,6 +15,7 @@ from taskpit.policy import pause
 from taskpit.rules import check_mode
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
 from taskpit.values import Value
+from taskpit.worker.allowing import is_allowed
 from taskpit.worker.budget import GO_ON, Ledger
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
@@ -148,7 +148,7 @@ def _refused(run: Run, orders: Orders) -> Outcome | None:
     task = run.claim.task
     if not orders.allow_checks or orders.check_in is None or check_mode(task) == "disabled":
         return None
-    if any(fnmatchcase(task.check, pattern) for pattern in orders.allow_checks):
+    if is_allowed(task.check, orders.allow_checks):
         return None
     reason = f"its check is not on the list of those allowed here: {task.check}"
     return Release(reason=reason, task=task.replace(hold=reason), action="blocked")
@@ -280,9 +280,10 @@ def _gone(queue: Queue, run: Run) -> tuple[str, str]:
 
 
 def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> Outcome:
-    """Done counts only once the task's own check is green."""
+    """Done counts only once the task's own check is green. A run that was cut short is done only by its check."""
     command, mode = run.claim.task.check, check_mode(run.claim.task)
-    if not isinstance(outcome, Done) or mode == "disabled" or check_in is None or run.stopping:
+    cut_short = isinstance(outcome, Failed) and outcome.kind == "timeout" and mode not in ("disabled", "lenient")
+    if not (isinstance(outcome, Done) or cut_short) or mode == "disabled" or check_in is None or run.stopping:
         return outcome
     try:
         evidence = run_check(command, run.cwd or check_in, queue.config.check_limit, run.env(), run.check_started)
@@ -292,12 +293,16 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> 
         run.check_ended()
     if run.stopping:
         return Release(reason="its worker was told to stop")
+    if isinstance(outcome, Failed):
+        told = f"{outcome.error.splitlines()[0]}; its check is green nevertheless"
+        done = Done(output=outcome.output, evidence=evidence, reason=told, seconds=outcome.seconds, cost=run.cost)
+        return done if evidence.green else outcome.replace(evidence=evidence)
     if evidence.green:
         return outcome.replace(evidence=evidence)
     if mode == "lenient":
         return outcome.replace(evidence=evidence, reason="the check is red, which does not count (lenient)")
     told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or command}"
-    return Failed(error=told, kind="check", output=outcome.output, evidence=evidence)
+    return Failed(error=told, kind="check", output=getattr(outcome, "output", ""), evidence=evidence)
 
 
 def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: float) -> Outcome:

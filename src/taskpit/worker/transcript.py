@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 
+from taskpit.agents.said import amount
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,8 +26,13 @@ LONGEST_TEXT = 1024 * 1024
 
 
 def look_up(event: Any, path: Sequence[str]) -> Any:
-    """What stands there; None if nothing does. Numbers count in lists."""
-    for step in path:
+    """What stands there; None if nothing does. Numbers count in lists; `*` is everything there, numbers added up."""
+    for place, step in enumerate(path):
+        if step == "*" and isinstance(event, dict | list):
+            inner = event.values() if isinstance(event, dict) else event
+            found = [one for one in (look_up(one, path[place + 1 :]) for one in inner) if one is not None]
+            counted = [one for one in map(amount, found) if one is not None]
+            return sum(counted) if counted and len(counted) == len(found) else next(iter(found), None)
         if isinstance(event, dict):
             event = event.get(step)
         elif isinstance(event, list) and step.isdecimal() and int(step) < len(event):
@@ -58,6 +65,8 @@ class Transcript:
         #: What events along the way meant, with what they said of when a limit ends.
         self.meant: dict[str, object] = {}
         self.facts: dict[str, Any] = {}
+        #: Facts that count the whole session, not this run alone.
+        self.totals: set[str] = set()
         #: What was no event.
         self.words = ""
         self._joining: set[str] = set()
@@ -113,9 +122,12 @@ class Transcript:
         found = look_up(event, source.path)
         if found is None or found == "":
             return False
+        if source.how == "total":
+            self.totals.add(fact)
         if source.how == "sum":
-            if isinstance(found, int | float):
-                self.facts[fact] = self.facts.get(fact, 0) + found
+            counted = amount(found)
+            if counted is not None:
+                self.facts[fact] = self.facts.get(fact, 0) + (int(counted) if counted.is_integer() else counted)
         elif source.how == "join" and fact in self._joining:
             self.facts[fact] = (self.facts[fact] + str(found))[:LONGEST_TEXT]
         elif source.how != "first" or fact not in self.facts:

@@ -1,7 +1,8 @@
 """What a run of an agent was, judged by all that is known of it: exit code, events, words. Pure.
 
 Good is: the exit code says so, the last event says so, and there is something to show. The one exception
-is a run that we ended because it would not leave after its last event: then its exit code is ours.
+is a run that we ended because it would not leave after its last event: then its exit code is ours. A run that
+we ended at its limit, or because it was silent for too long, is never good by itself, whatever it says last.
 Of a run that was not good, the most telling sign counts: a limit, a login, a wrong call, a broken network;
 only what none of these explains is the task's own failure. Words are searched only then: an agent that
 works on rate limits may speak of them.
@@ -27,6 +28,10 @@ ORDER = ("no-session", "quota", "auth", "usage", "infra")
 SEARCHED = 4096
 
 
+#: Reasons for which we end a run that is not finished.
+CUT_SHORT = ("limit", "stall")
+
+
 class Finding(Value):
     """What a run was."""
 
@@ -44,19 +49,20 @@ def judge(
     transcript: Transcript,
     code: int,
     *,
-    ours: bool,
+    why: str,
     words: str,
     result: bool,
     resumed: bool,
     now: float,
 ) -> Finding:
-    """The finding. `ours`: we ended it; `words`: what else it printed; `result`: it left a result file;
-    `resumed`: it was to go on in a session.
+    """The finding. `why`: for what reason we ended it, if we did; `words`: what else it printed; `result`: it left a
+    result file; `resumed`: it was to go on in a session.
     """
     by_code = preset.exit.get(code, "failed" if code else "done")
     end = transcript.end
     over = end is not None and end.means == "done"
-    if (over or not (preset.must_end or end)) and (by_code == "done" or (ours and over)):
+    whole = over or not (preset.must_end or end)
+    if whole and why not in CUT_SHORT and (by_code == "done" or (why and over)):
         said = result or bool(transcript.text("text").strip()) or (preset.events == "none" and bool(words.strip()))
         if said or preset.empty == "done":
             return Finding(means="done")

@@ -16,8 +16,7 @@ def refuse(message, code):
 
 
 def main():
-    assert not sys.stdin.read()  # nothing comes, and it ends
-    prompt, session = option("-p"), option("--session-id") or option("--resume")
+    prompt, session = sys.stdin.read(), option("--session-id") or option("--resume")
     remember("gemini", prompt)
     mode = mode_of(prompt)
     if mode == "logged out":

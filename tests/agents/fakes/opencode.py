@@ -20,8 +20,7 @@ def error(name, **data):
 
 
 def main():
-    assert not sys.stdin.read()
-    prompt = sys.argv[-1]
+    prompt = sys.stdin.read()
     remember("opencode", prompt)
     mode = mode_of(prompt)
     if mode == "forgetful" and option("-s"):

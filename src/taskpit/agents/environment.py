@@ -1,0 +1,44 @@
+"""Which variables a command may see. Pure: an environment and patterns in, an environment out.
+
+An agent reads the internet and may be talked into telling what it sees. So it sees a list of what every program
+needs, what its preset names, and what a person adds; a plain command sees what we see. Neither ever sees what
+opens our own doors: our token, the database's password.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["ALLOWED", "NEVER", "allowed", "without_secrets"]
+
+#: What every program needs: where things are, who runs it, how people here write, how the network is reached.
+ALLOWED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR"),
+    *("TMPDIR", "TMP", "TEMP", "XDG_*", "PWD", "HOSTNAME", "CI", "EDITOR", "PAGER", "DISPLAY", "WAYLAND_DISPLAY"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("VIRTUAL_ENV", "CONDA_*", "PYENV_*", "PYTHONPATH", "NVM_*", "NODE_PATH", "NODE_ENV", "JAVA_HOME", "GOPATH"),
+    *("GOROOT", "CARGO_HOME", "RUSTUP_HOME", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "MAKEFLAGS", "DOCKER_HOST"),
+    *("TASKPIT_TASK", "TASKPIT_FILE", "TASKPIT_ATTEMPT", "TASKPIT_AS", "TASKPIT_RUN_DIR", "TASKPIT_DIR"),
+)
+#: What opens our own doors.
+NEVER = ("TASKPIT_TOKEN", "TASKPIT_*_TOKEN", "PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "TASKPIT_DATABASE*")
+
+
+def _is_like(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def without_secrets(env: Mapping[str, str]) -> dict[str, str]:
+    """The same without what opens our own doors."""
+    return {name: value for name, value in env.items() if not _is_like(name, NEVER)}
+
+
+def allowed(env: Mapping[str, str], *more: str) -> dict[str, str]:
+    """What an agent may see of it; `more` are patterns beside those for everybody."""
+    kept = (*ALLOWED, *more)
+    return {name: value for name, value in without_secrets(env).items() if _is_like(name, kept)}

@@ -1,0 +1,90 @@
+"""What tokens cost: a dated table that people can change, and the sum. Files in, dollars out."""
+
+from __future__ import annotations
+
+import os
+
+from taskpit.agents.said import amount
+from taskpit.errors import Invalid
+from taskpit.text import read_toml
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+__all__ = ["Price", "Prices", "files", "load"]
+
+FILE = "prices.toml"
+MILLION = 1e6
+
+
+class Price(Value):
+    """Dollars for a million tokens."""
+
+    input: float
+    output: float
+    #: What is read from the provider's cache; as `input` unless the table says otherwise.
+    cached: float = -1.0
+
+
+class Prices(Value):
+    """What is known about prices."""
+
+    date: str = ""
+    models: Mapping[str, Price] = {}
+
+    def of(self, model: str) -> Price | None:
+        """The price of this model; None if nobody knows it."""
+        name = model.lower().rpartition("/")[2]
+        fits = [key for key in self.models if name == key or name.startswith((f"{key}-", f"{key}.", f"{key}["))]
+        return self.models[max(fits, key=len)] if fits else None
+
+    def dollars(self, model: str, facts: Mapping[str, object]) -> float | None:
+        """What these tokens cost; None if the model's price is not known, or nothing was counted."""
+        price = self.of(model)
+        counted = {key: amount(facts.get(f"{key}_tokens")) for key in ("input", "output", "cached")}
+        if price is None or counted["input"] is None or counted["output"] is None:
+            return None
+        cached = min(counted["cached"] or 0.0, counted["input"])
+        rate = price.cached if price.cached >= 0 else price.input
+        fresh = counted["input"] - cached
+        return (fresh * price.input + cached * rate + counted["output"] * price.output) / MILLION
+
+
+def files(root: str = "", env: Mapping[str, str] | None = None) -> list[str]:
+    """Where prices are looked for; the last one has the last word."""
+    env = os.environ if env is None else env
+    home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
+    mine = [f"{root}/.taskpit/{FILE}"] if root and os.path.isdir(root) else []
+    return [os.path.join(os.path.dirname(os.path.abspath(__file__)), FILE), f"{home}/taskpit/{FILE}", *mine]
+
+
+def load(paths: Sequence[str]) -> Prices:
+    """All prices there are; Invalid names the file and what is wrong in it."""
+    date, models = "", {}
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8") as file:
+                fields = read_toml(file.read())
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise Invalid(f"{path}: {error}", path=path) from None
+        date = str(fields.get("date", date))
+        models.update(_models(path, fields.get("models", {})))
+    return Prices(date=date, models=models)
+
+
+def _models(path: str, given: Any) -> dict[str, Price]:
+    if not isinstance(given, dict):
+        raise Invalid(f"{path}: models is a table", path=path)
+    found = {}
+    for name, fields in given.items():
+        known = isinstance(fields, dict) and {"input", "output"} <= fields.keys() <= {"input", "output", "cached"}
+        if not known or any(amount(one) is None for one in fields.values()):
+            hint = f'Write: "{name}" = {{ input = 1.25, cached = 0.125, output = 10.0 }}, dollars for a million tokens.'
+            raise Invalid(f"{path}: {name!r} is no price", hint=hint, path=path, key=name)
+        found[name.lower()] = Price(**{key: float(one) for key, one in fields.items()})
+    return found

@@ -1,0 +1,202 @@
+"""Stands between us and one command: when the command is over, so is everything it has started.
+
+    python reaper.py GRACE INPUT CMD ...
+
+Tool shells of agents have groups and sessions of their own, so a signal to a group does not reach them. This
+process is the subreaper of the command: whatever loses its parent becomes its child, and nothing can leave its
+tree. It does what it reads from its standard input: a newline begins the command, `t` asks everything to stop,
+`k` kills everything. When that input ends, whoever started us is gone (kill -9), and so is everything after
+ORPHANED seconds; before the first newline it means that nothing is begun at all. It ends as the command ended.
+Started by its path, it imports next to nothing. Where there is no /proc, only the command's own group is ended.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+__all__ = ["family"]
+
+#: Seconds between asking everything to stop and killing it, when whoever started us was killed.
+ORPHANED = 1.0
+#: How long what was killed may take to be gone: who is still there then hangs in the kernel.
+PATIENCE = 2.0
+#: How often the tree is looked at while it ends.
+LOOK = 0.01
+#: From linux/prctl.h.
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def _prctl(option: int, value: int) -> None:
+    """Where the kernel has no such thing, nothing happens."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+    except (ImportError, OSError, AttributeError):
+        return
+
+
+def family(of: int) -> list[int]:
+    """Every living process that descends from this one; empty where nobody tells."""
+    children: dict[int, list[int]] = {}
+    try:
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    except OSError:
+        return []
+    dead: set[int] = set()
+    for number in numbers:
+        try:
+            with open(f"/proc/{number}/stat", "rb") as file:
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+        except (OSError, ValueError):
+            continue
+        children.setdefault(int(parent), []).append(number)
+        if state in (b"Z", b"X"):
+            dead.add(number)
+    found: list[int] = []
+    todo = [of]
+    while todo:
+        mine = children.get(todo.pop(), [])
+        todo.extend(mine)
+        found.extend(number for number in mine if number not in dead)
+    return found
+
+
+class Reaper:
+    """One command and its tree."""
+
+    def __init__(self, grace: float) -> None:
+        self.grace = grace
+        self.pid = 0
+        self.status: int | None = None
+        self._asked = False
+        self._awake, self._waker = os.pipe()
+
+    def start(self, source: str, argv: list[str]) -> None:
+        """The command runs, in a session of its own."""
+        os.set_blocking(self._waker, False)
+        signal.set_wakeup_fd(self._waker)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._ask)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._become(source, argv)
+
+    def _ask(self, *_: object) -> None:
+        self._asked = True
+
+    def _become(self, source: str, argv: list[str]) -> None:
+        """The child turns into the command; should its reaper be killed, it is killed too."""
+        try:
+            os.setsid()
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
+            os.dup2(os.open(source, os.O_RDONLY), 0)
+            os.closerange(3, 256)
+            os.execvp(argv[0], argv)  # noqa: S606 - the command itself, as its words stand
+        except OSError as error:
+            os.write(2, f"{argv[0]} cannot be run: {error.strerror}\n".encode("utf-8", "replace"))
+        finally:
+            os._exit(126)
+
+    def attend(self) -> None:
+        """Until the command and all it has started are gone."""
+        poll = select.poll()
+        poll.register(0, select.POLLIN)
+        poll.register(self._awake, select.POLLIN)
+        while self.status is None:
+            for fd, _ in poll.poll():
+                word = os.read(fd, 4096)
+                if fd == 0 and not self._hear(word):
+                    self.end(0.0 if b"k" in word else ORPHANED)
+                    return
+            self._reap()
+            if self._asked:
+                self.end(ORPHANED)
+                return
+        self.end(self.grace)
+
+    def _hear(self, word: bytes) -> bool:
+        """Whether the command may go on."""
+        if b"t" in word:
+            self._tell(signal.SIGTERM)
+        return bool(word) and b"k" not in word
+
+    def _reap(self) -> None:
+        """The dead are buried; how the command itself ended is kept."""
+        while True:
+            try:
+                number, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if number == 0:
+                return
+            if number == self.pid:
+                self.status = status
+
+    def _tell(self, number: int) -> bool:
+        """Everything has this signal; False if nothing is left."""
+        found = family(os.getpid())
+        for pid in found:
+            try:
+                os.kill(pid, number)
+            except (ProcessLookupError, PermissionError):
+                continue
+        if not found and self.pid and not os.path.isdir("/proc/self"):
+            try:
+                os.killpg(self.pid, number)
+            except (ProcessLookupError, PermissionError):
+                return False
+            return self.status is None
+        return bool(found)
+
+    def end(self, grace: float) -> None:
+        """Nothing is left of it: asked first, if there is time for that, then killed."""
+        deadline = time.monotonic() + grace
+        left = self._tell(signal.SIGTERM) if grace else True
+        while left and time.monotonic() < deadline:
+            time.sleep(LOOK)
+            self._reap()
+            left = bool(self._tell(0))
+        deadline = time.monotonic() + PATIENCE
+        while left and time.monotonic() < deadline:
+            left = self._tell(signal.SIGKILL)
+            time.sleep(LOOK / 4)
+            self._reap()
+        self._reap()
+
+    def leave(self) -> None:
+        """End as the command did."""
+        status = 9 if self.status is None else self.status
+        if os.WIFSIGNALED(status):
+            import resource
+
+            number = os.WTERMSIG(status)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            if number not in (signal.SIGKILL, signal.SIGSTOP):
+                signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        os._exit(os.waitstatus_to_exitcode(status) if not os.WIFSIGNALED(status) else 1)
+
+
+def main() -> None:
+    """Wait for the word, run, clear up."""
+    if os.read(0, 1) != b"\n":
+        return
+    reaper = Reaper(float(sys.argv[1]))
+    reaper.start(sys.argv[2], sys.argv[3:])
+    reaper.attend()
+    reaper.leave()
+
+
+if __name__ == "__main__":
+    main()

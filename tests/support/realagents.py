@@ -1,0 +1,126 @@
+"""The real agent CLIs in a test: where they are, and how each is pointed at the stand-in model and at nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+#: What is in the cache that `make test-agents` fills: the directory with the programs.
+PROGRAMS = os.environ.get("TASKPIT_AGENTS", "")
+#: npm packages by preset.
+PACKAGES = {
+    "claude": "@anthropic-ai/claude-code",
+    "codex": "@openai/codex",
+    "gemini": "@google/gemini-cli",
+    "opencode": "opencode-ai",
+    "qwen": "@qwen-code/qwen-code",
+    "copilot": "@github/copilot",
+}
+#: Models as they are named in these runs: one that the price table knows, and one as each CLI wants it.
+MODELS = {
+    "claude": "claude-sonnet-4-5",
+    "codex": "gpt-5.1-codex",
+    "gemini": "gemini-2.5-pro",
+    "opencode": "standin/claude-sonnet-4-5",
+    "qwen": "qwen3-coder-plus",
+    "copilot": "gpt-5.1",
+}
+#: None of these may speak to anybody else, or look for news.
+QUIET = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "GEMINI_TELEMETRY_ENABLED": "false",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    "COPILOT_OFFLINE": "true",
+    "COPILOT_AUTO_UPDATE": "false",
+    "NO_UPDATE_NOTIFIER": "1",
+}
+
+
+def installed():
+    """The presets whose program is here."""
+    return [name for name in PACKAGES if PROGRAMS and os.path.exists(f"{PROGRAMS}/{name}")]
+
+
+def version(name):
+    """What it calls itself."""
+    done = subprocess.run([f"{PROGRAMS}/{name}", "--version"], capture_output=True, text=True, timeout=120, check=True)
+    return next(word.rstrip(".") for word in done.stdout.split() if word[0].isdigit())
+
+
+def _write(path, content):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(content if isinstance(content, str) else json.dumps(content, indent=2))
+
+
+def furnish(home, url):
+    """A home in which every CLI talks to the model at this address; the variables for it."""
+    home = str(home)
+    _write(
+        f"{home}/.codex/config.toml",
+        f"""\
+model = "{MODELS["codex"]}"
+model_provider = "standin"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[otel]
+exporter = "none"
+[model_providers.standin]
+name = "standin"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "OPENAI_API_KEY"
+request_max_retries = 0
+stream_max_retries = 0
+""",
+    )
+    gemini = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+    }
+    _write(f"{home}/.gemini/settings.json", gemini)
+    qwen = {**gemini, "security": {"auth": {"selectedType": "openai"}}, "model": {"name": MODELS["qwen"]}}
+    _write(f"{home}/.qwen/settings.json", qwen)
+    provider, _, model = MODELS["opencode"].partition("/")
+    opencode = {
+        "model": MODELS["opencode"],
+        "small_model": MODELS["opencode"],
+        "autoupdate": False,
+        "share": "disabled",
+        "provider": {
+            provider: {
+                "npm": "@ai-sdk/openai-compatible",
+                "name": provider,
+                "options": {"baseURL": f"{url}/v1", "apiKey": "x"},
+                "models": {model: {"name": model, "cost": {"input": 3, "output": 15}}},
+            }
+        },
+    }
+    _write(f"{home}/.config/opencode/opencode.json", opencode)
+    return {
+        **QUIET,
+        "HOME": home,
+        "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "sk-ant-standin",
+        "OPENAI_API_KEY": "sk-standin",
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_MODEL": MODELS["qwen"],
+        "GEMINI_API_KEY": "standin",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+        "COPILOT_PROVIDER_API_KEY": "sk-standin",
+        "COPILOT_MODEL": MODELS["copilot"],
+        "XDG_CONFIG_HOME": f"{home}/.config",
+        "XDG_DATA_HOME": f"{home}/.local/share",
+        "XDG_STATE_HOME": f"{home}/.local/state",
+        "XDG_CACHE_HOME": f"{home}/.cache",
+    }
