@@ -247,13 +247,13 @@ class AgentRunner:
                 return
             transcript.hear([b" ".join(data.split())])
 
-    def _cost(self, run: Run, transcript: Transcript, before: Mapping[str, float]) -> dict[str, object]:
+    def _cost(self, run: Run, transcript: Transcript, before: Mapping[str, object]) -> dict[str, object]:
         """What it has cost, as it says itself; in dollars by the price of its model, if it says only tokens."""
         facts: dict[str, float] = {}
         for key, said in transcript.facts.items():
             counted = amount(len(said) if isinstance(said, list) else said)
             if key not in NO_COST and counted is not None and (counted or key != "refused"):
-                since = counted - before.get(key, 0.0)
+                since = counted - (amount(before.get(key)) or 0.0)
                 facts[key] = _plain_number(since if key in transcript.totals and since >= 0 else counted)
         model = model_name(transcript.facts.get("model")) or self.model
         if facts.get("input_tokens") is not None and "output_tokens" in facts:

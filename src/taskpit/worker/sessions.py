@@ -43,7 +43,7 @@ class Session(Value):
     cwd: str
     attempt: int = 1
     #: What the agent has counted in this session so far, where it counts the whole session.
-    counted: Mapping[str, float] = {}
+    counted: Mapping[str, object] = {}
 
 
 class Sessions:
