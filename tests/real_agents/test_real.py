@@ -1,0 +1,242 @@
+"""Every preset as shipped, with the real CLI: what a run leads to, and what it leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+
+import pytest
+import realagents
+from standin import CACHED, INPUT, OUTPUT, Cut, Refuse, Say, Shell, Write
+from workshop import alive, until
+
+from taskpit.agents import prices
+from taskpit.task import State
+
+
+def test_there_is_no_network_but_loopback():
+    with open("/proc/net/dev", encoding="ascii") as file:
+        assert [line.split(":")[0].strip() for line in file.readlines()[2:]] == ["lo"]
+    with pytest.raises(OSError, match="unreachable"):
+        socket.create_connection(("192.0.2.1", 80), timeout=5).close()
+
+
+def test_works(bench):
+    """edits, runs commands, calls pit and leaves a result file; the prompt arrives as it was written."""
+    fix = bench.model.scripts["fix"] = [
+        Write(f"{bench.repo}/hello.txt", "hello"),
+        Shell("grep hello hello.txt && pit --version && pit list --json > /dev/null && echo seen by $TASKPIT_TASK"),
+        Shell('echo "token:$TASKPIT_TOKEN:"'),
+        lambda heard: Write(f"{run_dir(heard)}/result.md", "# Found\n\nAll is well."),
+        Say("I wrote hello.txt."),
+    ]
+    task = bench.put("fix")
+    bench.work()
+    card = bench.card(task)
+    assert card.state is State.DONE, bench.said()
+    assert card.result.output == "# Found\n\nAll is well."
+    with open(f"{bench.repo}/hello.txt", encoding="utf-8") as file:
+        assert file.read() == "hello"
+    heard = bench.model.of("fix")
+    assert len(heard) == len(fix)
+    assert f"seen by {task}" in heard[2].text
+    assert "token::" in heard[3].text
+    assert 'Mind "quotes", `code` and $HOME.\n' in heard[0].text
+    assert not os.listdir(f"{bench.pit}/.taskpit/runs")
+
+
+def run_dir(heard):
+    """Where the result file is to be, as the prompt says."""
+    return heard.text.split("write what you did and found to `")[-1].split("/result.md`")[0]
+
+
+def test_cost(bench):
+    """tells model, session, tokens, turns; dollars by itself or by the price table."""
+    bench.model.scripts["cost"] = [Shell("true"), Say("Done.")]
+    task = bench.put("cost")
+    bench.work("--budget", "$1/day")
+    cost = bench.card(task).result.cost
+    name = realagents.MODELS[bench.agent].rpartition("/")[2]
+    assert cost["agent"] == bench.agent
+    assert cost["model"].startswith(name) or cost["model"].endswith(name)
+    assert cost["session"]
+    assert cost["output_tokens"] == 2 * OUTPUT
+    assert cost["input_tokens"] in (2 * INPUT, 2 * (INPUT - CACHED))
+    assert cost["usd"] > 0
+    if "usd" not in bench_preset(bench).take:
+        known = prices.load(prices.files())
+        facts = {"input_tokens": 2 * INPUT, "output_tokens": 2 * OUTPUT, "cached_tokens": 2 * CACHED}
+        assert cost["usd"] == pytest.approx(known.dollars(name, facts))
+
+
+def bench_preset(bench):
+    from taskpit.worker.preset import find, places
+
+    return find(bench.agent, places(bench.pit))
+
+
+def test_budget(bench):
+    """a budget of a dollar ends the work within one task of it."""
+    prices_file = f"{bench.pit}/.taskpit/prices.toml"
+    name = realagents.MODELS[bench.agent].rpartition("/")[2]
+    with open(prices_file, "w", encoding="utf-8") as file:
+        file.write(f'[models]\n"{name}" = {{ input = 2000, output = 1 }}\n')
+    bench.model.scripts["dear"] = [Say("Done.")]
+    tasks = [bench.put("dear") for _ in range(3)]
+    reported = "usd" in bench_preset(bench).take
+    budget = "$0.001/day" if reported else "$1/day"
+    process = bench.start("--until", "empty", "--budget", budget)
+    until(lambda: "the budget is spent" in bench.said(), 120)
+    done = [task for task in tasks if bench.card(task).state is State.DONE]
+    assert len(done) == 1, bench.said()
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+
+
+def test_limit(bench):
+    """ended at its time limit is not done, even if it says so."""
+    bench.model.scripts["long"] = [Shell("sleep 120"), Say("All done.")]
+    task = bench.put("long", max_attempts=1)
+    bench.work("--limit", "15s")
+    result = bench.card(task).result
+    assert (result.verdict, bench.card(task).tries[-1].kind if bench.card(task).tries else "timeout") == (
+        "failed",
+        "timeout",
+    )
+    assert "took longer than 15s" in result.reason
+
+
+def test_limit_green(bench):
+    """ended at its limit with a green check is done, and says why."""
+    bench.model.scripts["late"] = [Write(f"{bench.repo}/late.txt", "late"), Shell("sleep 120"), Say("All done.")]
+    task = bench.put("late", check="test -s late.txt")
+    bench.work("--limit", "25s")
+    card = bench.card(task)
+    assert card.state is State.DONE, bench.said()
+    assert "its check is green nevertheless" in card.result.reason
+
+
+#: How long each of these goes on by itself before it gives up, shortened where it can be told.
+REFUSALS = {
+    "429": Refuse(429),
+    "quota": Refuse(
+        429, "insufficient_quota", "You exceeded your current quota, please check your plan and billing details."
+    ),
+    "credit": Refuse(
+        400, "invalid_request_error", "Your credit balance is too low to access the API. Please purchase credits."
+    ),
+}
+
+
+@pytest.mark.parametrize("why", REFUSALS)
+def test_rests(bench, why):
+    """a limit, no quota or no credit makes it rest; no attempt is spent, and all is done afterwards."""
+    open_ = []
+    begun = time.monotonic()
+    bench.model.scripts["limited"] = [lambda _: Say("Done.") if open_ else REFUSALS[why]]
+    bench.preset('pause = "2s"\nstall = "45s"')
+    tasks = [bench.put("limited") for _ in range(3)]
+    process = bench.start("--until", "empty", "-n", "3")
+    until(lambda: "rests until" in bench.said(), 150)
+    assert all(bench.card(task).task.attempts == 0 for task in tasks)
+    open_.append(time.monotonic() - begun)
+    assert process.wait(200) == 0, bench.said()
+    assert all(bench.card(task).state is State.DONE for task in tasks), bench.said()
+    assert all(one.kind in ("quota", "infra") for task in tasks for one in bench.card(task).tries)
+
+
+@pytest.mark.parametrize("why", ["overloaded", "cut"])
+def test_trouble(bench, why):
+    """an overloaded model or a cut connection spends no attempt."""
+    step = Cut() if why == "cut" else Refuse(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
+    open_ = []
+    bench.model.scripts["trouble"] = [lambda _: Say("Done.") if open_ else step]
+    bench.preset('pause = "2s"\nstall = "45s"')
+    task = bench.put("trouble")
+    process = bench.start("--until", "empty")
+    until(lambda: "rests until" in bench.said(), 150)
+    assert bench.card(task).task.attempts == 0
+    open_.append(True)
+    assert process.wait(200) == 0, bench.said()
+    assert bench.card(task).state is State.DONE, bench.said()
+
+
+def test_login(bench):
+    """a login that is refused stops the pool; no attempt is spent."""
+    bench.model.scripts["login"] = [Refuse(401, "authentication_error", "invalid x-api-key")]
+    bench.preset('stall = "60s"')
+    task = bench.put("login")
+    bench.work(code=1)
+    assert "is not logged in" in bench.said()
+    assert bench.card(task).task.attempts == 0
+
+
+def test_resumes(bench):
+    """a red check goes back into the same session with its output; what that costs is counted once."""
+    bench.model.scripts["red"] = [
+        lambda heard: Shell("echo one >> tries" if "What went wrong before" not in heard.text else "echo two >> tries"),
+        Say("Done."),
+    ]
+    task = bench.put("red", check="grep two tries || { echo the second is missing; exit 1; }")
+    bench.work()
+    card = bench.card(task)
+    assert (card.state, [one.kind for one in card.tries]) == (State.DONE, ["check"])
+    last = bench.model.of("red")[-1]
+    assert "the second is missing" in last.text
+    assert last.text.count("SCRIPT: red") == 2  # the first prompt is in the session too
+    assert card.result.cost["output_tokens"] == 2 * OUTPUT
+
+
+def test_killed(bench):
+    """kill -9 of the pool in a tool call: nothing left after two seconds, the session goes on, no attempt spent."""
+    marker = f"{bench.repo}/pid"
+    bench.model.scripts["slow"] = [
+        lambda heard: Shell("echo again" if "this very session" in heard.text else f"echo $$ > {marker}; sleep 301"),
+        Say("Done."),
+    ]
+    task = bench.put("slow")
+    pool = bench.start("--until", "empty")
+    until(lambda: os.path.exists(marker) and os.path.getsize(marker), 120)
+    with open(marker, encoding="ascii") as file:
+        shell = int(file.read())
+    mine = [pid for pid in everybody(bench.pit) if pid != pool.pid]
+    assert shell in mine
+    assert len(mine) >= 2
+    os.kill(pool.pid, signal.SIGKILL)
+    pool.wait()
+    time.sleep(2.0)
+    assert not [pid for pid in mine if alive(pid)]
+    assert not everybody(bench.pit)
+    bench.queue.close()
+    bench.queue = type(bench.queue).open(bench.pit)
+    bench.work()
+    card = bench.card(task)
+    assert (card.state, card.task.attempts) == (State.DONE, 0)
+    assert (
+        "goes on in session" in "".join(open_logs(bench)) or bench.model.of("slow")[-1].text.count("SCRIPT: slow") == 2
+    )
+
+
+def everybody(pit):
+    """Every process that works for this queue."""
+    from conftest import descendants
+
+    return [pid for pid in descendants(f"TASKPIT_DIR={pit}") if alive(pid)]
+
+
+def open_logs(bench):
+    for folder, _, names in os.walk(f"{bench.pit}/waste"):
+        for name in names:
+            with open(f"{folder}/{name}", encoding="utf-8", errors="replace") as file:
+                yield file.read()
+
+
+def test_talk(bench):
+    """an answer without any work is told as such."""
+    bench.model.scripts["chat"] = [Say("I have thought about it.")]
+    task = bench.put("chat")
+    bench.work()
+    result = bench.card(task).result
+    assert (result.verdict, "only talked" in result.reason) == ("done", True)
