@@ -18,8 +18,8 @@ from taskpit.task import State
 
 #: Writes the body of its task as a script, and counts how often it was run.
 AGENT = (
-    "echo run >> {}/runs-$TASKPIT_TASK; do=$TASKPIT_RUN_DIR/do.sh; "
-    'sed -n "/^## do/,$ p" $TASKPIT_FILE | tail -n +2 > $do; sh $do'
+    'echo run >> "{}/runs-$TASKPIT_TASK"; do="$TASKPIT_RUN_DIR/do.sh"; '
+    'sed -n "/^## do/,$ p" "$TASKPIT_FILE" | tail -n +2 > "$do"; sh "$do"'
 )
 
 
@@ -139,7 +139,7 @@ def test_a_pool_killed_while_it_lands_leaves_the_rest_to_the_next(ground):
         "--until",
         "empty",
         "--land-check",
-        f"test -e {gate} || {{ echo $$ > {gate}.pid; sleep 60; }}",
+        f"test -e '{gate}' || {{ echo $$ > '{gate}.pid'; sleep 60; }}",
     )
     argv = [sys.executable, "-m", "taskpit", "-C", ground.root, "work", *words, "--", "sh", "-c", agent(ground)]
     with open(os.devnull, "wb") as nowhere:
@@ -158,7 +158,7 @@ def test_a_pool_killed_while_it_lands_leaves_the_rest_to_the_next(ground):
 def test_told_to_stop_twice_a_landing_is_left_to_the_next_pool(ground):
     gate = f"{ground.folder}/gate"
     task = put(ground, "one", "echo a > a.txt", check="true")
-    words = ("-n", "1", "--land", "merge", "--until", "empty", "--land-check", f"echo $$ > {gate}.pid; sleep 60")
+    words = ("-n", "1", "--land", "merge", "--until", "empty", "--land-check", f"echo $$ > '{gate}.pid'; sleep 60")
     argv = [sys.executable, "-m", "taskpit", "-C", ground.root, "work", *words, "--", "sh", "-c", agent(ground)]
     with open(os.devnull, "wb") as nowhere:
         pool = subprocess.Popen(argv, cwd=ground.top, stdout=nowhere, stderr=nowhere)
