@@ -2,14 +2,17 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-JOBS   ?= auto
+# Some tests wait more than they work: on a small machine there are more of them at a time than cores.
+JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 4 ] && echo 4 || echo $$n)
+QUICK  ?= tests/policy tests/layouts tests/meta tests/board tests/search tests/importers tests/setup tests/store
+RUNS   ?= 20
 HOURS  ?= 1
 
 # Tests start thousands of commands: each would compile the whole program anew without its bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean test-all test-agents faults soak bench bench-postgres pictures docs reference
+.PHONY: help demo test quick check format clean test-all test-agents faults soak bench bench-postgres pictures docs reference
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +21,10 @@ demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary fol
 	@$(BIN)/pit demo
 
 test: check  ## everything a change must pass
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --durations=10 --durations-min=1
+
+quick: $(VENV)/dev  ## what one runs while editing: half a minute (QUICK=tests/cli: those)
+	$(BIN)/pytest -n $(JOBS) -q --durations=3 $(QUICK)
 
 test-all: check  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
 	-@sh scripts/system-packages postgres

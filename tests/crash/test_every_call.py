@@ -14,6 +14,7 @@ import os
 import pytest
 from crashes import Stages
 from pits import POWER
+from rotation import in_turn
 from scenes import ANYWHERE, SCENES
 
 from taskpit.errors import Storage
@@ -21,6 +22,7 @@ from taskpit.testing.faults import CHANGES, fail_at, killed_at, short_at
 
 CASES = [("pit", scene) for scene in SCENES]
 CASES += [(layout, scene) for layout in ("mailbox", "workspace") for scene in ANYWHERE]
+CASES = in_turn(CASES)
 EVERY = bool(os.environ.get("TASKPIT_LONG"))
 #: What any call may say, and what only one that changes something may.
 ANY = (errno.EIO, errno.EINTR)

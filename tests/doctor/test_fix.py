@@ -9,6 +9,7 @@ import stat
 import pytest
 from boxes import LAYOUTS, pit
 from pits import drain
+from rotation import in_turn
 from ruins import ASIDE, BREAKS, House
 
 from taskpit import fs, keeper
@@ -16,7 +17,7 @@ from taskpit.store import cures
 from taskpit.store.folder import Folder
 from taskpit.task import State, Task
 
-CASES = [(layout, broken) for layout in LAYOUTS for broken in BREAKS]
+CASES = in_turn([(layout, broken) for layout in LAYOUTS for broken in BREAKS])
 
 
 def ids(value):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from monsters import SHAPES, Late, anything, huge, one_word_wrong, patience
 from parsers import MEGABYTE, PARSERS, Parser, load_task
+from rotation import examples
 
 from taskpit import clock, layouts, schema, text
 from taskpit.layouts import report, sheet
@@ -25,7 +26,7 @@ PATIENCE = 20
 BY_NAME = {parser.name: parser for parser in PARSERS}
 
 fuzz = settings(
-    max_examples=120 * TIMES,
+    max_examples=examples(120) * TIMES,
     deadline=None,
     derandomize=TIMES == 1,
     database=None,

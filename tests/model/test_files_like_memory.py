@@ -8,6 +8,7 @@ import tempfile
 from hypothesis import settings
 from likememory import LikeMemory
 from pits import make
+from rotation import examples
 
 
 class FilesLikeMemory(LikeMemory):
@@ -21,5 +22,5 @@ class FilesLikeMemory(LikeMemory):
         shutil.rmtree(self.root)
 
 
-FilesLikeMemory.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+FilesLikeMemory.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 TestFilesLikeMemory = FilesLikeMemory.TestCase

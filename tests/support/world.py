@@ -22,7 +22,9 @@ KEPT = {"PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CI", "COLUMNS", "LI
 KEPT_PREFIXES = ("PYTEST_", "COV", "COVERAGE_", "HYPOTHESIS_", "PIP_", "SSL_", "NODE_EXTRA_", "npm_config_")
 PROXIES = {f"{scheme}_proxy" for scheme in ("http", "https", "no", "all")}
 #: What tests are told by whoever starts them; everything else that begins so is for the program.
-KNOBS = {f"TASKPIT_{name}" for name in ("LONG", "STATES", "LOCK_ROUNDS", "FUZZ", "PYTHONS", "SCREENS", "VM_LOG")}
+KNOBS = {
+    f"TASKPIT_{name}" for name in ("LONG", "STATES", "LOCK_ROUNDS", "FUZZ", "PYTHONS", "SCREENS", "TURN", "VM_LOG")
+}
 GIVEN = {"LANG": "C.UTF-8", "TZ": "UTC", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
 UMASK = 0o022
 #: Signals that are ignored in a suite started by `&`, by nohup or by a supervisor.
