@@ -13,7 +13,7 @@ TaskpitError                 1   root; carries code, message, hint, details
 │   ├── Unavailable          8   nothing happened; try again
 │   └── Unknown              8   it may have happened; repeating is safe
 ├── CursorLost               1   that place in the changelog is gone; start from a listing
-├── Untrusted                1   the queue belongs to another user
+├── Untrusted                9   this user has not trusted the queue's folder: it may run and connect to nothing
 └── MissingExtra             1   this verb needs an optional part that is not installed
 """
 
@@ -134,9 +134,10 @@ class CursorLost(TaskpitError):
 
 
 class Untrusted(TaskpitError):
-    """The queue belongs to another user."""
+    """This user has not trusted the queue's folder: it may run and connect to nothing."""
 
     code = "untrusted"
+    exit_code = 9
 
 
 class MissingExtra(TaskpitError):

@@ -28,6 +28,7 @@ __all__ = [
     "append",
     "create",
     "exists",
+    "foreign",
     "fresh_name",
     "link",
     "look_anew",
@@ -255,6 +256,18 @@ def status(path: str) -> Stat | None:
         return os.lstat(path)
     except FileNotFoundError:
         return None
+
+
+def foreign(path: str) -> str:
+    """Why what stands under this name is not plainly this user's or root's, in words; empty if it is.
+
+    The one judge of whose something is: by the name itself, whatever a link leads to; by that only as well.
+    """
+    found = os.lstat(path)
+    for owner in (found.st_uid, os.stat(path).st_uid if stat_module.S_ISLNK(found.st_mode) else found.st_uid):
+        if owner not in (os.geteuid(), 0):
+            return f"belongs to another user (uid {owner})"
+    return ""
 
 
 def exists(path: str) -> bool:

@@ -15,7 +15,7 @@ import os
 import threading
 from contextlib import contextmanager
 
-from taskpit.errors import CheckFailed, Lost, Storage, Unknown
+from taskpit.errors import CheckFailed, Lost, Storage, Unknown, Untrusted
 from taskpit.rules import check_mode
 from taskpit.task import Done, Failed, Release, Said
 from taskpit.worker.check import run_check
@@ -121,10 +121,13 @@ def holding(queue: Queue, claim: Claim, check_in: str | None = None) -> Iterator
     keeping = _Keeping(queue, claim)
     job = Job(claim, lambda: keeping.why)
     try:
+        if check_in is not None and check_mode(claim.task) != "disabled":
+            queue.need_trust()
         yield job
         outcome = _checked(queue, job, job.outcome or Done(output=job.output), check_in)
     except BaseException as error:
-        outcome = crashed(error) if isinstance(error, Exception) else _interrupted(error)
+        blamed = isinstance(error, Exception) and not isinstance(error, Untrusted)
+        outcome = crashed(error) if blamed else _interrupted(error)
         trouble = _end(queue, keeping, job, outcome)
         if trouble is not None and not isinstance(error, Lost):
             error.add_note(trouble.message)

@@ -28,6 +28,7 @@ def sweep(
     Where it says False, the claim is left alone: the next sweep tries again.
     """
     store = queue.store
+    _trust_hooks(queue, dry_run=dry_run)
     done = [*store.mend(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
     if not dry_run:
         done += [Mend(kind="scheduled", what=task_id) for task_id in queue.fire_schedules("keeper")]
@@ -36,12 +37,20 @@ def sweep(
 
 def fix(queue: Queue, *, dry_run: bool = False, ended: Callable[[Queue, Claim], bool]) -> list[Mend]:
     """What a sweep mends and gives back, and what needs a person's word, who has given it. Prunes nothing."""
+    _trust_hooks(queue, dry_run=dry_run)
     return [*queue.store.fix(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
+
+
+def _trust_hooks(queue: Queue, *, dry_run: bool) -> None:
+    """What is given back may be told to a hook: before anything is changed, it is known whether that may run."""
+    if queue.config.hooks.commands and not dry_run:
+        queue.need_trust()
 
 
 def give_back(queue: Queue, *, ended: Callable[[Queue, Claim], bool], dry_run: bool = False) -> list[Mend]:
     """What was abandoned is ready again: the part of a sweep that looks only at what is claimed."""
     store, done = queue.store, []
+    _trust_hooks(queue, dry_run=dry_run)
     for lapse in store.lapsed(dry_run=dry_run):
         claim = lapse.claim
         if not dry_run:

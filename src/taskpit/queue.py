@@ -49,6 +49,7 @@ class Queue:
         self.store = store
         self.config = config or Config()
         self.clock = clock or Clock()
+        self._is_trusted = False
 
     @classmethod
     def open(cls, path: str, env: Mapping[str, str] | None = None) -> Self:
@@ -61,6 +62,16 @@ class Queue:
     def close(self) -> None:
         """Let go of what is held open."""
         self.store.close()
+
+    def need_trust(self) -> None:
+        """Untrusted unless this user trusts the queue's folder: something that it names is about to run."""
+        info = self.store.info()
+        if self._is_trusted or info.kind != "files":  # who named a database by hand has said it
+            return
+        from taskpit import trust
+
+        trust.require(info.where)
+        self._is_trusted = True
 
     # -- in ----------------------------------------------------------------------------------------
 
@@ -257,6 +268,8 @@ class Queue:
         for claim, outcome in ends:
             meant = self._with_ids(claim, outcome) if isinstance(outcome, Split) else outcome
             settled.append(settle(claim, meant, self._tries(claim.task.id, meant), self.config, self.clock.now()))
+        if self.config.hooks.commands:
+            self.need_trust()
         said = list(zip(self.store.finish(settled), settled, strict=True))
         if self.config.hooks.commands:
             from taskpit.hooks import tell_ends

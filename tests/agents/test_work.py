@@ -10,6 +10,7 @@ import sys
 
 from workshop import alive, until
 
+from taskpit import trust
 from taskpit.queue import Queue
 from taskpit.task import State
 
@@ -26,6 +27,7 @@ def own(pit, name, text):
     os.makedirs(f"{pit.root}/.taskpit/presets", exist_ok=True)
     with open(f"{pit.root}/.taskpit/presets/{name}.toml", "w", encoding="utf-8") as file:
         file.write(text)
+    assert trust.remember(pit.root)
 
 
 def test_a_pool_on_a_preset(pit):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from taskpit.errors import Invalid, NotFound, Untrusted
+from taskpit.errors import Invalid, NotFound
 from taskpit.store.opening import init
 from taskpit.worker import crewfile
 from taskpit.worker.post import Post
@@ -131,16 +131,11 @@ def test_a_file_beside_the_queue_and_one_that_is_named(zoo, tmp_path):
     assert [row["name"] for row in found] == ["adder-1", "adder-2"]
 
 
-def test_one_that_belongs_to_another_user_is_not_obeyed(folder, monkeypatch):
-    (folder / "agents.toml").write_text(GOOD)
-    assert crewfile.find(str(folder)) == f"{folder}/agents.toml"
-    owner = os.stat(folder / "agents.toml").st_uid
-    if owner:
-        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    else:
-        os.chown(folder / "agents.toml", 12345, -1)
-    with pytest.raises(Untrusted, match="belongs to another user"):
-        crewfile.find(str(folder))
+def test_one_that_another_hand_has_changed_is_not_obeyed(zoo):
+    zoo.crew(GOOD)
+    (zoo.path / "agents.toml").write_text(GOOD.replace('"true"', '"touch x"'))
+    assert zoo.pit("up", code=9).error["code"] == "untrusted"
+    assert not zoo.papers.plan()
 
 
 def test_what_comes_out(folder):

@@ -9,6 +9,7 @@ import sys
 import pytest
 from workshop import until
 
+from taskpit import trust
 from taskpit.task import State
 from taskpit.worker import crewfile
 from taskpit.worker.template import FOLDER, Template
@@ -82,6 +83,7 @@ def test_an_unknown_one_makes_nothing(tmp_path):
 
 def test_builder_and_reviewer_without_a_model(zoo):
     Template("builder-reviewer").write(zoo.root)
+    assert trust.remember(zoo.root)
     built = "Write the answer to `scraps/answer.txt`."
     (made,) = zoo.put("Reverse the word anaconda", tags=("build",), body=built, check="test -s scraps/answer.txt")
     (review,) = zoo.put(f"Review {made}", tags=("review",), needs=(made,))

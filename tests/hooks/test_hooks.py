@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from workshop import alive, read_pid, until
 
-from taskpit import Queue, hooks
+from taskpit import Queue, hooks, trust
 from taskpit.config import Config, Hooks
 from taskpit.errors import Invalid
 from taskpit.keeper import sweep
@@ -35,8 +36,14 @@ class Place:
         """These are the hooks from now on."""
         lines = [f"{key} = {json.dumps(value)}" for key, value in commands.items()]
         (self.root / ".taskpit/config.toml").write_text(BASE + "[hooks]\n" + "\n".join(lines) + "\n")
+        assert trust.remember(str(self.root))
         self.queue.close()
         self.queue = Queue.open(self.root)
+
+    @property
+    def spool(self):
+        """Where what the hooks are to hear lies meanwhile."""
+        return Path(hooks.spool_of(str(self.root)))
 
     def script(self, text):
         """A shell script that is somewhere; in it, $H is where to write."""
@@ -54,9 +61,8 @@ class Place:
 
     def settled(self):
         """Every hook has ended and is accounted for."""
-        spool = self.root / ".taskpit/hooks"
-        until(lambda: not list(spool.glob("*.json")))
-        lock = hooks.lock_of(str(spool))
+        until(lambda: not list(self.spool.glob("*.json")))
+        lock = hooks.lock_of(str(self.spool))
         until(lambda: lock.take(wait=False))
         lock.drop()
 
@@ -154,8 +160,7 @@ def test_what_nobody_asked_for_is_not_told(place):
     place.hooks(failed=place.script(TELLS))
     place.end(Done())
 
-    assert not (place.root / ".taskpit/hooks").exists()
-    (place.root / ".taskpit/hooks").mkdir()
+    assert not list(place.spool.iterdir())
 
 
 def test_a_spent_budget_is_told(place):
@@ -209,7 +214,6 @@ def test_that_a_hook_failed_is_no_end_of_a_claim(place):
     event = Event(timestamp="2026-01-01T00:00:00Z", worker="w", worker_type="agent", action="claimed_task", task_id="7")
     place.queue.store.record([event, event.replace(action="hook_failed", worker="hooks")])
     path = str(place.root / ".taskpit/changelog.log")
-    (place.root / ".taskpit/hooks").mkdir()
 
     assert not changelog.tells_end(path, "7", since=event.timestamp, final=False)
     place.queue.store.record([event.replace(action="retried_task")])
@@ -312,7 +316,7 @@ def test_who_is_about_to_end_looks_again(place, monkeypatch):
 
     monkeypatch.setattr(run._Round, "run", late)
     monkeypatch.setattr(os, "setsid", lambda: None)
-    run.main([str(place.root / ".taskpit/hooks")])
+    run.main([str(place.spool)])
 
     assert len(rounds) == 2
     assert len(place.told(2)) == 2
@@ -320,9 +324,7 @@ def test_who_is_about_to_end_looks_again(place, monkeypatch):
 
 def test_a_spoilt_note_stops_no_other(place):
     place.hooks(done=place.script(TELLS))
-    spool = place.root / ".taskpit/hooks"
-    spool.mkdir()
-    (spool / "0-spoilt.json").write_text("{")
+    (place.spool / "0-spoilt.json").write_text("{")
     place.end(Done())
 
     assert len(place.told()) == 1
@@ -330,10 +332,11 @@ def test_a_spoilt_note_stops_no_other(place):
 
 def test_a_spool_that_cannot_be_written_is_no_reason_to_fail(place):
     place.hooks(done=place.script(TELLS))
-    (place.root / ".taskpit/hooks").write_text("in the way")
+    spool = place.spool
+    spool.rmdir()
+    spool.write_text("in the way")
     task_id = place.end(Done())
-    (place.root / ".taskpit/hooks").unlink()
-    (place.root / ".taskpit/hooks").mkdir()
+    spool.unlink()
 
     assert place.queue.card(task_id).result.verdict == "done"
 
@@ -380,7 +383,6 @@ def test_bad_settings_are_refused(place, text, told):
     (place.root / ".taskpit/config.toml").write_text(text)
     with pytest.raises(Invalid, match=told):
         Queue.open(place.root)
-    (place.root / ".taskpit/hooks").mkdir()
 
 
 @pytest.mark.parametrize(
@@ -395,4 +397,3 @@ def test_a_command_is_words_or_a_line(place, text, argv):
     (place.root / ".taskpit/config.toml").write_text(f'[hooks]\n{text}\ntimeout = "5s"\n')
     with Queue.open(place.root) as queue:
         assert queue.config.hooks == Hooks(commands={"done": argv}, timeout=5.0)
-    (place.root / ".taskpit/hooks").mkdir()

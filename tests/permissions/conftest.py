@@ -5,7 +5,7 @@ import shutil
 import tempfile
 
 import pytest
-from people import ANN, GROUP, People, load_everything
+from people import ANN, BOB, EVE, GROUP, People, load_everything
 
 
 @pytest.fixture(scope="session")
@@ -44,10 +44,8 @@ def shared(loaded, place):
 
 @pytest.fixture
 def trust(place, shared):
-    """The environment of somebody who has said that this queue may be trusted, although it lies in a public place."""
-    os.mkdir(f"{place}/taskpit")
-    with open(f"{place}/taskpit/trusted", "w", encoding="utf-8") as file:
-        file.write(f"{shared}\n")
-    os.chmod(f"{place}/taskpit", 0o755)
-    os.chmod(f"{place}/taskpit/trusted", 0o644)
-    return {"XDG_CONFIG_HOME": place}
+    """An environment in which each user can keep what they trust: a folder of their own, named by their number."""
+    for who in (ANN, BOB, EVE):
+        os.mkdir(f"{place}/state-{who}")
+        os.chown(f"{place}/state-{who}", who, -1)
+    return {"XDG_STATE_HOME": f"{place}/state-{{who}}"}

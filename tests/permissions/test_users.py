@@ -45,7 +45,7 @@ class Group:
         self._people = people
         self._env = env
         self.root = root
-        made = people(ANN, "init", root, "--layout", layout)
+        made = people(ANN, "init", root, "--layout", layout, **env)
         assert made.code == 0, made.err
 
     def __call__(self, who, line, code=0, **facts):
@@ -143,12 +143,26 @@ def test_a_folder_that_is_closed_to_others_says_so(people, shared, layout, trust
     group(BOB, "list")
 
 
-def test_a_strangers_queue_is_refused_until_it_is_trusted(people, shared, layout, trust):
-    """It lies in a public place, and its checks would run as whoever works there."""
-    Group(people, shared, layout, {})
-    for line in ("list", "add x", "claim"):
-        answer = people(BOB, "--json", "-C", shared, *line.split())
-        assert (answer.code, answer.error["code"]) == (1, "untrusted")
-        assert shared in answer.error["hint"]
-    assert people(ANN, "-C", shared, "list").code == 0
-    assert people(BOB, "-C", shared, "add", "x", **trust).code == 0
+def test_a_strangers_checks_are_not_run_until_its_queue_is_trusted(group):
+    """Who may write there has a shell of whoever works there: so bob is asked, ann is not."""
+    tasks = [group(ANN, f"add {who} --check true").out.strip() for who in ("x", "y")]
+    group(BOB, "list")
+    group(BOB, f"claim {tasks[0]}")
+    answer = group(BOB, f"--json done {tasks[0]}", 9)
+    assert (answer.error["code"], group.root in answer.error["hint"]) == ("untrusted", True)
+    group(BOB, "trust --yes")
+    group(BOB, f"done {tasks[0]}")
+    group(ANN, f"claim {tasks[1]}")
+    group(ANN, f"done {tasks[1]}")
+
+
+def test_a_strangers_queue_is_not_found_by_chance(people, shared, layout, trust):
+    """What lies above one's folder in a public place would get one's tasks: it must be named, or trusted."""
+    group = Group(people, shared, layout, trust)
+    os.mkdir(f"{shared}/deep")
+    for line in ("list", "add x", "claim", "prime"):
+        answer = people(BOB, "--json", "-C", f"{shared}/deep", *line.split(), **trust)
+        assert (answer.code, answer.error["code"]) == (9, "untrusted")
+    assert people(BOB, "-C", f"{shared}/deep", "trust", "--yes", **trust).code == 0
+    assert people(BOB, "-C", f"{shared}/deep", "add", "x", **trust).code == 0
+    group(ANN, "list")

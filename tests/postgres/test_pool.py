@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from workshop import Pit, alive, read_pid, until
 
+from taskpit import trust
 from taskpit.cli.main import main
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
@@ -144,6 +145,7 @@ def test_a_crew_on_a_database(pit, capsys):
     script = Path(pit.root) / "agents.toml"
     text = '[backend.plain]\ncommand = ["true"]\n\n[[agent]]\nname = "worker"\nbackend = "plain"\n'
     script.write_text(text, encoding="utf-8")
+    assert trust.remember(pit.root)
     ids = pit.put("one", "two")
     assert main(["-C", pit.root, "up"]) == 0
     try:

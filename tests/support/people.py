@@ -99,7 +99,8 @@ def act(told):
         os.close(reader)
         try:
             become(told["who"], told["umask"])
-            answer = pit(*told["words"], env={"TASKPIT_AS": NAMES[told["who"]], **told["env"]})
+            env = {key: value.format(who=told["who"]) for key, value in told["env"].items()}
+            answer = pit(*told["words"], env={"TASKPIT_AS": NAMES[told["who"]], **env})
             said = [answer.code, answer.out, answer.err]
         except BaseException:
             said = [-1, "", traceback.format_exc()]

@@ -13,6 +13,7 @@ import textwrap
 from schemata import judge_command
 from workshop import alive, until
 
+from taskpit import trust
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
@@ -57,6 +58,7 @@ class Zoo:
 
     def crew(self, text):
         (self.path / "agents.toml").write_text(textwrap.dedent(text))
+        assert trust.remember(self.root)
 
     def put(self, *titles, **fields):
         return [said[0] for said in self.queue.put([Task(id="", title=title, **fields) for title in titles])]

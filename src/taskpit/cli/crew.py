@@ -72,6 +72,7 @@ Who runs already is left alone, so it can be repeated at any time. Who dies is s
 def _up(args: Namespace, context: Context) -> Reply:
     from taskpit.worker.muster import Orderly
 
+    context.queue.need_trust()
     crew = load_crew(args, context)
     orderly = Orderly(papers(context), context.env)
     before = {post.name: _is_well(orderly.papers, post.name) for post in crew.posts}
@@ -89,7 +90,7 @@ def _up(args: Namespace, context: Context) -> Reply:
 
 def _is_well(desk: Papers, name: str) -> bool:
     """Whether it needs no start: it lives, or waits as it said it would."""
-    wish = desk.plan().get(name)
+    wish = desk.plan(sealed=False).get(name)
     waits = wish is not None and wish.wanted and desk.seen(name).state == "waiting"
     return bool(desk.living(name)) or waits
 
@@ -117,6 +118,7 @@ def _restart_arguments(parser: ArgumentParser) -> None:
 def _restart(args: Namespace, context: Context) -> Reply:
     from taskpit.worker.muster import Orderly
 
+    context.queue.need_trust()
     crew = load_crew(args, context)
     orderly = Orderly(papers(context), context.env)
     wishes = orderly.restart(crew, args.names, now=args.now)
@@ -159,7 +161,7 @@ def _logs(args: Namespace, context: Context) -> Reply:
     from taskpit.worker.muster import choose
 
     desk = papers(context)
-    known = [SUPERVISOR, *desk.plan()]
+    known = [SUPERVISOR, *desk.plan(sealed=False)]
     path = desk.log(args.name if args.name in known else choose(known, [args.name])[0])
     lines, end = _read(path, 0)
     shown = lines[-args.limit :] if args.limit else lines

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
     from taskpit.queue import Queue
+    from taskpit.worker.template import Template
 
 __all__ = ["VERBS", "add_options", "asked_for", "moment", "needed", "with_fields"]
 
@@ -57,7 +58,7 @@ def _init(args: Namespace, context: Context) -> Reply:
     path = args.path or ("" if os.path.isdir(os.path.join(base, HIDDEN)) else "pit")
     root = os.path.abspath(os.path.join(base, path))
     made = init(root, args.layout)
-    written, kept = template.write(root) if template else ([], [])
+    written, kept = _with_template(template, root) if template else ([], [])
     ignore = _ignore_rule(root)
     data = {"path": root, "made": made, "gitignore": ignore, **({"written": written, "kept": kept} if template else {})}
     if ignore is not None:
@@ -65,6 +66,7 @@ def _init(args: Namespace, context: Context) -> Reply:
             "this folder lies in a git checkout, and `git clean -x` would delete it with all its tasks",
             hint=f"To keep it out of commits, add the line {ignore} to .gitignore or .git/info/exclude.",
         )
+    _tell_untrusted(root, context)
     told = f"{root} is a queue now" if made else f"{root} is a queue already; nothing to do"
     lines = [told, f"wrote {', '.join(written)}" if written else "", f"left alone: {', '.join(kept)}" if kept else ""]
     if template:
@@ -72,6 +74,31 @@ def _init(args: Namespace, context: Context) -> Reply:
     elif made:
         lines.append(f"next: {_called(root, context)} add 'a first task'")
     return Reply(data=data, text="\n".join(filter(None, lines)))
+
+
+def _with_template(template: Template, root: str) -> tuple[list[str], list[str]]:
+    """The template's files are there; a queue that was trusted before stays so."""
+    from taskpit import trust
+
+    trusted = trust.is_given(root)
+    written, kept = template.write(root)
+    if trusted and written:
+        trust.remember(root)
+    return written, kept
+
+
+def _tell_untrusted(root: str, context: Context) -> None:
+    """Say so at once if the folder brings something that could start by itself, or came from elsewhere."""
+    from taskpit import trust
+
+    why = trust.why_not(root)
+    if why:
+        found = [f"{one.kind} {os.path.basename(one.name)}" for one in trust.starts(root)]
+        context.warn(
+            f"{root} is not trusted to run or connect to anything: "
+            + (f"it brings {', '.join(found)}" if found else why),
+            hint=f"`{_called(root, context)} trust` shows what it can run and asks.",
+        )
 
 
 def _called(root: str, context: Context) -> str:

@@ -28,6 +28,7 @@ EXIT_CODES = {
     6: "the input cannot be what it says it is",
     7: "the task's check is red",
     8: "the queue's folder is missing, not writable or full",
+    9: "the queue is not trusted to run or connect to anything; `pit trust`",
     130: "interrupted",
     141: "nobody reads the output any more",
 }

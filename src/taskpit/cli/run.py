@@ -89,6 +89,8 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
 def _work(args: Namespace, context: Context) -> Reply:
     if not args.slots:
         raise Usage("-n must be at least 1")
+    if not args.dry_run:
+        context.queue.need_trust()
     runner = _runner(args, context)
     runner.check(context.env)
     return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner)

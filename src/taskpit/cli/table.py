@@ -103,6 +103,7 @@ VERBS: tuple[Verb, ...] = (
         ("sweep", "keep", "give back what was abandoned, finish what was left undone", ("reclaim", "gc")),
         ("doctor", "keep", "look for what is out of order, change nothing", ()),
         ("archive", "keep", "put old results into a folder of their month", ()),
+        ("trust", "trust", "show what this queue can run or connect to, and let it", ()),
     ),
     *_group(
         "more",

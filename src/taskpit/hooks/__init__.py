@@ -16,6 +16,8 @@ import time
 
 from taskpit import fs, jsontext
 from taskpit.clock import iso
+from taskpit.errors import Untrusted
+from taskpit.trust import state_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.config import Hooks
-    from taskpit.store.port import Info, Store
+    from taskpit.store.port import Store
     from taskpit.task import Claim, End
 
-__all__ = ["lock_of", "tell", "tell_ends"]
+__all__ = ["lock_of", "spool_of", "tell", "tell_ends"]
 
 #: What the end of a claim is called here, by the changelog's word for it.
 ENDS = {"completed_task": "done", "failed_task": "failed", "choked_task": "choked", "asked": "ask"}
@@ -83,24 +85,20 @@ def tell(
     said |= {"worker": worker, "details": details, **facts}
     note = {"argv": list(argv), "timeout": hooks.timeout, "parallel": hooks.parallel, "event": said}
     try:
-        spool = _spool(info)
+        spool = spool_of(info.where)
         name = f"{time.time_ns():020}-{fs.fresh_name()}.json"
         fs.create(f"{spool}/.{name}", jsontext.dumps(note).encode("utf-8", "replace"), sync=False)
         fs.move(f"{spool}/.{name}", f"{spool}/{name}")
         _run(spool)
-    except OSError:
+    except (OSError, Untrusted):
         return
 
 
-def _spool(info: Info) -> str:
-    """Where notes lie: in the queue's folder, or in one of the user's own where there is none."""
-    if info.kind == "files":
-        path = f"{info.where}/.taskpit/hooks"
-    else:
-        home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-        path = f"{home}/taskpit/hooks"
-    fs.make_dir(path)
-    return path
+def spool_of(where: str) -> str:
+    """Where this queue's notes lie: among the user's own state, since whatever lies there is run."""
+    from hashlib import sha256
+
+    return state_dir("hooks", sha256(os.fsencode(where)).hexdigest()[:32])
 
 
 def lock_of(spool: str) -> fs.Flock:

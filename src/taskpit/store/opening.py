@@ -1,4 +1,4 @@
-"""Making, finding and opening a queue's folder: discovery, the trust rule, settings.
+"""Making, finding and opening a queue's folder: discovery, settings.
 
 Knows where queues may lie and whose they may be; nothing of what happens in them.
 """
@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 
 from taskpit import catalog, fs, layouts
 from taskpit.clock import Clock
 from taskpit.config import SAMPLE, Config, parse, plain_settings
-from taskpit.errors import Invalid, NotFound, Storage, Untrusted
+from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.store.files import FileStore
 from taskpit.store.folder import HIDDEN, INDEX, OURS, Folder
 from taskpit.store.trouble import storage_error
@@ -31,10 +30,11 @@ CONFIG = f"{HIDDEN}/config.toml"
 LAYOUT = f"{HIDDEN}/layout"
 
 
-def init(root: str, layout_name: str | None = None, clock: Clock | None = None) -> list[str]:
+def init(root: str, layout_name: str | None = None, clock: Clock | None = None, *, trusted: bool = True) -> list[str]:
     """The folder is a queue of this layout; what is there already is left alone. The directories it made.
 
-    Without a name the layout is told from what is there, and is a pit where nothing is.
+    Without a name the layout is told from what is there, and is a pit where nothing is. A queue that is made here
+    is trusted from birth, unless the folder brings something that could start by itself.
     """
     root = os.path.abspath(root)
     layout_name = layout_name or _layout_name(root) or detect(root) or "pit"
@@ -66,6 +66,11 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None) 
         hold(folder)
     except OSError as error:
         raise storage_error(error) from error
+    if trusted and known is None:
+        from taskpit import trust
+
+        if all(one.kind == "plug-in" for one in trust.starts(root)):  # which was named just now
+            trust.remember(root)
     return made
 
 
@@ -126,8 +131,9 @@ def _drover(env: Mapping[str, str]) -> str | None:
     root = env.get("DROVER_MAILBOX_DIR") or "/tmp/drover/mailbox"  # noqa: S108 - Drover's own default
     if not os.path.isdir(root):
         raise Storage(f"ErrMailboxDir: there is no mailbox {root}", hint=f"Make it with `pit init {root}`.", path=root)
-    if _layout_name(root) is None and detect(root) == "mailbox" and os.stat(root).st_uid == os.geteuid():
-        init(root, "mailbox")
+    _refuse_foreign(root, root)
+    if _layout_name(root) is None and detect(root) == "mailbox":
+        init(root, "mailbox", trusted=False)
     return root
 
 
@@ -141,7 +147,7 @@ def discover(start: str, env: Mapping[str, str]) -> str:
     for folder in _upwards(os.path.abspath(start)):
         for root in (folder, f"{folder}/pit"):
             if os.path.isdir(f"{root}/{HIDDEN}"):
-                _check_trust(root, env, found=True)
+                _refuse_foreign(root, root, f"{root}/{HIDDEN}")
                 return root
     if os.path.isdir(start) and not os.access(start, os.R_OK | os.X_OK):
         raise storage_error(PermissionError(errno.EACCES, os.strerror(errno.EACCES), start))
@@ -152,6 +158,17 @@ def discover(start: str, env: Mapping[str, str]) -> str:
         if near
         else "Make one with `pit init pit`, or name one with -C DIR or TASKPIT_DIR.",
     )
+
+
+def _refuse_foreign(root: str, *parts: str) -> None:
+    """A queue that was only found, not named, is this user's own or a trusted one: else tasks would go to others."""
+    why = next(filter(None, map(fs.foreign, parts)), "")
+    if not why:
+        return
+    from taskpit import trust
+
+    if not trust.is_given(root):
+        raise trust.untrusted(root, f"it {why}, and was found without being named (-C {root} looks at it)")
 
 
 def _upwards(folder: str) -> Iterator[str]:
@@ -192,7 +209,7 @@ def open_store(
     root = os.path.abspath(root)
     name = _layout_name(root)
     if name is None and os.path.isfile(f"{root}/{HIDDEN}/address"):
-        return _open_pointer(root, env or {}, clock)
+        return _open_pointer(root, clock)
     if name is None:
         if not os.path.isdir(root):
             raise Storage(f"there is no folder {root}", hint=f"Make a queue with `pit init {root}`.", path=root)
@@ -201,10 +218,13 @@ def open_store(
             f"it looks like a {looks}: `pit init {root}` adopts it" if looks else f"make it one with `pit init {root}`"
         )
         raise NotFound(f"{root} is not a queue", hint=f"{told[0].upper()}{told[1:]}.", path=root)
-    _check_trust(root, env or {}, found=False)
     if not layouts.is_known(name):
         hint = f"This version knows {', '.join(layouts.NAMES)}. A newer one may know it; nothing was touched."
         raise Invalid(f"{root}/{LAYOUT} says {name[:40]!r}, which is no layout", hint=hint, path=f"{root}/{LAYOUT}")
+    if name not in layouts.NAMES:
+        from taskpit import trust
+
+        trust.require(root)  # another package's code would be loaded because the folder says so
     layout = layouts.get(name)
     config = _config(root, layout, env or {})
     if name != "activities":
@@ -225,11 +245,12 @@ def _open_elsewhere(text: str, clock: Clock | None, papers: str = "") -> Postgre
     return open_database(text, clock, papers)
 
 
-def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> PostgresStore:
-    """The queue a folder leads to."""
+def _open_pointer(root: str, clock: Clock | None) -> PostgresStore:
+    """The queue a folder leads to; a folder that is not trusted leads nowhere, for it would be told a password."""
+    from taskpit import trust
     from taskpit.store.postgres.opening import address_in
 
-    _check_trust(root, env, found=False)
+    trust.require(root)
     return _open_elsewhere(address_in(root) or "", clock, root)
 
 
@@ -277,47 +298,3 @@ def _written(root: str, base: Config) -> Config:
     except Invalid as error:
         error.hint = error.hint or mend
         raise
-
-
-def _check_trust(root: str, env: Mapping[str, str], *, found: bool) -> None:
-    """A queue of another user would have its check commands run as us: refused until we say we trust it."""
-    try:
-        status = os.stat(f"{root}/{HIDDEN}")
-    except OSError as error:
-        raise storage_error(error) from error
-    if status.st_uid == os.geteuid():
-        return
-    if not found and not _lies_in_shared_tmp(root):
-        return
-    real = os.path.realpath(root)
-    if real in _trusted(env):
-        return
-    raise Untrusted(
-        f"the queue {root} belongs to another user (uid {status.st_uid}); its done-when commands would run as you",
-        hint=f"Look at it; if you trust it, add the line {real} to {_trust_file(env)}.",
-        path=root,
-    )
-
-
-def _lies_in_shared_tmp(root: str) -> bool:
-    """Whether a directory above is open to everybody: world-writable with the sticky bit, as /tmp is."""
-    folder = os.path.realpath(root)
-    while folder != "/":
-        folder = os.path.dirname(folder)
-        mode = os.stat(folder).st_mode
-        if mode & stat.S_IWOTH and mode & stat.S_ISVTX:
-            return True
-    return False
-
-
-def _trust_file(env: Mapping[str, str]) -> str:
-    base = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME", "/"), ".config")
-    return os.path.join(base, "taskpit", "trusted")
-
-
-def _trusted(env: Mapping[str, str]) -> set[str]:
-    try:
-        with open(_trust_file(env), encoding="utf-8") as file:
-            return {line.strip() for line in file if line.strip()}
-    except OSError:
-        return set()

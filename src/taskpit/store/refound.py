@@ -26,7 +26,7 @@ def refound(root: str, *, dry_run: bool) -> list[Mend]:
         if fs.exists(f"{root}/{LAYOUT}"):
             fs.make_dir(f"{root}/{QUARANTINE}")
             fs.move(f"{root}/{LAYOUT}", f"{root}/{QUARANTINE}/layout~{fs.fresh_name()}")
-        init(root, name)
+        init(root, name, trusted=False)
         told += ", and says so again"
     return [Mend(kind="missing", what=LAYOUT, details=told)]
 

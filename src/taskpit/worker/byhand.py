@@ -96,6 +96,7 @@ def _checked(queue: Queue, claim: Claim, cwd: str) -> Evidence:
     from taskpit.worker.check import run_check
 
     task, limit = claim.task, queue.config.check_limit
+    queue.need_trust()
     if queue.renew(claim, max(claim.lease, limit + 60)) is Said.LOST:
         raise errors.Lost(f"{task.id} is no longer yours", hint=f"See `pit why {task.id}`.", id=task.id)
     evidence = run_check(task.check, cwd, limit)

@@ -18,9 +18,9 @@ import subprocess
 import sys
 import time
 
-from taskpit import fs, owner, schema
+from taskpit import fs, owner, schema, trust
 from taskpit.clock import Clock, instant
-from taskpit.errors import Conflict, Invalid, Storage
+from taskpit.errors import Conflict, Invalid, Storage, Untrusted
 from taskpit.text import last_lines, read_json
 from taskpit.values import Value
 from taskpit.worker.post import Post
@@ -107,17 +107,29 @@ class Papers:
         fs.make_dir(self.folder)
         return fs.Flock(self.at(".plan"))
 
-    def plan(self) -> dict[str, Wish]:
-        """Who is wanted, in the order of the file."""
+    def plan(self, *, sealed: bool = True) -> dict[str, Wish]:
+        """Who is wanted, in the order of the file.
+
+        Who runs it believes only what a process of this user has written for this folder: Untrusted if another hand
+        did. Who only looks need not mind (`sealed=False`).
+        """
         try:
-            found = self._read("plan.json") or {}
-            return {schema.word(name): schema.load(Wish, one, post=Post.of(one["post"])) for name, one in found.items()}
+            found, path = self._read("plan.json") or {}, self.at("plan.json")
+            plan = found.get("plan", found)  # an older version wrote it without a seal
+            if sealed and plan and found.get("seal") != self._seal(plan):
+                told = "`pit down`, then `pit up`, by whoever should run the crew: that writes a new one."
+                raise Untrusted(f"{path} was not written by you, for this folder", hint=told, path=path)
+            return {schema.word(name): schema.load(Wish, one, post=Post.of(one["post"])) for name, one in plan.items()}
         except (AttributeError, KeyError, TypeError, ValueError, Invalid) as error:
             raise Storage(f"{self.at('plan.json')} is not a plan: {error}", path=self.at("plan.json")) from None
 
     def save_plan(self, plan: Mapping[str, Wish]) -> None:
         """This is the plan from now on."""
-        self._write("plan.json", {name: {**one.as_dict(), "post": one.post.facts()} for name, one in plan.items()})
+        facts = {name: {**one.as_dict(), "post": one.post.facts()} for name, one in plan.items()}
+        self._write("plan.json", {"plan": facts, "seal": self._seal(facts)})
+
+    def _seal(self, facts: object) -> str:
+        return trust.seal(self.root, json.dumps(facts).encode())
 
     # -- who lives ---------------------------------------------------------------------------------
 
@@ -197,8 +209,16 @@ class Papers:
 
     # -- the supervisor ----------------------------------------------------------------------------
 
+    def refuse_other_users(self) -> None:
+        """Conflict if another user's supervisor keeps the crew: it would not believe a plan of ours."""
+        path = self.at(SUPERVISOR)
+        why = fs.foreign(path) if fs.exists(path) else ""
+        if why and self.living(SUPERVISOR):
+            hint = "Ask its user to end it, or to change it."
+            raise Conflict(f"the crew is run by another user: {path} {why}", hint=hint, path=path)
+
     def ensure_supervisor(self, env: Mapping[str, str]) -> bool:
-        """A supervisor lives; True if it was started just now. Call it with the plan's lock held."""
+        """A supervisor of this user lives; True if it was started just now. Call it with the plan's lock held."""
         if self.living(SUPERVISOR):
             return False
         argv = [sys.executable, "-P", "-m", "taskpit.worker.supervisor", self.root]
@@ -224,7 +244,8 @@ class Papers:
 
 def environment(env: Mapping[str, str], root: str) -> dict[str, str]:
     """What the crew inherits: all but what was said of one task or worker."""
-    return {key: value for key, value in env.items() if not key.startswith("TASKPIT_")} | {"TASKPIT_DIR": root}
+    kept = {key: value for key, value in env.items() if not key.startswith("TASKPIT_") or key == trust.VARIABLE}
+    return kept | {"TASKPIT_DIR": root}
 
 
 def _changed(path: str) -> float:

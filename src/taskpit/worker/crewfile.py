@@ -11,7 +11,8 @@ import re
 import shutil
 import sys
 
-from taskpit.errors import Invalid, NotFound, Untrusted
+from taskpit import fs
+from taskpit.errors import Invalid, NotFound
 from taskpit.text import read_toml
 from taskpit.worker.crewkeys import KEYS, nearest
 from taskpit.worker.post import Backend, Crew, Post
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "find", "load"]
 
 FILE = "agents.toml"
+#: No crew's file is larger.
+LARGEST = 1024 * 1024
 #: Names that the crew's own papers have.
 RESERVED = ("plan", "supervisor")
 #: Roles that are built in: without a backend of their own they sweep.
@@ -37,9 +40,6 @@ def find(root: str) -> str:
     for folder in (root, os.path.dirname(root)):
         path = f"{folder}/{FILE}"
         if os.path.isfile(path):
-            if os.stat(path).st_uid not in (os.geteuid(), 0):  # it would have its commands run as us
-                told = "Read it, and if you want it name it: --config FILE."
-                raise Untrusted(f"{path} belongs to another user", hint=told, path=path)
             return path
     raise NotFound(
         f"there is no {FILE} in {root} or beside it",
@@ -52,8 +52,7 @@ def load(path: str, root: str, env: Mapping[str, str]) -> Crew:
     """The crew in this file, checked: what it names is there. Invalid says where and what is wrong."""
     path = os.path.abspath(path)
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8")
         data = read_toml(text)
     except FileNotFoundError:
         hint = "--config names an agents.toml; `pit init DIR --template snakepit` makes one."

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 
+from taskpit import trust
 from taskpit.owner import base
 from taskpit.queue import Queue
 from taskpit.store.opening import init
@@ -64,6 +65,7 @@ class Demo:
         os.makedirs(f"{self.pit}/out")
         with open(f"{self.pit}/.taskpit/config.toml", "w", encoding="utf-8") as file:
             file.write(CONFIG)
+        trust.remember(self.pit)
         self.queue = Queue.open(self.pit)
         self.queue.put(self.tasks)
 

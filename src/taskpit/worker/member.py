@@ -16,9 +16,9 @@ import sys
 import threading
 import time
 
-from taskpit import keeper
+from taskpit import keeper, trust
 from taskpit.clock import iso
-from taskpit.errors import TaskpitError
+from taskpit.errors import TaskpitError, Untrusted
 from taskpit.queue import Queue, cards
 from taskpit.task import Claim, Done, Release, Retry, State, Task
 from taskpit.worker import process, progress
@@ -197,7 +197,12 @@ def main() -> int:
     """Fill the post."""
     root, name = sys.argv[1:3]
     papers = Papers(root)
-    wish = papers.plan().get(name)
+    try:
+        trust.require(root)
+        wish = papers.plan().get(name)
+    except Untrusted as error:
+        print(f"{name}: {error.message}. {error.hint}", flush=True)
+        return error.exit_code
     me = papers.enter(name)
     if me is None:
         return TAKEN

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from taskpit.errors import NotFound
+from taskpit.errors import NotFound, Untrusted
 from taskpit.worker.crew import SUPERVISOR, Papers, Wish
 from taskpit.worker.crewkeys import nearest
 
@@ -58,7 +58,7 @@ class Orderly:
         posts = {post.name: post for post in crew.posts}
         chosen = choose(posts, asked)
         with self.papers.plan_lock():
-            plan = self.papers.plan()
+            plan = self._plan()
             older = [name for name in chosen if self._runs_otherwise(plan.get(name), posts[name])]
             fresh = {name: self._wish(plan.get(name), post, wanted=name in chosen) for name, post in posts.items()}
             for name, wish in plan.items():  # who is no longer in the file ends, once all of the file is asked for
@@ -67,6 +67,14 @@ class Orderly:
             self.papers.save_plan(fresh)
             self.papers.ensure_supervisor(self.env)
         return {name: fresh[name] for name in chosen}, older
+
+    def _plan(self) -> dict[str, Wish]:
+        """The plan as this user's processes have written it; none if another hand did."""
+        self.papers.refuse_other_users()
+        try:
+            return self.papers.plan()
+        except Untrusted:
+            return {}
 
     def _wish(self, old: Wish | None, post: Post, *, wanted: bool) -> Wish:
         """What the plan says of it from now on."""
@@ -93,7 +101,7 @@ class Orderly:
     def down(self, asked: Sequence[str], *, now: bool) -> list[str]:
         """These are not wanted any more; those of them that still live."""
         with self.papers.plan_lock():
-            plan = self.papers.plan()
+            plan = self._plan()
             chosen = choose(plan, asked)
             living = [name for name in chosen if self.papers.living(name)]
             for name in chosen:
@@ -108,7 +116,7 @@ class Orderly:
         posts = {post.name: post for post in crew.posts}
         chosen = choose(posts, asked)
         with self.papers.plan_lock():
-            plan = self.papers.plan()
+            plan = self._plan()
             for name in chosen:
                 turn = max(plan[name].turn if name in plan else 0, self.papers.seen(name).turn)
                 plan[name] = Wish(post=posts[name], turn=turn + 1, now=now)
@@ -147,7 +155,7 @@ class Orderly:
         told = time.monotonic() + TELL_EVERY
         while True:
             left = [name for name in names if self.papers.living(name)]
-            if not left and (any(wish.wanted for wish in self.papers.plan().values()) or self._alone()):
+            if not left and (any(wish.wanted for wish in self._plan().values()) or self._alone()):
                 return
             if time.monotonic() > told:
                 told = time.monotonic() + TELL_EVERY

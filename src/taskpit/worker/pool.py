@@ -93,6 +93,8 @@ class Pool:
 
     def run(self) -> Report:
         """Work; what came of it."""
+        if self.orders.check_in is not None:
+            self.queue.need_trust()
         began = time.monotonic()
         members: list[Member] = []
         before = self._listen()

@@ -43,7 +43,7 @@ class Row(Value):
 
 def rows(papers: Papers, posts: Mapping[str, Post], paused: str = "") -> list[Row]:
     """Everybody in the file, and who still runs or is wanted without being in it."""
-    plan = papers.plan()
+    plan = papers.plan(sealed=False)
     known = dict(posts) | {
         name: wish.post for name, wish in plan.items() if name not in posts and (wish.wanted or pid_here(papers, name))
     }

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from taskpit.errors import TaskpitError
+from taskpit.errors import TaskpitError, Untrusted
 from taskpit.worker import process
 from taskpit.worker.charge import TAKEN, Charge
 from taskpit.worker.crew import SUPERVISOR, Papers
@@ -39,6 +39,8 @@ class Supervisor:
         self.charges: dict[str, Charge] = {}
         self.signals: list[int] = []
         self._looks = 0
+        self._known: dict[str, Wish] = {}
+        self._refused = ""
 
     def heard(self, number: int, _: FrameType | None) -> None:
         """Told to stop: so is the crew. Told again: at once."""
@@ -51,7 +53,7 @@ class Supervisor:
 
     def look(self) -> bool:
         """One look at everybody; whether there is anybody to look at."""
-        plan = self.papers.plan()
+        plan = self._plan()
         busy = False
         for name, wish in plan.items():
             charge = self.charges.setdefault(name, Charge(name, self.papers))
@@ -66,6 +68,17 @@ class Supervisor:
             self.papers.touch(SUPERVISOR)
         return busy
 
+    def _plan(self) -> dict[str, Wish]:
+        """The plan; the last one that was ours if another hand has written there."""
+        try:
+            self._known = self.papers.plan()
+            self._refused = ""
+        except Untrusted as error:
+            if error.message != self._refused:
+                print(f"{error.message}; the crew goes on as it was", flush=True)
+            self._refused = error.message
+        return self._known
+
     def _heeded(self, wish: Wish) -> Wish:
         """The wish, as far as we are not told to stop."""
         return wish.replace(wanted=False, now=wish.now or len(self.signals) > 1) if self.signals else wish
@@ -76,7 +89,7 @@ class Supervisor:
         if not lock.take(wait=False):
             return False
         try:
-            if not self.signals and any(wish.wanted for wish in self.papers.plan().values()):
+            if not self.signals and any(wish.wanted for wish in self._plan().values()):
                 return False
             me.leave()
             return True

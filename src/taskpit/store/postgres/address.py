@@ -8,7 +8,7 @@ from taskpit.clock import duration
 from taskpit.errors import Invalid
 from taskpit.values import Value
 
-__all__ = ["Address", "parse"]
+__all__ = ["Address", "parse", "shown"]
 
 #: The schema of a queue whose address names none.
 SCHEMA = "taskpit"
@@ -33,14 +33,30 @@ class Address(Value):
     @property
     def shown(self) -> str:
         """The address without its password."""
-        parts = urlsplit(self.whole)
-        user, at, host = parts.netloc.rpartition("@")
-        name, colon, _ = user.partition(":")
-        query = [
-            (key, "***" if key in ("password", "sslpassword") else value) for key, value in parse_qsl(parts.query, True)
-        ]
-        netloc = f"{name}{':***' if colon else ''}{at}{host}"
-        return _joined(netloc, parts.path, urlencode(query, safe="/*,"))
+        return shown(self.whole)
+
+
+def shown(text: str) -> str:
+    """An address, well written or not, without its password."""
+    rest = text.partition("://")[2]
+    authority = _upto(rest, "/?#")
+    path, _, query = rest[len(authority) :].partition("?")
+    user, at, host = authority.rpartition("@")
+    port = host.rpartition("]")[2].rpartition(":")[2]
+    if "@" in user + path or "#" in rest or not all(one.isdecimal() for one in port.split(",") if ":" in host and one):
+        head, at, host = rest.rpartition("@")  # it is none: a password with / or # in it has spoilt it
+        name = _upto(head if at else "", ":/?#")
+        return f"postgresql://{name}:***@{_upto(host, '/?#')}" if at else "postgresql://***"
+    name, colon, _ = user.partition(":")
+    pairs = [(key, "***" if "password" in key else value) for key, value in parse_qsl(query, keep_blank_values=True)]
+    return _joined(f"{name}{':***' if colon else ''}{at}{host}", path, urlencode(pairs, safe="/*,"))
+
+
+def _upto(text: str, marks: str) -> str:
+    """The beginning of the text before any of these marks."""
+    for mark in marks:
+        text = text.partition(mark)[0]
+    return text
 
 
 def parse(text: str) -> Address:

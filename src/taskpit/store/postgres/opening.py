@@ -6,9 +6,7 @@ and has the address in `.taskpit/address`, readable by nobody else: opening the 
 
 from __future__ import annotations
 
-import os
-
-from taskpit import fs
+from taskpit import fs, trust
 from taskpit.errors import Invalid, MissingExtra
 from taskpit.schema import is_word
 from taskpit.store.trouble import storage_error
@@ -45,7 +43,7 @@ def address_in(root: str) -> str | None:
 
 def leave_address(root: str, address: str) -> None:
     """The folder leads to this queue; only its owner may read how."""
-    if address_in(root) == address:
+    if address_in(root) == address and trust.is_given(root):
         return
     try:
         fs.make_dir(f"{root}/.taskpit")
@@ -53,17 +51,17 @@ def leave_address(root: str, address: str) -> None:
         fs.replace(f"{root}/{ADDRESS}", f"{address}\n".encode(), scratch, sync=False, mode=0o600)
     except OSError as error:
         raise storage_error(error) from error
+    trust.remember(root)  # who writes the address here means it
 
 
 def papers_of(space: str) -> str:
     """The folder of this machine's user for this queue."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     if not is_word(space):
         raise Invalid(
             f"the queue's own name in the database is {space[:80]!r}, which cannot be the name of a folder",
             hint="Whoever owns the database mends the column `space` of the table `meta`.",
         )
-    return os.path.join(base, "taskpit", space)
+    return trust.state_path("queues", space)
 
 
 def open_database(text: str, clock: Clock | None = None, papers: str = "") -> PostgresStore:

@@ -1,0 +1,143 @@
+"""`pit trust`: shows what a queue's folder can run or connect to, asks, and writes the answer down."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from taskpit import trust
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import example
+from taskpit.cli.output import paint
+from taskpit.errors import Invalid, Storage, TaskpitError, Untrusted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+
+__all__ = ["VERBS"]
+
+#: So many different checks are shown.
+MOST_CHECKS = 20
+
+
+def _trust_arguments(parser: ArgumentParser) -> None:
+    parser.description = """\
+Show what the folder of this queue can run or connect to by itself (hooks, presets, agents.toml, an address,
+plug-ins, tasks' checks), and ask whether it may. The answer is kept among your own state, for this folder as
+it is: another folder, or another hook or preset, and the verbs that would run it stop until you say so again.
+A queue that you made with `pit init` is trusted from birth. Looking at a queue needs no trust."""
+    parser.epilog = example("pit trust", "pit -C clone/pit trust --yes", "pit trust --revoke")
+    parser.add_argument("--yes", action="store_true", help="don't ask")
+    parser.add_argument("--revoke", action="store_true", help="it may run and connect to nothing from now on")
+
+
+def _trust(args: Namespace, context: Context) -> Reply:
+    if args.yes and args.revoke:
+        raise Usage("--yes and --revoke mean opposite things")
+    root = _root(context)
+    if args.revoke:
+        was = trust.forget(root)
+        told = f"{root} is not trusted any more" if was else f"{root} was not trusted"
+        return Reply(data=_facts(root, trusted=False), text=told)
+    if context.env.get("TASKPIT_RUN_DIR"):
+        raise Untrusted(
+            "what may run here is for a person to decide, not for a worker's command", hint="Ask one.", path=root
+        )
+    trusted = trust.is_given(root)
+    if trusted and not args.yes:
+        return Reply(data=_facts(root, trusted=True), text=f"{_shown(root, context)}\n\n{root} is trusted")
+    if not args.yes and not _asked(root, context):
+        refusal = trust.untrusted(root, "you have not said so")
+        refusal.hint = "`pit trust --yes` says so without being asked."
+        refusal.details |= _facts(root, trusted=False)
+        raise refusal
+    if not trust.remember(root):
+        raise Storage(
+            f"the record could not be written to {trust.state_path('trust')}",
+            hint=f"Set XDG_STATE_HOME to a directory of yours, or {trust.VARIABLE}=1 for one command.",
+        )
+    return Reply(data=_facts(root, trusted=True), text=f"{root} is trusted from now on")
+
+
+def _root(context: Context) -> str:
+    """The folder; one that was found and refused because it is another user's, too: here is where that is said."""
+    try:
+        root = context.find()
+    except Untrusted as error:
+        root = str(error.details["path"])
+    if "://" in root:
+        raise Invalid("an address that you name by hand needs no trust", hint="Folders do.")
+    root = os.path.abspath(root)
+    if not os.path.isdir(f"{root}/.taskpit"):
+        raise Invalid(f"{root} is not a queue", hint=f"`pit init {root}` makes it one.", path=root)
+    return root
+
+
+def _facts(root: str, *, trusted: bool) -> dict[str, object]:
+    found = [{"kind": one.kind, "name": one.name, "text": _told(one)} for one in trust.starts(root)]
+    return {"path": root, "trusted": trusted, "starts": found}
+
+
+def _told(one: trust.Start) -> str:
+    """What it is, without secrets."""
+    if one.kind != "address":
+        return one.text
+    from taskpit.store.postgres.address import shown
+
+    return shown(one.text)
+
+
+def _asked(root: str, context: Context) -> bool:
+    """What it can start was shown; whether the person said yes."""
+    if context.json or not sys.stdin.isatty():
+        if not context.json:
+            context.tell(_shown(root, context))
+        return False
+    context.tell(_shown(root, context))
+    context.tell(f"\nMay {root} run and connect to this? [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _shown(root: str, context: Context) -> str:
+    lines = [paint("bold", root), *_whose(root)]
+    for one in trust.starts(root):
+        lines += [paint("bold", f"{one.kind} {one.name}"), *(f"  {line}" for line in _told(one).splitlines())]
+    return "\n".join([*lines, *_checks(root, context)])
+
+
+def _whose(root: str) -> list[str]:
+    status = os.lstat(root)
+    others = "its group" * bool(status.st_mode & 0o020) or "everybody" * bool(status.st_mode & 0o002)
+    lines = [] if status.st_uid == os.geteuid() else [f"  belongs to another user (uid {status.st_uid})"]
+    return [
+        *lines,
+        *([f"  {others} may write there: whoever may write to a queue has a shell of yours"] if others else []),
+    ]
+
+
+def _checks(root: str, context: Context) -> list[str]:
+    """The commands of its tasks' checks, as far as they fit; a queue in a database is not asked."""
+    from taskpit.queue import Queue, cards
+    from taskpit.task import State
+
+    if any(one.kind in ("address", "plug-in") for one in trust.starts(root)):
+        return [paint("bold", "checks"), "  of the tasks that are there, and of those that others put there"]
+    try:
+        queue = Queue.open(root, context.env)
+        try:
+            found = [card.task.check for card in cards(queue.store, State.READY) if card.task.check]
+        finally:
+            queue.close()
+    except TaskpitError as error:
+        return [paint("bold", "checks"), f"  cannot be told: {error.message}"]
+    each = list(dict.fromkeys(found))
+    lines = [f"  {check}" for check in each[:MOST_CHECKS]]
+    lines += [f"  and {len(each) - MOST_CHECKS} more"] if len(each) > MOST_CHECKS else []
+    return [paint("bold", "checks"), *(lines or ["  none of the ready tasks has one; those put there later may"])]
+
+
+VERBS: Handlers = {"trust": (_trust_arguments, _trust)}

@@ -1,0 +1,240 @@
+"""What came by clone, copy or another hand runs nothing and connects to nothing before `pit trust`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import time
+
+import pytest
+from workshop import until
+
+AGENTS = """
+    [backend.sh]
+    command = ["sh", "-c", "{mark}"]
+    [[agent]]
+    name = "snake"
+    backend = "sh"
+    [[service]]
+    name = "bell"
+    command = ["sh", "-c", "{mark}-service; sleep 100"]
+"""
+
+
+@pytest.fixture
+def armed(project):
+    """Hooks for everything, a preset under a known name, a crew, tasks with checks."""
+    events = ("done", "failed", "choked", "ask", "budget")
+    lines = [f"{event} = {json.dumps(['touch', f'{project.marks}/hook-{event}'])}" for event in events]
+    project.write(".taskpit/config.toml", 'lease = "1s"\nmax_attempts = 1\n[hooks]\n' + "\n".join(lines) + "\n")
+    preset = (
+        f'about = "x"\nbin = "touch"\nargv = ["touch", "{project.marks}/preset", "{{prompt_file}}"]\nprompt = "file"\n'
+    )
+    project.write(".taskpit/presets/claude.toml", preset)
+    project.write("agents.toml", AGENTS.replace("{mark}", project.mark("crew")))
+    for number in range(4):
+        project.add(f"task {number}", "--check", project.mark(f"check-{number}"))
+    project.clone()
+    assert project("claim", "1").code == 0  # runs nothing, so it needs no trust
+    return project
+
+
+RUNS = [
+    ("done", "1"),
+    ("done", "1", "--no-check"),  # its hook would run
+    ("fail", "1", "--error", "x", "--final"),
+    ("ask", "1", "what?"),
+    ("sweep",),
+    ("work", "--until", "empty", "--", "true"),
+    ("work", "--until", "empty", "--no-checks", "--", "true"),
+    ("work", "--until", "empty", "--agent", "claude"),
+    ("up",),
+    ("restart",),
+]
+LOOKS = [
+    "list",
+    "show 1",
+    "why 1",
+    "ready",
+    "search task",
+    "stats",
+    "log",
+    "status",
+    "locks",
+    "doctor",
+    "prime",
+    "export",
+]
+
+
+@pytest.mark.parametrize("words", RUNS, ids=" ".join)
+def test_nothing_of_a_clone_runs_before_it_is_trusted(armed, words):
+    before = armed("list", "--json").data
+    answer = armed("--json", *words)
+    assert (answer.code, answer.error["code"]) == (9, "untrusted")
+    assert f"-C {armed.pit} trust" in answer.error["hint"]
+    assert armed.marked == []
+    assert armed("list", "--json").data == before
+
+
+def test_looking_and_taking_needs_no_trust(armed):
+    for line in LOOKS:
+        assert armed(*line.split()).code == 0, line
+    for line in (
+        "add more",
+        "claim 2",
+        "renew 2",
+        "release 2",
+        "note 2 hello",
+        "sweep --dry-run",
+        "work --dry-run -- true",
+    ):
+        answer = armed(*line.split())
+        assert (answer.code, line) == (9 if line.startswith("release") else 0, line)  # a release ends a claim: hooks
+    assert armed.marked == []
+
+
+def test_after_trust_it_runs_and_a_change_asks_again(armed):
+    assert armed("trust", "--yes").code == 0
+    assert armed("done", "1").code == 0
+    until(lambda: armed.marked == ["check-0", "hook-done"])
+    armed.write(".taskpit/config.toml", f"[hooks]\ndone = {json.dumps(['touch', f'{armed.marks}/changed'])}\n")
+    armed.pull()
+    assert armed("claim", "2").code == 0
+    answer = armed("--json", "done", "2")
+    assert (answer.code, answer.error["code"]) == (9, "untrusted")
+    assert "changed since you trusted it" in answer.error["message"]
+    assert armed.marked == ["check-0", "hook-done"]
+    assert armed("done", "2", TASKPIT_TRUST="1").code == 0
+    until(lambda: "changed" in armed.marked)
+
+
+@pytest.mark.parametrize("name", [".taskpit/presets/claude.toml", ".taskpit/presets/new.toml", "agents.toml"])
+def test_every_kind_of_change_asks_again(armed, name):
+    assert armed("trust", "--yes").code == 0
+    (armed.pit / name).write_text('argv = ["true"]\n')
+    assert armed("work", "--until", "empty", "--", "true").code == 9
+    assert armed("up").code == 9
+    assert armed.marked == []
+
+
+def test_other_settings_and_tasks_may_change(armed):
+    assert armed("trust", "--yes").code == 0
+    path = armed.pit / ".taskpit/config.toml"
+    path.write_text(path.read_text().replace('lease = "1s"', 'lease = "2m"'))
+    assert armed("add", "another", "--check", armed.mark("new")).code == 0
+    assert armed("claim", "5").code == 0
+    assert armed("done", "5").code == 0
+    assert "new" in armed.marked
+
+
+def test_a_check_alone_needs_trust_too(project):
+    project.add("x", "--check", project.mark("check"))
+    project.clone()
+    assert project("claim").code == 0
+    assert project("done", "1").code == 9
+    assert project("work", "--until", "empty", "--", "true").code == 9
+    assert project.marked == []
+    assert project("done", "1", "--no-check").code == 0  # there is nothing to run
+
+
+@pytest.mark.parametrize("how", ["copy", "moved", "unpacked"])
+def test_another_folder_is_not_the_one_that_was_trusted(project, how):
+    project.add("x", "--check", project.mark("check"))
+    project.clone()
+    assert project("trust", "--yes").code == 0
+    other = project.tmp / "other"
+    if how == "copy":
+        shutil.copytree(project.path, other)
+    elif how == "moved":
+        project.path.rename(other)
+    else:  # at the very same path
+        shutil.make_archive(str(project.tmp / "archive"), "tar", project.path)
+        shutil.rmtree(project.path)
+        shutil.unpack_archive(str(project.tmp / "archive.tar"), project.path)
+        (project.pit / ".taskpit/layout").touch()
+    if how != "unpacked":
+        project.pit = other / "pit"
+    assert project("claim").code == 0
+    assert project("done", "1").code == 9
+    assert project.marked == []
+
+
+def test_an_address_is_not_connected_to(project):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        shutil.rmtree(project.evil / "pit")
+        address = f"postgresql://someone:password@127.0.0.1:{server.getsockname()[1]}/x?patience=0s&sslmode=disable"
+        project.write(".taskpit/address", address + "\n")
+        project.clone()
+        for line in (
+            "list",
+            "show 1",
+            "add x",
+            "claim",
+            "status",
+            "board",
+            "web",
+            "mcp",
+            "work -- true",
+            "up",
+            "prime",
+        ):
+            answer = project("--json", *line.split(), PGPASSWORD="secret", PGCONNECT_TIMEOUT="2")
+            assert (line, answer.code) == (line, 9 if line != "board" else answer.code)
+        assert project("hook", "session-start").out == ""
+        with pytest.raises(BlockingIOError):
+            server.accept()
+        shown = project("--json", "trust")
+        assert shown.code == 9
+        assert "password@" not in shown.out
+        assert project("trust", "--yes").code == 0
+        server.setblocking(True)
+        server.settimeout(20)
+        import threading
+
+        asked = threading.Thread(target=project, args=("list",), kwargs={"PGCONNECT_TIMEOUT": "2"})
+        asked.start()
+        connection, _ = server.accept()
+        connection.close()
+        asked.join()
+
+
+def test_a_plan_and_a_note_that_came_along_are_not_obeyed(armed, tmp_path):
+    """Both are written by our own processes, and say what to run."""
+    wish = {
+        "post": {"name": "planted", "kind": "service", "role": "service", "cwd": str(tmp_path)},
+        "wanted": True,
+        "turn": 1,
+        "now": False,
+    }
+    wish["post"]["command"] = ["touch", str(armed.marks / "planted")]
+    for plan in ({"planted": wish}, {"plan": {"planted": wish}, "seal": "0" * 32}):
+        armed.write(".taskpit/crew/plan.json", json.dumps(plan), armed.pit)
+        note = {"argv": ["touch", str(armed.marks / "note")], "event": {"event": "done"}}
+        armed.write(".taskpit/hooks/00000000000000000000-a.json", json.dumps(note), armed.pit)
+        assert armed("trust", "--yes").code == 0
+        assert armed("status").code == 0
+        assert armed("up", "bell").code == 0
+        until(lambda: "crew-service" in armed.marked)
+        assert armed("done", "1").code == 0
+        until(lambda: "hook-done" in armed.marked)
+        time.sleep(0.5)  # the supervisor looks every fifth of a second: it would have started by now
+        assert not {"planted", "note"} & set(armed.marked)
+        armed("down", "--now")
+
+
+def test_a_supervisor_does_not_follow_another_hand(armed):
+    assert armed("trust", "--yes").code == 0
+    assert armed("up", "bell").code == 0
+    path = armed.pit / ".taskpit/crew/plan.json"
+    plan = json.loads(path.read_text())
+    plan["plan"]["bell"]["post"]["command"] = ["touch", str(armed.marks / "planted")]
+    plan["plan"]["bell"]["turn"] = 2
+    path.write_text(json.dumps(plan))
+    log = armed.pit / ".taskpit/crew/supervisor.log"
+    until(lambda: "was not written by you" in log.read_text())
+    assert "planted" not in armed.marked
+    assert armed("up", "bell").code == 0
+    assert armed("down").code == 0
