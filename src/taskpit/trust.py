@@ -21,12 +21,19 @@ from taskpit.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from hashlib import blake2b
     from typing import Any
+else:
+    try:
+        from _blake2 import blake2b  # what `hashlib` hands out, without loading OpenSSL
+    except ImportError:
+        from hashlib import blake2b
 
 __all__ = [
     "Start",
     "forget",
     "is_given",
+    "name_for",
     "remember",
     "require",
     "seal",
@@ -136,17 +143,18 @@ def _hooks(text: str) -> dict[str, Any]:
 
 
 def _record_of(root: str) -> str:
-    from hashlib import sha256
+    return f"{state_dir('trust')}/{name_for(root)}"
 
-    return f"{state_dir('trust')}/{sha256(os.fsencode(root)).hexdigest()[:32]}"
+
+def name_for(path: str) -> str:
+    """A file name that stands for this path, however long that is."""
+    return blake2b(os.fsencode(path), digest_size=16).hexdigest()
 
 
 def _facts(root: str) -> dict[str, Any]:
     """The folder, and what it can start, as a record has them."""
-    from hashlib import sha256
-
     status = os.stat(root)
-    digest = sha256()
+    digest = blake2b(digest_size=32)
     for one in _starts(root):
         digest.update(jsontext.dumps([one.kind, one.name, one.text]).encode("utf-8", "surrogatepass"))
     return {
@@ -233,8 +241,6 @@ def _quoted(text: str) -> str:
 
 def seal(root: str, data: bytes) -> str:
     """What only a process of this user can put under these bytes, and only for this folder."""
-    from hashlib import blake2b
-
     root = os.path.realpath(root)
     return blake2b(os.fsencode(root) + b"\0" + data, key=_key(), digest_size=16).hexdigest()
 

@@ -17,7 +17,7 @@ import time
 from taskpit import fs, jsontext
 from taskpit.clock import iso
 from taskpit.errors import Untrusted
-from taskpit.trust import state_dir
+from taskpit.trust import name_for, state_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,9 +96,7 @@ def tell(
 
 def spool_of(where: str) -> str:
     """Where this queue's notes lie: among the user's own state, since whatever lies there is run."""
-    from hashlib import sha256
-
-    return state_dir("hooks", sha256(os.fsencode(where)).hexdigest()[:32])
+    return state_dir("hooks", name_for(where))
 
 
 def lock_of(spool: str) -> fs.Flock:
