@@ -45,7 +45,7 @@ class Bench:
         init(self.pit, "pit")
         with open(f"{self.pit}/.taskpit/config.toml", "w", encoding="utf-8") as file:
             file.write(CONFIG)
-        kept = {key: os.environ[key] for key in ("LANG", "TERM", "USER") if key in os.environ}
+        kept = {key: os.environ[key] for key in ("LANG", "TERM", "USER", "PYTHONPATH") if key in os.environ}
         self.env = {**kept, **realagents.furnish(f"{path}/home", model.url), "TASKPIT_TOKEN": "secret"}
         self.queue = Queue.open(self.pit)
         self.processes = []

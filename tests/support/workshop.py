@@ -75,12 +75,14 @@ class Pit:
     def events(self, action):
         return [event for event in self.queue.store.events(limit=100000)[0] if event.action == action]
 
-    def work_once(self, runner, checks=True, lay_down=lambda: None):
+    def work_once(self, runner, checks=True, lay_down=lambda: None, sandbox=None, check_in=""):
         """Claim one task and run it in this thread, as a slot would."""
         claim = self.queue.claim("snake-1", wait=5.0)[0]
         run = Run(claim, place_for(self.queue.store, claim), self.root)
+        run.sandbox = sandbox
         try:
-            return work(self.queue, run, runner, Orders(check_in=self.root if checks else None), lay_down)
+            orders = Orders(check_in=(check_in or self.root) if checks else None)
+            return work(self.queue, run, runner, orders, lay_down)
         finally:
             run.bell.close()
             run.place.clear()

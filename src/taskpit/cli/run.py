@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from taskpit.worker.orders import Report
     from taskpit.worker.plugged import PluggedRunner
     from taskpit.worker.runner import CommandRunner
+    from taskpit.worker.sandbox import Sandbox
 
     AnyRunner = CommandRunner | AgentRunner | PluggedRunner
 
@@ -62,6 +63,14 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
         action="append",
         metavar="NAME",
         help="a variable the agent may see; a pattern such as NPM_*; repeatable",
+    )
+    add(
+        "--sandbox",
+        nargs="?",
+        choices=("on", "off"),
+        const="on",
+        metavar="on|off",
+        help="shut agent and check in, by bubblewrap: only the place of work can be written; the word is its network",
     )
     add("--tag", action="append", metavar="T", help="only tasks with this tag; may be repeated")
     add("--big", action="store_true", help="only big tasks, to plan and split; without it they are left alone")
@@ -153,6 +162,7 @@ def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
         allow_checks=tuple(args.allow_check or ()),
         check_in=runner.cwd if args.checks else None,
         budget=tuple(args.budget or ()),
+        sandbox=_sandbox(args, runner),
         landing=_landing(args, context, runner.cwd),
     )
     show = progress.choose(sys.stderr if context.json else sys.stdout, context.env)
@@ -168,6 +178,18 @@ def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
         text=lambda: progress.summary(report) + _left(report, context),
         exit_code=128 + report.signal if report.signal else 0,
     )
+
+
+def _sandbox(args: Namespace, runner: AnyRunner) -> Sandbox | None:
+    """The sandbox that was asked for, once it is known to work."""
+    if not args.sandbox:
+        return None
+    from taskpit.worker.sandbox import Sandbox
+
+    preset = getattr(runner, "preset", None)
+    made = Sandbox(network=args.sandbox, home=preset.home if preset is not None else ())
+    made.check()
+    return made
 
 
 def _left(report: Report, context: Context) -> str:

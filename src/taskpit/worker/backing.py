@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from taskpit.worker.post import Backend as Config
     from taskpit.worker.post import Post
     from taskpit.worker.runner import Run, Runner
+    from taskpit.worker.sandbox import Sandbox
 
-__all__ = ["make_runner", "presets", "program", "rests"]
+__all__ = ["make_runner", "presets", "program", "rests", "sandbox_of"]
 
 #: How a command is started so that its prompt reaches it; the shell is replaced by the command.
 DELIVERY = {
@@ -61,6 +62,18 @@ def _preset(post: Post, config: Config, root: str) -> preset.Preset:
     found = preset.find(config.preset, preset.places(root))
     said = {"bin": config.bin, "prompt": config.prompt, "limit": config.limit, "stagger": config.stagger}
     return found.replace(**{key: value for key, value in {**said, "stall": post.stall}.items() if value})
+
+
+def sandbox_of(post: Post, root: str) -> Sandbox | None:
+    """How far its commands reach, if it is to be shut in; NoSandbox if that cannot be had."""
+    if not post.sandbox:
+        return None
+    from taskpit.worker.sandbox import Sandbox
+
+    shown = preset.find(post.backend.preset, preset.places(root)).home if post.backend and post.backend.preset else ()
+    made = Sandbox(network=post.sandbox, home=shown)
+    made.check()
+    return made
 
 
 def _shared(config: Config) -> Backend:

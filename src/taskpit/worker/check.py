@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from contextlib import suppress
 
@@ -14,15 +13,17 @@ from taskpit.task import Evidence
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import IO
 
-__all__ = ["TIMED_OUT", "run_check"]
+__all__ = ["SHELL", "TIMED_OUT", "run_check"]
 
 #: How much of the end of a check's output is kept as evidence, in bytes.
 TAIL = 4096
 #: The exit code of a check that was stopped at its limit, as `timeout` has it.
 TIMED_OUT = 124
+#: What runs a check, followed by its command.
+SHELL = ("/bin/sh", "-c")
 #: How often a running check is looked at, at most and at least.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
 
@@ -34,24 +35,27 @@ def run_check(
     env: Mapping[str, str] | None = None,
     started: Callable[[int], None] | None = None,
     log: str = "",
+    shell: Sequence[str] = SHELL,
 ) -> Evidence:
-    """The command has run, by `/bin/sh -c`, for `limit` seconds at most; what it showed.
+    """The command has run, by `shell`, for `limit` seconds at most; what it showed.
 
-    It has its own process group, no input, and writes to a file, so nothing it leaves behind can hang us.
-    Its group is gone when this returns. `started` is told the group, for whoever may have to end it early.
-    With `log`, that file holds all of its output afterwards.
+    It has no input and writes to a file, so nothing it leaves behind can hang us. All it has started is gone when
+    this returns, and soon after we are killed. `started` is told the number of its reaper, which ends it when it is
+    told to (SIGTERM). With `log`, that file holds all of its output afterwards.
     """
     import subprocess
     from tempfile import TemporaryFile
+
+    from taskpit.worker.process import BEGIN, REAPER, end_reaper
 
     began = time.monotonic()
     with open(log, "w+b") if log else TemporaryFile() as output:
         try:
             process = subprocess.Popen(
-                ["/bin/sh", "-c", command],
+                [*REAPER, "0", os.devnull, *shell, command],
                 cwd=cwd,
                 env=None if env is None else dict(env),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -61,9 +65,12 @@ def run_check(
         try:
             if started is not None:
                 started(process.pid)
+            if process.stdin is not None:
+                with suppress(OSError):  # it was ended before it began
+                    os.write(process.stdin.fileno(), BEGIN)
             in_time = _wait(process, began + limit)
         finally:
-            _end_group(process)
+            end_reaper(process)
         tail = _tail(output)
     seconds = time.monotonic() - began
     if in_time:
@@ -89,14 +96,6 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
     if hasattr(os, "waitid"):
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
     return process.poll() is not None
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Whatever it started is gone too: a server left behind would spoil the next check."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):  # nobody left; macOS says it is not permitted
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _tail(output: IO[bytes]) -> str:

@@ -107,6 +107,7 @@ _SHARED: dict[str, Callable[[object], Any]] = {
     "frozen": _texts,
     "worktree": _flag,
     "merge": _one_of(MERGES),
+    "sandbox": _one_of(("on", "off")),
     "watch": _one_of(WATCHES),
     "cwd": _text,
 }

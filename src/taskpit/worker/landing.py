@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.store.port import Member
     from taskpit.task import Evidence
-    from taskpit.worker.guard import Guard
 
 __all__ = ["LandingThread", "pipe_for"]
 
@@ -52,12 +51,11 @@ def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
 class LandingThread:
     """Lands for one pool; the pool hears of each end in its inbox."""
 
-    def __init__(self, queue: Queue, pipe: Pipe, name: str, inbox: SimpleQueue[object], guard: Guard | None) -> None:
+    def __init__(self, queue: Queue, pipe: Pipe, name: str, inbox: SimpleQueue[object]) -> None:
         self._queue = queue
         self._pipe = pipe
         self._name = name
         self._inbox = inbox
-        self._guard = guard
         self._member: Member | None = None
         self._group = 0
         self._stopping = False
@@ -97,7 +95,7 @@ class LandingThread:
         """What runs is ended; its candidate waits for the next lander."""
         self._stopping = True
         if self._group:
-            process.tell_group(self._group, signal.SIGKILL)
+            process.tell_group(self._group, signal.SIGTERM)
 
     def close(self) -> None:
         """It has ended, and its name is free."""
@@ -163,19 +161,15 @@ class LandingThread:
         try:
             evidence = run_check(command, directory, limit, env, self._started, log=log)
         finally:
-            group, self._group = self._group, 0
-            if group and self._guard is not None:
-                self._guard.ended(group)
+            self._group = 0
         if self._stopping:
             raise Stopped
         return evidence
 
     def _started(self, group: int) -> None:
         self._group = group
-        if self._guard is not None:
-            self._guard.started(group)
         if self._stopping:
-            process.tell_group(group, signal.SIGKILL)
+            process.tell_group(group, signal.SIGTERM)
 
     def say(self, text: str) -> None:
         """The pool tells whoever watches; the same thing once."""

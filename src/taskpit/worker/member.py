@@ -23,11 +23,10 @@ from taskpit.queue import Queue, cards
 from taskpit.task import Claim, Done, Release, Retry, State, Task
 from taskpit.worker import process, progress
 from taskpit.worker.backends import gate_for
-from taskpit.worker.backing import make_runner
+from taskpit.worker.backing import make_runner, sandbox_of
 from taskpit.worker.budget import parse
 from taskpit.worker.charge import TAKEN
 from taskpit.worker.crew import WAITING, Now, Papers, waiting_until
-from taskpit.worker.guard import Guard
 from taskpit.worker.landing import pipe_for
 from taskpit.worker.leftover import end_commands_of
 from taskpit.worker.orders import Orders
@@ -94,6 +93,7 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
         tags=post.tags,
         lease=post.lease,
         check_in=post.cwd,
+        sandbox=sandbox_of(post, papers.root),
         budget=tuple(parse(limit) for limit in post.budget),
         landing=pipe_for(queue, post.cwd, post.terms()),
     )
@@ -164,16 +164,12 @@ def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
     claim = Claim(task=Task(id=post.name, title=f"{post.role}: a round", body=asked), worker=post.name, fence=post.name)
     place = Place(papers.at(f"{post.name}.run"))
     place.log = papers.log(post.name)  # what it says is what we say
-    guard = Guard()
     info = queue.store.info()
-    run = Run(claim, place, info.papers or info.where, guard)
+    run = Run(claim, place, info.papers or info.where)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: run.stop("stop"))
-    try:
-        run.prepare(())
-        return runner(claim, run)
-    finally:
-        guard.close()
+    run.prepare(())
+    return runner(claim, run)
 
 
 def service(papers: Papers, post: Post, me: Member) -> int:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taskpit.task import Claim
     from taskpit.worker.budget import Limit
     from taskpit.worker.runner import Run
+    from taskpit.worker.sandbox import Sandbox
     from taskpit.worker.slot import Over
     from taskpit.worker.survey import Survey
 
@@ -42,6 +43,8 @@ class Orders(Value):
     allow_checks: tuple[str, ...] = ()
     #: Where the tasks' checks are run, None: not at all.
     check_in: str | None = None
+    #: How far commands and checks reach; None: as far as we do.
+    sandbox: Sandbox | None = None
     #: What work may cost.
     budget: tuple[Limit, ...] = ()
     #: Gives tasks that land clones of their own, and lands them; None: there is no repository.

@@ -20,7 +20,6 @@ from taskpit.store.port import Mend
 from taskpit.task import Release
 from taskpit.worker.backends import gate_for
 from taskpit.worker.budget import DAY, Ledger
-from taskpit.worker.guard import Guard
 from taskpit.worker.landing import LandingThread
 from taskpit.worker.leftover import end_commands_of
 from taskpit.worker.orders import Report
@@ -86,7 +85,6 @@ class Pool:
         self._looked = 0.0
         self._woke = time.monotonic()
         self._survey: Survey | None = None
-        self._guard: Guard | None = None
         self._lander: LandingThread | None = None
         self._gate = gate_for(queue, runner)
         self._tender = Tender(queue, self.lease, self.inbox, tags=orders.tags if show.period else None)
@@ -100,7 +98,6 @@ class Pool:
         before = self._listen()
         try:
             make_room(self.orders.slots)
-            self._guard = Guard()
             members.extend(self._join())
             self._idle = [member.worker for member in members]
             for mend in keeper.sweep(
@@ -126,8 +123,6 @@ class Pool:
         if self._lander is not None:
             self._lander.close()
         self._tender.close()
-        if self._guard is not None:
-            self._guard.close()
         for member in members:
             member.leave()
         for number, handler in before.items():
@@ -264,13 +259,14 @@ class Pool:
         way.started(self.queue.clock.now())
         info = self.queue.store.info()
         try:
-            run = Run(claim, place_for(self.queue.store, claim), info.papers or info.where, self._guard)
+            run = Run(claim, place_for(self.queue.store, claim), info.papers or info.where)
         except OSError as error:
             way.leave()
             self.queue.finish(claim, Release(reason=str(error)))
             self.error = Storage(f"there is no room to run {claim.task.id}: {error}")
             return
         run.gate = self._gate
+        run.sandbox = self.orders.sandbox
         self._tender.add(worker, run)
         self.show.claimed(claim)
         name = f"{worker} {claim.task.id}"
@@ -354,7 +350,7 @@ class Pool:
     def _land(self) -> None:
         """What was handed in is landed beside the work."""
         if self._lander is None and self.orders.landing is not None:
-            self._lander = LandingThread(self.queue, self.orders.landing, self.orders.name, self.inbox, self._guard)
+            self._lander = LandingThread(self.queue, self.orders.landing, self.orders.name, self.inbox)
             self._lander.start()
         elif self._lander is not None:
             self._lander.hear()

@@ -69,6 +69,8 @@ class Post(Value):
     frozen: tuple[str, ...] = ()
     worktree: bool = False
     merge: str = "none"
+    #: Shut in by bubblewrap, its network on or off; empty: not at all.
+    sandbox: str = ""
     watch: str = "heal"
     #: Seconds between rounds, or between sessions that don't say when the next one should be.
     every: float = 60.0

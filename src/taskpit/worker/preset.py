@@ -77,6 +77,8 @@ class Preset(Value):
     #: Variables it may see beside those that every agent may see, as patterns.
     env: tuple[str, ...] = ()
     set_env: Mapping[str, str] = {}
+    #: What it needs of the home when it is shut in: its settings and sessions, as paths beneath it.
+    home: tuple[str, ...] = ()
     #: Where it prints its events: stdout, stderr, both, none.
     events: str = "none"
     #: A JSON file in the run directory that it leaves at its end: heard as one more event.

@@ -253,6 +253,7 @@ _KEYS: dict[str, Checker] = {
     "session": _one_of("ours", "theirs", "none"),
     "flags": _flags,
     "env": _texts,
+    "home": _texts,
     "set_env": _named(_text),
     "events": _one_of("stdout", "stderr", "both", "none"),
     "usage": _one_file,

@@ -27,7 +27,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import IO
 
-__all__ = ["Bell", "CannotRun", "Ended", "Order", "anybody", "born", "check_command", "make_room", "run", "tell_group"]
+__all__ = [
+    "BEGIN",
+    "REAPER",
+    "Bell",
+    "CannotRun",
+    "Ended",
+    "Order",
+    "anybody",
+    "born",
+    "check_command",
+    "end_reaper",
+    "make_room",
+    "run",
+    "tell_group",
+]
 
 #: A log longer than this loses its beginning; what is kept of it then.
 LONGEST_LOG = 10 * 1024 * 1024
@@ -139,7 +153,7 @@ def run(
         try:
             why = _attend(process, order, bell, waker, log, watch)
         finally:
-            code = _end(process, waker)
+            code = end_reaper(process, waker)
             if waker >= 0:
                 os.close(waker)
         trim(log)
@@ -248,7 +262,7 @@ def _ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def tell_group(group: int, number: int) -> bool:
-    """Everybody in the group has been told; False if there is nobody."""
+    """Every process of the group has this signal; False if there is none."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):  # macOS says of the dead that it is not permitted
@@ -285,7 +299,7 @@ def _lives(number: str, group: int) -> bool:
     return int(its_group) == group and state not in (b"Z", b"X")
 
 
-def _end(process: subprocess.Popen[bytes], waker: int) -> int:
+def end_reaper(process: subprocess.Popen[bytes], waker: int = -1) -> int:
     """Nothing of the command is left; its exit code."""
     if not _ended(process):
         _tell(process, KILL)

@@ -23,6 +23,7 @@ from taskpit.clock import say_duration
 from taskpit.task import Done, Failed, Release, Retry
 from taskpit.text import last_lines, plain
 from taskpit.worker import leftover, process
+from taskpit.worker.check import SHELL
 from taskpit.worker.process import Bell, CannotRun
 from taskpit.worker.prompt import make_prompt, task_text
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 
     from taskpit.task import Claim, Outcome, Try
     from taskpit.worker.backends import Gate
-    from taskpit.worker.guard import Guard
     from taskpit.worker.place import Place
+    from taskpit.worker.sandbox import Sandbox
 
     #: How one task is run.
     Runner = Callable[["Claim", "Run"], "Outcome"]
@@ -53,18 +54,19 @@ _PLACEHOLDER = re.compile(r"\{(task_file|prompt_file|result_file|run_dir|worktre
 class Run:
     """One attempt as its runner sees it: its papers, its environment, and whether to stop."""
 
-    def __init__(self, claim: Claim, place: Place, where: str, guard: Guard | None = None) -> None:
+    def __init__(self, claim: Claim, place: Place, where: str) -> None:
         self.claim = claim
         self.place = place
         #: The queue's folder, or its address.
         self.where = where
         self.bell = Bell()
-        self._guard = guard
         self._group = 0
         #: What it has cost so far, as the agent tells.
         self.cost: dict[str, object] = {}
         #: Where the work is done, if this task has a place of its own.
         self.cwd = ""
+        #: How far its commands reach, if they are shut in.
+        self.sandbox: Sandbox | None = None
         #: Further variables for whatever works on this task.
         self.variables: dict[str, str] = {}
         #: What the runner's backend shares with others, if it has one.
@@ -91,7 +93,7 @@ class Run:
         self.stopping = self.stopping or why
         self.bell.ring()
         if self._group:
-            process.tell_group(self._group, signal.SIGKILL)
+            process.tell_group(self._group, signal.SIGTERM)
 
     def say(self, text: str) -> None:
         """A line in the log, for runners that are no commands."""
@@ -129,44 +131,43 @@ class Run:
         return tuple(_PLACEHOLDER.sub(lambda found: known[found[1]], word) for word in argv)
 
     def started(self, group: int) -> None:
-        """A group of ours runs; should we be killed the guard ends it, should we hang whoever takes the task."""
+        """A command of ours runs; should we hang, it is ended before its task is given to another worker."""
         with suppress(OSError):
             leftover.note(self.place.path, group)
-        if self._guard is not None:
-            self._guard.started(group)
 
-    def ended(self, group: int) -> None:
+    def ended(self) -> None:
         """It is gone."""
         leftover.strike(self.place.path)
-        if self._guard is not None:
-            self._guard.ended(group)
 
     def execute(self, order: process.Order, watch: Callable[[], str] | None = None) -> process.Ended:
-        """The command has run, stopped by this run's bell if need be, and the guard has known of it."""
-        groups: list[int] = []
-
-        def started(group: int) -> None:
-            groups.append(group)
-            self.started(group)
-
+        """The command has run, stopped by this run's bell if need be."""
+        if self.sandbox is not None:
+            order = order.replace(argv=(*self._shut_in(order.cwd, order.argv[0]), *order.argv))
         try:
-            return process.run(order, self.bell, started, watch)
+            return process.run(order, self.bell, self.started, watch)
         finally:
-            for group in groups:
-                self.ended(group)
+            self.ended()
+
+    def _shut_in(self, cwd: str, *programs: str) -> tuple[str, ...]:
+        """What stands before a command of this run, if it has a sandbox."""
+        return self.sandbox.wrap(cwd, (self.place.path,), programs) if self.sandbox is not None else ()
+
+    def shell(self, cwd: str) -> tuple[str, ...]:
+        """What runs a check of this run."""
+        return (*self._shut_in(cwd), *SHELL)
 
     def check_started(self, group: int) -> None:
         """The task's check runs: it is not asked to stop but killed, since it has nothing to put away."""
         self.started(group)
         self._group = group
         if self.stopping:
-            process.tell_group(group, signal.SIGKILL)
+            process.tell_group(group, signal.SIGTERM)
 
     def check_ended(self) -> None:
         """The check is over."""
         group, self._group = self._group, 0
         if group:
-            self.ended(group)
+            self.ended()
 
 
 class CommandRunner:

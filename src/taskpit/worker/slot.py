@@ -155,7 +155,7 @@ def _refused(run: Run, orders: Orders) -> Outcome | None:
 
 
 class _Hands:
-    """Runs the pipe's commands for one run: its environment, its guard, its bell."""
+    """Runs the pipe's commands for one run: its environment, its bell."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -163,12 +163,16 @@ class _Hands:
     def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
         """A check or a set-up."""
         try:
-            evidence = run_check(command, directory, limit, self._run.env(), self._run.check_started, log=log)
+            evidence = self._run_check(command, directory, limit, log)
         finally:
             self._run.check_ended()
         if self._run.stopping:
             raise Stopped
         return evidence
+
+    def _run_check(self, command: str, directory: str, limit: float, log: str) -> Evidence:
+        run = self._run
+        return run_check(command, directory, limit, run.env(), run.check_started, log=log, shell=run.shell(directory))
 
     def say(self, text: str) -> None:
         """In the run's log."""
@@ -286,13 +290,11 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> 
     if not (isinstance(outcome, Done) or cut_short) or mode == "disabled" or check_in is None or run.stopping:
         return outcome
     try:
-        evidence = run_check(command, run.cwd or check_in, queue.config.check_limit, run.env(), run.check_started)
+        evidence = _Hands(run).run(command, run.cwd or check_in, queue.config.check_limit)
+    except Stopped:
+        return Release(reason="its worker was told to stop")
     except TaskpitError as error:
         return Failed(error=error.message, kind="infra")
-    finally:
-        run.check_ended()
-    if run.stopping:
-        return Release(reason="its worker was told to stop")
     if isinstance(outcome, Failed):
         told = f"{outcome.error.splitlines()[0]}; its check is green nevertheless"
         done = Done(output=outcome.output, evidence=evidence, reason=told, seconds=outcome.seconds, cost=run.cost)
