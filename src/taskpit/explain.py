@@ -203,13 +203,17 @@ def _where(card: Card, now: float) -> str:
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:
-    from taskpit.policy import WAITS  # who lists tasks does without
+    from taskpit.policy import LANDING, REVIEW, WAITS  # who lists tasks does without
 
     task_id = card.task.id
     if card.state is State.FAILED and card.result:
         return [f"Reason: {card.result.reason}", f"`pit retry {task_id}` starts it anew."]
     if card.task.hold.startswith(WAITS):
         return [f"`pit answer {task_id} TEXT` answers it."]
+    if card.task.hold.startswith(REVIEW):
+        return [f"`pit review {task_id}` shows the change; --approve lands it, --send-back TEXT gives it back."]
+    if card.task.hold.startswith(LANDING):
+        return ["A running `pit work` with --land lands it, or the next one."]
     if card.task.hold:
         return [f"`pit unblock {task_id}` lets it go on."]
     if card.state is State.READY and paused:

@@ -33,7 +33,7 @@ def test_a_verb_for_the_eye_refuses_programs(pit, verb):
 
 
 #: Verbs that need processes of their own: what they print is judged where those are.
-ELSEWHERE = {"up", "restart", "logs", "bench", "web", "mcp"}  # tests/crew, tests/bench, tests/web, tests/mcp_server
+ELSEWHERE = {"up", "restart", "logs", "bench", "web", "mcp", "review", "diff"}  # tests/crew, tests/landing, ...
 
 DAY = """
     init pit | add one --check true | add two --needs 1 --tag web | add three | edit 3 --priority 2 | list | ready

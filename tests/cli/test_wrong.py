@@ -14,7 +14,7 @@ from taskpit.cli.parser import make_parser
 
 #: A plain use of each verb that needs words; a verb that is not here is used alone.
 USES = {
-    **dict.fromkeys(("show", "why", "renew", "done", "release", "unblock", "retry", "cancel"), ("1",)),
+    **dict.fromkeys(("show", "why", "diff", "renew", "done", "release", "unblock", "retry", "cancel"), ("1",)),
     "add": ("x",),
     "edit": ("1", "--title", "y"),
     "import": ("x.jsonl",),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["VERBS"]
 
 #: Findings that mend themselves or are merely worth knowing; all others need a person.
-HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn"))
+HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn", "not published", "kept clone"))
 #: What each kind of finding means for whoever reads it.
 ADVICE = {
     "sweep will do": "`pit sweep` does these",
@@ -56,8 +56,29 @@ def _sweep(args: Namespace, context: Context) -> Reply:
 
     with Progress(context, "sweeping", turns=True):
         mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
+        if not args.dry_run:
+            _publish(context)
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
     return Reply(data=data, text=lambda: _swept(mends, dry_run=args.dry_run))
+
+
+def _publish(context: Context) -> None:
+    """Branches follow what landed on them, where nothing is in the way; what is, is told."""
+    from taskpit.landing.review import pipes
+
+    for pipe in pipes(context.queue):
+        for line in pipe.publish():
+            context.warn(line)
+
+
+def _unlanded(context: Context) -> list[Mend]:
+    """What of this queue's work is not where a person looks for it."""
+    from taskpit.landing.review import standing
+    from taskpit.store.port import Mend
+
+    found = standing(context.queue)
+    behind = [Mend(kind="not published", what="git", details=line) for line in found.behind]
+    return [*behind, *(Mend(kind="kept clone", what=path, details="its task is over") for path in found.kept)]
 
 
 def _swept(mends: Sequence[Mend], *, dry_run: bool) -> str:
@@ -96,7 +117,7 @@ def _doctor(args: Namespace, context: Context) -> Reply:
     did = [*lost, *(_fix(context, dry_run=args.dry_run) if args.fix else [])]
     store = context.queue.store
     with Progress(context, "looking", turns=True):
-        findings, info = store.check(), store.info()
+        findings, info = [*store.check(), *_unlanded(context)], store.info()
     urgent = [mend for mend in findings if mend.kind not in HARMLESS]
     data = {
         "clean": not findings,

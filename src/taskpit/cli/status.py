@@ -95,6 +95,8 @@ class Standing(Value):
     stuck: list[dict[str, str]]
     #: Work items with their activities, where a queue has them.
     work_items: list[dict[str, Any]] | None = None
+    #: What of its work has not come to rest: waits for review or landing, is not in the person's checkout yet.
+    landing: list[str] = []
 
     def facts(self) -> dict[str, object]:
         """For programs."""
@@ -127,6 +129,7 @@ def look(context: Context, posts: dict[str, Post]) -> Standing:
         supervisor=pid_here(desk, SUPERVISOR),
         crew=crew,
         stuck=_stuck(queue, ready, crew),
+        landing=_landing(queue),
     )
 
 
@@ -147,6 +150,12 @@ def _stuck(queue: Queue, ready: list[Card], crew: list[Row]) -> list[dict[str, s
     return found
 
 
+def _landing(queue: Queue) -> list[str]:
+    from taskpit.landing.review import standing
+
+    return standing(queue).told()
+
+
 def _entry(card: Card, why: str) -> dict[str, str]:
     return {"id": card.task.id, "title": card.task.title or card.task.slug, "why": " ".join(why.split())}
 
@@ -159,7 +168,7 @@ def screen(standing: Standing) -> str:
     lines = [f"{paint('bold', standing.where)}: {_totals(standing.counts)}"]
     if standing.paused:
         lines.append(paint("yellow", standing.paused))
-    lines += [paint("yellow", told) for told in standing.resting]
+    lines += [paint("yellow", told) for told in (*standing.resting, *standing.landing)]
     if standing.work_items is not None:
         from taskpit.cli.tree import lines as tree
 

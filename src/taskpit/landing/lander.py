@@ -27,6 +27,8 @@ def is_to_land(card: Card | None, handed: HandIn) -> bool:
     """Whether this very candidate waits for nothing but landing."""
     if card is None or card.state is not State.READY or not card.task.hold.startswith(LANDING):
         return False
+    if not handed.may_land:  # whatever the task's file says
+        return False
     told = card.task.extra.get(CANDIDATE)
     return isinstance(told, dict) and told.get("commit") == handed.commit
 

@@ -43,9 +43,10 @@ if TYPE_CHECKING:
     from taskpit.landing.git import Git
     from taskpit.landing.repository import Merge, Repository
     from taskpit.landing.terms import Hands, Terms
+    from taskpit.queue import Queue
     from taskpit.task import Claim, Evidence, Outcome, Task
 
-__all__ = ["Pipe"]
+__all__ = ["Pipe", "queue_key"]
 
 #: How often a landing begins again because others were faster.
 TURNS = 100
@@ -57,8 +58,13 @@ class Pipe:
     def __init__(self, repository: Repository, queue: str, terms: Terms) -> None:
         self.repository = repository
         self.terms = terms
-        self._queue = hashlib.sha256(os.fsencode(queue)).hexdigest()[:12]
+        self._queue = self.digest(queue)
         self._open, self._opening = False, threading.Lock()
+
+    @staticmethod
+    def digest(queue: str) -> str:
+        """The queue as part of refs and paths."""
+        return hashlib.sha256(os.fsencode(queue)).hexdigest()[:12]
 
     @property
     def git(self) -> Git:
@@ -73,7 +79,9 @@ class Pipe:
         with self._opening:
             if not self._open:
                 self.repository.open()
-                self._open = True
+                fs.make_dir(f"{self.repository.folder}/queues")
+                with open(f"{self.repository.folder}/queues/{self._queue}", "ab"):
+                    self._open = True
 
     def ref(self, what: str, task_id: str) -> str:
         """The ref of this kind for a task."""
@@ -258,6 +266,29 @@ class Pipe:
         oids = self.git.refs(f"refs/pit/hand/{self._queue}").values()
         found = [HandIn.load(data) for data in self.git.blobs(list(oids)).values()]
         return {one.task: one for one in found}
+
+    def approve(self, handed: HandIn, worker: str) -> HandIn:
+        """Somebody has seen this candidate and lets it land; noted where no agent writes."""
+        approved = handed.replace(approved=worker)
+        old = self.git.ref(self.ref("hand", handed.task))
+        if HandIn.load(self.git.read(old)).commit != handed.commit or not self.git.move(
+            self.ref("hand", handed.task), self.git.blob(approved.dump()), old
+        ):
+            raise GitTrouble(f"{handed.task} was handed in again meanwhile")
+        return approved
+
+    def files(self, base: str, commit: str) -> list[tuple[str, str, int, int]]:
+        """Name, letter, lines added and removed of each file that differs."""
+        return self._files.rows(base, commit)
+
+    def clones(self) -> list[str]:
+        """The tasks that have a clone."""
+        names = fs.names(f"{self.repository.folder}/work/{self._queue}")
+        return sorted(name.removesuffix(".ready") for name in names if name.endswith(".ready"))
+
+    def behind(self) -> list[str]:
+        """How far the person's branches are behind what landed on them, and why, as sentences."""
+        return [self.repository.look(name).told() for name in self.repository.unpublished()]
 
     def landed(self, task_id: str) -> str:
         """The commit that landed this task; empty if it has not landed."""
@@ -447,3 +478,9 @@ def _message(task: Task) -> str:
 def _landing_message(task: Task, handed: HandIn) -> str:
     title = " ".join(handed.title.split())[:200]
     return f"{title}\n\nTask: {task.id}\nCandidate: {handed.commit}\n"
+
+
+def queue_key(queue: Queue) -> str:
+    """What tells this queue from others on this machine."""
+    info = queue.store.info()
+    return os.path.realpath(info.papers) if info.papers else info.where

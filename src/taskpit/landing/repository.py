@@ -282,9 +282,23 @@ class Repository:
             if not new or old == new:
                 return Published(branch=branch)
             why = self._move(branch, old, new)
-            if not why:
+            if why:
+                fs.replace(self._reason(branch), why.encode(), f"{self.folder}/.{fs.fresh_name()}", sync=False)
+            else:
                 self.git.set(f"refs/pit/up/{branch}", new)
+                fs.remove(self._reason(branch))
             return Published(branch=branch, behind=self.behind(branch), why=why)
+
+    def look(self, branch: str) -> Published:
+        """How far the person's branch is behind, and what was in the way at the last try. Runs nothing there."""
+        try:
+            why = fs.read(self._reason(branch), 4096)[0].decode("utf-8", "replace")
+        except OSError:
+            why = "`pit sweep` brings it there"
+        return Published(branch=branch, behind=self.behind(branch), why=why)
+
+    def _reason(self, branch: str) -> str:
+        return f"{self.folder}/behind-{hashlib.sha256(os.fsencode(branch)).hexdigest()[:12]}"
 
     def _known(self, commit: str) -> bool:
         return self.git.run("cat-file", "-e", commit, ok=(0, 1, 128)).code == 0

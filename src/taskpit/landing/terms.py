@@ -112,6 +112,8 @@ class HandIn(Value):
     review: str = "none"
     #: Why a person must look, whatever `review` says.
     questions: tuple[str, ...] = ()
+    #: Who has approved this very candidate.
+    approved: str = ""
     #: The fence of the claim that brought it, and the agent's own words.
     worker: str = ""
     attempt: int = 1
@@ -135,6 +137,11 @@ class HandIn(Value):
         fields = read_json(data) if len(data) <= LARGEST_HAND_IN else None
         evidence = fields.get("evidence") if isinstance(fields, dict) else None
         return schema.load(cls, fields, evidence=schema.load(Evidence, evidence) if evidence else None)
+
+    @property
+    def may_land(self) -> bool:
+        """Whether nobody must look at it any more."""
+        return bool(self.approved) or (self.review == "none" and not self.questions)
 
     def summary(self) -> dict[str, object]:
         """What is told beside the task."""

@@ -7,10 +7,11 @@ import signal
 import threading
 import time
 
+from taskpit.agents.environment import without_secrets
 from taskpit.errors import Lost, TaskpitError
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.lander import Lander
-from taskpit.landing.pipe import Pipe
+from taskpit.landing.pipe import Pipe, queue_key
 from taskpit.landing.repository import Repository
 from taskpit.landing.terms import Stopped
 from taskpit.worker import process
@@ -34,7 +35,6 @@ LOOK = 2.0
 
 def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
     """The pipe for work in this directory; None if that is in no checkout and nothing is to land by default."""
-    info = queue.store.info()
     try:
         repository = Repository(cwd)
         if terms.land != "none":
@@ -45,7 +45,7 @@ def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
         raise
     onto = terms.onto or (repository.current_branch() if terms.land != "none" else "")
     limits = terms.replace(onto=onto, check_limit=queue.config.check_limit)
-    return Pipe(repository, os.path.realpath(info.papers or info.where), limits)
+    return Pipe(repository, queue_key(queue), limits)
 
 
 class LandingThread:
@@ -157,7 +157,10 @@ class LandingThread:
 
     def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
         """A check or a set-up, ended with us."""
-        env = {**os.environ, "TASKPIT_DIR": self._queue.store.info().papers or self._queue.store.info().where}
+        env = {
+            **without_secrets(os.environ),
+            "TASKPIT_DIR": self._queue.store.info().papers or self._queue.store.info().where,
+        }
         try:
             evidence = run_check(command, directory, limit, env, self._started, log=log)
         finally:

@@ -1,0 +1,243 @@
+"""What agents changed, and a person's word on it: `review`, `diff`. Changes are shown here and judged elsewhere."""
+
+from __future__ import annotations
+
+import os
+
+from taskpit import errors
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import example, id_argument, read_text, worker_option
+from taskpit.cli.output import paint, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.table import Handlers
+    from taskpit.landing.pipe import Pipe
+    from taskpit.landing.review import Comment, FileDiff
+    from taskpit.landing.terms import HandIn
+    from taskpit.task import Card, Evidence
+
+__all__ = ["VERBS"]
+
+#: The longest text of a review.
+LONGEST = 1024 * 1024
+
+
+def _review_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Without ID: what waits for a look. With ID: what was asked, what the check showed, and the diff.\n"
+        "--approve lands exactly what was shown. --send-back gives it to the same agent again, with your words in its\n"
+        "task. --take-over makes it yours: the change is on a branch pit/ID, the task is claimed by you."
+    )
+    parser.epilog = example(
+        "pit review",
+        "pit review 7",
+        "pit review 7 --approve",
+        "pit review 7 --send-back 'use the helper' --comment src/api.py:12:'this exists already'",
+    )
+    parser.add_argument("id", metavar="ID", nargs="?", help="a task; its number or the beginning of its id is enough")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--approve", action="store_true", help="it may land, and does if it can")
+    what.add_argument("--send-back", metavar="TEXT", help="what should be different; - is standard input")
+    what.add_argument("--take-over", action="store_true", help="go on with it yourself")
+    parser.add_argument("--comment", action="append", metavar="FILE:LINE:TEXT", help="with --send-back; repeatable")
+    parser.add_argument("--commit", default="", metavar="C", help="with --approve: only if this is the candidate")
+    worker_option(parser)
+
+
+def _review(args: Namespace, context: Context) -> Reply:
+    if args.comment and args.send_back is None:
+        raise Usage("--comment goes with --send-back")
+    if args.commit and not args.approve:
+        raise Usage("--commit goes with --approve")
+    if args.id is None:
+        if args.approve or args.take_over or args.send_back is not None:
+            raise Usage("say which task")
+        return _waiting(context)
+    task_id = context.queue.resolve(args.id)
+    if args.approve:
+        return _approve(args, context, task_id)
+    if args.send_back is not None:
+        return _send_back(args, context, task_id)
+    return _take_over(args, context, task_id) if args.take_over else _shown(context, task_id)
+
+
+def _waiting(context: Context) -> Reply:
+    from taskpit.landing.review import waiting
+
+    found = waiting(context.queue)
+    data = [{"id": card.task.id, "title": card.task.title, "held": card.held, **_told(card)} for card in found]
+
+    def text() -> str:
+        if not found:
+            return "Nothing waits for review."
+        rows = [(card.task.id, card.task.title, card.held.partition(": ")[2]) for card in found]
+        return f"{table(('ID', 'TITLE', 'WHAT'), rows)}\n\n`{context.called('review ID')}` shows one."
+
+    return Reply(data=data, text=text)
+
+
+def _told(card: Card) -> dict[str, object]:
+    from taskpit.landing.terms import CANDIDATE
+
+    told = card.task.extra.get(CANDIDATE)
+    return {CANDIDATE: told if isinstance(told, dict) else None}
+
+
+def _shown(context: Context, task_id: str) -> Reply:
+    from taskpit.landing import review
+
+    pipe, handed = review.find(context.queue, task_id)
+    card = context.queue.card(task_id)
+    rows = review.files(pipe, handed.base, handed.commit)
+    change = review.diff(pipe, handed.base, handed.commit)
+    data = {
+        "id": task_id,
+        "title": handed.title,
+        "held": card.held,
+        "commit": handed.commit,
+        "onto": handed.target,
+        "worker": handed.worker,
+        "output": handed.output,
+        "check": handed.evidence.as_dict() if handed.evidence else None,
+        "questions": list(handed.questions),
+        "cost": dict(handed.cost),
+        "files": [one.as_dict() for one in rows],
+        "diff": change,
+    }
+    return Reply(data=data, text=lambda: _page(context, card, handed, rows, change))
+
+
+def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], change: str) -> str:
+    evidence = handed.evidence
+    green = paint("green", "green") if evidence and evidence.green else paint("red", "red")
+    check = f"{green} in {evidence.seconds:.1f}s: {evidence.command}" if evidence else "none was run"
+    lines = [
+        paint("bold", f"{card.task.id}  {handed.title}"),
+        card.held or str(card.state),
+        f"candidate {handed.commit[:12]} for {handed.target}, by {handed.worker}, attempt {handed.attempt}",
+        f"check: {check}",
+        *(paint("yellow", f"asks: {one}") for one in handed.questions),
+        "",
+        *handed.output.strip().splitlines()[:20],
+        "",
+        *(f"{one.letter}  {one.path}  +{one.added} -{one.removed}" for one in rows),
+        "",
+        _coloured(change),
+        f"`{context.called(f'review {card.task.id} --approve')}`, or --send-back TEXT, or --take-over.",
+    ]
+    return "\n".join(lines)
+
+
+def _coloured(change: str) -> str:
+    from taskpit.text import plain
+
+    colours = {"+": "green", "-": "red", "@": "blue"}
+    lines = plain(change).splitlines()
+    return "\n".join(paint(colours[line[0]], line) if line[:1] in colours else line for line in lines)
+
+
+class _Here:
+    """Checks that run because a person approved: in this terminal's own process."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
+        """A check or a set-up."""
+        from taskpit.worker.check import run_check
+
+        return run_check(command, directory, limit, log=log)
+
+    def say(self, text: str) -> None:
+        """Told beside the answer."""
+        self._context.warn(text)
+
+
+def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
+    from taskpit.landing import review
+
+    worker = _judge(args, context, task_id)
+    pipe, handed = review.approve(context.queue, task_id, worker, args.commit)
+    word = _land_now(context, pipe, handed, worker)
+    card = context.queue.card(task_id)
+    data = {"id": task_id, "state": str(card.state), "held": card.held, "commit": handed.commit}
+    return Reply(data=data, text=f"{task_id} is approved; {word}")
+
+
+def _land_now(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> str:
+    """It is landed here and now, unless a pool is at it."""
+    from taskpit.landing.lander import Lander
+
+    turn = pipe.turn(handed.target)
+    if not turn.take(wait=False):
+        return "a pool lands it"
+    try:
+        landed = Lander(context.queue, pipe, worker, _Here(context)).land(handed)
+    finally:
+        turn.drop()
+    return landed[1].details if landed else "a pool lands it"
+
+
+def _judge(args: Namespace, context: Context, task_id: str) -> str:
+    """Who approves: a person, so nobody inside a run of an agent's."""
+    if context.env.get("TASKPIT_RUN_DIR"):
+        raise errors.Invalid(
+            f"{task_id} waits for a person, and this is an agent's run", hint="Ask with `pit ask`.", id=task_id
+        )
+    return context.worker(args)
+
+
+def _send_back(args: Namespace, context: Context, task_id: str) -> Reply:
+    from taskpit.landing import review
+
+    text = read_text("-", LONGEST) if args.send_back == "-" else args.send_back
+    comments = [_comment(one) for one in args.comment or ()]
+    review.send_back(context.queue, task_id, context.worker(args), text, comments)
+    return Reply(data={"id": task_id, "state": "ready"}, text=f"{task_id} goes back to its agent")
+
+
+def _comment(text: str) -> Comment:
+    from taskpit.landing.review import Comment
+
+    path, first, rest = text.partition(":")
+    number, second, said = rest.partition(":")
+    if not (path and first and second and said.strip() and number.isdecimal()):
+        raise errors.Invalid(f"--comment {text!r} does not read FILE:LINE:TEXT", hint="LINE 0 means the whole file.")
+    return Comment(path=path, line=int(number), text=said)
+
+
+def _take_over(args: Namespace, context: Context, task_id: str) -> Reply:
+    from taskpit.landing import review
+
+    claim, branch = review.take_over(context.queue, task_id, _judge(args, context, task_id))
+    told = f"{task_id} is yours; its change is on the branch {branch}. `{context.called(f'done {task_id}')}` ends it."
+    return Reply(data={"id": task_id, "worker": claim.fence, "branch": branch}, text=told)
+
+
+def _diff_arguments(parser: ArgumentParser) -> None:
+    parser.description = "What a task's agent changed: its candidate, waiting or landed, as a diff."
+    parser.epilog = example("pit diff 7", "pit diff 7 --stat", "pit diff 7 | git apply --check")
+    id_argument(parser)
+    parser.add_argument("--stat", action="store_true", help="only which files, and by how much")
+
+
+def _diff(args: Namespace, context: Context) -> Reply:
+    from taskpit.landing import review
+
+    task_id = context.queue.resolve(args.id)
+    pipe, base, commit = review.candidate(context.queue, task_id)
+    rows = review.files(pipe, base, commit)
+    data: dict[str, object] = {"id": task_id, "base": base, "commit": commit, "files": [one.as_dict() for one in rows]}
+    stat = "\n".join(f"{one.letter}  {one.path}  +{one.added} -{one.removed}" for one in rows)
+    if args.stat:
+        return Reply(data=data, text=stat)
+    change = review.diff(pipe, base, commit)
+    shown = change.rstrip("\n") if not os.isatty(1) else _coloured(change)
+    return Reply(data={**data, "diff": change}, text=shown)
+
+
+VERBS: Handlers = {"review": (_review_arguments, _review), "diff": (_diff_arguments, _diff)}

@@ -1,0 +1,256 @@
+"""What waits for somebody's look: its diff, and their word. Surfaces call this; it talks to nobody.
+
+An approval names the candidate it saw and is noted in our own repository, where no agent writes: editing a task's file
+approves nothing. Who built a candidate cannot approve it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from taskpit import fs, owner
+from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
+from taskpit.landing.git import outside
+from taskpit.landing.pipe import Pipe, queue_key
+from taskpit.landing.repository import Repository, state_folder
+from taskpit.landing.terms import CANDIDATE, Terms, held, name_of
+from taskpit.policy import LANDING, REVIEW
+from taskpit.queue import cards
+from taskpit.task import State, Want
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.landing.terms import HandIn
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Claim, Task
+
+__all__ = [
+    "Comment",
+    "FileDiff",
+    "Standing",
+    "approve",
+    "diff",
+    "files",
+    "find",
+    "pipes",
+    "send_back",
+    "standing",
+    "take_over",
+    "waiting",
+]
+
+#: The longest diff that is shown, in bytes.
+LONGEST_DIFF = 4 * 1024 * 1024
+
+
+class Comment(Value):
+    """A remark about one line of a candidate."""
+
+    path: str
+    #: In the candidate's own numbers, from 1; 0 is the file as a whole.
+    line: int = 0
+    text: str
+
+
+class FileDiff(Value):
+    """One file of a candidate."""
+
+    path: str
+    #: A: new, M: changed, D: gone, T: another kind of thing.
+    letter: str
+    added: int
+    removed: int
+
+
+class Standing(Value):
+    """What of a queue's work has not come to rest."""
+
+    #: Ids that wait for a look, and that wait to be landed.
+    review: tuple[str, ...] = ()
+    landing: tuple[str, ...] = ()
+    #: Branches that are behind what landed on them, as sentences.
+    behind: tuple[str, ...] = ()
+    #: Clones whose tasks are over.
+    kept: tuple[str, ...] = ()
+
+    def told(self) -> list[str]:
+        """For people."""
+        lines = [f"{len(self.review)} wait for review: `pit review`"] if self.review else []
+        lines += [f"{len(self.landing)} wait for landing: the next `pit work` does that"] if self.landing else []
+        return [*lines, *self.behind, *(f"a clone is kept: {path}" for path in self.kept)]
+
+
+def pipes(queue: Queue) -> list[Pipe]:
+    """The repositories of this machine in which tasks of this queue have landed or wait."""
+    key = queue_key(queue)
+    found = []
+    for name in fs.names(state_folder()):
+        folder = f"{state_folder()}/{name}"
+        if not os.path.exists(f"{folder}/queues/{Pipe.digest(key)}"):
+            continue
+        try:
+            repository = Repository(fs.read(f"{folder}/repository", 8192)[0].decode("utf-8", "surrogateescape").strip())
+        except (OSError, TaskpitError):
+            continue  # it was moved or removed; what is in ours stays
+        if repository.folder == folder:
+            found.append(Pipe(repository, key, Terms(check_limit=queue.config.check_limit)))
+    return found
+
+
+def find(queue: Queue, task_id: str) -> tuple[Pipe, HandIn]:
+    """What was handed in for this task and has not come to an end, and where."""
+    for pipe in pipes(queue):
+        handed = pipe.hand_in_of(task_id)
+        if handed is not None:
+            return pipe, handed
+    told = queue.card(task_id).task.extra.get(CANDIDATE)
+    if isinstance(told, dict) and told.get("host") not in (None, owner.host()):
+        raise NotFound(f"the candidate of {task_id} is on {told['host']}", hint="Look there.", id=task_id)
+    raise NotFound(f"nothing of {task_id} waits here", hint=f"`pit why {task_id}` says where it is.", id=task_id)
+
+
+def waiting(queue: Queue) -> list[Card]:
+    """Tasks that wait for a look, those for a person first."""
+    found = [card for card in cards(queue.store, State.READY, tied=True) if card.task.hold.startswith(REVIEW)]
+    return sorted(found, key=lambda card: "by an agent" in card.task.hold[:40])
+
+
+def standing(queue: Queue) -> Standing:
+    """What of this queue's work has not come to rest. Changes nothing; costs nothing where nothing ever landed."""
+    if not os.path.isdir(state_folder()):
+        return Standing()
+    found = pipes(queue)
+    if not found:
+        return Standing()
+    ready = [card.task for card in cards(queue.store, State.READY, tied=True) if card.task.hold]
+    return Standing(
+        review=tuple(task.id for task in ready if task.hold.startswith(REVIEW)),
+        landing=tuple(task.id for task in ready if task.hold.startswith(LANDING)),
+        behind=tuple(line for pipe in found for line in pipe.behind()),
+        kept=tuple(path for pipe in found for path in _kept(queue, pipe)),
+    )
+
+
+def _kept(queue: Queue, pipe: Pipe) -> list[str]:
+    """Clones of tasks that are over: what failed may still be of use, so they stay until somebody looks."""
+    ids = pipe.clones()
+    known = zip(ids, queue.store.read(ids), strict=True)
+    return [pipe.workspace(one) for one, card in known if card is None or card.state in (State.DONE, State.FAILED)]
+
+
+# -- the diff --------------------------------------------------------------------------------------
+
+
+def diff(pipe: Pipe, base: str, commit: str) -> str:
+    """The change as a unified diff, by nobody's configuration."""
+    words = (
+        "diff-tree",
+        "-p",
+        "-r",
+        "-M",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--full-index",
+        base,
+        commit,
+    )
+    out = pipe.git.run(*words).out
+    cut = f"\n[cut here: {len(out)} bytes]\n" if len(out) > LONGEST_DIFF else ""
+    return out[:LONGEST_DIFF].decode("utf-8", "replace") + cut
+
+
+def files(pipe: Pipe, base: str, commit: str) -> list[FileDiff]:
+    """Which files it changes, and by how many lines."""
+    return [
+        FileDiff(path=name, letter=letter, added=added, removed=removed)
+        for name, letter, added, removed in pipe.files(base, commit)
+    ]
+
+
+def candidate(queue: Queue, task_id: str) -> tuple[Pipe, str, str]:
+    """Base and commit of the last candidate of a task, also once it has landed."""
+    for pipe in pipes(queue):
+        commit = pipe.git.ref(pipe.ref("cand", task_id))
+        if commit:
+            return pipe, pipe.git.ref(f"{commit}^"), commit
+    raise NotFound(
+        f"there is no candidate of {task_id} here", hint=f"`pit show {task_id}` says where it is.", id=task_id
+    )
+
+
+# -- somebody's word -------------------------------------------------------------------------------
+
+
+def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[Pipe, HandIn]:
+    """It may land. `commit` is the candidate that was seen: a newer one is refused."""
+    pipe, handed = find(queue, task_id)
+    card = queue.card(task_id)
+    if card.state is not State.READY or not card.task.hold.startswith((REVIEW, LANDING)):
+        raise Conflict(f"{task_id} does not wait for review", hint=f"See `pit why {task_id}`.", id=task_id)
+    if commit and not handed.commit.startswith(commit):
+        told = f"{task_id} has a newer candidate, {handed.commit[:12]}, than the one you saw"
+        raise Conflict(told, hint=f"`pit review {task_id}` shows it.", id=task_id, commit=handed.commit)
+    if owner.base(worker) == owner.base(handed.worker):
+        raise Invalid(f"{task_id} was built by {owner.base(worker)}, who cannot approve it", id=task_id)
+    approved = pipe.approve(handed, worker)
+    queue.edit(task_id, worker, lambda task: _to_land(task, approved), "approved", f"candidate {handed.commit[:12]}")
+    return pipe, approved
+
+
+def _to_land(task: Task, handed: HandIn) -> Task:
+    told = held(task, handed.replace(review="none"))
+    if not task.hold.startswith((REVIEW, LANDING)) or told.task is None:
+        raise Conflict(f"{task.id} does not wait for review", id=task.id)
+    return told.task
+
+
+def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequence[Comment] = ()) -> Task:
+    """The same agent goes on with what is said here in its task; no attempt is spent."""
+    if not text.strip() and not comments:
+        raise Invalid("say what should be different", id=task_id)
+    pipe, handed = find(queue, task_id)
+    lines = [f"**Review** ({worker}) of {handed.commit[:12]}: {text.strip()}".rstrip(" :"), ""]
+    for one in comments:
+        place = f"`{one.path}:{one.line}`" if one.line else f"`{one.path}`"
+        quoted = _quoted(pipe, handed, one)
+        lines += [f"- {place}: {' '.join(one.text.split())}", *([f"  > {quoted}"] if quoted else [])]
+    told = "\n".join(lines).rstrip() + "\n"
+
+    def change(task: Task) -> Task:
+        if not task.hold.startswith((REVIEW, LANDING)):
+            raise Conflict(f"{task.id} does not wait for review", hint=f"See `pit why {task.id}`.", id=task.id)
+        extra = {key: value for key, value in task.extra.items() if key != CANDIDATE}
+        return task.replace(hold="", extra=extra, body=f"{task.body.rstrip()}\n\n{told}".lstrip())
+
+    changed = queue.edit(task_id, worker, change, "sent_back", " ".join(told.split())[:300])
+    pipe.forget(task_id)
+    return changed
+
+
+def _quoted(pipe: Pipe, handed: HandIn, comment: Comment) -> str:
+    """The line that is meant, as it stands in the candidate; Invalid if there is none."""
+    ran = pipe.git.run("cat-file", "blob", f"{handed.commit}:{comment.path}", ok=(0, 128))
+    if ran.code:
+        raise Invalid(f"there is no file {comment.path} in the candidate of {handed.task}", path=comment.path)
+    rows = ran.out.decode("utf-8", "replace").splitlines()
+    if comment.line > len(rows):
+        raise Invalid(f"{comment.path} has {len(rows)} lines, not {comment.line}", path=comment.path)
+    return rows[comment.line - 1].strip()[:200] if comment.line else ""
+
+
+def take_over(queue: Queue, task_id: str, worker: str) -> tuple[Claim, str]:
+    """The task is this person's, and its candidate is on a branch of theirs: the claim and the branch."""
+    pipe, _ = find(queue, task_id)
+    branch = f"pit/{name_of(task_id)}"
+    want = Want(worker=worker, lease=queue.config.lease_of("human"), ids=(task_id,), even_held=True, verbatim=True)
+    claims = queue.store.claim(want)
+    if not claims:
+        raise Conflict(f"{task_id} cannot be had just now", hint=f"See `pit why {task_id}`.", id=task_id)
+    where = pipe.repository
+    words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", where.git.directory)
+    outside(where.top, *words, f"{pipe.ref('cand', task_id)}:refs/heads/{branch}", personal=True)
+    return claims[0], branch

@@ -1,0 +1,198 @@
+"""A look before it lands: approve what was seen, send it back with words, take it over. The builder has no say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from ground import Ground, git, read, write
+from schemata import data_of, judge
+
+from taskpit.errors import Conflict, Invalid, NotFound
+from taskpit.landing import review
+from taskpit.landing.review import Comment
+from taskpit.landing.terms import CANDIDATE
+from taskpit.policy import LANDING, REVIEW
+from taskpit.task import State
+
+
+@pytest.fixture
+def looked(tmp_path):
+    made = Ground(tmp_path / "looked", review="person")
+    yield made
+    made.close()
+
+
+def pit(ground, *words, code=0, **env):
+    """`pit` in the repository; what it printed."""
+    known = {**os.environ, **env}
+    argv = [sys.executable, "-m", "taskpit", "-C", ground.root, *words]
+    ran = subprocess.run(argv, cwd=ground.top, capture_output=True, text=True, env=known, check=False)
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def test_nothing_lands_before_somebody_looked_and_what_was_seen_lands(looked):
+    task = looked.put("Say hello", check="grep -q hi a.txt")
+    looked.work(task, a_dot_txt="hi\n")
+    assert "Say hello" in pit(looked, "review")
+    page = pit(looked, "review", task)
+    assert "+hi" in page
+    assert "green in" in page
+    assert "did it" in page
+    assert "--approve" in pit(looked, "why", task)
+    said = pit(looked, "review", task, "--approve")
+    assert "landed on main" in said
+    assert looked.card(task).state is State.DONE
+    assert looked.log() == ["Say hello", "begin"]
+    assert "+hi" in pit(looked, "diff", task)
+    assert pit(looked, "diff", task, "--stat") == "A  a.txt  +1 -0\n"
+    assert pit(looked, "review") == "Nothing waits for review.\n"
+
+
+def test_what_programs_see(looked):
+    one, two, three = (looked.put(title, check="true") for title in ("one", "two", "three"))
+    for task in (one, two, three):
+        looked.work(task, **{f"{task}_dot_txt": "x\n"})
+    seen = [
+        ("review",),
+        ("review", one),
+        ("diff", one),
+        ("diff", one, "--stat"),
+        ("review", one, "--approve"),
+        ("review", two, "--send-back", "no"),
+        ("review", three, "--take-over"),
+    ]
+    for words in seen:
+        judge(json.loads(pit(looked, *words, "--json"))["data"], data_of(words[0]))
+    assert looked.card(one).state is State.DONE
+
+
+def test_send_back_with_comments_is_in_the_next_prompt_and_spends_nothing(looked):
+    task = looked.put("one", body="Do it well.\n")
+    looked.work(task, src__a_dot_py="first\nsecond\n")
+    pit(looked, "review", task, "--send-back", "not like this", "--comment", "src/a.py:2:use the helper", "--as", "ada")
+    card = looked.card(task)
+    assert (card.state, card.task.hold, card.task.attempts) == (State.READY, "", 0)
+    assert CANDIDATE not in card.task.extra
+    assert "not like this" in card.task.body
+    assert "- `src/a.py:2`: use the helper\n  > second" in card.task.body
+    assert looked.pipe.hand_in_of(task) is None
+    claim, path = looked.enter(task)
+    assert read(f"{path}/src/a.py") == "first\nsecond\n"  # it goes on from its own files
+    write(f"{path}/src/a.py", "helper\n")
+    looked.hand_in(claim)
+    review.approve(looked.queue, task, "ada@here")
+    looked.land(task)
+    assert git(looked.top, "show", "main:src/a.py") == "helper"
+
+
+def test_a_comment_on_what_is_not_there_is_refused_and_changes_nothing(looked):
+    task = looked.put()
+    looked.work(task, a_dot_txt="x\n")
+    before = looked.card(task)
+    for one in (Comment(path="b.txt", line=1, text="?"), Comment(path="a.txt", line=9, text="?")):
+        with pytest.raises(Invalid):
+            review.send_back(looked.queue, task, "ada", "no", [one])
+    assert looked.card(task) == before
+    assert "FILE:LINE:TEXT" in pit(looked, "review", task, "--send-back", "no", "--comment", "nonsense", code=6)
+
+
+def test_the_builder_cannot_approve_and_no_agent_can_for_a_person(looked):
+    task = looked.put()
+    looked.work(task, a_dot_txt="x")
+    with pytest.raises(Invalid, match="cannot approve"):
+        review.approve(looked.queue, task, "snake-1~other")
+    assert "an agent's run" in pit(looked, "review", task, "--approve", code=6, TASKPIT_RUN_DIR="/somewhere")
+    assert looked.card(task).held.startswith(REVIEW)
+
+
+def test_an_approval_names_what_was_seen(looked):
+    task = looked.put()
+    looked.work(task, a_dot_txt="x")
+    first = looked.pipe.hand_in_of(task).commit
+    review.send_back(looked.queue, task, "ada", "again")
+    claim, path = looked.enter(task)
+    write(f"{path}/b.txt")
+    looked.hand_in(claim)
+    with pytest.raises(Conflict, match="newer candidate"):
+        review.approve(looked.queue, task, "ada", first)
+    assert looked.card(task).held.startswith(REVIEW)
+
+
+def test_editing_the_tasks_file_approves_nothing(looked):
+    """Whoever may write to the queue's folder can change the hold; what may land is noted elsewhere."""
+    task = looked.put()
+    looked.work(task, a_dot_txt="x")
+    looked.queue.edit(task, "snake-1", lambda one: one.replace(hold=f"{LANDING} on main"))
+    assert looked.lander().waiting() == []
+    assert looked.log() == ["begin"]
+
+
+def test_what_must_be_asked_is_asked_also_where_nobody_wants_review(ground):
+    task = ground.put()
+    claim, path = ground.enter(task)
+    write(f"{path}/id_rsa", "x")
+    ground.hand_in(claim)
+    assert "id_rsa looks like a secret" in pit(ground, "review")
+    pit(ground, "review", task, "--approve")
+    assert ground.files() == {"README", "id_rsa"}
+
+
+def test_taken_over_it_is_the_persons_with_the_change_on_a_branch(looked):
+    task = looked.put()
+    looked.work(task, a_dot_txt="x\n")
+    said = pit(looked, "review", task, "--take-over", "--as", "ada")
+    assert f"pit/{task}" in said
+    assert looked.card(task).worker == "ada"
+    assert looked.files(f"pit/{task}") == {"README", "a.txt"}
+    pit(looked, "done", task, "--as", "ada")
+    assert looked.card(task).state is State.DONE
+
+
+def test_an_approved_change_that_conflicts_goes_back_and_is_looked_at_again(looked):
+    one, two = looked.put("one"), looked.put("two")
+    looked.work(one, README="mine\n")
+    looked.work(two, README="yours\n")
+    for task in (one, two):
+        review.approve(looked.queue, task, "ada")
+        looked.land(task)
+    assert looked.card(two).task.hold == ""
+    claim, path = looked.enter(two)
+    write(f"{path}/README", "both\n")
+    looked.hand_in(claim)
+    assert looked.card(two).held.startswith(REVIEW)
+    assert looked.lander().waiting() == []
+
+
+def test_what_is_not_there_is_told(ground):
+    task = ground.put()
+    with pytest.raises(NotFound, match="nothing of"):
+        review.find(ground.queue, task)
+    assert "no candidate" in pit(ground, "diff", task, code=5)
+    ground.work(task, a_dot_txt="x")
+    ground.land(task)
+    assert "waits here" in pit(ground, "review", task, "--approve", code=5)
+
+
+def test_status_doctor_and_sweep_tell_and_bring_in_what_is_not_in_the_checkout(ground):
+    task, failed = ground.put("one"), ground.put("two", max_attempts=1, check="false")
+    ground.work(task, README="landed\n")
+    write(f"{ground.top}/README", "dirty\n")
+    ground.land(task)
+    ground.work(failed, b_dot_txt="b")
+    assert ground.card(failed).state is State.FAILED
+    told = json.loads(pit(ground, "status", "--json"))["data"]["landing"]
+    assert any("1 commit that landed on main not in your checkout yet" in line and "README" in line for line in told)
+    found = pit(ground, "doctor")
+    assert "not published" in found
+    assert "kept clone" in found
+    assert "not in your checkout yet" in pit(ground, "sweep")
+    git(ground.top, "checkout", "-q", "README")
+    pit(ground, "sweep")
+    assert ground.log() == ["one", "begin"]
+    told = json.loads(pit(ground, "status", "--json"))["data"]["landing"]
+    assert [line for line in told if "checkout" in line] == []
