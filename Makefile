@@ -12,7 +12,7 @@ HOURS  ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check format clean test-all test-agents faults soak bench bench-postgres pictures docs reference
+.PHONY: help demo test quick check test-moody test-matrix test-branches format clean test-all test-agents faults soak bench bench-postgres pictures docs reference
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,17 @@ test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm against a s
 	-@sh scripts/system-packages sandbox
 	TASKPIT_AGENTS=$(CURDIR)/.cache/agents/node_modules/.bin sh scripts/loopback-only \
 	  $(BIN)/pytest tests/real_agents -n $(JOBS) --timeout 600 -p no:cacheprovider --basetemp $${XDG_CACHE_HOME:-$$HOME/.cache}/taskpit-agents
+
+test-moody: $(VENV)/dev  ## the tests RUNS times with other seeds beside 8 busy processes; each failure with its seed (TESTS=tests/worker: those)
+	$(BIN)/python scripts/trials.py moody --runs $(RUNS) -- $(TESTS)
+
+test-matrix: $(VENV)/dev  ## the tests in fresh clones: ordinary user, odd folders, other Pythons (ROWS="space user", TESTS=tests/cli)
+	$(BIN)/python scripts/trials.py matrix --rows "$(ROWS)" -- $(TESTS)
+
+test-branches: $(VENV)/dev  ## which branches of store, layouts, queue and policy no test takes (TESTS=tests/store: by those)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group coverage
+	$(BIN)/pytest -n $(JOBS) -q --cov=taskpit --cov-branch --cov-report= $(TESTS)
+	$(BIN)/coverage report --show-missing --skip-covered --include='*/store/*,*/layouts/*,*/queue.py,*/policy.py'
 
 faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks: a quarter of an hour
 	-@sh scripts/system-packages vm

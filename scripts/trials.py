@@ -1,0 +1,217 @@
+"""The suite under other circumstances: `trials.py matrix` on other machines, `trials.py moody` on a busy one.
+
+Each failure is told with what repeats it. Arguments after `--` are for pytest, for example the tests to run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VERSIONS = ("3.11", "3.12", "3.13")
+#: What tests may do without, if they say so.
+OPTIONAL = ("git", "strace", "tmux", "chromium", "chromium-browser", "google-chrome", "groff", "script", "zsh", "fish")
+NOBODY = 65534
+JOBS = str(max(4, os.cpu_count() or 2))
+
+
+class Ran(NamedTuple):
+    """How a run of the suite ended."""
+
+    passed: bool
+    summary: str
+    failures: list[str]
+    seconds: float
+
+
+def suite(command: Sequence[str], **how: object) -> Ran:
+    """Run it, and read what it said at the end."""
+    began = time.monotonic()
+    ran = subprocess.run(
+        [*command, "-q", "-rfE", "-n", JOBS], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **how
+    )
+    said = ran.stdout.decode(errors="replace")
+    found = re.findall(r"^(?:FAILED|ERROR) (\S+::.*?|\S+\.py)(?: - .*)?$", said, re.MULTILINE)
+    summary = next((line.strip("= ") for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
+    return Ran(ran.returncode == 0, summary, sorted(set(found)), time.monotonic() - began)
+
+
+def moody(runs: int, busy: int, words: Sequence[str]) -> int:
+    """So many runs with other seeds beside busy processes; how many of them failed."""
+    bad = 0
+    with ExitStack() as load:
+        for _ in range(busy):
+            process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            load.callback(process.wait)
+            load.callback(process.kill)
+        for number in range(1, runs + 1):
+            seed = random.randrange(2**31)  # noqa: S311 - any will do, it is told
+            env = {**os.environ, "TASKPIT_TURN": str(number)}
+            ran = suite([sys.executable, "-m", "pytest", f"--randomly-seed={seed}", *words], cwd=ROOT, env=env)
+            print(f"run {number} of {runs}, seed {seed}: {ran.summary}", flush=True)
+            for failure in ran.failures:
+                print(f"  TASKPIT_TURN={number} pytest --randomly-seed={seed} '{failure}'", flush=True)
+            bad += not ran.passed
+    print(f"{bad} of {runs} runs failed, beside {busy} busy processes")
+    return bad
+
+
+class Place:
+    """Clones, environments and folders for a matrix, gone afterwards."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._ready: dict[tuple[str, int | None], str] = {}
+
+    def folder(self, name: str, user: int | None = None) -> str:
+        """A folder in it, this user's own if one is named."""
+        path = f"{self.root}/{name}"
+        os.makedirs(path, exist_ok=True)
+        if user is not None:
+            os.chown(path, user, user)
+        return path
+
+    def programs(self) -> str:
+        """The programs of the path, without those that tests may do without."""
+        folder = self.folder("programs")
+        for place in os.environ["PATH"].split(os.pathsep):
+            for path in glob.glob(f"{place}/*"):
+                name = os.path.basename(path)
+                if not name.startswith(OPTIONAL) and not os.path.lexists(f"{folder}/{name}"):
+                    os.symlink(path, f"{folder}/{name}")
+        return folder
+
+    def clone(self, python: str, user: int | None) -> tuple[str, str]:
+        """A fresh clone and its pytest, set up by `make` as that user."""
+        key = python, user
+        if key not in self._ready:
+            home = self.folder(f"home-{len(self._ready)}", user)
+            where = f"{self.root}/clone-{len(self._ready)}"
+            subprocess.run(["git", "clone", "--quiet", f"file://{ROOT}", where], check=True)
+            if user is not None:
+                subprocess.run(["chown", "-R", f"{user}:{user}", where], check=True)
+            how = _as(user, {**os.environ, "HOME": home})
+            subprocess.run(["make", "-s", f"PYTHON={python}", ".venv/dev"], cwd=where, check=True, **how)
+            self._ready[key] = where
+        return self._ready[key], f"{self._ready[key]}/.venv/bin/pytest"
+
+
+def _as(user: int | None, env: dict[str, str]) -> dict[str, object]:
+    if user is None:
+        return {"env": env}
+    return {"env": env, "user": user, "group": user, "extra_groups": []}
+
+
+class Row(NamedTuple):
+    """One circumstance: what stands before the command, which names the environment has, who and which Python."""
+
+    name: str
+    before: Sequence[str] = ()
+    env: Callable[[Place], dict[str, str]] = lambda _: {}
+    user: int | None = None
+    version: str = ""
+
+
+def in_checkout(place: Place) -> dict[str, str]:
+    """Temporary files below a `.git`."""
+    folder = place.folder("checkout")
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    return {"TMPDIR": place.folder("checkout/temporary")}
+
+
+ROWS = [
+    Row("plain"),
+    Row("user", user=NOBODY, env=lambda place: {"HOME": place.folder("empty", NOBODY)}),
+    Row("checkout", env=in_checkout),
+    Row("space", env=lambda place: {"TMPDIR": place.folder("with a space")}),
+    Row("umask", before=("sh", "-c", 'umask 077; exec "$@"', "sh")),
+    Row("background", before=("sh", "-c", 'nohup "$@" & wait $!', "sh")),
+    Row("bare", env=lambda place: {"PATH": place.programs()}),
+    Row("no-shm", before=("unshare", "-m", "sh", "-c", 'umount -l /dev/shm && exec "$@"', "sh")),
+    *(Row(f"python-{version}", version=version) for version in VERSIONS),
+]
+
+
+def pythons(version: str) -> Iterator[str]:
+    """The interpreters of this version that are here."""
+    found = [
+        shutil.which(f"python{version}"),
+        *glob.glob(os.path.expanduser(f"~/.pyenv/versions/{version}.*/bin/python{version}")),
+        f"/usr/bin/python{version}",
+    ]
+    for path in found:
+        if path and os.path.exists(path) and _is(path, version):
+            yield path
+
+
+def _is(path: str, version: str) -> bool:
+    said = subprocess.run([path, "-c", "import sys; print(sys.version)"], capture_output=True, text=True, check=False)
+    return said.stdout.startswith(f"{version}.")
+
+
+def missing(row: Row, python: str) -> str:
+    """Why this row cannot be tried here; empty if it can."""
+    if not python:
+        return f"there is no Python {row.version} here"
+    if row.user is not None and os.geteuid():
+        return "only root can be another user: the plain row shows an ordinary one already"
+    if row.before and subprocess.run([*row.before, "true"], capture_output=True, check=False).returncode:
+        return f"not allowed here: {' '.join(row.before[:2])}"
+    return ""
+
+
+def matrix(names: Sequence[str], words: Sequence[str]) -> int:
+    """The suite in a fresh clone under each circumstance; how many rows failed."""
+    bad, lines = 0, ["| circumstances | seconds | said |", "|---|---|---|"]
+    with tempfile.TemporaryDirectory(prefix="taskpit-matrix-", dir="/var/tmp") as root:
+        os.chmod(root, 0o755)  # noqa: S103 - the other user comes in here
+        place = Place(root)
+        for row in ROWS:
+            if names and row.name not in names:
+                continue
+            python = (
+                next(pythons(row.version), "") if row.version else "/usr/bin/python3" if row.user else sys.executable
+            )
+            why = missing(row, python)
+            ran = Ran(passed=True, summary=f"missing: {why}", failures=[], seconds=0.0)
+            if not why:
+                clone, pytest = place.clone(python, row.user)
+                how = _as(row.user, {**os.environ, **row.env(place)})
+                ran = suite([*row.before, pytest, *words], cwd=clone, **how)
+            lines.append(f"| {row.name} | {ran.seconds:.0f} | {ran.summary} |")
+            print("\n".join((lines[-1], *(f"  {failure}" for failure in ran.failures))), flush=True)
+            bad += not ran.passed
+    print("\n".join(("", *lines)))
+    return bad
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("trial", choices=["matrix", "moody"])
+    parser.add_argument("--rows", default="", help=f"only these of {', '.join(row.name for row in ROWS)}")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--busy", type=int, default=8)
+    parser.add_argument("words", nargs="*", help="for pytest")
+    told = parser.parse_args()
+    if told.trial == "moody":
+        return bool(moody(told.runs, told.busy, told.words))
+    return bool(matrix(told.rows.replace(",", " ").split(), told.words))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
