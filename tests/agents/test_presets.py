@@ -42,7 +42,9 @@ def test_each_is_sound(name):
     assert preset.resume
     assert {"quota", "auth", "no-session", "infra"} <= {message.means for message in preset.message}
     assert preset.stall >= 600  # a test suite that an agent runs may be silent for long
-    values = dict.fromkeys(("bin", "prompt", "worktree", "session", "model", "id", "title", "run_dir", "queue"), "x")
+    values = dict.fromkeys(
+        ("bin", "prompt", "worktree", "session", "model", "id", "title", "run_dir", "queue", "hook"), "x"
+    )
     for argv in (fill(one, values, ["--extra"], preset.flags) for one in (preset.argv, preset.resume)):
         assert "--extra" in argv
         assert set(preset.flags) <= set(argv)  # the first run and the resumed one may do the same

@@ -219,3 +219,12 @@ def test_paths_into_lists():
     assert look_up({"a": [{"b": 7}]}, ("a", "0", "b")) == 7
     assert look_up({"a": [{"b": 7}]}, ("a", "1", "b")) is None
     assert look_up({"a": "text"}, ("a", "0")) is None
+
+
+def test_what_qwen_calls_a_success_is_judged_by_what_it_says():
+    """Its stream as it was printed by 0.15 against an API that refused."""
+    made = find("qwen", places())
+    event = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "session_id": "s"}
+    for said, means in (("401 invalid x-api-key", "auth"), ("429 slow down", "quota"), ("503 overloaded", "infra")):
+        assert verdict(made, heard(made, {**event, "result": f"[API Error: {said}]"})) == means
+    assert verdict(made, heard(made, {**event, "result": "The [API Error] is gone."})) == "done"

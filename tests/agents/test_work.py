@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 
-from workshop import alive, until
+from workshop import alive, own, pit_work, until
 
-from taskpit import trust
 from taskpit.queue import Queue
 from taskpit.task import State
-
-
-def pit_work(pit, *words, **env):
-    argv = [sys.executable, "-m", "taskpit", "-C", pit.root, "--json", "work", *words]
-    done = subprocess.run(
-        argv, cwd=pit.root, capture_output=True, text=True, timeout=60, env={**os.environ, **env}, check=False
-    )
-    return done.returncode, json.loads(done.stdout)
-
-
-def own(pit, name, text):
-    os.makedirs(f"{pit.root}/.taskpit/presets", exist_ok=True)
-    with open(f"{pit.root}/.taskpit/presets/{name}.toml", "w", encoding="utf-8") as file:
-        file.write(text)
-    assert trust.remember(pit.root)
 
 
 def test_a_pool_on_a_preset(pit):

@@ -97,7 +97,7 @@ def test_budget(bench):
 
 def test_limit(bench):
     """ended at its time limit is not done, even if it says so."""
-    bench.model.scripts["long"] = [Shell("sleep 120"), Say("All done.")]
+    bench.model.scripts["long"] = [*[Shell("sleep 120")] * 20, Say("All done.")]
     task = bench.put("long", max_attempts=1)
     bench.work("--limit", "15s")
     result = bench.card(task).result
@@ -110,9 +110,13 @@ def test_limit(bench):
 
 def test_limit_green(bench):
     """ended at its limit with a green check is done, and says why."""
-    bench.model.scripts["late"] = [Write(f"{bench.repo}/late.txt", "late"), Shell("sleep 120"), Say("All done.")]
+    bench.model.scripts["late"] = [
+        Write(f"{bench.repo}/late.txt", "late"),
+        *[Shell("sleep 120")] * 20,
+        Say("All done."),
+    ]
     task = bench.put("late", check="test -s late.txt")
-    bench.work("--limit", "25s")
+    bench.work("--limit", "50s")
     card = bench.card(task)
     assert card.state is State.DONE, bench.said()
     assert "its check is green nevertheless" in card.result.reason
@@ -221,9 +225,7 @@ def test_killed(bench):
 
 def everybody(pit):
     """Every process that works for this queue."""
-    from conftest import descendants
-
-    return [pid for pid in descendants(f"TASKPIT_DIR={pit}") if alive(pid)]
+    return [pid for pid in realagents.carrying(f"TASKPIT_DIR={pit}") if alive(pid)]
 
 
 def open_logs(bench):
@@ -240,3 +242,28 @@ def test_talk(bench):
     bench.work()
     result = bench.card(task).result
     assert (result.verdict, "only talked" in result.reason) == ("done", True)
+
+
+def test_told(bench):
+    """a note sent while it runs is in the model's next request, or goes on in the same session."""
+    going = f"{bench.repo}/going"
+    bench.model.scripts["steered"] = [
+        Shell(f"touch {going}; until test -e {bench.repo}/told; do sleep 0.2; done"),
+        Shell("true"),
+        Say("Done."),
+    ]
+    task = bench.put("steered")
+    process = bench.start("--until", "empty")
+    until(lambda: os.path.exists(going), 120)
+    reply = bench.pit_("tell", task, "mind the BLUE gap")["data"]
+    with open(f"{bench.repo}/told", "w", encoding="ascii"):
+        pass
+    assert process.wait(120) == 0, bench.said()
+    assert bench.card(task).state is State.DONE
+    heard = ["BLUE" in one.text for one in bench.model.of("steered")]
+    assert heard[0] is False
+    assert heard[-1] is True
+    if reply["way"] == "hook":
+        assert heard == [False, True, True]
+    else:
+        assert reply["way"] == "resume"

@@ -124,3 +124,17 @@ stream_max_retries = 0
         "XDG_STATE_HOME": f"{home}/.local/state",
         "XDG_CACHE_HOME": f"{home}/.cache",
     }
+
+
+def carrying(marker):
+    """Processes that have this text in their environment."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    if marker.encode() in file.read():
+                        found.append(int(name))
+            except OSError:
+                continue
+    return found

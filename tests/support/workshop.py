@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 
+from taskpit import trust
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
@@ -105,3 +107,20 @@ class Pit:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+
+def pit_work(pit, *words, **env):
+    """`pit work` to its end; its exit code and its reply."""
+    argv = [sys.executable, "-m", "taskpit", "-C", pit.root, "--json", "work", *words]
+    done = subprocess.run(
+        argv, cwd=pit.root, capture_output=True, text=True, timeout=60, env={**os.environ, **env}, check=False
+    )
+    return done.returncode, json.loads(done.stdout)
+
+
+def own(pit, name, text):
+    """A preset of this queue's own."""
+    os.makedirs(f"{pit.root}/.taskpit/presets", exist_ok=True)
+    with open(f"{pit.root}/.taskpit/presets/{name}.toml", "w", encoding="utf-8") as file:
+        file.write(text)
+    assert trust.remember(pit.root)

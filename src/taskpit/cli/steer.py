@@ -1,9 +1,10 @@
-"""What people do to a task that is not theirs: `note`, `block`, `unblock`, `retry`, `cancel`."""
+"""What people do to a task that is not theirs: `note`, `tell`, `block`, `unblock`, `retry`, `cancel`."""
 
 from __future__ import annotations
 
 from taskpit.cli.context import Reply
 from taskpit.cli.options import example, id_argument, named, read_text, worker_option
+from taskpit.errors import Invalid
 from taskpit.facts import task_facts
 from taskpit.task import Failed, Said, State
 
@@ -40,6 +41,36 @@ def _note(args: Namespace, context: Context) -> Reply:
     task_id, text = context.queue.resolve(args.id), _text(args, context)
     context.queue.note(task_id, text, context.worker(args))
     return Reply(data={"id": task_id, "note": text}, text=f"noted beside {task_id}")
+
+
+def _tell_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Say something to the agent that works on a task. What becomes of it depends on the agent, and is shown: it\n"
+        "reads it after its next step, in the same session before it is finished, or in the next attempt. It is also\n"
+        "left as a note beside the task."
+    )
+    parser.epilog = example("pit tell 0007 'leave the old API alone'", "pit tell 0007 - < more.txt")
+    id_argument(parser)
+    _text_argument(parser, "TEXT", "what to say")
+    worker_option(parser)
+
+
+def _tell(args: Namespace, context: Context) -> Reply:
+    from taskpit.agents import steering
+    from taskpit.worker.place import directory_for
+
+    task_id, text = context.queue.resolve(args.id), _text(args, context)
+    card = context.queue.card(task_id)
+    if card.result is not None or not text.strip():
+        told = "there is nothing to say" if card.result is None else f"{task_id} is finished: no agent reads it"
+        raise Invalid(told, hint="`pit note ID TEXT` leaves a note; `pit retry ID` has a failed task tried again.")
+    context.queue.note(task_id, f"told: {text}", context.worker(args))
+    run_dir = directory_for(context.queue.store, card)
+    way = steering.way_of(run_dir) if run_dir else ""
+    if way:
+        steering.say_to(run_dir, text)
+    becomes = steering.WAYS[way] if run_dir else "no agent works on it: the next attempt reads it"
+    return Reply(data={"id": task_id, "way": way or "next attempt", "told": text}, text=f"{task_id}: {becomes}")
 
 
 def _block_arguments(parser: ArgumentParser) -> None:
@@ -124,6 +155,7 @@ def _cancel_mine(context: Context, task_id: str, worker: str, reason: str) -> bo
 
 VERBS: Handlers = {
     "note": (_note_arguments, _note),
+    "tell": (_tell_arguments, _tell),
     "block": (_block_arguments, _block),
     "unblock": (_unblock_arguments, _unblock),
     "retry": (_retry_arguments, _retry),

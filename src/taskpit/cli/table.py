@@ -73,7 +73,9 @@ VERBS: tuple[Verb, ...] = (
     ),
     *_group(
         "steer",
+        ("tell", "steer", "say something to the agent that works on a task", ()),
         ("note", "steer", "leave a note beside a task", ()),
+        ("tell", "steer", "say something to the agent that works on a task", ()),
         ("block", "steer", "keep a task from being taken", ()),
         ("unblock", "steer", "let it go on, its failures forgiven", ()),
         ("retry", "steer", "start a failed task anew", ()),

@@ -13,11 +13,13 @@ The session of an attempt that did not finish the task is gone on with by the ne
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import sys
 
 from taskpit import fs
-from taskpit.agents import prices
+from taskpit.agents import prices, steering
 from taskpit.agents.environment import allowed
 from taskpit.agents.said import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
@@ -112,6 +114,7 @@ class AgentRunner:
             "session": session or self._new_session(),
             "model": self.model,
             "title": fit(run.claim.task.title, 60),
+            "hook": _hook(run.place.path) if self.preset.steer == "hook" else "",
         }
         return fill(self.preset.resume if resumed else self.preset.argv, known, self.extra, self.preset.flags)
 
@@ -142,6 +145,20 @@ class AgentRunner:
         outcome = self._go(run, sessions, prompt, fresh, resumed=False)
         return outcome or Failed(error=f"{self.preset.name} does not know its own session", kind="crash")
 
+    def _follow_up(self, run: Run, sessions: Sessions, outcome: Outcome | None) -> Outcome | None:
+        """What was said to it too late for this run: its session goes on with that before it counts as done."""
+        known = sessions.find(run.claim, self.preset.name, run.cwd or self.cwd) if self.preset.resume else None
+        if not isinstance(outcome, Done) or known is None or run.stopping:
+            return outcome
+        told = steering.take(run.place.path)
+        if not told:
+            return outcome
+        run.say(f"{self.preset.name} goes on in session {known.session} with a note")
+        spent = dict(run.cost)
+        after = self._go(run, sessions, told, known, resumed=True)
+        run.cost = _added(spent, run.cost)
+        return after.replace(cost=run.cost) if isinstance(after, Done) else after or outcome
+
     def _new_session(self) -> str:
         from uuid import uuid4
 
@@ -163,6 +180,7 @@ class AgentRunner:
             limit=self.limit,
             grace=self.grace,
         )
+        steering.offer(run.place.path, self.preset.steer or ("resume" if self.preset.resume else ""))
         news = _News(run, sessions, session)
         listener = Listener(self.preset, run.place, news)
         try:
@@ -173,12 +191,13 @@ class AgentRunner:
             before = session.counted if resumed else {}
             run.cost = self._cost(run, transcript, before)
             news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
-            return self._conclude(run, ended, transcript, words, resumed=resumed)
+            outcome = self._conclude(run, ended, transcript, words, resumed=resumed)
         except OSError as error:
             return Retry(reason=f"the machine has no room for it: {error}")
         finally:
             listener.close()
             _add_to_log(run)
+        return self._follow_up(run, sessions, outcome)
 
     def _conclude(
         self, run: Run, ended: process.Ended, transcript: Transcript, words: str, *, resumed: bool
@@ -283,6 +302,23 @@ class AgentRunner:
             "A budget in tokens or hours needs no price.",
             command=self.preset.bin,
         )
+
+
+def _hook(run_dir: str) -> str:
+    """Settings by which an agent asks after each of its tool calls whether there is a note for it."""
+    waits = f'test ! -s "{run_dir}/told" || exec "{sys.executable}" -I -S "{steering.__file__}" "{run_dir}"'
+    hook = {"hooks": [{"type": "command", "command": waits, "timeout": 30}]}
+    return json.dumps({"hooks": {"PostToolUse": [hook]}})
+
+
+def _added(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
+    """Both costs together; words as the later one has them."""
+    both = {**one, **other}
+    for key in one.keys() & other.keys():
+        first, second = amount(one[key]), amount(other[key])
+        if first is not None and second is not None:
+            both[key] = _plain_number(round(first + second, 9))
+    return both
 
 
 def _plain_number(number: float) -> float:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from taskpit.store.port import Store
-    from taskpit.task import Claim
+    from taskpit.task import Card, Claim
 
-__all__ = ["Place", "directory_of", "place_for", "prune"]
+__all__ = ["Place", "directory_for", "directory_of", "place_for", "prune"]
 
 #: Larger results are cut in the queue and stay whole where they are.
 LARGEST_RESULT = 1024 * 1024
@@ -88,7 +88,7 @@ class Place:
     def clear(self) -> None:
         """Our own papers are gone: their content is in the queue. What the command left here stays."""
         papers = [self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
-        papers += [f"{self.bin}/pit", f"{self.bin}/path"]
+        papers += [f"{self.bin}/pit", f"{self.bin}/path", f"{self.path}/steer", f"{self.path}/told"]
         status = fs.status(self.result)
         if status is not None and status.st_size <= LARGEST_RESULT:
             papers.append(self.result)
@@ -136,6 +136,13 @@ def directory_of(store: Store, claim: Claim) -> str:
     """Where this claim's run has its papers, whether or not it has begun."""
     nonce = claim.fence.partition(owner.MARK)[2] or fs.fresh_name()
     return path_of(_runs(store) or "/nowhere", claim.task.id, f".{claim.attempt}.{nonce}")
+
+
+def directory_for(store: Store, card: Card) -> str:
+    """Where the run of whoever holds this task has its papers; empty if there is none here."""
+    runs, nonce = _runs(store), card.worker.partition(owner.MARK)[2]
+    mine = [name for name, words in _left(runs) if words[0] == card.task.id and words[2] == nonce]
+    return f"{runs}/{mine[0]}" if mine and nonce else ""
 
 
 def prune(store: Store, age: float) -> None:

@@ -77,6 +77,8 @@ class Preset(Value):
     #: Variables it may see beside those that every agent may see, as patterns.
     env: tuple[str, ...] = ()
     set_env: Mapping[str, str] = {}
+    #: How it can be told something while it runs: hook, or not at all (then its session goes on with it).
+    steer: str = ""
     #: What it needs of the home when it is shut in: its settings and sessions, as paths beneath it.
     home: tuple[str, ...] = ()
     #: Where it prints its events: stdout, stderr, both, none.

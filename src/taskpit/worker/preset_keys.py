@@ -25,7 +25,7 @@ MEANINGS = ("done", "failed", "quota", "auth", "usage", "infra", "no-session", "
 #: What a command may ask for.
 PLACEHOLDERS = (
     *("bin", "prompt", "prompt_file", "task_file", "result_file", "run_dir", "worktree", "queue"),
-    *("session", "model", "id", "title", "flags", "extra"),
+    *("session", "model", "id", "title", "flags", "hook", "extra"),
 )
 _WORD = re.compile(r"\{([a-z_]+)\}")
 
@@ -190,6 +190,10 @@ def _path(value: Any) -> tuple[str, ...]:
 def _when(value: Any) -> tuple[tuple[tuple[str, ...], tuple[object, ...]], ...]:
     if not isinstance(value, dict):
         raise Wrong(f"this is a table of paths and values, not {value!r}")
+    for want in value.values():
+        for one in want if isinstance(want, list) else [want]:
+            if isinstance(one, str) and one.startswith("~"):
+                _pattern(one[1:])
     return tuple((_path(path), tuple(want) if isinstance(want, list) else (want,)) for path, want in value.items())
 
 
@@ -254,6 +258,7 @@ _KEYS: dict[str, Checker] = {
     "flags": _flags,
     "env": _texts,
     "home": _texts,
+    "steer": _one_of("", "hook"),
     "set_env": _named(_text),
     "events": _one_of("stdout", "stderr", "both", "none"),
     "usage": _one_file,

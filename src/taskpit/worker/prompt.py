@@ -14,6 +14,8 @@ __all__ = ["make_prompt", "task_text"]
 
 #: How much of an earlier attempt's error is told again.
 LONGEST_ERROR = 2000
+#: How much of the notes beside it is told.
+LONGEST_NOTES = 8000
 
 
 def task_text(claim: Claim) -> bytes:
@@ -22,9 +24,9 @@ def task_text(claim: Claim) -> bytes:
     return task.source or f"# {task.title}\n\n{task.body}".rstrip().encode() + b"\n"
 
 
-def make_prompt(claim: Claim, tries: Sequence[Try], result_file: str) -> str:
-    """The task, how it will be judged, and what went wrong before."""
-    parts = [*_asked(claim), *_judged(claim), *_failed(tries)]
+def make_prompt(claim: Claim, tries: Sequence[Try], result_file: str, notes: str = "") -> str:
+    """The task, how it will be judged, what people have noted, and what went wrong before."""
+    parts = [*_asked(claim), *_judged(claim), *_noted(notes), *_failed(tries)]
     parts.append(f"When you are finished, write what you did and found to `{result_file}`.")
     return "\n\n".join(parts) + "\n"
 
@@ -44,6 +46,11 @@ def _judged(claim: Claim) -> list[str]:
     if claim.task.check:
         parts.append(f"It is done when this command is green; it will be run for you:\n\n    {claim.task.check}")
     return parts
+
+
+def _noted(notes: str) -> list[str]:
+    """What people have left beside it: the end of it, if it is long."""
+    return [f"## Notes\n\n{_quoted(notes[-LONGEST_NOTES:])}"] if notes.strip() else []
 
 
 def _failed(tries: Sequence[Try]) -> list[str]:

@@ -74,14 +74,14 @@ class Run:
         #: Why it should stop: `stop`, `cancel`, `lost`; empty while it should not.
         self.stopping = ""
 
-    def prepare(self, tries: Sequence[Try]) -> None:
+    def prepare(self, tries: Sequence[Try], notes: str = "") -> None:
         """Its papers are written."""
         claim, place = self.claim, self.place
         place.make()
         with open(place.task, "wb") as file:
             file.write(task_text(claim))
         with open(place.prompt, "w", encoding="utf-8", errors="replace") as file:
-            file.write(make_prompt(claim, tries, place.result))
+            file.write(make_prompt(claim, tries, place.result, notes))
 
     def add_to_prompt(self, text: str) -> None:
         """One more paragraph of what it is told."""

@@ -230,8 +230,8 @@ def _hand_in(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcom
 def _attempt(queue: Queue, run: Run, runner: Runner, orders: Orders) -> Outcome:
     """What the runner says; what it throws is a crash of this attempt and of nothing else."""
     try:
-        card = queue.store.read([run.claim.task.id])[0] if run.claim.attempt > 1 else None
-        run.prepare(card.tries if card else ())
+        card = queue.store.read([run.claim.task.id])[0]
+        run.prepare(card.tries if card else (), card.notes if card else "")
         if run.cwd and orders.landing is not None:
             run.add_to_prompt(BRIEF.format(onto=orders.landing.target_of(run.claim.task)))
     except (Storage, OSError) as error:

@@ -7,6 +7,7 @@ words. Events nobody has heard of are let pass. Knows no CLI by name: the preset
 from __future__ import annotations
 
 import json
+import re
 
 from taskpit.agents.said import amount
 
@@ -43,13 +44,15 @@ def look_up(event: Any, path: Sequence[str]) -> Any:
 
 
 def fits(event: Any, when: Sequence[tuple[Sequence[str], Sequence[object]]]) -> bool:
-    """Whether the event is as described; `*` is anything there is."""
+    """Whether the event is as described; `*` is anything there is, `~...` a text in which this pattern is found."""
     return all(any(_same(look_up(event, path), one) for one in wanted) for path, wanted in when)
 
 
 def _same(found: object, wanted: object) -> bool:
     if wanted == "*":
         return found is not None
+    if isinstance(wanted, str) and wanted.startswith("~"):
+        return isinstance(found, str) and re.search(wanted[1:], found[:LONGEST_TEXT]) is not None
     return isinstance(found, bool) == isinstance(wanted, bool) and found == wanted
 
 
