@@ -9,7 +9,6 @@ made: with the rows of the old one if that is whole, compared with the directory
 
 from __future__ import annotations
 
-import os
 import sys
 
 from taskpit import fs, jsontext
@@ -92,8 +91,7 @@ def append(folder: str, rows: Iterable[Row]) -> None:
 def entries(path: str) -> dict[str, int]:
     """The entries of a directory, each with its inode."""
     try:
-        with os.scandir(path) as found:
-            return {entry.name: entry.inode() for entry in found}
+        return {entry.name: entry.inode() for entry in fs.scan(path)}
     except FileNotFoundError:
         return {}
 

@@ -3,6 +3,9 @@
 Each function says what has happened when it returns. Expected refusals (somebody else was first) are
 return values; surprises are OSError. Before every single call, `_step` gives the test suites a place to
 stop, fail or kill: a promise about crashes is worth what has been tried at every one of these places.
+
+What lies beneath a queue's root is reached from its open directories (see `taskpit.beneath`): no link is followed, no
+FIFO waited for, nothing but regular files is read, and never more of them than the caller says.
 """
 
 from __future__ import annotations
@@ -14,14 +17,17 @@ import stat as stat_module
 import time
 
 from taskpit import kernel
+from taskpit.beneath import ANYWHERE, Foreign, NotADirectory, at, changed, directory, wall
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Self
+    from typing import Any, Self
 
 __all__ = [
     "Flock",
+    "Foreign",
+    "NotADirectory",
     "NotAFile",
     "Stat",
     "TooBig",
@@ -30,16 +36,21 @@ __all__ = [
     "exists",
     "foreign",
     "fresh_name",
+    "hold",
     "link",
     "look_anew",
     "make_dir",
     "move",
     "move_new",
     "names",
+    "open_file",
     "overwrite",
+    "piece",
     "read",
     "remove",
+    "remove_dir",
     "replace",
+    "scan",
     "set_hook",
     "set_mode",
     "set_times",
@@ -48,6 +59,8 @@ __all__ = [
     "sync_all",
     "sync_dir",
     "sync_file",
+    "wall",
+    "write",
     "written",
 ]
 
@@ -82,7 +95,14 @@ class TooBig(OSError):
 #: Never follows a link out of the queue and never waits for the other end of a FIFO.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: A FIFO would take what is written and never give it back; of a regular file O_NONBLOCK changes nothing.
+WRITE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+#: Where the kernel shows what this process has open.
+OPENED = "/proc/self/fd"
+#: A longer line is no line of ours.
+LONGEST_LINE = 1 << 26
 _ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
 
 
@@ -93,17 +113,8 @@ def fresh_name(letters: int = 6) -> str:
 
 def read(path: str, limit: int) -> tuple[bytes, Stat]:
     """The bytes of a regular file and its status, or NotAFile, TooBig, OSError."""
-    _step("open", path)
+    fd, status = _open_regular(path, READ)
     try:
-        fd = os.open(path, READ)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
-            raise NotAFile(errno.ELOOP, "not a regular file", path) from None
-        raise
-    try:
-        status = os.fstat(fd)
-        if not stat_module.S_ISREG(status.st_mode):
-            raise NotAFile(errno.EINVAL, "not a regular file", path)
         if status.st_size > limit:
             raise TooBig(errno.EFBIG, f"{status.st_size} bytes, the limit is {limit}", path)
         _step("read", path)
@@ -117,13 +128,66 @@ def read(path: str, limit: int) -> tuple[bytes, Stat]:
 
 def written(path: str) -> tuple[Stat, bool | None]:
     """The status of a regular file, asked for anew, and whether a program has it open for writing (None: who knows)."""
+    fd, status = _open_regular(path, READ)
+    try:
+        return status, kernel.has_writer(fd)
+    finally:
+        os.close(fd)
+
+
+def _open(path: str, flags: int, mode: int = 0o666) -> int:
+    """The open file of this path; NotAFile if it is a link or nobody can read or write it."""
+    there, name = at(path)
+    try:
+        return os.open(name, flags, mode, dir_fd=there.fd)
+    except FileNotFoundError as error:
+        if flags & os.O_CREAT and changed(there):
+            there, name = at(path)
+            return os.open(name, flags, mode, dir_fd=there.fd)
+        error.filename = path
+        raise
+    except OSError as error:
+        error.filename = path
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+            raise NotAFile(errno.ELOOP, "not a regular file", path) from None
+        raise
+
+
+def _open_regular(path: str, flags: int, mode: int = 0o666) -> tuple[int, Stat]:
     _step("open", path)
-    fd = os.open(path, READ)
+    fd = _open(path, flags, mode)
     try:
         status = os.fstat(fd)
         if not stat_module.S_ISREG(status.st_mode):
             raise NotAFile(errno.EINVAL, "not a regular file", path)
-        return status, kernel.has_writer(fd)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd, status
+
+
+def open_file(path: str, *, empty: bool = False, mode: int = 0o666) -> int:
+    """A regular file that others go on with, open to be read and appended to; made if it is not there."""
+    fd, _ = _open_regular(path, APPEND | os.O_NONBLOCK | empty * os.O_TRUNC, mode)
+    os.set_blocking(fd, True)  # whoever inherits it expects an ordinary file
+    return fd
+
+
+def write(path: str, data: bytes, *, mode: int = 0o666) -> None:
+    """The file holds these bytes and no others; not in one step, for what nobody else reads meanwhile."""
+    fd, _ = _open_regular(path, WRITE, mode)
+    try:
+        os.ftruncate(fd, 0)
+        _write_all(fd, data, path)
+    finally:
+        os.close(fd)
+
+
+def piece(path: str, start: int, size: int) -> bytes:
+    """Up to `size` bytes of a file from `start` on."""
+    fd, _ = _open_regular(path, READ)
+    try:
+        return os.pread(fd, size, start)
     finally:
         os.close(fd)
 
@@ -134,7 +198,7 @@ def create(path: str, data: bytes, *, sync: bool, mode: int = 0o666) -> None:
     A name that could not be written in full is taken away again.
     """
     _step("create", path)
-    fd = os.open(path, CREATE, mode)
+    fd = _open(path, CREATE, mode)
     try:
         _write_all(fd, data, path)
         if sync:
@@ -160,7 +224,9 @@ def replace(path: str, data: bytes, scratch: str, *, sync: bool, mode: int = 0o6
     """`path` now has these bytes; readers see the old or the new, whole."""
     create(scratch, data, sync=sync, mode=mode)
     _step("rename", path)
-    os.rename(scratch, path)
+    source, old = at(scratch)
+    target, new = at(path)
+    os.rename(old, new, src_dir_fd=source.fd, dst_dir_fd=target.fd)
 
 
 def overwrite(fd: int, data: bytes, path: str) -> None:
@@ -179,10 +245,17 @@ def sync_file(fd: int, path: str) -> None:
 def link(source: str, target: str) -> bool:
     """`target` is another name of `source`; False if that name is taken. Never replaces."""
     _step("link", target)
+    here, old = at(source)
+    there, new = at(target)
     try:
-        os.link(source, target, follow_symlinks=False)
+        os.link(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd, follow_symlinks=False)
     except FileExistsError:
         return False
+    except FileNotFoundError:
+        if not changed(here, there):
+            raise
+        (here, old), (there, new) = at(source), at(target)
+        os.link(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd, follow_symlinks=False)
     return True
 
 
@@ -192,12 +265,21 @@ def move(source: str, target: str) -> bool:
     return _rename(source, target)
 
 
-def _rename(source: str, target: str) -> bool:
+def _rename(source: str, target: str, *, again: bool = True) -> bool:
     try:
-        os.rename(source, target)
+        (here, old), (there, new) = at(source), at(target)
+        os.rename(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd)
     except FileNotFoundError:
-        return False
+        return again and _have_changed(source, target) and _rename(source, target, again=False)
     return True
+
+
+def _have_changed(source: str, target: str) -> bool:
+    """Whether the directories of these names are others by now."""
+    try:
+        return changed(at(source)[0], at(target)[0])
+    except FileNotFoundError:
+        return False  # one is gone: there is nothing to try again with
 
 
 def move_new(source: str, target: str) -> bool:
@@ -207,14 +289,22 @@ def move_new(source: str, target: str) -> bool:
     that leaves is open only to programs outside the protocol.
     """
     _step("rename", source)
-    code = kernel.rename_new(source, target)
+    return _rename_new(source, target)
+
+
+def _rename_new(source: str, target: str, *, again: bool = True) -> bool:
+    try:
+        (here, old), (there, new) = at(source), at(target)
+    except FileNotFoundError:
+        return False
+    code = kernel.rename_new(old, new, here.fd, there.fd)
     if code == 0:
         return True
     if code == errno.ENOENT:
-        return False
+        return again and _have_changed(source, target) and _rename_new(source, target, again=False)
     if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
         raise OSError(code, os.strerror(code), source, None, target)
-    if os.path.lexists(target):
+    if _status(target) is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     return _rename(source, target)
 
@@ -223,10 +313,18 @@ def remove(path: str) -> bool:
     """The name is gone; False if it was not there."""
     _step("unlink", path)
     try:
-        os.unlink(path)
+        there, name = at(path)
+        os.unlink(name, dir_fd=there.fd)
     except FileNotFoundError:
         return False
     return True
+
+
+def remove_dir(path: str) -> None:
+    """The empty directory is gone; OSError if it is not empty, or none."""
+    _step("rmdir", path)
+    there, name = at(path)
+    os.rmdir(name, dir_fd=there.fd)
 
 
 def set_times(path: str, modified: float | None) -> bool:
@@ -236,7 +334,9 @@ def set_times(path: str, modified: float | None) -> bool:
     """
     _step("utime", path)
     try:
-        os.utime(path, None if modified is None else (modified, modified), follow_symlinks=False)
+        there, name = at(path)
+        times = None if modified is None else (modified, modified)
+        os.utime(name, times, dir_fd=there.fd, follow_symlinks=False)
     except FileNotFoundError:
         return False
     return True
@@ -245,15 +345,24 @@ def set_times(path: str, modified: float | None) -> bool:
 def set_mode(path: str, mode: int) -> None:
     """Its owner, group and others may do with it what these bits say."""
     _step("chmod", path)
-    os.chmod(path, mode)
+    fd = _open(path, READ)
+    try:
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
 
 
 def status(path: str) -> Stat | None:
     """The status of what stands under this name itself, or None."""
     if _hook is not None:
         _hook("stat", path)
+    return _status(path)
+
+
+def _status(path: str) -> Stat | None:
     try:
-        return os.lstat(path)
+        there, name = at(path)
+        return os.stat(name, dir_fd=there.fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
@@ -279,33 +388,92 @@ def names(path: str) -> list[str]:
     """The entries of a directory, unordered; not a snapshot while others rename. Empty if it is missing."""
     _step("list", path)
     try:
-        return os.listdir(path)
+        found: list[str] = _listing(path, os.listdir)
     except FileNotFoundError:
         return []
+    return found
+
+
+def scan(path: str) -> Iterator[os.DirEntry[str]]:
+    """The entries of a directory with what a listing tells of each; FileNotFoundError if it is missing."""
+    _step("list", path)
+    with _listing(path, os.scandir) as found:
+        yield from found
+
+
+def _listing(path: str, how: Callable[[str], Any]) -> Any:
+    """A listing opens the directory anew, by the name that the open one has: threads must not share a place in it."""
+    there = directory(path)
+    if there is ANYWHERE:
+        return how(path)
+    try:
+        return how(f"{OPENED}/{there.fd}")
+    except FileNotFoundError:  # this system does not show what is open
+        fd = os.open(".", DIRECTORY, dir_fd=there.fd)
+        try:
+            return how(fd)  # type: ignore[arg-type]
+        finally:
+            os.close(fd)
+    except OSError as error:
+        error.filename = path
+        raise
+
+
+def hold(*paths: str) -> None:
+    """These directories are open and the queue's own: refused here, before anything is done, if one is not."""
+    for path in paths:
+        directory(path)
 
 
 def make_dir(path: str) -> None:
     """The directory exists, with its parents."""
     _step("mkdir", path)
-    os.makedirs(path, exist_ok=True)
+    parts, folder = [], path
+    while True:
+        try:
+            there = directory(folder)
+            break
+        except FileNotFoundError:
+            folder, _, part = folder.rpartition("/")
+            parts.append(part)
+    if there is ANYWHERE:
+        os.makedirs(path, exist_ok=True)
+        return
+    for part in reversed(parts):
+        there = directory(folder)
+        folder = f"{folder}/{part}"
+        if not _make(part, there.fd):  # another was faster: it must be a directory
+            directory(folder)
+
+
+def _make(name: str, fd: int | None) -> bool:
+    try:
+        os.mkdir(name, dir_fd=fd)
+    except FileExistsError:
+        return False
+    return True
 
 
 def sync_dir(path: str) -> None:
     """The directory's entries are on the disk."""
     _step("fsync", path)
-    fd = os.open(path, DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    _with_directory(path, os.fsync)
 
 
 def sync_all(path: str) -> None:
     """All that was written to this directory's filesystem is on the disk, if `kernel.syncs_filesystems` says so."""
     _step("syncfs", path)
+    _with_directory(path, kernel.sync_filesystem)
+
+
+def _with_directory(path: str, step: Callable[[int], None]) -> None:
+    there = directory(path)
+    if there.fd is not None:
+        step(there.fd)
+        return
     fd = os.open(path, DIRECTORY)
     try:
-        kernel.sync_filesystem(fd)
+        step(fd)
     finally:
         os.close(fd)
 
@@ -313,7 +481,7 @@ def sync_all(path: str) -> None:
 def look_anew(path: str) -> None:
     """A network filesystem asks again what it remembers of this directory's names: to open it makes it."""
     _step("open", path)
-    os.close(os.open(path, DIRECTORY))
+    os.close(_open(path, DIRECTORY))
 
 
 def append(path: str, data: bytes, *, apart: bool = False) -> None:
@@ -323,7 +491,7 @@ def append(path: str, data: bytes, *, apart: bool = False) -> None:
     itself. What stands `apart` is for a derived file that is there: it waits for nobody, after an empty line.
     """
     _step("open", path)
-    fd = os.open(path, os.O_RDWR | (not apart) * os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    fd = _open(path, (APPEND & ~os.O_CREAT if apart else APPEND) | os.O_NONBLOCK)
     try:
         if not apart:
             _step("flock", path)
@@ -369,7 +537,7 @@ class Flock:
     def take(self, *, wait: bool = True) -> bool:
         """The lock is ours; False if somebody has it and we don't wait."""
         _step("flock", self.path)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fd = _open(self.path, WRITE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BaseException as error:
@@ -403,29 +571,29 @@ class Flock:
 
 def tail(path: str, size: int) -> bytes:
     """The last `size` bytes of a file, from the start of a line; empty if it is missing."""
-    _step("open", path)
     try:
-        fd = os.open(path, READ)
+        fd, status = _open_regular(path, READ)
     except FileNotFoundError:
         return b""
-    with open(fd, "rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(end - size, 0))
-        data = file.read(size)
-    return data if end <= size else data[data.find(b"\n") + 1 :]
+    try:
+        data = os.pread(fd, size, max(status.st_size - size, 0))
+    finally:
+        os.close(fd)
+    return data if status.st_size <= size else data[data.find(b"\n") + 1 :]
 
 
 def lines(path: str, start: int = 0) -> Iterator[tuple[int, bytes]]:
     """Whole lines from byte `start` on, each with the place after it."""
-    _step("open", path)
     try:
-        file = open(path, "rb", opener=lambda path, _: os.open(path, READ))  # noqa: SIM115 - closed below, by the with
+        fd, _ = _open_regular(path, READ)
     except FileNotFoundError:
         return
-    with file:
+    with open(fd, "rb") as file:
         file.seek(start)
-        for line in file:
-            if not line.endswith(b"\n"):
-                return  # still being written, or torn: not ours to judge yet
+        while line := file.readline(LONGEST_LINE):
             start += len(line)
+            if not line.endswith(b"\n"):
+                if len(line) < LONGEST_LINE:
+                    return  # still being written, or torn: not ours to judge yet
+                continue  # longer than any of ours: a piece of it is none
             yield start, line

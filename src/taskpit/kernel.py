@@ -46,12 +46,13 @@ def _error() -> int:
     return ctypes.get_errno()
 
 
-def rename_new(source: str, target: str) -> int:
-    """Rename without replacing: 0, or the error's number; ENOSYS where it cannot be had."""
+def rename_new(source: str, target: str, here: int | None = None, there: int | None = None) -> int:
+    """Rename without replacing, from one open directory to another: 0, or the error's number; ENOSYS if it can't be."""
     call = _call("renameat2")
     if call is None:
         return errno.ENOSYS
-    if call(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), RENAME_NOREPLACE) == 0:
+    old, new = AT_FDCWD if here is None else here, AT_FDCWD if there is None else there
+    if call(old, os.fsencode(source), new, os.fsencode(target), RENAME_NOREPLACE) == 0:
         return 0
     return _error()
 

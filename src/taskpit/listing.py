@@ -6,12 +6,11 @@ compared with another million in seconds, where a million looks take minutes.
 
 from __future__ import annotations
 
-import os
-
 from taskpit import fs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
 __all__ = ["entries"]
@@ -19,10 +18,7 @@ __all__ = ["entries"]
 
 def entries(path: str) -> Iterator[os.DirEntry[str]]:
     """What a directory holds, unordered; not a snapshot while others rename. Nothing if it is missing."""
-    fs._step("list", path)  # noqa: SLF001 - the same room, and the same place to stop
     try:
-        found = os.scandir(path)
+        yield from fs.scan(path)
     except FileNotFoundError:
         return
-    with found:
-        yield from found

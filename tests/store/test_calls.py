@@ -78,8 +78,8 @@ SAME = {
 #: One line of the changelog: opened, locked, its end looked at, written.
 LOG = Counter(open=1, flock=1, lseek=1, pread=1, write=1, close=1)
 FILE = Counter(open=1, write=1, close=1)
-#: A directory is opened to be synced.
-SYNC = Counter(open=1, fsync=1, close=1)
+#: A directory is open to be synced.
+SYNC = Counter(fsync=1)
 #: What is known of the task, of its file, and that it is not finished in any way.
 FREE = Counter(stat=7)
 TAKEN = Counter(utime=2, rename=1, open=1, stat=1, read=1, close=1)
@@ -108,7 +108,7 @@ PINNED = {
 
 def with_power(pinned, *, together):
     """What durability `power` adds: the bytes, their names in tmp, the ids, the ready names; of ten, once for all."""
-    bytes_of_ten = Counter(open=1, syncfs=1, close=1) if together else Counter(fsync=10) + SYNC
+    bytes_of_ten = Counter(syncfs=1) if together else Counter(fsync=10) + SYNC
     more = {
         "put": Counter(fsync=1) + times(3, SYNC),
         "done": Counter(fsync=1) + times(2, SYNC),

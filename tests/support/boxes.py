@@ -12,7 +12,7 @@ from unittest import mock
 
 from schemata import judge_command
 
-from taskpit import layouts
+from taskpit import fs, layouts
 from taskpit.cli.main import main
 from taskpit.config import Config
 from taskpit.queue import Queue
@@ -35,6 +35,7 @@ def make(root, layout, clock=None, config=FAST) -> Queue:
 def reopened(root, layout, clock=None, config=FAST) -> Queue:
     """The queue as another process sees it, one that leaves nobody time to finish."""
     kind = layouts.get(layout)
+    fs.wall(str(root))  # somebody may have put another folder in its place since
     store = FileStore(str(root), kind, config.replace(**kind.defaults), clock, grace=0.0)
     return Queue(store, store.folder.config, store.folder.clock)
 

@@ -80,6 +80,7 @@ class Folder:
     """Root, layout, settings and clock of one queue, with the steps that are not verbs by themselves."""
 
     def __init__(self, root: str, layout: Layout, config: Config, clock: Clock, grace: float = 2.0) -> None:
+        fs.wall(root, keep=True)
         self.root = root
         self.layout = layout
         self.config = config

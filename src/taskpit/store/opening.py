@@ -37,6 +37,7 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None, 
     is trusted from birth, unless the folder brings something that could start by itself.
     """
     root = os.path.abspath(root)
+    fs.wall(root)
     layout_name = layout_name or _layout_name(root) or detect(root) or "pit"
     layout = layouts.get(layout_name)
     known = _layout_name(root)
@@ -95,6 +96,8 @@ def _check_links(root: str, tmp: str) -> None:
 def _layout_name(root: str) -> str | None:
     try:
         return fs.read(f"{root}/{LAYOUT}", 4096)[0].decode("utf-8", "replace").strip()
+    except (fs.NotADirectory, fs.Foreign) as error:
+        raise storage_error(error) from error
     except OSError:
         return None
 
@@ -207,6 +210,7 @@ def open_store(
     if "://" in root:
         return _open_elsewhere(root, clock)
     root = os.path.abspath(root)
+    fs.wall(root)
     name = _layout_name(root)
     if name is None and os.path.isfile(f"{root}/{HIDDEN}/address"):
         return _open_pointer(root, clock)

@@ -39,6 +39,7 @@ def storage_error(error: OSError) -> Storage:
         errno.EACCES: "Check who owns the queue's folder and its permissions.",
         errno.EPERM: "Check who owns the queue's folder and its permissions.",
         errno.ENOENT: "A directory of the queue is missing; `pit init` on the same folder makes it again.",
+        errno.ENOTDIR: "Nothing was followed or changed. Look at what stands there and who made it, and move it away.",
         errno.EXDEV: "The queue's folder must lie on one filesystem, .taskpit included.",
     }
     where = error.filename or ""

@@ -276,7 +276,8 @@ class _Scribe:
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
 
-    def _below(self, path: str) -> str:
+    def _below(self, path: str, fd: int | None = None) -> str:
+        path = path if fd is None else f"{os.readlink(f'/proc/self/fd/{fd}')}/{path}"
         return "" if path == self._root else os.path.relpath(path, self._root)
 
     def _note(self, kind: str, path: str, **fields: object) -> None:
@@ -287,10 +288,10 @@ class _Scribe:
             frame = frame.f_back
         self._trace.ops.append(Op(kind, path, site=tuple(site), **fields))  # type: ignore[arg-type]
 
-    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
-        new = not os.path.lexists(path)
-        fd = os.open(path, flags, mode)
-        below = self._below(path)
+    def open(self, path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        below = self._below(path, dir_fd)
+        new = not os.path.lexists(f"{self._root}/{below}")
+        fd = os.open(path, flags, mode, dir_fd=dir_fd)
         if new:
             self._names[below] = file = next(self._new)
             self._note("create", below, names=((below, file),), file=file)
@@ -317,38 +318,38 @@ class _Scribe:
 
     def fsync(self, fd: int) -> None:
         os.fsync(fd)
-        path, file = self._open[fd]
+        path, file = self._open.get(fd) or (self._below(".", fd), 0)  # a directory was open before
         self._note("fsync", path, file=file)
 
     def sync_filesystem(self, fd: int) -> None:
         kernel.sync_filesystem(fd)
         self._note("fsync", EVERYTHING)
 
-    def rename_new(self, source: str, target: str) -> int:  # noqa: ARG002 - by a plain call, which is seen
-        return errno.ENOSYS
+    def rename_new(self, *_: object) -> int:
+        return errno.ENOSYS  # by a plain call, which is seen
 
-    def rename(self, source: str, target: str) -> None:
-        os.rename(source, target)
-        old, new = self._below(source), self._below(target)
+    def rename(self, source: str, target: str, *, src_dir_fd: int | None, dst_dir_fd: int | None) -> None:
+        os.rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+        old, new = self._below(source, src_dir_fd), self._below(target, dst_dir_fd)
         if self._names[old] != self._names.get(new):  # of two names of one file, both stay
             self._names[new] = file = self._names.pop(old)
             self._note("rename", old, names=((old, None), (new, file)), file=file)
 
-    def link(self, source: str, target: str, *, follow_symlinks: bool) -> None:
-        os.link(source, target, follow_symlinks=follow_symlinks)
-        new, file = self._below(target), self._names[self._below(source)]
+    def link(
+        self, source: str, target: str, *, src_dir_fd: int | None, dst_dir_fd: int | None, follow_symlinks: bool
+    ) -> None:
+        os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=follow_symlinks)
+        new, file = self._below(target, dst_dir_fd), self._names[self._below(source, src_dir_fd)]
         self._names[new] = file
         self._note("link", new, names=((new, file),), file=file)
 
-    def unlink(self, path: str) -> None:
-        os.unlink(path)
-        below = self._below(path)
+    def unlink(self, path: str, *, dir_fd: int | None) -> None:
+        os.unlink(path, dir_fd=dir_fd)
+        below = self._below(path, dir_fd)
         del self._names[below]
         self._note("unlink", below, names=((below, None),))
 
-    def makedirs(self, path: str, *, exist_ok: bool) -> None:
-        new = not os.path.isdir(path)
-        os.makedirs(path, exist_ok=exist_ok)
-        if new:
-            below = self._below(path)
-            self._note("mkdir", below, names=((below, -1),))
+    def mkdir(self, path: str, *, dir_fd: int | None) -> None:
+        os.mkdir(path, dir_fd=dir_fd)
+        below = self._below(path, dir_fd)
+        self._note("mkdir", below, names=((below, -1),))

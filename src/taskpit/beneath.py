@@ -1,0 +1,196 @@
+"""The directories of a queue, held open: whatever lies beneath a queue's root is reached from these, never by its path.
+
+A path is walked component by component without following a link, once; then every call goes through the directory
+that was opened. So a link, or another user's directory, in the place of one of the queue's leads nowhere: it is
+refused. That a directory was replaced or taken away (git switches branches, somebody restores a copy) is noticed
+when it is compared with its path: at most each second, and whenever a name could not be made in it.
+
+Paths outside every root are left to the kernel as they are. Belongs to the fs room; knows no tasks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from time import monotonic
+
+__all__ = ["ANYWHERE", "Dir", "Foreign", "NotADirectory", "at", "changed", "directory", "wall"]
+
+#: How old a comparison of a directory with its path may be, in seconds; and before one is made because a call failed.
+COMPARED, COMPARED_AGAIN = 1.0, 0.05
+#: So many directories are held; of more, those that were opened first are let go.
+MOST = 128
+OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+OPEN_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+DOTS = frozenset(("", ".", ".."))
+
+
+class NotADirectory(OSError):
+    """A link, a file or something else stands where a directory of the queue should be."""
+
+
+class Foreign(OSError):
+    """A directory of the queue belongs to a user who has no business there."""
+
+
+class Dir:
+    """An open directory. Whoever has one in hand keeps it open: it is closed when nobody has."""
+
+    __slots__ = ("fd", "path", "seen", "status")
+
+    def __init__(self, fd: int | None, path: str, seen: float) -> None:
+        self.fd = fd
+        self.path = path
+        #: When it was last known to be what its path leads to.
+        self.seen = seen
+        self.status: os.stat_result | None = None
+
+    def __del__(self) -> None:
+        if self.fd is not None:
+            os.close(self.fd)
+
+    def looked_at(self) -> os.stat_result:
+        """Its status, as it was when somebody first asked."""
+        if self.status is None:
+            self.status = os.fstat(self.fd or 0)
+        return self.status
+
+
+#: What is reached by its path, as the kernel finds it.
+ANYWHERE = Dir(None, "", 0.0)
+
+_roots: set[str] = set()
+_held: dict[str, Dir] = {}
+
+
+def wall(root: str, *, keep: bool = False) -> None:
+    """Everything beneath this directory is reached from it from now on. What was held of it is opened anew, or kept."""
+    if root not in _roots:
+        _roots.add(root)
+    elif not keep:
+        for path in list(_held):
+            if path == root or path.startswith(f"{root}/"):
+                _held.pop(path, None)
+
+
+def at(path: str) -> tuple[Dir, str]:
+    """The directory in which this path's last name stands, and that name."""
+    folder, _, name = path.rpartition("/")
+    there = _held.get(folder)
+    if there is None or monotonic() - there.seen > COMPARED:
+        there = _reach(folder)
+        if there is ANYWHERE:
+            return there, path
+    if name in DOTS:
+        raise OSError(errno.EINVAL, "this is no name in a directory of the queue", path)
+    return there, name
+
+
+def directory(path: str) -> Dir:
+    """The directory of this path."""
+    there = _held.get(path)
+    return there if there is not None and monotonic() - there.seen <= COMPARED else _reach(path)
+
+
+def changed(*dirs: Dir) -> bool:
+    """A name could not be made or found there: whether one of these is no longer what its path leads to."""
+    now, found = monotonic(), False
+    for one in dirs:
+        if one is ANYWHERE or now - one.seen < COMPARED_AGAIN:
+            continue
+        path = one.path
+        while path in _held and path not in _roots:  # all on the way to it are compared anew
+            _held[path].seen = -COMPARED
+            path = path.rpartition("/")[0]
+        if path in _held:
+            _held[path].seen = -COMPARED
+        try:
+            found = _reach(one.path) is not one or found
+        except FileNotFoundError:
+            found = True
+    return found
+
+
+def _reach(folder: str) -> Dir:
+    """The directory of this path, opened or compared with it; ANYWHERE if it lies beneath no root."""
+    root = folder = folder.rstrip("/")
+    while root not in _roots:
+        if "/" not in root:
+            return ANYWHERE
+        root = root.rpartition("/")[0]
+    now = monotonic()
+    there, path = _open_root(root, now), root
+    for part in folder[len(root) + 1 :].split("/") if len(folder) > len(root) else ():
+        if part in DOTS:
+            raise OSError(errno.EINVAL, "this leads out of the queue", folder)
+        path = f"{path}/{part}"
+        there = _open(there, part, path, now)
+    return there
+
+
+def _open_root(root: str, now: float) -> Dir:
+    """The root is what a person named: links on the way to it are theirs."""
+    held = _held.get(root)
+    if held is not None:
+        if now - held.seen <= COMPARED:
+            return held
+        if _same(held, root, None):
+            held.seen = now
+            return held
+    return _keep(Dir(os.open(root, OPEN_ROOT), root, now))
+
+
+def _open(parent: Dir, part: str, path: str, now: float) -> Dir:
+    held = _held.get(path)
+    if held is not None:
+        if now - held.seen <= COMPARED:
+            return held
+        if _same(held, part, parent.fd):
+            held.seen = now
+            return held
+    try:
+        found = Dir(os.open(part, OPEN, dir_fd=parent.fd), path, now)
+    except OSError as error:
+        error.filename = path
+        if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EMLINK):
+            told = "a link or a file stands where a directory of the queue should be"
+            raise NotADirectory(errno.ENOTDIR, told, path) from None
+        raise
+    _refuse_foreign(parent, found)
+    return _keep(found)
+
+
+def _same(held: Dir, name: str, fd: int | None) -> bool:
+    """Whether this name still leads to the directory that is held."""
+    try:
+        there = os.stat(name, dir_fd=fd, follow_symlinks=fd is None)
+    except OSError:
+        return False
+    here = held.looked_at()
+    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _keep(found: Dir) -> Dir:
+    _held[found.path] = found
+    while len(_held) > MOST:
+        _held.pop(list(_held)[0], None)  # noqa: RUF015 - other threads may be at it
+    return found
+
+
+def _refuse_foreign(parent: Dir, found: Dir) -> None:
+    """Where others can make names, a directory must be ours, the queue's owner's, or its group's if it has one.
+
+    Where nobody but us can, nobody but us has made it: it is not even looked at.
+    """
+    above = parent.looked_at()
+    me = os.geteuid()
+    if above.st_uid in (me, 0) and not above.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return
+    here = found.looked_at()
+    if here.st_uid in (me, 0, above.st_uid):
+        return
+    shared = above.st_mode & stat.S_IWGRP and above.st_mode & stat.S_ISGID and here.st_gid == above.st_gid
+    if not shared:
+        told = f"this directory of the queue belongs to another user (uid {here.st_uid})"
+        raise Foreign(errno.EPERM, told, found.path)
