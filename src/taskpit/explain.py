@@ -58,9 +58,15 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
         ("big", "yes: a planner splits it" if task.big else ""),
         ("asked", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
         ("last error", task.last_error),
+        ("checked", _checked(card)),
         *((key, value if isinstance(value, str) else dumps(value)) for key, value in task.extra.items()),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def _checked(card: Card) -> str:
+    """Told of what is done although its check was not run."""
+    return "no: its check was not run" if card.checked == "no" else ""
 
 
 def _holder(card: Card, now: float) -> str:

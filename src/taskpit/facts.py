@@ -39,7 +39,7 @@ def full_facts(card: Card) -> dict[str, Any]:
         "since": _time(card.since),
         "until": _time(card.until),
         "alive": card.alive,
-        "result": result_facts(card.result) if card.result else None,
+        "result": {**result_facts(card.result), "checked": card.checked or "none"} if card.result else None,
         "tries": [_try_facts(one) for one in card.tries],
         "notes": card.notes,
         "late": list(card.late),

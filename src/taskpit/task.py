@@ -327,6 +327,13 @@ class Card(Value):
     late: tuple[str, ...] = ()
     notes: str = ""
 
+    @property
+    def checked(self) -> str:
+        """Whether the check of a task that is done was run: yes, no, or none if it has none; empty if it is not."""
+        if self.state is not State.DONE:
+            return ""
+        return "yes" if self.result and self.result.evidence else "no" if self.task.check else "none"
+
 
 class Page(Value):
     """Some cards, and where to go on; an empty cursor is the end."""

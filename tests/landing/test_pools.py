@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -181,6 +182,24 @@ def test_the_older_words_mean_the_new_way(ground, words):
     branch = "main" if words[-1] in ("ff", "merge") else "pit/0001"
     assert ground.log(branch=branch) == ["one", "begin"]
     assert git(ground.top, "branch", "--format=%(refname:short)").split() == sorted({"main", branch})
+
+
+@pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is missing: sh scripts/system-packages bubblewrap"
+)
+def test_a_shut_in_agent_works_in_its_clone_and_sees_nothing_of_ours(ground, monkeypatch):
+    """The state directory lies in a home that is hidden; its git works all the same, and nothing else is reached."""
+    from taskpit.worker.sandbox import Sandbox
+
+    script = "git log --oneline > log.txt; git add log.txt; git commit -qm mine; echo bad > $PLACE/README || true"
+    monkeypatch.setenv("PLACE", ground.top)
+    task = put(ground, "one", script, check="git log --oneline | grep -q one && test -s log.txt")
+    report, printed = ground.pool(agent(ground).replace("echo run", "true"), sandbox=Sandbox(network="off"))
+    assert report.tally == {"done": 1}, printed
+    assert ground.files() == {"README", "log.txt"}
+    assert read(f"{ground.top}/README") == "hello\n"
+    assert "begin" in git(ground.top, "show", "main:log.txt")
+    assert task
 
 
 def test_a_review_by_a_person_lets_the_pool_end(tmp_path):

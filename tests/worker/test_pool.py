@@ -356,11 +356,11 @@ def test_two_pools_share_the_work(pit):
 
 def test_a_self_ended_claim_is_not_cut_short_by_the_renewer(pit):
     (task,) = pit.put("early")
-    script = '"$0" -m taskpit done $TASKPIT_TASK && sleep 1 && touch after'
+    script = '"$0" -m taskpit fail $TASKPIT_TASK --error no --final && sleep 1 && touch after'
     process = pit.start("--lease", "0.6s", "--max-tasks", "1", "--", "sh", "-c", script, sys.executable)
     assert process.wait(20) == 0
     assert os.path.exists(f"{pit.root}/after")
-    assert pit.card(task).state is State.DONE
+    assert pit.card(task).state is State.FAILED
     assert not pit.events("late_result")
 
 

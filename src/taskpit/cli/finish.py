@@ -31,14 +31,16 @@ LONGEST = 32 * 1024 * 1024
 def _done_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Finish a task: run its check here, then publish the result. If the check is red, exits 7 and the claim\n"
-        "stays yours. Doing it twice is fine."
+        "stays yours. Doing it twice is fine. In a command that a pool runs, the result is handed in, and the pool\n"
+        "runs the check once the command has ended."
     )
     parser.epilog = example("pit done 0007 --result summary.md", "make report | pit done 0007 --result - --as snake-1")
     id_argument(parser, several=True)
     worker_option(parser)
     parser.add_argument("--result", metavar="FILE", help="what came out of it; - is standard input")
     parser.add_argument("--log", metavar="FILE", help="a working log to keep for a while; - is standard input")
-    parser.add_argument("--no-check", action="store_true", help="don't run the task's check")
+    parser.add_argument("--no-check", action="store_true", help="don't run the task's check; not in a pool's run")
+    parser.add_argument("--force", action="store_true", help="end a claim that a living pool runs, as a person")
 
 
 def _done(args: Namespace, context: Context) -> Reply:
@@ -47,7 +49,15 @@ def _done(args: Namespace, context: Context) -> Reply:
     output = read_text(args.result, LONGEST) if args.result else ""
     log = _kept_log(args.log, context, worker) if args.log else ""
     data = [
-        finish_by_hand(context.queue, task_id, worker, output=output, log=log, cwd=os.getcwd(), check=not args.no_check)
+        finish_by_hand(
+            *(context.queue, task_id, worker),
+            output=output,
+            log=log,
+            cwd=os.getcwd(),
+            check=not args.no_check,
+            force=args.force,
+            env=context.env,
+        )
         for task_id in ids
     ]
     text = "\n".join(map(_told_done, data))
@@ -60,6 +70,8 @@ def _kept_log(path: str, context: Context, worker: str) -> str:
 
 
 def _told_done(facts: dict[str, object]) -> str:
+    if facts.get("handed_in"):
+        return f"{facts['id']} is handed in; the pool checks it when this command ends"
     if facts["state"] != "done":
         return f"{facts['id']} is not complete yet, but your part is: {facts['held']}"
     return f"{facts['id']} is done" + (" already" if facts["already"] else "")

@@ -105,7 +105,7 @@ def _rows(some: list[Card]) -> str:
     rows, colours = [], []
     for card in some:
         state = standing(card)
-        held = f"  ({card.held})" if card.held else ""
+        held = f"  ({card.held})" if card.held else "  (not checked)" if card.checked == "no" else ""
         priority = str(card.task.priority) if card.task.priority else ""
         tags = ",".join(card.task.tags)
         rows.append((card.task.id, state, priority, card.worker, tags, (card.task.title or card.task.slug) + held))

@@ -6,14 +6,14 @@ is called as the layout calls it, however it was written.
 
 from __future__ import annotations
 
-from taskpit import errors, layouts
+from taskpit import errors, fs, layouts
 from taskpit.policy import question_of
 from taskpit.rules import check_mode
 from taskpit.task import Claim, Done, Said, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from taskpit.queue import Queue
@@ -58,12 +58,22 @@ def answer_by_hand(queue: Queue, word: str, text: str, worker: str) -> list[str]
     return ids
 
 
-def finish_by_hand(
-    queue: Queue, task_id: str, worker: str, *, output: str = "", log: str = "", cwd: str = ".", check: bool = True
+def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
+    queue: Queue,
+    task_id: str,
+    worker: str,
+    *,
+    output: str = "",
+    log: str = "",
+    cwd: str = ".",
+    check: bool = True,
+    force: bool = False,
+    env: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The task is done, or CheckFailed and still this worker's, or Lost with what was brought kept aside.
 
-    Doing it twice is fine.
+    Doing it twice is fine. A claim that a pool runs is ended by that pool: from inside the run the output is handed
+    in, and the pool runs the check when the command has ended; from elsewhere only by a person who says `force`.
     """
     card = queue.card(task_id)
     if card.state is State.DONE and card.result and card.result.worker == worker:
@@ -74,6 +84,8 @@ def finish_by_hand(
         if output and card.state is not State.READY:
             _keep_aside(queue, card, worker, output)
         raise
+    if _runs_in_pool(queue, card, claim) and not (force and "TASKPIT_RUN_DIR" not in (env or {})):
+        return _hand_in(claim, env or {}, output, check=check)
     evidence = _checked(queue, claim, cwd) if check and check_mode(claim.task) != "disabled" else None
     said, _ = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
     refuse_lost(said, task_id)
@@ -83,6 +95,30 @@ def finish_by_hand(
         now = queue.card(task_id)
         facts |= {"state": str(now.state), "held": now.held}
     return facts
+
+
+def _runs_in_pool(queue: Queue, card: Card, claim: Claim) -> bool:
+    """Whether a living pool has a run of this claim."""
+    if card.alive != "yes":
+        return False
+    from taskpit.worker.place import directory_of
+
+    return fs.exists(directory_of(queue.store, claim))
+
+
+def _hand_in(claim: Claim, env: Mapping[str, str], output: str, *, check: bool) -> dict[str, Any]:
+    """What the run brought lies ready for its pool, which checks it and ends the claim."""
+    task_id, place = claim.task.id, env.get("TASKPIT_RUN_DIR", "")
+    if env.get("TASKPIT_AS") != claim.fence or not place:
+        told = f"{task_id} is run by a living pool as {claim.fence}, which ends it itself"
+        hint = f"`pit cancel {task_id}` asks it to stop; a person may say --force."
+        raise errors.Lost(told, hint=hint, id=task_id, holder=claim.fence)
+    if not check:
+        raise errors.Invalid(f"{task_id} is run by a pool, which runs its check", hint="--no-check is for people.")
+    from taskpit.worker.place import Place
+
+    Place(place).hand_in(output)
+    return {"id": task_id, "state": "claimed", "already": False, "check": None, "handed_in": True}
 
 
 def _keep_aside(queue: Queue, card: Card, worker: str, output: str) -> None:

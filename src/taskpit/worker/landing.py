@@ -15,7 +15,7 @@ from taskpit.landing.pipe import Pipe, queue_key
 from taskpit.landing.repository import Repository
 from taskpit.landing.terms import Stopped
 from taskpit.worker import process
-from taskpit.worker.check import run_check
+from taskpit.worker.check import SHELL, run_check
 from taskpit.worker.slot import Over, word_of
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.store.port import Member
     from taskpit.task import Evidence
+    from taskpit.worker.sandbox import Sandbox
 
 __all__ = ["LandingThread", "pipe_for"]
 
@@ -51,11 +52,14 @@ def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
 class LandingThread:
     """Lands for one pool; the pool hears of each end in its inbox."""
 
-    def __init__(self, queue: Queue, pipe: Pipe, name: str, inbox: SimpleQueue[object]) -> None:
+    def __init__(
+        self, queue: Queue, pipe: Pipe, name: str, inbox: SimpleQueue[object], sandbox: Sandbox | None = None
+    ) -> None:
         self._queue = queue
         self._pipe = pipe
         self._name = name
         self._inbox = inbox
+        self._sandbox = sandbox.replace(shown=(pipe.git.directory,)) if sandbox is not None else None
         self._member: Member | None = None
         self._group = 0
         self._stopping = False
@@ -162,7 +166,8 @@ class LandingThread:
             "TASKPIT_DIR": self._queue.store.info().papers or self._queue.store.info().where,
         }
         try:
-            evidence = run_check(command, directory, limit, env, self._started, log=log)
+            shell = (*(self._sandbox.wrap(directory, ()) if self._sandbox is not None else ()), *SHELL)
+            evidence = run_check(command, directory, limit, env, self._started, log=log, shell=shell)
         finally:
             self._group = 0
         if self._stopping:

@@ -8,6 +8,7 @@
     events      what an agent printed to stdout, until it is added to the log
     errors      what it printed to stderr, likewise
     result.md   what the command wants to be published, if it writes it
+    done        the command has said `pit done`: the pool checks and ends the claim
 
 Agents write here: names have nothing in them that one of them takes for another system's (`~1` is a short name on
 Windows, and refused), and what is read back is a plain file of ordinary size, or nothing.
@@ -50,6 +51,7 @@ class Place:
         self.events = f"{path}/events"
         self.errors = f"{path}/errors"
         self.result = f"{path}/result.md"
+        self.done = f"{path}/done"
         self.bin = f"{path}/bin"
 
     def make(self) -> None:
@@ -85,9 +87,19 @@ class Place:
             text += f"\n\n[cut here; the whole is in {self.result}]"
         return text or None
 
+    def hand_in(self, output: str) -> None:
+        """From inside the run: this is what it brought, and it is finished."""
+        if output:
+            fs.replace(self.result, output.encode("utf-8", "replace"), f"{self.path}/.{fs.fresh_name()}", sync=False)
+        fs.replace(self.done, b"", f"{self.path}/.{fs.fresh_name()}", sync=False)
+
+    def is_handed_in(self) -> bool:
+        """Whether the run has said that it is finished."""
+        return fs.exists(self.done)
+
     def clear(self) -> None:
         """Our own papers are gone: their content is in the queue. What the command left here stays."""
-        papers = [self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
+        papers = [self.done, self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
         papers += [f"{self.bin}/pit", f"{self.bin}/path", f"{self.path}/steer", f"{self.path}/told"]
         status = fs.status(self.result)
         if status is not None and status.st_size <= LARGEST_RESULT:

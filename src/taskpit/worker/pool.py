@@ -350,7 +350,8 @@ class Pool:
     def _land(self) -> None:
         """What was handed in is landed beside the work."""
         if self._lander is None and self.orders.landing is not None:
-            self._lander = LandingThread(self.queue, self.orders.landing, self.orders.name, self.inbox)
+            told = (self.queue, self.orders.landing, self.orders.name, self.inbox, self.orders.sandbox)
+            self._lander = LandingThread(*told)
             self._lander.start()
         elif self._lander is not None:
             self._lander.hear()

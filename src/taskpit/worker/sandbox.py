@@ -39,6 +39,8 @@ class Sandbox(Value):
     network: str = "on"
     #: What stays visible of the home, and can be written: paths beneath it.
     home: tuple[str, ...] = ()
+    #: What can be read wherever it lies: whole paths.
+    shown: tuple[str, ...] = ()
 
     def check(self) -> None:
         """NoSandbox if it cannot be had here."""
@@ -66,6 +68,8 @@ class Sandbox(Value):
         for name in self.home:
             path = os.path.join(home, name)
             words += ["--bind-try", path, path]
+        for path in self.shown:
+            words += ["--ro-bind-try", path, path]
         for path in dict.fromkeys((cwd, *writable)):
             words += ["--bind", path, path] if path != "/" else []
         words += ["--unshare-net"] if self.network == "off" else []

@@ -1,0 +1,96 @@
+"""The pool says done, not the agent: inside a run `pit done` hands in, and the check as of the claim decides."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from workshop import until
+
+from taskpit.task import Done, State
+
+PIT = f'"{sys.executable}" -m taskpit'
+
+
+def run(pit, script, *words):
+    """A pool has run one task with this script."""
+    return pit.start("--max-tasks", "1", *words, "--", "sh", "-c", script).wait(40)
+
+
+def said(pit, *words, code=0, **env):
+    """`pit` from outside any run."""
+    argv = [sys.executable, "-m", "taskpit", "-C", pit.root, *words]
+    ran = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, **env}, check=False)
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def test_inside_a_run_done_hands_in_and_the_pool_checks(pit):
+    (task,) = pit.put("one", check="test -e proof")
+    hand_in = f"echo 'what I did' | {PIT} done $TASKPIT_TASK --result -"
+    run(pit, f"touch proof; {hand_in} && {PIT} show $TASKPIT_TASK > during")
+    card = pit.card(task)
+    assert card.state is State.DONE
+    assert card.result.output == "what I did"
+    assert card.checked == "yes"
+    with open(f"{pit.root}/during", encoding="utf-8") as file:
+        assert "state      claimed" in file.read()
+
+
+@pytest.mark.parametrize("words", ["", "--no-check", "--force", "--no-check --force"])
+def test_inside_a_run_a_red_task_cannot_be_called_done(pit, words):
+    (task,) = pit.put("one", check="false", max_attempts=1)
+    run(pit, f"{PIT} done $TASKPIT_TASK {words} || true")
+    assert pit.card(task).state is State.FAILED
+
+
+def test_the_check_is_run_where_the_pool_decides_and_as_it_stood_at_the_claim(pit):
+    (task,) = pit.put("one", check="test -e proof", max_attempts=1)
+    forge = "sed -i s/proof/README/ $TASKPIT_FILE"
+    script = f"mkdir -p other; touch other/proof; cd other; {PIT} -C .. done $TASKPIT_TASK; {forge}"
+    run(pit, script)
+    assert pit.card(task).state is State.FAILED
+
+
+def test_what_said_done_and_then_fell_over_is_judged_by_its_check(pit):
+    (task,) = pit.put("one", check="test -e proof")
+    run(pit, f"touch proof; {PIT} done $TASKPIT_TASK; exit 3")
+    assert pit.card(task).state is State.DONE
+
+
+def test_another_workers_claim_is_ended_only_by_a_person_who_says_so(pit):
+    (task,) = pit.put("one")
+    go = f"{pit.root}/go"
+    script = f"echo $TASKPIT_AS > as.new; mv as.new as; while ! [ -e '{go}' ]; do sleep 0.1; done"
+    pool = pit.start("--max-tasks", "1", "--", "sh", "-c", script)
+    until(lambda: os.path.exists(f"{pit.root}/as"))
+    fence = pit.card(task).worker
+    told = said(pit, "done", task, "--as", fence, code=4)
+    assert "which ends it itself" in told
+    assert "--force" in said(pit, "done", task, "--as", fence, code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
+    assert said(pit, "done", task, "--as", fence, "--force", code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
+    assert pit.card(task).state is State.CLAIMED
+    said(pit, "done", task, "--as", fence, "--force")
+    assert pit.card(task).state is State.DONE
+    with open(go, "w", encoding="ascii"):
+        assert pool.wait(20) == 0
+
+
+def test_done_without_a_check_that_ran_says_so(pit):
+    checked, unchecked, none = pit.put("a", check="true") + pit.put("b", check="false") + pit.put("c")
+    for task, words in ((checked, []), (unchecked, ["--no-check"]), (none, [])):
+        said(pit, "claim", task, "--as", "ada")
+        said(pit, "done", task, "--as", "ada", *words)
+    assert [pit.card(task).checked for task in (checked, unchecked, none)] == ["yes", "no", "none"]
+    assert "b (not checked)" in said(pit, "list")
+    assert "no: its check was not run" in said(pit, "show", unchecked)
+    assert "checked" not in said(pit, "show", checked)
+    assert '"checked": "no"' in said(pit, "show", unchecked, "--json")
+
+
+def test_a_pool_that_runs_no_checks_says_so(pit):
+    (task,) = pit.put("one", check="false")
+    pit.work_once(lambda _claim, _run: Done(output="x"), checks=False)
+    assert (pit.card(task).state, pit.card(task).checked) == (State.DONE, "no")
