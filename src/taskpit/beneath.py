@@ -13,7 +13,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from sys import is_finalizing
 from time import monotonic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["ANYWHERE", "Dir", "Foreign", "NotADirectory", "at", "changed", "directory", "wall"]
 
@@ -46,9 +51,9 @@ class Dir:
         self.seen = seen
         self.status: os.stat_result | None = None
 
-    def __del__(self) -> None:
-        if self.fd is not None:
-            os.close(self.fd)
+    def __del__(self, close: Callable[[int], None] = os.close, ending: Callable[[], bool] = is_finalizing) -> None:
+        if self.fd is not None and not ending():  # at the end of the process the kernel closes all of them at once
+            close(self.fd)
 
     def looked_at(self) -> os.stat_result:
         """Its status, as it was when somebody first asked."""

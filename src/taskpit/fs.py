@@ -40,9 +40,11 @@ __all__ = [
     "link",
     "look_anew",
     "make_dir",
+    "make_fifo",
     "move",
     "move_new",
     "names",
+    "open_fifo",
     "open_file",
     "overwrite",
     "piece",
@@ -170,6 +172,27 @@ def open_file(path: str, *, empty: bool = False, mode: int = 0o666) -> int:
     """A regular file that others go on with, open to be read and appended to; made if it is not there."""
     fd, _ = _open_regular(path, APPEND | os.O_NONBLOCK | empty * os.O_TRUNC, mode)
     os.set_blocking(fd, True)  # whoever inherits it expects an ordinary file
+    return fd
+
+
+def make_fifo(path: str) -> None:
+    """A FIFO stands under this name; FileExistsError if something did already."""
+    there, name = at(path)
+    os.mkfifo(name, dir_fd=there.fd)
+
+
+def open_fifo(path: str, flags: int) -> int:
+    """The open FIFO, which nobody waits for: OSError with ENXIO if nobody reads what should be written to it."""
+    there, name = at(path)
+    try:
+        fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=there.fd)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise NotAFile(errno.ELOOP, "this is no FIFO", path) from None
+        raise
+    if not stat_module.S_ISFIFO(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotAFile(errno.EINVAL, "this is no FIFO", path)
     return fd
 
 
@@ -457,25 +480,25 @@ def _make(name: str, fd: int | None) -> bool:
 def sync_dir(path: str) -> None:
     """The directory's entries are on the disk."""
     _step("fsync", path)
-    _with_directory(path, os.fsync)
+    there = directory(path)
+    fd = os.open(path, DIRECTORY) if there.fd is None else there.fd
+    try:
+        os.fsync(fd)
+    finally:
+        if there.fd is None:
+            os.close(fd)
 
 
 def sync_all(path: str) -> None:
     """All that was written to this directory's filesystem is on the disk, if `kernel.syncs_filesystems` says so."""
     _step("syncfs", path)
-    _with_directory(path, kernel.sync_filesystem)
-
-
-def _with_directory(path: str, step: Callable[[int], None]) -> None:
     there = directory(path)
-    if there.fd is not None:
-        step(there.fd)
-        return
-    fd = os.open(path, DIRECTORY)
+    fd = os.open(path, DIRECTORY) if there.fd is None else there.fd
     try:
-        step(fd)
+        kernel.sync_filesystem(fd)
     finally:
-        os.close(fd)
+        if there.fd is None:
+            os.close(fd)
 
 
 def look_anew(path: str) -> None:

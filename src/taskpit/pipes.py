@@ -56,7 +56,7 @@ class Pipe:
         status = fs.status(self.fifo)
         if status is None:
             try:
-                os.mkfifo(self.fifo)
+                fs.make_fifo(self.fifo)
             except FileExistsError:
                 status = fs.status(self.fifo)
         if status is not None and not stat.S_ISFIFO(status.st_mode):
@@ -94,7 +94,7 @@ class Pipe:
 
     def _open_for_writing(self) -> int | None:
         try:
-            return os.open(self.fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            return fs.open_fifo(self.fifo, os.O_WRONLY)
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return None  # nobody has it open for reading
@@ -169,7 +169,7 @@ class Pipe:
 
     def _listen(self, deadline: float) -> None:
         """Wait for the bell, or for a foreign writer's text, which becomes a file at once."""
-        fd = os.open(self.fifo, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = fs.open_fifo(self.fifo, os.O_RDONLY)
         try:
             if self._oldest() is not None:
                 return  # it came before we listened

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from taskpit import errors
+from taskpit import errors, fs
 from taskpit.cli import output
 from taskpit.cli.context import Reply
 from taskpit.cli.options import a_count, example
@@ -170,15 +170,17 @@ def _logs(args: Namespace, context: Context) -> Reply:
     return Reply(data={"name": args.name, "lines": shown}, text="\n".join(shown) or "Nothing was printed yet.")
 
 
+#: More of a log than this is not shown at once.
+LARGEST = 16 * 1024 * 1024
+
+
 def _read(path: str, start: int) -> tuple[list[str], int]:
     """Whole lines from this place on, and the place after them. A log that was cut is followed from its end."""
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < start:
-                return [], size
-            file.seek(start)
-            data = file.read()
+        status = fs.status(path)
+        if status is None or status.st_size < start:
+            return [], status.st_size if status else 0
+        data = fs.piece(path, start, LARGEST)
     except FileNotFoundError:
         return [], 0
     whole = data[: data.rfind(b"\n") + 1]

@@ -10,6 +10,7 @@ from taskpit.cli.options import a_duration, example, read_input
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost, Nothing
 from taskpit.pipes import LARGEST, Pipe
+from taskpit.text import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def _receive(pipe: Pipe, args: Namespace, context: Context) -> Reply:
     text = message.data.decode("utf-8", "surrogateescape")
     if not context.json:
         # The message as it is, for the program that reads it; it is acknowledged only once it is out.
-        sys.stdout.buffer.write(message.data)
+        # A person at a terminal reads it: there it obeys nothing of what the sender wrote.
+        shown = plain(message.data.decode("utf-8", "replace")).encode() if sys.stdout.isatty() else message.data
+        sys.stdout.buffer.write(shown)
         sys.stdout.flush()
     pipe.acknowledge(message)
     return Reply(data={"text": text, "bytes": len(message.data)})

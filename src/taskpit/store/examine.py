@@ -91,12 +91,22 @@ def _places(folder: Folder) -> Iterator[Case]:
     mine = os.geteuid()
     for name in (HIDDEN, *folder.layout.folders, folder.layout.tmp, *OURS):
         path = folder.at(name)
-        if not os.path.isdir(path):
+        status = fs.status(path)
+        if status is not None and not stat.S_ISDIR(status.st_mode):
+            yield _foreign(folder, name, "it stands where a directory of the queue should be", status)
+            continue
+        if status is None:
             finding = Mend(kind="missing", what=name, details="`pit doctor --fix` or `pit init` makes it again")
             yield Case(finding=finding, cure=partial(cures.make_folder, folder, name))
             continue
-        status = fs.status(path)
-        if status is not None and status.st_uid == mine and status.st_mode & 0o700 != 0o700:
+        try:
+            fs.hold(path)
+        except fs.Foreign as error:
+            yield Case(finding=Mend(kind="foreign", what=name, details=str(error.strerror)))
+            continue
+        except PermissionError:
+            pass  # told below
+        if status.st_uid == mine and status.st_mode & 0o700 != 0o700:
             finding = Mend(kind="not writable", what=name, details="it is yours, but its permissions keep you out")
             yield Case(finding=finding, cure=partial(cures.let_owner, folder, name, 0o700))
         elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):

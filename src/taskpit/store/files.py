@@ -15,7 +15,7 @@ from taskpit.layouts import Spot
 from taskpit.layouts.layout import check_word
 from taskpit.store import changelog, claims
 from taskpit.store.choosing import Chooser
-from taskpit.store.folder import CHANGELOG, LINE, NOTES, Unreadable
+from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, OUTCOMES, SEALED, Unreadable
 from taskpit.store.house import House
 from taskpit.store.trouble import verb
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
@@ -92,6 +92,7 @@ class FileStore(House):
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
         from taskpit.store.entering import admit
 
+        self.folder.hold(self.folder.layout.tmp, IDS, self.folder.layout.ready)
         entrants = [self._entrant(*self._spell(task)) for task in tasks]
         try:
             said = admit(self.folder, entrants)
@@ -123,6 +124,7 @@ class FileStore(House):
     @verb
     def claim(self, want: Want) -> list[Claim]:
         """Row *claim*: whoever renames the ready file has it."""
+        self.folder.hold(self.folder.layout.ready, self.folder.layout.claimed, IDS)
         self._introduce(want.worker, want.lease)
         if not want.even_held and self.paused():
             return []
@@ -162,6 +164,8 @@ class FileStore(House):
         """Row *end of a claim*: seal, then carry out."""
         from taskpit.store.closing import end, end_all  # a command that only claims does without
 
+        layout = self.folder.layout
+        self.folder.hold(layout.claimed, layout.tmp, SEALED, OUTCOMES, *layout.results)
         try:
             if len(ends) == 1:
                 return [self._patiently(lambda: end(self.folder, ends[0]))]
@@ -238,6 +242,7 @@ class FileStore(House):
         from taskpit.store.ballast import hold
         from taskpit.store.mend import mend
 
+        self.folder.hold()
         found = mend(self.folder, dry_run=dry_run)
         if not dry_run:
             hold(self.folder)

@@ -107,6 +107,17 @@ class Folder:
         name = fence.partition("~")[0]
         return f"{self.root}/{WORKERS}/{name if is_worker(name) else '-'}"
 
+    def hold(self, *folders: str) -> None:
+        """These directories are the queue's own: refused at once, before anything is done, if one is a link or foreign.
+
+        Without names, all of them. One that is missing is told by whoever needs it.
+        """
+        for name in folders or (*self.layout.folders, *OURS, self.layout.tmp):
+            try:
+                fs.hold(f"{self.root}/{name}")
+            except FileNotFoundError:
+                continue
+
     def sync(self, *folders: str) -> None:
         """The entries of these directories are on the disk, where power loss must not take them."""
         if self.durable:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from typing import Any
 
-__all__ = ["alive", "begin", "lapsed", "lease_end", "note_jump"]
+__all__ = ["standing", "begin", "lapsed", "lease_end", "note_jump"]
 
 SIGHTINGS = f"{HIDDEN}/sightings"
 #: A file's times may be so much older than a clock that was read just before, in seconds: filesystems have a grain.
@@ -186,15 +186,10 @@ def begin(folder: Folder) -> None:
     _compare(folder, [], (0.0, 0.0), keep=True)
 
 
-def alive(folder: Folder, worker: str) -> str:
-    """Whether a holder lives: yes, no or unknown."""
-    record = _record(folder, worker)
-    lives = owner.lives(_path(folder, worker), record) if record else None
-    return "unknown" if lives is None else "yes" if lives else "no"
-
-
-def lease_end(folder: Folder, spot: Spot, status: fs.Stat) -> float:
-    """When the claim ends unless renewed, by the wall clock: for showing."""
-    if _record(folder, spot.worker):
-        return _stamped(folder, spot, status) / 1e9
-    return max(status.st_mtime, status.st_ctime) + folder.config.abandoned
+def standing(folder: Folder, spot: Spot, status: fs.Stat) -> tuple[str, float]:
+    """Whether the holder lives (yes, no or unknown), and when the claim ends unless renewed, by the wall clock."""
+    record = _record(folder, spot.worker)
+    if record is None:
+        return "unknown", max(status.st_mtime, status.st_ctime) + folder.config.abandoned
+    lives = owner.lives(_path(folder, spot.worker), record)
+    return "unknown" if lives is None else "yes" if lives else "no", _stamped(folder, spot, status) / 1e9

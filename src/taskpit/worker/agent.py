@@ -30,7 +30,7 @@ from taskpit.worker.backends import Backend
 from taskpit.worker.listener import Listener
 from taskpit.worker.preset import fill
 from taskpit.worker.process import CannotRun
-from taskpit.worker.runner import ERROR_LINES, OUTPUT_TAIL, say_exit
+from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, say_exit
 from taskpit.worker.sessions import Session, Sessions
 from taskpit.worker.verdict import Finding, judge
 
@@ -129,8 +129,7 @@ class AgentRunner:
         if not self._pruned:
             self._pruned = True
             sessions.prune()
-        with open(run.place.prompt, encoding="utf-8", errors="replace") as file:
-            prompt = file.read()
+        prompt = fs.read(run.place.prompt, LARGEST_PROMPT)[0].decode("utf-8", "replace")
         known = sessions.find(claim, self.preset.name, cwd) if self.preset.resume else None
         if known is not None:
             run.say(f"{self.preset.name} goes on in session {known.session}")
@@ -166,8 +165,7 @@ class AgentRunner:
 
     def _go(self, run: Run, sessions: Sessions, prompt: str, session: Session, *, resumed: bool) -> Outcome | None:
         """One run of the program; None if it does not know the session it was to go on with."""
-        with open(run.place.prompt, "w", encoding="utf-8", errors="replace") as file:
-            file.write(prompt)
+        fs.write(run.place.prompt, prompt.encode("utf-8", "replace"))
         if len(prompt.encode("utf-8", "replace")) > LONGEST_ARGUMENT:
             prompt = f"Read {run.place.prompt} and do what it says."
         order = process.Order(
@@ -361,8 +359,7 @@ def _add_to_log(run: Run) -> None:
         try:
             data = fs.tail(path, process.LONGEST_LOG)
             if data:
-                with open(run.place.log, "ab") as log:
-                    log.write(data if data.endswith(b"\n") else data + b"\n")
+                fs.append(run.place.log, data if data.endswith(b"\n") else data + b"\n")
             fs.remove(path)
         except OSError:
             continue  # the log is for people; the verdict does not hang on it

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 
+from taskpit import fs
 from taskpit.clock import Clock
 from taskpit.worker import preset
 from taskpit.worker.agent import AgentRunner
 from taskpit.worker.backends import Backend, Gate
-from taskpit.worker.runner import CommandRunner
+from taskpit.worker.runner import LARGEST_PROMPT, CommandRunner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +107,5 @@ class Briefed:
     def _tell(self, run: Run) -> None:
         with open(self.prompt, encoding="utf-8", errors="replace") as file:  # anew each time: people edit it
             brief = file.read().strip()
-        with open(run.place.prompt, "r+", encoding="utf-8", errors="replace") as file:
-            asked = file.read()
-            file.seek(0)
-            file.write(f"{brief}\n\n---\n\n{asked}")
+        asked = fs.read(run.place.prompt, LARGEST_PROMPT)[0]
+        fs.write(run.place.prompt, f"{brief}\n\n---\n\n".encode("utf-8", "replace") + asked)

@@ -101,7 +101,7 @@ class Charge:
         self._say(f"started as {self.process.pid}" + (f", restart {self.seen.restarts}" if healed else ""))
 
     def _spawn(self, post: Post) -> subprocess.Popen[bytes]:
-        with open(self.papers.log(self.name), "ab") as log:
+        with open(fs.open_file(self.papers.log(self.name)), "ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", "taskpit.worker.member", self.papers.root, self.name],
                 cwd=post.cwd,
@@ -147,9 +147,10 @@ class Charge:
         path = self.papers.log(self.name)
         try:
             words = last_lines(fs.tail(path, 4096), 1).splitlines()
-            said = os.stat(path).st_mtime
+            status = fs.status(path)
         except OSError:
             return 0.0
+        said = status.st_mtime if status else 0.0
         until = waiting_until(words, said)
         return max(until, now + FIRST) if until else 0.0
 

@@ -84,6 +84,7 @@ class Papers:
     """The crew's files of one queue."""
 
     def __init__(self, root: str) -> None:
+        fs.wall(root, keep=True)
         self.root = root
         self.folder = f"{root}/.taskpit/crew"
 
@@ -222,7 +223,7 @@ class Papers:
         if self.living(SUPERVISOR):
             return False
         argv = [sys.executable, "-P", "-m", "taskpit.worker.supervisor", self.root]
-        with open(self.log(SUPERVISOR), "ab") as log:
+        with open(fs.open_file(self.log(SUPERVISOR)), "ab") as log:
             starter = subprocess.Popen(
                 argv,
                 cwd=self.root,
@@ -251,7 +252,7 @@ def environment(env: Mapping[str, str], root: str) -> dict[str, str]:
 def _changed(path: str) -> float:
     """When the file was last written to; 0 if there is none."""
     try:
-        return os.stat(path).st_mtime if path else 0.0
+        return os.lstat(path).st_mtime if path else 0.0
     except OSError:
         return 0.0
 

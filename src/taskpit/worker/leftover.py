@@ -28,8 +28,7 @@ PATIENCE, ASKED = 5.0, 3.0
 
 def note(directory: str, group: int) -> None:
     """This group works in this run from now on."""
-    with open(f"{directory}/group", "w", encoding="ascii") as file:
-        file.write(f"{group} {born(group)} {boot_id()}\n")
+    fs.write(f"{directory}/group", f"{group} {born(group)} {boot_id()}\n".encode("ascii"))
 
 
 def strike(directory: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 
+from taskpit import fs
 from taskpit.worker import process
 from taskpit.worker.transcript import Transcript
 
@@ -29,7 +30,7 @@ class _Stream:
     """A file that grows."""
 
     def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        self._fd = fs.open_file(path)
         self._read = 0
         self.size = 0
 

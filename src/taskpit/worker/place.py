@@ -16,8 +16,6 @@ Windows, and refused), and what is read back is a plain file of ordinary size, o
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
 import time
 from contextlib import suppress
@@ -57,17 +55,15 @@ class Place:
     def make(self) -> None:
         """It is there, with ourselves in it."""
         fs.make_dir(self.bin)
-        with open(f"{self.bin}/pit", "w", encoding="utf-8", opener=_runnable) as file:
-            file.write(f'#!/bin/sh\nexec "{sys.executable}" -P -m taskpit "$@"\n')
-        with open(f"{self.bin}/path", "w", encoding="utf-8") as file:
-            file.write(f'PATH="{self.bin}:$PATH"\n')
+        fs.write(f"{self.bin}/pit", f'#!/bin/sh\nexec "{sys.executable}" -P -m taskpit "$@"\n'.encode(), mode=0o755)
+        fs.write(f"{self.bin}/path", f'PATH="{self.bin}:$PATH"\n'.encode())
 
     def read_log(self) -> bytes:
         """What was printed so far."""
         try:
-            return fs.read(self.log, LARGEST_LOG)[0]
-        except OSError:
-            return b""
+            return fs.tail(self.log, LARGEST_LOG)
+        except (fs.NotAFile, fs.NotADirectory):
+            return b""  # the command has put something else there: nothing of that is ours to keep
 
     def last_words(self, size: int = 1024) -> bytes:
         """The end of what was printed so far."""
@@ -79,7 +75,9 @@ class Place:
     def read_result(self) -> str | None:
         """What the command wrote for us, or None if it wrote nothing."""
         try:
-            data = _beginning(self.result, LARGEST_RESULT + 1)
+            data = fs.piece(self.result, 0, LARGEST_RESULT + 1)
+        except (fs.NotAFile, fs.NotADirectory):
+            return f"[{self.result} is not a regular file, so nothing of it was read]"
         except OSError:
             return None
         text = data[:LARGEST_RESULT].decode("utf-8", "replace").strip()
@@ -108,30 +106,19 @@ class Place:
             for path in papers:
                 fs.remove(path)
             with suppress(FileNotFoundError):
-                os.rmdir(self.bin)
-            os.rmdir(self.path)
+                fs.remove_dir(self.bin)
+            fs.remove_dir(self.path)
         except OSError:
             return  # not empty, or not ours to remove
 
 
-def _runnable(path: str, flags: int) -> int:
-    """A file that may be executed."""
-    return os.open(path, flags | os.O_NOFOLLOW, 0o755)
-
-
-def _beginning(path: str, size: int) -> bytes:
-    """The beginning of a plain file: a link is not followed, and nothing is waited for."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        return os.read(fd, size) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
-    finally:
-        os.close(fd)
-
-
 def _runs(store: Store) -> str | None:
     """The directory of all of them; None if the store has no folder for papers."""
-    info = store.info()
-    return f"{info.papers}/.taskpit/runs" if info.papers else None
+    papers = store.info().papers
+    if not papers:
+        return None
+    fs.wall(papers, keep=True)
+    return f"{papers}/.taskpit/runs"
 
 
 def place_for(store: Store, claim: Claim) -> Place:

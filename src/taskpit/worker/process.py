@@ -18,6 +18,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 
+from taskpit import fs
 from taskpit.errors import Storage, TaskpitError
 from taskpit.values import Value
 from taskpit.worker import reaper
@@ -143,7 +144,7 @@ def run(
     gives a reason, the command is ended for it.
     """
     began = time.monotonic()
-    log = os.open(order.log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    log = fs.open_file(order.log)
     try:
         process = _start(order, log)
         if started is not None:
@@ -172,7 +173,7 @@ LAST_CALL = 4.0
 def _start(order: Order, log: int) -> subprocess.Popen[bytes]:
     check_command(order.argv[0], order.cwd, order.env)
     with ExitStack() as files:
-        out = files.enter_context(open(order.out, "ab")) if order.out else log
+        out = files.enter_context(open(fs.open_file(order.out), "ab")) if order.out else log
         return _spawn(order, out, log)
 
 

@@ -18,6 +18,7 @@ import re
 import signal
 from contextlib import suppress
 
+from taskpit import fs
 from taskpit.agents.environment import without_secrets
 from taskpit.clock import say_duration
 from taskpit.task import Done, Failed, Release, Retry
@@ -45,6 +46,8 @@ __all__ = ["CannotRun", "CommandRunner", "Run", "say_exit"]
 TEMPFAIL = 75
 #: How much of a log stands for a result that was not written.
 OUTPUT_TAIL = 4096
+#: The longest prompt that is read back: a task, what people say beside it, and what failed before.
+LARGEST_PROMPT = 64 * 1024 * 1024
 #: Lines of the log that an error carries.
 ERROR_LINES = 8
 
@@ -78,10 +81,8 @@ class Run:
         """Its papers are written."""
         claim, place = self.claim, self.place
         place.make()
-        with open(place.task, "wb") as file:
-            file.write(task_text(claim))
-        with open(place.prompt, "w", encoding="utf-8", errors="replace") as file:
-            file.write(make_prompt(claim, tries, place.result, notes))
+        fs.write(place.task, task_text(claim))
+        fs.write(place.prompt, make_prompt(claim, tries, place.result, notes).encode("utf-8", "replace"))
 
     def add_to_prompt(self, text: str) -> None:
         """One more paragraph of what it is told."""
@@ -97,8 +98,8 @@ class Run:
 
     def say(self, text: str) -> None:
         """A line in the log, for runners that are no commands."""
-        with open(self.place.log, "a", encoding="utf-8", errors="replace") as file:
-            file.write(text.rstrip("\n") + "\n")
+        with suppress(fs.NotAFile, fs.NotADirectory):  # the command has put something else there
+            fs.append(self.place.log, (text.rstrip("\n") + "\n").encode("utf-8", "replace"))
 
     def env(self) -> dict[str, str]:
         """The environment of whatever works on this task: ours, without what opens our own doors, and with `pit`."""

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 
+from taskpit import fs
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.worker import process
 from taskpit.worker.charge import TAKEN, Charge
@@ -99,7 +100,9 @@ class Supervisor:
     def _trim(self, plan: dict[str, Wish]) -> None:
         for name in (*plan, SUPERVISOR):
             try:
-                fd = os.open(self.papers.log(name), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+                if not fs.exists(self.papers.log(name)):
+                    continue
+                fd = fs.open_file(self.papers.log(name))
             except OSError:
                 continue
             try:

@@ -54,17 +54,18 @@ def log_of_agent(store: Store, name: str) -> str:
 
 def _inside(root: str, path: str) -> str:
     """Where this leads, if that is a plain file in the queue's folder: a task could name any other."""
-    real, home = os.path.realpath(os.path.join(root, path)), os.path.realpath(root)
-    return real if real.startswith(home + os.sep) and _size(real) else ""
+    fs.wall(root, keep=True)
+    real = os.path.normpath(os.path.join(root, path))
+    return real if real.startswith(f"{root}/") and _size(real) else ""
 
 
 def _size(path: str) -> int:
     """How many bytes a plain file has; 0 for all that is none."""
     try:
-        found = os.lstat(path)
+        found = fs.status(path)
     except OSError:
         return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else 0
 
 
 class Tail:
@@ -99,9 +100,7 @@ class Tail:
         if size == self._at:
             return b""
         try:
-            with open(self.path, "rb") as file:
-                file.seek(self._at)
-                data = file.read(PIECE)
+            data = fs.piece(self.path, self._at, PIECE)
         except OSError:
             return b""
         if self._cut:  # begin with a whole line
