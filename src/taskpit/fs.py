@@ -40,11 +40,9 @@ __all__ = [
     "link",
     "look_anew",
     "make_dir",
-    "make_fifo",
     "move",
     "move_new",
     "names",
-    "open_fifo",
     "open_file",
     "overwrite",
     "piece",
@@ -172,27 +170,6 @@ def open_file(path: str, *, empty: bool = False, mode: int = 0o666) -> int:
     """A regular file that others go on with, open to be read and appended to; made if it is not there."""
     fd, _ = _open_regular(path, APPEND | os.O_NONBLOCK | empty * os.O_TRUNC, mode)
     os.set_blocking(fd, True)  # whoever inherits it expects an ordinary file
-    return fd
-
-
-def make_fifo(path: str) -> None:
-    """A FIFO stands under this name; FileExistsError if something did already."""
-    there, name = at(path)
-    os.mkfifo(name, dir_fd=there.fd)
-
-
-def open_fifo(path: str, flags: int) -> int:
-    """The open FIFO, which nobody waits for: OSError with ENXIO if nobody reads what should be written to it."""
-    there, name = at(path)
-    try:
-        fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=there.fd)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK):
-            raise NotAFile(errno.ELOOP, "this is no FIFO", path) from None
-        raise
-    if not stat_module.S_ISFIFO(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise NotAFile(errno.EINVAL, "this is no FIFO", path)
     return fd
 
 

@@ -19,6 +19,7 @@ import termios
 import time
 
 from taskpit import fs
+from taskpit.beneath import at
 from taskpit.values import Value
 
 __all__ = ["Message", "Pipe"]
@@ -56,7 +57,7 @@ class Pipe:
         status = fs.status(self.fifo)
         if status is None:
             try:
-                fs.make_fifo(self.fifo)
+                make_fifo(self.fifo)
             except FileExistsError:
                 status = fs.status(self.fifo)
         if status is not None and not stat.S_ISFIFO(status.st_mode):
@@ -94,7 +95,7 @@ class Pipe:
 
     def _open_for_writing(self) -> int | None:
         try:
-            return fs.open_fifo(self.fifo, os.O_WRONLY)
+            return open_fifo(self.fifo, os.O_WRONLY)
         except OSError as error:
             if error.errno == errno.ENXIO:
                 return None  # nobody has it open for reading
@@ -169,7 +170,7 @@ class Pipe:
 
     def _listen(self, deadline: float) -> None:
         """Wait for the bell, or for a foreign writer's text, which becomes a file at once."""
-        fd = fs.open_fifo(self.fifo, os.O_RDONLY)
+        fd = open_fifo(self.fifo, os.O_RDONLY)
         try:
             if self._oldest() is not None:
                 return  # it came before we listened
@@ -182,6 +183,27 @@ class Pipe:
     def acknowledge(self, message: Message) -> None:
         """The message has been dealt with and will not be seen again."""
         fs.move(f"{self.spool}/{message.file}", f"{self.spool}/sent/{message.file}")
+
+
+def make_fifo(path: str) -> None:
+    """A FIFO stands under this name; FileExistsError if something did already."""
+    there, name = at(path)
+    os.mkfifo(name, dir_fd=there.fd)
+
+
+def open_fifo(path: str, flags: int) -> int:
+    """The open FIFO, which nobody waits for: OSError with ENXIO if nobody reads what should be written to it."""
+    there, name = at(path)
+    try:
+        fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=there.fd)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise fs.NotAFile(errno.ELOOP, "this is no FIFO", path) from None
+        raise
+    if not stat.S_ISFIFO(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise fs.NotAFile(errno.EINVAL, "this is no FIFO", path)
+    return fd
 
 
 class _Leaving:

@@ -26,6 +26,7 @@ CHANGING = {
 #: Rooms that make system calls: the fs room, and those that keep files of their own outside the queue's protocol.
 MAY_CHANGE = (
     "fs.py",
+    "beneath.py",
     "testing/powerloss.py",
     "watch.py",
     "pipes.py",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from typing import Any
 
-__all__ = ["standing", "begin", "lapsed", "lease_end", "note_jump"]
+__all__ = ["alive", "begin", "lapsed", "note_jump", "standing"]
 
 SIGHTINGS = f"{HIDDEN}/sightings"
 #: A file's times may be so much older than a clock that was read just before, in seconds: filesystems have a grain.
@@ -184,6 +184,13 @@ def _checked(mine: Any) -> dict[str, Any]:
 def begin(folder: Folder) -> None:
     """Note that the clock runs evenly from now on: what is claimed later can be judged at once."""
     _compare(folder, [], (0.0, 0.0), keep=True)
+
+
+def alive(folder: Folder, worker: str) -> str:
+    """Whether a holder lives: yes, no or unknown."""
+    record = _record(folder, worker)
+    lives = owner.lives(_path(folder, worker), record) if record else None
+    return "unknown" if lives is None else "yes" if lives else "no"
 
 
 def standing(folder: Folder, spot: Spot, status: fs.Stat) -> tuple[str, float]:

@@ -16,7 +16,7 @@ from taskpit.layouts import Spot
 from taskpit.rules import held, held_in_circle, in_the_way
 from taskpit.schema import is_word
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
-from taskpit.store.judge import alive, lease_end
+from taskpit.store.judge import standing
 from taskpit.store.resolving import waiting
 from taskpit.task import Card, Page, Result, State, Task, Try, Verdict
 from taskpit.text import read_json
@@ -187,14 +187,8 @@ def _claimed_card(folder: Folder, spot: Spot) -> Card | None:
         return None
     except Invalid:
         task = stub(spot)
-    return Card(
-        task=task,
-        state=State.CLAIMED,
-        worker=spot.worker,
-        since=status.st_ctime,
-        until=lease_end(folder, spot, status),
-        alive=alive(folder, spot.worker),
-    )
+    lives, until = standing(folder, spot, status)
+    return Card(task=task, state=State.CLAIMED, worker=spot.worker, since=status.st_ctime, until=until, alive=lives)
 
 
 def _finished_card(folder: Folder, task_id: str) -> Card | None:

@@ -86,8 +86,7 @@ class Run:
 
     def add_to_prompt(self, text: str) -> None:
         """One more paragraph of what it is told."""
-        with open(self.place.prompt, "a", encoding="utf-8", errors="replace") as file:
-            file.write(f"\n{text}\n")
+        fs.append(self.place.prompt, (f"\n{text}\n").encode("utf-8", "replace"))
 
     def stop(self, why: str) -> None:
         """Ask whatever runs to stop; the first reason stands."""
