@@ -92,11 +92,11 @@ def _places(folder: Folder) -> Iterator[Case]:
     for name in (HIDDEN, *folder.layout.folders, folder.layout.tmp, *OURS):
         path = folder.at(name)
         status = fs.status(path)
-        if status is not None and not stat.S_ISDIR(status.st_mode):
-            yield _foreign(folder, name, "it stands where a directory of the queue should be", status)
-            continue
-        if status is None:
-            finding = Mend(kind="missing", what=name, details="`pit doctor --fix` or `pit init` makes it again")
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            details = "`pit doctor --fix` or `pit init` makes it again"
+            if status is not None:
+                details = "a link or a file stands in its place; `pit doctor --fix` sets that aside and makes it again"
+            finding = Mend(kind="missing", what=name, details=details)
             yield Case(finding=finding, cure=partial(cures.make_folder, folder, name))
             continue
         try:
