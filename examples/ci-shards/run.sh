@@ -12,4 +12,4 @@ pit work -n 2 --as runner --limit 10m --until empty -- sh -c 'sh "suite/$TASKPIT
 for file in suite/*.sh; do
   pit show "$(basename "$file" .sh)" | grep "is fine"
 done
-pit stats | grep -E "done|failed|claims"
+pit stats | grep -iE "done|failed|claims"

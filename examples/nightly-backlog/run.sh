@@ -6,6 +6,6 @@ pit import backlog.jsonl
 pit work -n 2 --until empty --limit 10m -- sh agent.sh >> log
 echo "Done:"
 pit list --state done
-echo "Needs you:"
+echo "Failed:"
 pit list --state failed
 pit why licence

@@ -37,7 +37,7 @@ def json_page() -> str:
         "",
         "`schema` grows when something that programs rely on goes away or changes its meaning. New keys may come at any time: ignore what you",
         "do not know. Times are ISO 8601 in UTC, or `null`. Verbs that take several ids print an object for one and a list for several.",
-        "`pit log -f`, `pit logs -f` and `pit watch` print an envelope for every line; `pit web` and `pit mcp --http` print one with the",
+        "`pit log -f` and `pit status -f` print an envelope for every line; `pit board --web` and `pit mcp --http` print one with the",
         "address once they listen. `pit export` without `-o` prints its own lines and no envelope.",
         "",
         "The schemas (JSON Schema 2020-12) are files of the package, in `taskpit/schemas/`.",

@@ -108,7 +108,7 @@ def configuration() -> str:
         "",
         "## A crew: agents.toml",
         "",
-        "In the queue's folder or beside it; `pit up` starts what it says. `[defaults]` may have any key of `[[agent]]` but `name` and `count`.",
+        "In the queue's folder or beside it; `pit crew up` starts what it says. `[defaults]` may have any key of `[[agent]]` but `name` and `count`.",
     ]
     for name, keys in crewkeys.KEYS.items():
         if name == "defaults":

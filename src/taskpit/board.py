@@ -11,9 +11,11 @@ from collections import deque
 
 from taskpit.errors import CursorLost
 from taskpit.history import moment
-from taskpit.policy import WAITS, question_of
+from taskpit.policy import question_of
 from taskpit.rules import order
+from taskpit.status import STANDS, STATUSES, Status, status_of
 from taskpit.task import State
+from taskpit.text import headline
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -23,17 +25,16 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Event, Page
 
-__all__ = ["COLUMNS", "Board", "Change", "Slip", "titles"]
+__all__ = ["COLUMNS", "Board", "Change", "Slip"]
 
 #: The columns of every board, from left to right.
-COLUMNS = ("ready", "held", "claimed", "done", "failed")
-STATES = (State.READY, State.CLAIMED, State.DONE, State.FAILED)
-#: What the folders of a layout call them.
-TITLES = {
-    "pit": ("food", "held", "claimed", "done", "scraps"),
-    "mailbox": ("inbox", "held", "processing", "outbox", "failed"),
-    "workspace": ("pending", "held", "in progress", "done", "failed"),
-    "activities": ("pending", "held", "in progress", "completed", "failed"),
+COLUMNS: tuple[str, ...] = tuple(map(str, STATUSES))
+#: The column that counts what a store has in a state beyond what was read.
+BEYOND = {
+    State.READY: Status.READY,
+    State.CLAIMED: Status.RUNNING,
+    State.DONE: Status.DONE,
+    State.FAILED: Status.FAILED,
 }
 #: A column has at most so many slips; what is beyond is only counted.
 MOST = 20_000
@@ -49,11 +50,6 @@ COMPARE, LOOK, ANEW = 2.0, 5.0, 300.0
 RARELY = 50
 #: Nor are counts compared before so many times what counting took; but after so many seconds they are.
 SELDOM, PATIENCE = 250, 30.0
-
-
-def titles(layout: str) -> dict[str, str]:
-    """What people who know this layout's folders call each column."""
-    return dict(zip(COLUMNS, TITLES.get(layout, COLUMNS), strict=True))
 
 
 class Slip(Value):
@@ -95,8 +91,6 @@ class Slip(Value):
     def of(cls, card: Card, since: float = 0.0) -> Slip:
         """What is shown of this card; `since`: when it was claimed, if that is known."""
         task, result = card.task, card.result
-        column = "held" if card.held else str(card.state)
-        asks = task.hold.startswith(WAITS)
         finished = result.finished if result else 0.0
         begun = (since or card.since) if card.state is State.CLAIMED else 0.0
         place: tuple[object, ...] = order(task)
@@ -105,11 +99,11 @@ class Slip(Value):
         elif result is not None:
             place = (-finished, task.id)
         elif card.held:
-            place = (not asks, not task.hold, *place)
+            place = (not question_of(task), *place)
         return cls(
             id=task.id,
             title=task.title or task.slug or task.id,
-            column=column,
+            column=str(status_of(card)),
             priority=task.priority,
             tags=task.tags,
             by=task.by,
@@ -128,7 +122,7 @@ class Slip(Value):
             until=card.until,
             alive=card.alive if card.state is State.CLAIMED else "",
             verdict=str(result.verdict) if result else "",
-            reason=result.reason if result else "",
+            reason=headline(result.reason) if result else "",
             finished=finished,
             seconds=result.seconds if result else 0.0,
             usd=_usd(result.cost.get("usd")) if result else 0.0,
@@ -138,7 +132,8 @@ class Slip(Value):
 
     def text(self) -> str:
         """All that can be looked for on it, in small letters."""
-        return f"{self.id} {self.title} {' '.join(self.tags)} {self.worker} {self.held} {self.reason}".casefold()
+        tags = " ".join(f"#{tag}" for tag in self.tags)
+        return f"{self.id} {self.title} {tags} {self.worker} {self.held} {self.reason}".casefold()
 
     def mentions(self, words: Iterable[str]) -> bool:
         """Whether each of these small-letter words is somewhere on it."""
@@ -245,13 +240,13 @@ class Board:
         self.counts = dict.fromkeys(COLUMNS, 0)
         for slip in self.slips.values():
             self.counts[slip.column] += 1
-        for state, read, beyond in zip(STATES, self._standing(), self._past(there), strict=True):
-            self.counts[state] += max(beyond, 0) if read >= self._most else 0
+        for state, read, beyond in zip(STANDS, self._standing(), self._past(there), strict=True):
+            self.counts[BEYOND[state]] += max(beyond, 0) if read >= self._most else 0
         self._beyond = self._past(there)
 
     def _past(self, counts: dict[State, int]) -> list[int]:
         """What a store counts that we don't, in each of the states: files that nobody can read, for instance."""
-        return [counts.get(state, 0) - ours for state, ours in zip(STATES, self._standing(), strict=True)]
+        return [counts.get(state, 0) - ours for state, ours in zip(STANDS, self._standing(), strict=True)]
 
     def _counted(self) -> dict[State, int]:
         """How many the store has in each state; it is noted when that was, and how long it took."""
@@ -308,7 +303,7 @@ class Board:
         return {
             slip.id
             for slip in self.slips.values()
-            if slip.column == "claimed" or (slip.column == "held" and 0 < slip.not_before <= clock)
+            if slip.column == Status.RUNNING or (slip.column == Status.WAITING and 0 < slip.not_before <= clock)
         }
 
     def _read_again(self, ids: set[str]) -> frozenset[str]:
@@ -345,9 +340,8 @@ class Board:
         return not self.queue.store.events(self._cursor, 1)[0]  # else it happened just now, and is told
 
     def _standing(self) -> tuple[int, ...]:
-        """How many are in each of the states; held ones are ready."""
-        counts = self.counts
-        return (counts["ready"] + counts["held"], counts["claimed"], counts["done"], counts["failed"])
+        """How many are in each of the states."""
+        return tuple(sum(self.counts[column] for column in columns) for columns in STANDS.values())
 
     # -- looking -----------------------------------------------------------------------------------
 
@@ -357,11 +351,3 @@ class Board:
             mine = [slip for slip in self.slips.values() if slip.column == name]
             self._sorted[name] = sorted(mine, key=lambda slip: slip.place)
         return self._sorted[name]
-
-    def asks(self) -> list[Slip]:
-        """What waits for a person's answer."""
-        return [slip for slip in self.column("held") if slip.question]
-
-    def stuck(self) -> list[Slip]:
-        """What does not go on by itself: held by a person or for one, then what failed."""
-        return [slip for slip in self.column("held") if slip.place[:2] != (True, True)] + self.column("failed")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from taskpit import errors
 from taskpit.clock import iso, say_duration
+from taskpit.status import LABELS, Status, status_of
 from taskpit.task import State
+from taskpit.text import headline, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ __all__ = [
     "known_otherwise",
     "not_claimed",
     "nothing",
+    "reason_of",
     "refusal",
-    "standing",
     "tries",
     "why",
 ]
@@ -32,12 +34,14 @@ ENDING = "(ending)"
 LAST_TRIES = 10
 
 
+def reason_of(card: Card) -> str:
+    """Why it does not go on, in one line: what holds it, or what it failed of. Empty for all others."""
+    if card.held:
+        return one_line(card.held)
+    return headline(card.result.reason) if card.result and card.state is State.FAILED else ""
+
+
 # -- all about it ----------------------------------------------------------------------------------
-
-
-def standing(card: Card) -> str:
-    """Where it is, in a word: held, its state, or how it ended."""
-    return "held" if card.held else str(card.result.verdict if card.result else card.state)
 
 
 def facts(card: Card, now: float) -> list[tuple[str, str]]:
@@ -46,7 +50,7 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
 
     task = card.task
     found = [
-        ("state", standing(card) + (f": {card.held}" if card.held else "")),
+        ("state", LABELS[status_of(card)] + (f": {card.held}" if card.held else "")),
         ("worker", _holder(card, now)),
         ("priority", str(task.priority or "")),
         ("needs", ", ".join(task.needs)),
@@ -56,7 +60,7 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
         ("touches", ", ".join(task.touches)),
         ("parent", task.parent),
         ("big", "yes: a planner splits it" if task.big else ""),
-        ("asked", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
+        ("added", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
         ("last error", task.last_error),
         ("checked", _checked(card)),
         *((key, value if isinstance(value, str) else dumps(value)) for key, value in task.extra.items()),
@@ -92,18 +96,21 @@ def _attempts(card: Card) -> str:
 
 def ending(result: Result) -> list[str]:
     """How it ended, in lines."""
-    said = f"{result.verdict} by {result.worker or 'somebody else'}, attempt {result.attempt}"
+    said = f"{result.verdict} by {result.worker or 'an unknown worker'}, attempt {result.attempt}"
     when = f", at {iso(result.finished)}" if result.finished else ""
     after = f" after {say_duration(result.seconds)}" if result.finished and result.seconds else ""
-    lines = [said + when + after, result.reason, *(f"split into {child}" for child in result.children)]
-    return [line for line in (*lines, f"log: {result.log}" if result.log else "") if line]
+    head = headline(result.reason)
+    rest = [] if head == one_line(result.reason) else ["", *result.reason.strip("\n").splitlines()]
+    children = f"split into {', '.join(result.children)}" if result.children else ""
+    cost = ", ".join(f"{value} {key}" for key, value in result.cost.items())
+    lines = [said + when + after, head if head != children else "", children, f"cost: {cost}" if cost else ""]
+    lines = [line for line in (*lines, f"log: {result.log}" if result.log else "") if line]
+    return lines + rest
 
 
 def tries(all_of_them: Sequence[Try]) -> list[str]:
     """The last tries, a line for each."""
-    shown = [
-        f"{iso(one.at)}  {one.kind:<8} {one.worker}  {' '.join(one.error.split())}" for one in all_of_them[-LAST_TRIES:]
-    ]
+    shown = [f"{iso(one.at)}  {one.kind:<8} {one.worker}  {headline(one.error)}" for one in all_of_them[-LAST_TRIES:]]
     earlier = len(all_of_them) - len(shown)
     return [*([f"({earlier} earlier)"] if earlier else []), *shown]
 
@@ -121,7 +128,7 @@ def held_by(card: Card, now: float) -> errors.Lost:
     if card.alive == "no" or card.until <= now:
         hint = "`pit sweep` gives abandoned tasks back; then claim again."
     return errors.Lost(
-        f"{card.task.id} is held by {card.worker}, which {life}; {_signs(card, now, 'its lease')}",
+        f"{card.task.id} is claimed by {card.worker}, which {life}; {_signs(card, now, 'its lease')}",
         hint=hint,
         id=card.task.id,
         holder=card.worker,
@@ -130,15 +137,15 @@ def held_by(card: Card, now: float) -> errors.Lost:
 
 
 def refusal(card: Card, now: float) -> errors.TaskpitError:
-    """Why a task cannot be had: somebody works on it, it is finished, or it is held."""
+    """Why a task cannot be had: a worker has it, it is over, or it may not be taken yet."""
     task_id = card.task.id
     if card.state is State.CLAIMED:
         return held_by(card, now)
     if card.state is not State.READY:
         return errors.Conflict(f"{task_id} {_told(card)} already", hint=f"See `pit show {task_id}`.", id=task_id)
     if card.held:
-        return errors.Held(f"{task_id} is held: {card.held}", hint=f"`pit why {task_id}` says more.", id=task_id)
-    return errors.Lost(f"{task_id} could not be had: somebody was faster", hint=f"See `pit why {task_id}`.", id=task_id)
+        return errors.Held(f"{task_id} {_told(card)}: {card.held}", hint=f"`pit why {task_id}` says more.", id=task_id)
+    return errors.Lost(f"{task_id} was taken by another worker first", hint=f"See `pit why {task_id}`.", id=task_id)
 
 
 def not_claimed(card: Card) -> errors.Lost:
@@ -149,9 +156,10 @@ def not_claimed(card: Card) -> errors.Lost:
 
 
 def _told(card: Card) -> str:
-    if card.state is State.FAILED:
-        return "has failed"
-    return "is held" if card.held else f"is {card.state}"
+    """Where it stands, as the end of a sentence that begins with its id."""
+    words = {Status.NEEDS_YOU: "needs a person", Status.WAITING: "waits", Status.FAILED: "has failed"}
+    status = status_of(card)
+    return words.get(status, f"is {LABELS[status].lower()}")
 
 
 def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequence[str] = ()) -> errors.TaskpitError:
@@ -159,14 +167,14 @@ def nothing(counts: dict[State, int], paused: str, task_id: str = "", tags: Sequ
     if paused:
         return errors.Nothing(f"the queue is {paused}", hint="`pit resume` gives out tasks again.", paused=paused)
     if task_id:
-        return errors.Lost(f"{task_id} could not be had: somebody was faster", hint=f"See `pit why {task_id}`.")
+        return errors.Lost(f"{task_id} was taken by another worker first", hint=f"See `pit why {task_id}`.")
     ready, claimed = counts[State.READY], counts[State.CLAIMED]
     if ready and tags:
-        hint = "Other tasks are ready or held; `pit list --state ready` shows them."
+        hint = "Other tasks are ready or wait; `pit list` shows them."
     elif ready:
-        hint = f"{ready} ready but held; `pit list --state held` says why."
+        hint = f"{ready} may not be taken yet; `pit list` says why."
     elif claimed:
-        hint = f"{claimed} being worked on; `pit list --state claimed` shows by whom, --wait waits for more."
+        hint = f"{claimed} running; `pit list --state running` shows by whom, --wait waits for more."
     elif any(counts.values()):
         hint = "Everything is finished. `pit add` puts something in."
     else:
@@ -189,7 +197,7 @@ def known_otherwise(task_id: str, card: Card | None) -> errors.Conflict:
 def why(card: Card, now: float, paused: str) -> list[str]:
     """What holds it, what happened to it, what to do."""
     told = [_where(card, now), *_what_to_do(card, paused)]
-    told += [f"{one.kind} at {iso(one.at)} by {one.worker}: {' '.join(one.error.split())[:300]}" for one in card.tries]
+    told += [f"{one.kind} at {iso(one.at)} by {one.worker}: {headline(one.error)[:300]}" for one in card.tries]
     return told + [f"A late result is kept in {late}." for late in card.late]
 
 
@@ -197,15 +205,15 @@ def _where(card: Card, now: float) -> str:
     task_id = card.task.id
     by = f" (by {card.result.worker})" if card.result and card.result.worker else ""
     if card.held:
-        return f"{task_id} is held: {card.held.rstrip('.')}."
+        return f"{task_id} {_told(card)}: {card.held.rstrip('.')}."
     if card.state is State.READY:
         who = "a planner takes it (`pit work --big`)" if card.task.big else "any worker may take it"
         return f"{task_id} is ready: {who}."
     if card.state is State.CLAIMED:
-        return held_by(card, now).message.replace("is held by", "is being worked on by") + "."
+        return held_by(card, now).message.replace("is claimed by", "is running:") + "."
     if card.state is State.DONE:
         return f"{task_id} is done{by}."
-    return f"{task_id} {card.result.verdict if card.result else 'failed'}{by}."
+    return f"{task_id} {_told(card)}{by}."
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:
@@ -213,7 +221,7 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
 
     task_id = card.task.id
     if card.state is State.FAILED and card.result:
-        return [f"Reason: {card.result.reason}", f"`pit retry {task_id}` starts it anew."]
+        return [f"Reason: {headline(card.result.reason)}", f"`pit retry {task_id}` starts it from scratch."]
     if card.task.hold.startswith(WAITS):
         return [f"`pit answer {task_id} TEXT` answers it."]
     if card.task.hold.startswith(REVIEW):
@@ -221,7 +229,7 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
     if card.task.hold.startswith(LANDING):
         return ["A running `pit work` with --land lands it, or the next one."]
     if card.task.hold:
-        return [f"`pit unblock {task_id}` lets it go on."]
+        return [f"`pit unblock {task_id}` releases the hold and resets attempts."]
     if card.state is State.READY and paused:
         return [f"The queue is {paused}. `pit resume` gives out tasks again."]
     return []

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from taskpit.clock import iso
+from taskpit.status import status_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from taskpit.task import Card, Result, Task, Try
+    from taskpit.task import Card, Result, Try
 
-__all__ = ["card_facts", "full_facts", "result_facts", "task_facts"]
+__all__ = ["card_facts", "full_facts", "result_facts"]
 
 
 def _time(seconds: float) -> str | None:
     return iso(seconds) if seconds else None
 
 
-def task_facts(task: Task, state: str, held: str = "", worker: str = "") -> dict[str, Any]:
+def card_facts(card: Card) -> dict[str, Any]:
     """All that was asked for, and where it stands."""
+    task = card.task
     facts = task.as_dict()
     del facts["source"]
     for name in ("created", "updated", "not_before"):
         facts[name] = _time(facts[name])
     facts["extra"] = dict(task.extra)
-    return {**facts, "state": str(state), "held": held, "worker": worker}
-
-
-def card_facts(card: Card) -> dict[str, Any]:
-    """A task as lists show it."""
-    return task_facts(card.task, card.state, card.held, card.worker)
+    where = {"state": str(card.state), "status": str(status_of(card)), "held": card.held, "worker": card.worker}
+    return {**facts, **where}
 
 
 def full_facts(card: Card) -> dict[str, Any]:

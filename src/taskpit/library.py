@@ -166,7 +166,7 @@ class Queue(Verbs):
             left = max(deadline - self.clock.monotonic(), 0.0)
             claims = self.claim(name, wait=min(left, SWEEP_EVERY), **wish)
             if not claims and self.clock.monotonic() >= deadline:
-                raise Nothing(hint="`pit list` shows what is held, and why.")
+                raise Nothing(hint="`pit list` shows what waits, and why.")
         return claims[0]
 
     def _join(self, worker: str, lease: float) -> str:

@@ -150,7 +150,7 @@ class NamedLock:
 
     def _taken(self) -> Lost:
         told = f"{self.name} was taken over: {self.worker} no longer has it"
-        return Lost(told, hint="`pit locks` shows who has it. Nothing of theirs was changed.", id=self.name)
+        return Lost(told, hint="`pit lock` shows who has it. Nothing of theirs was changed.", id=self.name)
 
     def _keep(self) -> None:
         """Renew until we leave or have lost it; what the disk refuses is tried again sooner."""

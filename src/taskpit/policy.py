@@ -15,6 +15,7 @@ import os
 
 from taskpit.clock import say_duration
 from taskpit.task import Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict
+from taskpit.text import headline, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ def _in_a_row(tries: Sequence[Try], mark: str) -> int:
 
 
 def _short(text: str, longest: int = 200) -> str:
-    line = " ".join(text.split())
+    line = one_line(headline(text))
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from taskpit.store.port import Store
     from taskpit.task import Card
 
-__all__ = ["Queue", "cards"]
+__all__ = ["Queue", "cards", "tally"]
 
 #: Changes by a person take the task for this long at most.
 EDIT_LEASE = 60.0
@@ -442,6 +442,20 @@ def cards(store: Store, state: State | None = None, size: int = 1000, *, tied: b
         cursor = page.cursor
         if not cursor:
             return
+
+
+def tally(store: Store) -> dict[str, int]:
+    """How many tasks stand where, each counted once. Done and running ones are only counted, not read."""
+    from taskpit.status import STATUSES, Status, status_of
+
+    there, counts = store.counts(), dict.fromkeys(map(str, STATUSES), 0)
+    for state in (State.READY, State.FAILED):
+        for card in cards(store, state, tied=True):
+            counts[status_of(card)] += 1
+    held = counts[Status.NEEDS_YOU] + counts[Status.WAITING]
+    counts[Status.READY] = max(there[State.READY] - held, 0)
+    counts[Status.FAILED] = max(there[State.FAILED] - counts[Status.CANCELLED], 0)
+    return {**counts, Status.RUNNING: there[State.CLAIMED], Status.DONE: there[State.DONE]}
 
 
 def _fresh(task: Task) -> Task:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from heapq import nsmallest
 
 from taskpit.errors import CursorLost, Invalid
-from taskpit.task import State
+from taskpit.status import STATUSES, Status, state_with, status_of
 from taskpit.text import fit, one_line
 from taskpit.values import Value
 
@@ -34,7 +34,7 @@ class Hit(Value):
 
     id: str
     title: str
-    #: ready, held, claimed, done or failed.
+    #: Where it stands.
     column: str
     #: The field the snippet was taken from, and the text around what was found, on one line.
     field: str
@@ -52,30 +52,34 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def search(
-    queue: Queue, text: str, limit: int = 50, *, column: str = "", progress: Callable[[int], None] = lambda _: None
+    queue: Queue,
+    text: str,
+    limit: int = 50,
+    *,
+    only: frozenset[Status] = frozenset(STATUSES),
+    progress: Callable[[int], None] = lambda _: None,
 ) -> list[Hit]:
     """Tasks in which all these words stand, whatever the case; those with the words in the title first.
 
-    `column` looks only among those that are ready, held, claimed, done or failed.
+    `only` looks only among those that stand so.
     """
     words = words_of(text)
     if not words:
         raise Invalid("there is nothing to look for", hint='Give some words; "a phrase" stands between quotes.')
     notes = _notes(queue)
-    hits = _hits(queue, words, column, notes, progress)
+    hits = _hits(queue, words, only, notes, progress)
     return nsmallest(limit, hits, key=lambda hit: hit.rank) if limit else sorted(hits, key=lambda hit: hit.rank)
 
 
 def _hits(
-    queue: Queue, words: Sequence[str], column: str, notes: dict[str, str], progress: Callable[[int], None]
+    queue: Queue, words: Sequence[str], only: frozenset[Status], notes: dict[str, str], progress: Callable[[int], None]
 ) -> Iterator[Hit]:
-    state = {"": None, "held": State.READY}.get(column, column)
-    cursor, seen = "", 0
+    state, cursor, seen = state_with(only), "", 0
     while True:
-        page = queue.store.page(None if state is None else State(state), cursor, PAGE)
+        page = queue.store.page(state, cursor, PAGE)
         for card in page.cards:
             seen += 1
-            if column in ("", _column(card)):
+            if status_of(card) in only:
                 hit = _hit(card, words, notes.get(card.task.id, ""), seen)
                 if hit is not None:
                     yield hit
@@ -102,10 +106,6 @@ def _notes(queue: Queue) -> dict[str, str]:
                 found[event.about] = f"{found.get(event.about, '')}{event.details}\n"
 
 
-def _column(card: Card) -> str:
-    return "held" if card.held else str(card.state)
-
-
 def _hit(card: Card, words: Sequence[str], notes: str, place: int) -> Hit | None:
     """The hit this task is; None if a word stands nowhere."""
     fields = _fields(card, notes)
@@ -122,7 +122,7 @@ def _hit(card: Card, words: Sequence[str], notes: str, place: int) -> Hit | None
     return Hit(
         id=card.task.id,
         title=one_line(card.task.title or card.task.slug or card.task.id),
-        column=_column(card),
+        column=str(status_of(card)),
         field=shown,
         snippet=_snippet(fields[shown], words[ranks.index(deepest)]),
         rank=(max(deepest, 1), sum(ranks), place),

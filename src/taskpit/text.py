@@ -8,7 +8,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["fit", "is_plain", "last_lines", "one_line", "plain", "read_json", "read_toml", "width_of", "words_in"]
+__all__ = [
+    "fit",
+    "headline",
+    "is_plain",
+    "last_lines",
+    "one_line",
+    "plain",
+    "read_json",
+    "read_toml",
+    "width_of",
+    "words_in",
+]
 
 #: Compiled when first used: a command that prints JSON never pays for it.
 #: Escape sequences as a whole; then every control character but tab and newline, and those that turn
@@ -16,6 +27,15 @@ __all__ = ["fit", "is_plain", "last_lines", "one_line", "plain", "read_json", "r
 _UNSAFE = (
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+
+
+#: How a report of ours begins: with how a command ended.
+_ENDS = ("exit code ", "killed by ", "it took longer than ", "the check is red", "after the merge the check is red")
+#: Words by which a line tells of an error.
+_ERRORS = (
+    *("error", "exception", "fatal", "panic", "fail", "cannot", "can't", "could not", "denied", "refused", "not found"),
+    *("no such", "does not exist", "unknown", "invalid", "abort", "assert", "killed", "timed out"),
 )
 
 
@@ -36,6 +56,23 @@ def is_plain(text: str) -> bool:
 def one_line(text: str) -> str:
     """The text on one line, without what a terminal would obey."""
     return " ".join(plain(text).split())
+
+
+def headline(text: str) -> str:
+    """What went wrong, out of a longer report: how it ended, and the last line that speaks of an error (else the last).
+
+    Programs print their steps first and their error last; a line cut from the left would show the steps.
+    """
+    lines = [line.strip() for line in plain(text).splitlines() if line.strip()]
+    if len(lines) < 2:
+        return "".join(lines)
+    head, _, rest = lines[0].partition(": ")
+    if not head.startswith(_ENDS):
+        head, rest = "", lines[0]
+    body = [*filter(None, [rest]), *lines[1:]]
+    telling = [line for line in body if any(word in line.lower() for word in _ERRORS)]
+    last = (telling or body)[-1]
+    return f"{head}: {last}" if head else last
 
 
 def words_in(text: str) -> tuple[str, ...]:

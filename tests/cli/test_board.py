@@ -10,7 +10,7 @@ import pytest
 def test_without_a_terminal_it_says_what_else_there_is(pit):
     answer = pit("board")
     assert answer.code == 6
-    assert "pit watch" in answer.err
+    assert "pit status -f" in answer.err
     assert pit("board", "--json").error["code"] == "invalid"
 
 
@@ -24,7 +24,7 @@ def test_without_textual_it_says_what_to_install(pit, monkeypatch):
     from taskpit.errors import MissingExtra
 
     class Args:
-        read_only = light = False
+        read_only = light = web = port = expose = token = open = False
         worker = None
 
     class Terminal:

@@ -10,9 +10,9 @@ def test_people_see_title_state_and_where_it_stands(pit):
     pit("add", "Slate for all")
     pit("claim", "2")
     assert pit("search", "SLATE").out.splitlines() == [
-        "0002  claimed   Slate for all",
-        "0001  ready     Mend the roof",
-        "      body      with slate tiles",
+        "0002  Running    Slate for all",
+        "0001  Ready      Mend the roof",
+        "      body       with slate tiles",
     ]
 
 
@@ -30,7 +30,7 @@ def test_programs_see_hits(pit):
 
 def test_nothing_found_is_no_error(pit):
     answer = pit("search", "unicorn")
-    assert (answer.code, answer.out) == (0, "No task mentions that.\n")
+    assert (answer.code, answer.out) == (0, "No matching tasks.\n")
 
 
 def test_only_some_states_and_only_so_many(pit):

@@ -68,7 +68,7 @@ def test_claim_with_nothing_to_take(pit):
     assert held.out == ""
     assert held.err.splitlines() == [
         "pit: there is nothing to claim",
-        "  hint: 1 ready but held; `pit list --state held` says why.",
+        "  hint: 1 may not be taken yet; `pit list` says why.",
     ]
     assert (named.code, named.error["code"]) == (3, "held")
     assert "needs y" in named.error["message"]

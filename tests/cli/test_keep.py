@@ -107,6 +107,6 @@ def test_status_tells_of_a_worker_that_died_with_a_task(pit, place):
     assert subprocess.run([sys.executable, "-c", dies], cwd=place, check=False).returncode == 9
     (stuck,) = pit("status", "--json").data["stuck"]
     assert stuck["id"] == "0001"
-    assert stuck["why"].endswith(" is dead: whoever works here next gives it back, or `pit sweep`")
+    assert stuck["why"].endswith(" is dead: the next worker, or `pit sweep`, gives it back")
     pit("sweep")
     assert pit("status", "--json").data["stuck"] == []

@@ -22,12 +22,12 @@ def test_list_is_a_table_with_a_summary(pit):
     pit("claim", "1")
 
     assert pit("list").out.splitlines() == [
-        "ID    STATE    PRIORITY  WORKER  TAGS  TITLE",
-        "0002  held                             Second (needs 0001, which is claimed)",
-        "0003  ready                            Third",
-        "0001  claimed  3         me      web   First thing",
+        "ID    STATE    PRIORITY  WORKER  TAGS  TITLE        WHY",
+        "0002  Waiting                          Second       needs 0001, which is claimed",
+        "0003  Ready                            Third",
+        "0001  Running  3         me      web   First thing",
         "",
-        "2 ready (1 held), 1 claimed, 0 failed, 0 done",
+        "1 ready, 1 waiting, 1 running",
     ]
 
 
@@ -42,7 +42,13 @@ def test_list_filters(pit):
         return [task["id"] for task in pit(*words, "--json").data]
 
     assert ids("ls") == ["0001", "0002", "0003"]
-    assert ids("list", "--state", "ready") == ["0001", "0002"]
+    assert ids("list", "--state", "ready") == ["0001"]
+    assert ids("list", "--state", "waiting") == ids("list", "--state", "held") == ["0002"]
+    assert ids("list", "--state", "Needs-You") == []
+    assert ids("list", "--priority", "1") == []
+    assert ids("list", "--worker", "me") == ["0003"]
+    assert ids("list", "--since", "1h") == ["0001", "0002", "0003"]
+    assert ids("list", "--since", "2037-01-01T00:00:00Z") == []
     assert ids("list", "--state", "held") == ["0002"]
     assert ids("list", "--state", "done") == ["0003"]
     assert ids("list", "--state", "failed") == []
@@ -50,7 +56,7 @@ def test_list_filters(pit):
     assert ids("list", "--limit", "1") == ["0001"]
     assert ids("ready") == ["0001"]
     assert pit("list", "--state", "sideways").code == 2
-    assert "No task is like that." in pit("list", "--state", "failed").out
+    assert "No matching tasks." in pit("list", "--state", "failed").out
     assert "--limit 0" in pit("list", "--limit", "1").out
 
 
@@ -72,7 +78,7 @@ def test_show_reads_well(pit):
 
     assert claimed.startswith("0001  Fix the login\n")
     for part in (
-        "state      claimed",
+        "state      Running",
         "worker     me (",
         "check      true",
         "type       bug",
@@ -80,7 +86,7 @@ def test_show_reads_well(pit):
         "a hint",
     ):
         assert part in claimed
-    for part in ("state      done", "Result\ndone by me, attempt 1", "Output\nfixed"):
+    for part in ("state      Done", "Result\ndone by me, attempt 1", "Output\nfixed"):
         assert part in done
 
 
@@ -113,8 +119,8 @@ def test_what_is_not_there_is_not_found(pit, word):
 def test_why(pit):
     pit("add", "x", "--needs", "y")
 
-    assert pit("why", "1").out == "0001 is held: needs y, which does not exist.\n"
-    assert pit("why", "1", "--json").data == {"id": "0001", "why": ["0001 is held: needs y, which does not exist."]}
+    assert pit("why", "1").out == "0001 waits: needs y, which does not exist.\n"
+    assert pit("why", "1", "--json").data == {"id": "0001", "why": ["0001 waits: needs y, which does not exist."]}
 
 
 def test_task_text_cannot_command_the_terminal(pit, place):

@@ -20,16 +20,27 @@ from taskpit.cli.main import main
 NAMES = [verb.name for verb in table.VERBS]
 
 
-def test_the_overview_shows_every_verb(run):
+def test_the_overview_fits_a_screen_and_shows_what_people_use(run):
     for words in ([], ["--help"], ["-h"], ["help"]):
         answer = run(*words)
         assert answer.code == 0
-        for verb in table.VERBS:
-            assert f"  {verb.name} " in answer.out
-            assert verb.summary in answer.out
-        for group in table.GROUPS:
-            assert group in answer.out
+        assert len(answer.out.splitlines()) <= 30
+        for verb in ("init", "add", "list", "show", "why", "claim", "done", "work", "status", "answer", "board"):
+            assert table.find(verb).example in answer.out
     assert [row["verb"] for row in run("--json").data] == NAMES
+
+
+def test_help_all_shows_every_verb_those_of_a_layout_only_there(run):
+    told = run("help", "all").out
+    assert all(verb.summary in told for verb in table.VERBS if verb.group != "work items")
+    assert "replan" not in told
+    run("init", "items", "--layout", "activities")
+    assert "replan" in run("-C", "items", "help", "all").out
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(table.MEANT.items()))
+def test_earlier_spellings_mean_the_same(run, old, new):
+    assert run(old, "--help").out == run(*new[:1], "--help").out
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -93,11 +104,29 @@ def test_an_unknown_verb_is_answered_with_the_nearest(run):
 
 
 @pytest.mark.parametrize(
-    ("word", "near"), [("lst", "list"), ("rm", "cancel"), ("run", "work"), ("frobnicate", ""), ("qwertz", "")]
+    ("word", "near"),
+    [
+        ("lst", "list"),
+        ("stop", "crew down"),
+        ("restrat", "crew restart"),
+        ("history", "log"),
+        ("claude", "work --agent"),
+        ("frobnicate", ""),
+        ("qwertz", ""),
+    ],
 )
 def test_a_suggestion_is_near_or_there_is_none(pit, word, near):
     hint = f"Did you mean `pit {near}`?" if near else "`pit --help` shows the verbs."
     assert pit(word).err.endswith(f"hint: {hint}\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "verb"),
+    [("new", "add"), ("rm", "cancel"), ("remove", "cancel"), ("start", "claim"), ("reopen", "retry"), ("run", "work")],
+)
+def test_words_that_people_type_are_the_verb(word, verb):
+    """B11: `remove` gave `resume`, `new` gave `renew`, `start` gave `restart`."""
+    assert table.find(word).name == verb
 
 
 @pytest.mark.parametrize(

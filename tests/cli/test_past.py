@@ -78,7 +78,7 @@ def test_stats(pit):
     assert 0 <= data["oldest_ready_seconds"] < 3600
     assert (data["claims"], data["run_twice"], data["late_results"]) == (1, 0, 0)
     text = pit("stats").out
-    assert "ready         2, 1 of them held" in text
+    assert "Ready         1\nWaiting       1\n" in text
     assert "last hour     3 added, 1 completed, 0 failed" in text
 
 

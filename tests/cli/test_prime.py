@@ -49,7 +49,7 @@ def test_the_verbs_are_the_programs_own(pit, monkeypatch):
         assert verb is not None, name
         if name != "task":
             assert f"  # {verb.summary}\n" in told
-    assert "\npit fail ID --error TEXT  #" in told
+    assert "\npit fail ID [REASON]" in told
     assert "\npit split ID -F FILE  #" in told
     renamed = tuple(verb.replace(summary="something new") if verb.name == "ask" else verb for verb in table.VERBS)
     monkeypatch.setattr(table, "VERBS", renamed)

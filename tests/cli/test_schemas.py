@@ -13,7 +13,7 @@ from taskpit import errors
 from taskpit.cli import table
 
 #: Verbs without data: they are for a terminal, and say so to programs.
-FOR_THE_EYE = {"board", "demo"}
+FOR_THE_EYE = {"demo"}
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
@@ -33,17 +33,18 @@ def test_a_verb_for_the_eye_refuses_programs(pit, verb):
 
 
 #: Verbs that need processes of their own: what they print is judged where those are.
-ELSEWHERE = {"up", "restart", "logs", "bench", "web", "mcp", "review", "diff"}  # tests/crew, tests/landing, ...
+ELSEWHERE = {"bench", "board", "mcp", "review", "diff"}  # tests/bench, tests/web, tests/landing, ...
 
 DAY = """
-    init pit | add one --check true | add two --needs 1 --tag web | add three | edit 3 --priority 2 | list | ready
+    init pit | add one --check true | add two --needs 1 --tag web | add three | edit 3 --priority 2 | list
+    list --ready
     show 1 | show 1 2 | why 1 | why 1 2 | stats | log | prime | claim 1 --lease 1h | prime | renew 1 | note 1 hello
     done 1 | done 1 | show 1 | claim 3 | fail 3 --error no | show 3 | claim 2 | release 2 | claim 2
     split 2 -F children.jsonl | show 2 | claim 4 | ask 4 what | answer 4 yes | block 4 because | unblock 4
     hook session-start | hook stop | cancel 4 | retry 4 | pause lunch | prime | resume | answer budget yes
-    lock name | locks | unlock name | lock name -- true | import children.jsonl --dry-run | import children.jsonl
+    lock name | lock | lock name --release | lock name -- true | import children.jsonl --dry-run | import children.jsonl
     import .beads --dry-run | import .beads | sweep --dry-run | sweep | doctor | doctor --fix | doctor --system
-    work --dry-run -- true {id} | work --max-tasks 1 -- true | search one | watch --for 0.01s | status | down
+    work --dry-run -- true {id} | work --max-tasks 1 -- true | search one | status -f --for 0.01s | status | crew down
     setup claude | setup claude --check | setup claude --remove | setup claude codex | setup gemini --print
     every 7:00 chores | every | archive | completion fish | export -o all.jsonl | convert box --layout mailbox
     -C box import all.jsonl

@@ -19,10 +19,10 @@ def test_block_and_unblock(pit):
     pit("add", "x")
     blocked = pit("block", "1", "waits for  the contract")
 
-    assert blocked.out == "0001 is held: waits for the contract\n"
+    assert blocked.out == "0001 is blocked: waits for the contract\n"
     assert pit("claim").code == 3
     assert "pit unblock 0001" in pit("why", "1").out
-    assert pit("unblock", "1").out == "0001 goes on\n"
+    assert pit("unblock", "1").out == "0001 is ready\n"
     assert pit("claim", "--json").data["task"]["hold"] == ""
     assert pit("block", "1", "x", "--as", "other").code == 4
 
@@ -39,7 +39,7 @@ def test_unblock_says_what_still_holds_it(pit):
     pit("add", "x", "--needs", "y")
     pit("block", "1", "why")
 
-    assert pit("unblock", "1").out == "0001 goes on, but needs y, which does not exist\n"
+    assert pit("unblock", "1").out == "0001 still waits: needs y, which does not exist\n"
 
 
 def test_retry_reopens_what_failed(pit):

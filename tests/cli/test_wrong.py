@@ -27,11 +27,9 @@ USES = {
     "answer": ("1", "a"),
     "task": ("start", "WI-001-A1-T1"),
     "lock": ("n",),
-    "unlock": ("n",),
     "pivot": ("start", "WI-001", "--reason", "r"),
     "work": ("--", "true"),
-    "restart": ("x",),
-    "logs": ("x",),
+    "crew": ("restart", "x"),
     "pipe": ("make", "a", "b"),
     "search": ("x",),
     "setup": ("claude",),
@@ -143,7 +141,7 @@ def test_a_task_in_the_wrong_state(zoo, verb):
 
 def test_a_held_task_is_not_offered(zoo):
     answer = zoo("done", "5")
-    assert "0005 is held, not claimed" in answer.err
+    assert "0005 needs a person, not claimed" in answer.err
     assert "pit why 0005" in answer.err
 
 

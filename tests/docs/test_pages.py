@@ -264,7 +264,7 @@ def test_commands_that_pages_name_exist(page):
         wrong += [f"pit {said}: {option}" for option in options if option not in known[verb.name]]
     assert wrong == []
     for said in re.findall(r"`pit ([a-z]+)[ `]", prose_of(page)):
-        assert table.find(said) or said == "help", f"{page.name} names `pit {said}`"
+        assert table.find(table.meant([said])[0]) or said == "help", f"{page.name} names `pit {said}`"
 
 
 def test_spelling():

@@ -36,7 +36,7 @@ def test_done_is_published():
 
 @pytest.mark.parametrize("kind", ["task", "check", "crash", "timeout"])
 def test_a_failure_spends_an_attempt_and_comes_back_after_a_pause(kind):
-    end = settle(claim(), Failed(error="no such\ncolumn", kind=kind), [], CONFIG, NOW)
+    end = settle(claim(), Failed(error="step 1\nno such column", kind=kind), [], CONFIG, NOW)
 
     assert end.result is None
     assert (end.task.attempts, end.task.last_error, end.task.hold) == (2, "no such column", "")

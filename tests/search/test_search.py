@@ -8,6 +8,7 @@ from pits import make, task
 from taskpit.errors import Invalid
 from taskpit.queue import Queue
 from taskpit.search import search, words_of
+from taskpit.status import read_status
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Evidence, Failed
 from taskpit.testing import FakeClock
@@ -47,7 +48,7 @@ def test_a_question_is_found(queue):
     (claim,) = queue.claim("a")
     queue.finish(claim, Ask(question="tabs or spaces?"))
     (hit,) = search(queue, "spaces")
-    assert (hit.column, hit.field) == ("held", "reason")
+    assert (hit.column, hit.field) == ("needs_you", "reason")
 
 
 def test_all_words_must_occur_and_case_does_not_matter(queue):
@@ -76,8 +77,8 @@ def test_only_among_some(queue):
     queue.put([task(1), task(2), task(3)])
     queue.block("0002", "ann", "later")
     queue.claim("a", ids=["0003"])
-    found = {column: ids(queue, "task", column=column) for column in ("ready", "held", "claimed", "done")}
-    assert found == {"ready": ["0001"], "held": ["0002"], "claimed": ["0003"], "done": []}
+    found = {column: ids(queue, "task", only=read_status(column)) for column in ("ready", "held", "running", "done")}
+    assert found == {"ready": ["0001"], "held": ["0002"], "running": ["0003"], "done": []}
 
 
 def test_the_best_few_are_the_first_of_all(queue):

@@ -118,6 +118,7 @@ def drive():
             async with app.run_test(size=size) as pilot:
                 driver = Driver(app, pilot)
                 await driver.settle()
+                await driver.press("2")  # tests begin at what is ready; a person at what needs them
                 await scenario(driver)
 
         asyncio.run(run())

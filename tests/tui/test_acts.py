@@ -12,14 +12,14 @@ from taskpit.task import State
 from taskpit.tui.acts import ACTS
 from taskpit.tui.keys import HELP
 
-COLUMN = {"ready": "1", "held": "2", "claimed": "3", "done": "4", "failed": "5"}
+COLUMN = {"needs_you": "1", "ready": "2", "running": "4", "done": "5", "failed": "6"}
 
 
 def test_answer_hold_unblock_retry_give_back_cancel_note_priority(drive, full):
     """One after the other, as a person would."""
 
     async def act(board):
-        await board.press("2", "a")
+        await board.press("1", "a")
         assert "tabs or spaces?" in board.text
         await board.write("tabs")
         await board.press("enter")
@@ -28,15 +28,15 @@ def test_answer_hold_unblock_retry_give_back_cancel_note_priority(drive, full):
 
         await board.press("u")
         assert full.card("0004").held == ""
-        assert board.ids("held") == []
+        assert board.ids("needs_you") == []
 
-        await board.press("5", "r")
+        await board.press("6", "r")
         assert full.card("0002").state is State.READY
 
-        await board.press("3", "down", "g")
+        await board.press("4", "down", "g")
         assert full.card("0006").state is State.READY
 
-        await board.press("1", "home", "b")
+        await board.press("2", "home", "b")
         assert board.picked == "0002"
         await board.write("not yet")
         await board.press("enter")
@@ -66,7 +66,7 @@ def test_cancelling_needs_a_second_key_and_no_reason(drive, full):
         assert full.card("0007").state is State.READY
         await board.press("x", "enter")
         assert full.card("0007").state is State.FAILED
-        await board.press("3", "x", "enter")  # another's claim: asked to stop, not torn away
+        await board.press("4", "x", "enter")  # another's claim: asked to stop, not torn away
         assert full.card("0005").state is State.CLAIMED
         assert "0005: its worker is asked to stop" in board.toasts
         await board.press("down", "x", "enter")  # one's own
@@ -78,7 +78,7 @@ def test_cancelling_needs_a_second_key_and_no_reason(drive, full):
 def test_holding_needs_a_reason_and_esc_leaves_all_as_it_is(drive, full):
     async def act(board):
         await board.press("b", "enter")
-        assert "Why is it held?" in board.text
+        assert "Why is it blocked?" in board.text
         await board.press("escape")
         assert full.card("0007").held == ""
 
@@ -87,15 +87,15 @@ def test_holding_needs_a_reason_and_esc_leaves_all_as_it_is(drive, full):
 
 def test_what_the_queue_refuses_is_told(drive, full):
     async def act(board):
-        await board.press("3", "g")  # another's claim
-        assert any("0005 is held by snake-2" in toast for toast in board.toasts)
+        await board.press("4", "g")  # another's claim
+        assert any("your own claims" in toast for toast in board.toasts)  # B10
         assert full.card("0005").state is State.CLAIMED
-        await board.press("4", "r")
-        assert any("retry is for tasks in" in toast for toast in board.toasts)
-        await board.press("1")
+        await board.press("5", "r")
+        assert any("retry is for tasks that are: failed or cancelled" in toast for toast in board.toasts)
+        await board.press("2")
         full.claim("quick", ids=["0007"])  # while the board still shows it as ready
         await board.press("plus")
-        assert any("0007 is held by quick" in toast for toast in board.toasts)
+        assert any("0007 is claimed by quick" in toast for toast in board.toasts)
         assert full.card("0007").task.priority == 0
 
     drive(full, act)
@@ -223,21 +223,21 @@ def test_the_page_has_the_keys_that_help_has():
     written = set(re.findall(r"`([^`\s]+)`", page.partition("## Less: watch")[0]))
     keys = {key for _, rows in HELP for words, _ in rows for key in words.split() if key.isascii()}
     assert len(keys) > 20
-    assert keys - {"1-5"} <= written
+    assert keys - {"1-7"} <= written
     shown = re.findall(r"^\| (.*?) \| .* \|$", page.partition("| key | |")[2].partition("\n\n")[0], re.MULTILINE)
     table = {key for row in shown for key in re.findall(r"`([^`]+)`", row)}
-    assert table - {"1", "5", "?"} <= keys
+    assert table - {"1", "7", "?"} <= keys
 
 
 def test_the_bottom_line_offers_what_can_be_done(drive, full):
     async def act(board):
         offered = {}
         for name, key in COLUMN.items():
-            await board.press(key)
+            await board.press(key, *(["down"] if name == "running" else []))  # one's own claim is the second
             offered[name] = board.lines[-1]
-        assert "answer" in offered["held"]
+        assert "answer" in offered["needs_you"]
         assert "retry" in offered["failed"]
-        assert "give back" in offered["claimed"]
+        assert "give back" in offered["running"]
         assert "priority" in offered["ready"]
         assert "cancel" not in offered["done"]
         assert all(line.endswith("/ filter  ? help  q quit") for line in offered.values())

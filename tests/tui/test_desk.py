@@ -68,7 +68,7 @@ def test_the_log_of_the_running_agent_is_live(folder, drive):
             file.write("second line\n")
 
     async def look(board):
-        await board.press("3", "l")
+        await board.press("4", "l")
         assert "first line" in board.text
         write_more()
         await board.follow()

@@ -79,7 +79,7 @@ def test_what_is_cut_fits(text, room):
 
 def test_life_needs_no_colour():
     signs = {
-        alive: text_of(two_lines(Slip(id="1", title="x", column="claimed", worker="w~1", alive=alive), 30, 0.0)[1])
+        alive: text_of(two_lines(Slip(id="1", title="x", column="running", worker="w~1", alive=alive), 30, 0.0)[1])
         for alive in ("yes", "no", "unknown")
     }
     assert signs == {"yes": "1 ● w", "no": "1 ✗ w dead", "unknown": "1 ○ w"}

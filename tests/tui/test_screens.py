@@ -15,7 +15,7 @@ def test_a_screen_looks_as_it_did(drive, full, size):
     kept = SCREENS / f"{size[0]}x{size[1]}.txt"
 
     async def look(board):
-        await board.press("2")
+        await board.press("1")
         shown = board.text + "\n"
         if os.environ.get("TASKPIT_SCREENS") == "write":
             kept.write_text(shown, encoding="utf-8")

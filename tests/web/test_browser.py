@@ -99,7 +99,7 @@ def test_what_happens_elsewhere_moves_the_cards(queue, root, board, visit):
     card(page, "0001", "ready").wait_for()
     api.expect(page.get_by_text("Nothing waits to be taken")).to_be_hidden()
     pit(root, "claim", "1", "--as", "snake")
-    card(page, "0001", "claimed").wait_for()
+    card(page, "0001", "running").wait_for()
     pit(root, "done", "1", "--as", "snake")
     card(page, "0001", "done").wait_for()
     pit(root, "add", "Paint the sky", "--attempts", "1")
@@ -134,7 +134,7 @@ def test_a_card_is_answered(queue, board, visit):
     fill(queue, 1)
     queue.finish(queue.claim("snake", ids=["0001"])[0], Ask(question="blue or green?"))
     page = visit(board.link)
-    asking = card(page, "0001", "held")
+    asking = card(page, "0001", "needs_you")
     api.expect(asking).to_contain_text("blue or green?")
     answer = asking.get_by_label("Answer 0001")
     answer.fill("half an ans")
@@ -206,7 +206,7 @@ def test_five_thousand_tasks(root, queue, visit):
         page.wait_for_function("() => document.querySelectorAll('.card').length === 50")
         for claim in store.claim(_want(60)):
             queue.finish(claim, Done())
-        until_shown(page, {"claimed": [], "done": truth(root)["done"][:60]})
+        until_shown(page, {"running": [], "done": truth(root)["done"][:60]})
         page.wait_for_function("() => document.querySelectorAll('ol[data-column=ready] .card').length >= 40")
         ready = shown(page)["ready"]
         assert ready == [f"{n:04d}" for n in range(61, 61 + len(ready))]
@@ -286,7 +286,7 @@ def test_with_the_keyboard_alone(queue, board, visit):
     keys.press("Enter")
     card(page, "0004", "ready").wait_for()
     api.expect(page.get_by_role("dialog")).to_have_count(0)
-    api.expect(page.locator("#said")).to_contain_text("0004 food")  # a screen reader hears of it
+    api.expect(page.locator("#said")).to_contain_text("0004 Ready")  # a screen reader hears of it
     keys.press("/")
     keys.type("typed")
     until_shown(page, {"ready": ["0004"]})
@@ -317,8 +317,8 @@ def test_on_a_phone_and_by_ear(queue, board, visit):
         assert page.evaluate(NAMELESS) == [], path
         assert page.evaluate("document.querySelectorAll('h1').length") == 1, path
     page.goto(f"http://{board.host}/")
-    page.get_by_role("navigation", name="Columns").get_by_role("link", name="claimed").click()
-    api.expect(card(page, "0002", "claimed")).to_be_in_viewport()
+    page.get_by_role("navigation", name="Columns").get_by_role("link", name="Running").click()
+    api.expect(card(page, "0002", "running")).to_be_in_viewport()
 
 
 def test_what_a_task_says_does_nothing(queue, board, visit):

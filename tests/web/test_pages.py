@@ -62,8 +62,9 @@ def test_each_task_is_in_its_column(queue, board):
     text = board.get("/").text
 
     assert column(text, "ready") == ["0006"]
-    assert column(text, "held") == ["0003", "0005"]  # who asks comes first
-    assert column(text, "claimed") == ["0004"]
+    assert column(text, "needs_you") == ["0003"]
+    assert column(text, "waiting") == ["0005"]
+    assert column(text, "running") == ["0004"]
     assert column(text, "done") == ["0001"]
     assert column(text, "failed") == ["0002"]
     assert re.findall(r'data-count="ready">(\d+)<', text) == ["1", "1"]
@@ -72,15 +73,17 @@ def test_each_task_is_in_its_column(queue, board):
     assert "no such module" in text
 
 
-def test_columns_are_called_as_the_folders_are(tmp_path):
+def test_columns_are_called_the_same_whatever_the_layout(tmp_path):
     make_queue(str(tmp_path / "box"), "mailbox").close()
     with Served(tmp_path / "box") as board:
         assert re.findall(r'<h2 id="h-\w+"><i class="dot"></i>([\w ]+) <b', board.get("/").text) == [
-            "inbox",
-            "held",
-            "processing",
-            "outbox",
-            "failed",
+            "Needs you",
+            "Ready",
+            "Waiting",
+            "Running",
+            "Done",
+            "Failed",
+            "Cancelled",
         ]
 
 
@@ -113,7 +116,7 @@ def test_the_filter_shows_what_has_all_the_words(queue, board):
     queue.put([Task(id="0001", title="Paint the Fence", tags=("garden",)), Task(id="0002", title="paint the car")])
     assert ids_in(board.get("/columns?q=PAINT+garden").text) == ["0001"]
     assert ids_in(board.get("/columns?q=paint").text) == ["0001", "0002"]
-    assert "Nothing here has these words" in board.get("/columns?q=moon").text
+    assert "No matching tasks" in board.get("/columns?q=moon").text
 
 
 def test_a_task_page_tells_everything(queue, board):
@@ -133,7 +136,7 @@ def test_a_task_page_tells_everything(queue, board):
     ready = board.get("/task/6").text  # as the command line does, a number will do
     assert "<em>thing</em>" in ready
     assert 'action="/task/0006/block"' in ready
-    assert "0005 · held" in ready  # what waits for it is drawn
+    assert "0005 · waiting" in ready  # what waits for it is drawn
     assert "blue or green?" in board.get("/task/0003").text
     assert board.get("/task/0099").status == 404
 
@@ -247,7 +250,7 @@ def test_metrics_are_what_prometheus_reads(queue, board):
     lines = answer.text.splitlines()
     assert all(line.startswith(("# HELP ", "# TYPE ")) or sample.fullmatch(line) for line in lines)
     values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    wanted = {"ready": 1, "held": 2, "claimed": 1, "done": 1, "failed": 1}
+    wanted = {"ready": 1, "needs_you": 1, "waiting": 1, "running": 1, "done": 1, "failed": 1, "cancelled": 0}
     assert {state: int(values[f'taskpit_tasks{{state="{state}"}}']) for state in wanted} == wanted
     assert values['taskpit_events_total{action="added_task"}'] == "6"
     page = (Path(__file__).parents[2] / "docs" / "web.md").read_text(encoding="utf-8")
@@ -274,7 +277,7 @@ def test_everything_is_searched(queue, board):
     text = board.get("/search?q=Treasure").text
     assert 'href="/task/0001"' in text
     assert 'href="/task/0002"' not in text
-    assert "No task has these words" in board.get("/search?q=nowhere").text
+    assert "No matching tasks" in board.get("/search?q=nowhere").text
 
 
 @pytest.mark.parametrize(

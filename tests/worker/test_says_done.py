@@ -84,7 +84,7 @@ def test_done_without_a_check_that_ran_says_so(pit):
         said(pit, "claim", task, "--as", "ada")
         said(pit, "done", task, "--as", "ada", *words)
     assert [pit.card(task).checked for task in (checked, unchecked, none)] == ["yes", "no", "none"]
-    assert "b (not checked)" in said(pit, "list")
+    assert "b      not checked" in said(pit, "list")
     assert "no: its check was not run" in said(pit, "show", unchecked)
     assert "checked" not in said(pit, "show", checked)
     assert '"checked": "no"' in said(pit, "show", unchecked, "--json")

@@ -1,12 +1,13 @@
-"""The verb that opens the terminal board: `board`. Knows what it needs, nothing of how it looks."""
+"""The verb that opens a board, in the terminal or the browser: `board`. Knows nothing of how it looks."""
 
 from __future__ import annotations
 
 import sys
 
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Reply, Usage
 from taskpit.cli.edit import by_hand
 from taskpit.cli.options import example, worker_option
+from taskpit.cli.web import web_arguments
 from taskpit.errors import Invalid, MissingExtra
 
 TYPE_CHECKING = False
@@ -23,22 +24,37 @@ __all__ = ["VERBS"]
 
 def _board_arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "The board in the terminal: columns as the queue's folders, live; the picked task with its text, log and\n"
-        "result; keys to add, hold, retry, cancel, answer and edit. `?` shows every key.\n"
-        "`pit watch` shows less and needs nothing; `pit status` is one screen, once."
+        "The board, live: what needs you, what is ready, waits, runs, is done; look at a task, add, answer, edit,\n"
+        "block, retry, cancel. In the terminal `?` shows every key.\n"
+        "With --web it is in the browser, with agents and plots: it prints a link with a secret in it and serves this\n"
+        "machine only, until Ctrl-C. /metrics has numbers for Prometheus (with the secret: Authorization: Bearer),\n"
+        "/healthz says whether it is well."
     )
-    parser.epilog = example("pit board", "pit board --read-only", "pit board --light")
-    parser.add_argument("--read-only", action="store_true", help="only look: keys that change something are refused")
+    parser.epilog = example(
+        "pit board",
+        "pit board --web --open",
+        "pit board --web --read-only --port 8080",
+        "TASKPIT_TOKEN=$(cat secret) pit board --web --host 0.0.0.0 --expose",
+    )
+    parser.add_argument("--web", action="store_true", help="in the browser instead of the terminal")
+    parser.add_argument("--read-only", action="store_true", help="only look: nothing can be changed there")
     parser.add_argument("--light", action="store_true", help="begin with light colours (the key t changes them)")
     worker_option(parser)
+    web_arguments(parser)
 
 
 def _board(args: Namespace, context: Context) -> Reply:
+    if args.web:
+        from taskpit.cli.web import run
+
+        return run(args, context)
+    if args.port or args.expose or args.token or args.open:
+        raise Usage("--port, --host, --expose, --token and --open are for a board in the browser", hint="Add --web.")
     context.find()  # without a queue there is nothing to look at, terminal or not
     if context.json or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Invalid(
             "the board needs a terminal to be looked at",
-            hint="For programs there is `pit list --json`, for pipes `pit watch`.",
+            hint="For programs there is `pit list --json`, for pipes `pit status -f`.",
         )
     try:
         from taskpit.tui.app import PitBoard
@@ -46,7 +62,9 @@ def _board(args: Namespace, context: Context) -> Reply:
         if (error.name or "").partition(".")[0] not in ("textual", "rich"):
             raise
         told = "the terminal board needs a part that is not installed"
-        raise MissingExtra(told, hint="pip install 'taskpit[tui]' installs it; `pit watch` needs nothing.") from None
+        raise MissingExtra(
+            told, hint="pip install 'taskpit[tui]' installs it; `pit status -f` needs nothing."
+        ) from None
     from taskpit.tui.desk import Desk
 
     queue, worker = context.queue, context.worker(args)

@@ -36,7 +36,7 @@ def _import_arguments(parser: ArgumentParser) -> None:
         "Bring in tasks: .md (one task each), .json (an object or a list), .jsonl (one object a line), folders of\n"
         "them, or - for JSON lines on standard input. Every record is checked before any is put. Repeating is fine:\n"
         "what has an id is known by it, and what has none is left out if it reads like a task that is still open\n"
-        "(--again puts it in anew).\n\n"
+        "(--again puts it in once more).\n\n"
         "Ids are kept where this queue's file names can carry them; others get new ids, their needs follow, and\n"
         f"the old id stays beside the task as {ORIGINAL!r}. Markdown named food-<id>-<slug>.md keeps its bytes.\n"
         "Priorities P0 to P4 become 40 to 0; integers are kept, higher first. Finished records are left out.\n"
@@ -99,7 +99,7 @@ def _import(args: Namespace, context: Context) -> Reply:
     }
     missing = _missing(queue, records, {task_id for task_id, _ in said})
     for need in missing:
-        context.warn(f"some of these wait for {need}, which nobody has added yet")
+        context.warn(f"some of these wait for {need}, which does not exist yet")
     skipped = [record.given or record.where for record in read if record.over]
     data = {"created": created, "existing": existing, "skipped": skipped, "mapped": mapped, "missing_needs": missing}
     return Reply(data=data, text=_told(data))

@@ -1,4 +1,4 @@
-"""The crew of `agents.toml`: `up`, `down`, `restart`, `status`, `logs`. Says what is wished and shows how it stands."""
+"""The crew of `agents.toml`: `crew up`, `crew down`, `crew restart`, and what its members print."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import time
 from taskpit import errors, fs
 from taskpit.cli import output
 from taskpit.cli.context import Reply
-from taskpit.cli.options import a_count, example
+from taskpit.cli.options import example
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
     from taskpit.worker.crew import Papers
     from taskpit.worker.post import Crew
 
-__all__ = ["VERBS"]
+__all__ = ["VERBS", "config_option", "load_crew", "member_log", "papers"]
 
-#: `pit logs` shows this many of the newest lines.
-SCREENFUL = 50
 #: How often a followed log is looked at, and how much of it is read at once.
 LOOK_AGAIN, PIECE = 0.2, 1 << 20
 
@@ -52,21 +51,28 @@ def config_option(parser: ArgumentParser) -> None:
     )
 
 
-def _names(parser: ArgumentParser) -> None:
-    told = "only these (default: all); `snake` means snake-1, snake-2, ..."
-    parser.add_argument("names", metavar="NAME", nargs="*", help=told)
-
-
 # -- up, restart, down -----------------------------------------------------------------------------
 
 
-def _up_arguments(parser: ArgumentParser) -> None:
+def _crew_arguments(parser: ArgumentParser) -> None:
     parser.description = """\
-Start the crew of agents.toml: a supervisor in the background, and a process for each agent and service.
-Who runs already is left alone, so it can be repeated at any time. Who dies is started again."""
-    parser.epilog = example("pit up", "pit up snake keeper", "pit up --config crews/night.toml")
-    _names(parser)
+The crew of agents.toml: a supervisor in the background, and a process for each agent and service.
+up       start it; what runs already is left alone, what dies is started again
+down     end it, once running tasks are finished; interrupting the command does not interrupt that
+restart  start it again with what agents.toml says now, once running tasks are finished
+`pit status` shows the crew, `pit log NAME` what a member prints."""
+    parser.epilog = example(
+        "pit crew up", "pit crew up snake keeper", "pit crew restart snake-2", "pit crew down --now"
+    )
+    parser.add_argument("action", choices=tuple(ACTIONS), help="what to do")
+    told = "only these (default: all); `snake` means snake-1, snake-2, ..."
+    parser.add_argument("names", metavar="NAME", nargs="*", help=told)
+    parser.add_argument("--now", action="store_true", help="down, restart: give running tasks back unfinished")
     config_option(parser)
+
+
+def _crew(args: Namespace, context: Context) -> Reply:
+    return ACTIONS[args.action](args, context)
 
 
 def _up(args: Namespace, context: Context) -> Reply:
@@ -80,7 +86,7 @@ def _up(args: Namespace, context: Context) -> Reply:
     troubles = orderly.await_up(wishes)
     for name in older:
         context.warn(
-            f"{name} runs with older settings", hint=f"`pit restart {name}` starts it with what the file says now."
+            f"{name} runs with older settings", hint=f"`pit crew restart {name}` starts it with what the file says now."
         )
     started = [name for name in wishes if not before[name] and name not in troubles]
     running = [name for name in wishes if before[name]]
@@ -97,22 +103,10 @@ def _is_well(desk: Papers, name: str) -> bool:
 
 def _came_up(context: Context, troubles: dict[str, str], told: str, data: dict[str, object]) -> Reply:
     lines = [told] if told else []
-    lines += [
-        f"{name} did not come up: {why}; see `{context.called(f'logs {name}')}`" for name, why in troubles.items()
-    ]
-    status, logs, down = map(context.called, ("status", "logs -f NAME", "down"))
+    lines += [f"{name} did not come up: {why}; see `{context.called(f'log {name}')}`" for name, why in troubles.items()]
+    status, logs, down = map(context.called, ("status", "log -f NAME", "crew down"))
     lines.append(f"next: `{status}` shows them, `{logs}` follows one, `{down}` ends them")
     return Reply(data={**data, "failed": troubles}, text="\n".join(lines), exit_code=1 if troubles else 0)
-
-
-def _restart_arguments(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Start some of the crew, or all, anew with what agents.toml says now. They finish their tasks first."
-    )
-    parser.epilog = example("pit restart snake-2", "pit restart --now")
-    _names(parser)
-    config_option(parser)
-    parser.add_argument("--now", action="store_true", help="give running tasks back instead of finishing them")
 
 
 def _restart(args: Namespace, context: Context) -> Reply:
@@ -127,47 +121,35 @@ def _restart(args: Namespace, context: Context) -> Reply:
     return _came_up(context, troubles, f"restarted {', '.join(well)}" if well else "", {"started": well})
 
 
-def _down_arguments(parser: ArgumentParser) -> None:
-    parser.description = """\
-End the crew, or some of it: running tasks are finished first. With --now they are given back unfinished.
-Interrupting this command leaves them to it; they end nevertheless."""
-    parser.epilog = example("pit down", "pit down snake-3", "pit down --now")
-    _names(parser)
-    parser.add_argument("--now", action="store_true", help="give running tasks back instead of finishing them")
-
-
 def _down(args: Namespace, context: Context) -> Reply:
     from taskpit.worker.muster import Orderly
 
     orderly = Orderly(papers(context), context.env)
     living = orderly.down(args.names, now=args.now)
     orderly.await_down(living, context.tell)
-    return Reply(data={"stopped": living}, text=f"stopped {', '.join(living)}" if living else "nobody is up")
+    return Reply(data={"stopped": living}, text=f"stopped {', '.join(living)}" if living else "none is up")
 
 
-# -- logs ------------------------------------------------------------------------------------------
+#: What can be done to a crew.
+ACTIONS: dict[str, Callable[[Namespace, Context], Reply]] = {"up": _up, "down": _down, "restart": _restart}
 
 
-def _logs_arguments(parser: ArgumentParser) -> None:
-    parser.description = "What one of the crew has printed, or the supervisor. What its commands print goes to waste/."
-    parser.epilog = example("pit logs snake-1", "pit logs chronicle -f", "pit logs supervisor --limit 0")
-    parser.add_argument("name", metavar="NAME", help="one of the crew, or `supervisor`")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as more is printed, until interrupted")
-    parser.add_argument("--limit", type=a_count, default=SCREENFUL, metavar="N", help="the newest N lines; 0 is all")
+# -- what members print ----------------------------------------------------------------------------
 
 
-def _logs(args: Namespace, context: Context) -> Reply:
+def member_log(name: str, context: Context, limit: int, *, follow: bool) -> Reply:
+    """What a member of the crew has printed, or the supervisor."""
     from taskpit.worker.crew import SUPERVISOR
     from taskpit.worker.muster import choose
 
     desk = papers(context)
     known = [SUPERVISOR, *desk.plan(sealed=False)]
-    path = desk.log(args.name if args.name in known else choose(known, [args.name])[0])
+    path = desk.log(name if name in known else choose(known, [name])[0])
     lines, end = _read(path, 0)
-    shown = lines[-args.limit :] if args.limit else lines
-    if args.follow:
+    shown = lines[-limit:] if limit else lines
+    if follow:
         _follow(context, path, shown, end)
-    return Reply(data={"name": args.name, "lines": shown}, text="\n".join(shown) or "Nothing was printed yet.")
+    return Reply(data={"name": name, "lines": shown}, text="\n".join(shown) or "Nothing was printed yet.")
 
 
 #: More of a log than this is not shown at once.
@@ -199,9 +181,4 @@ def _follow(context: Context, path: str, shown: list[str], end: int) -> None:
         shown, end = _read(path, end)
 
 
-VERBS: Handlers = {
-    "up": (_up_arguments, _up),
-    "down": (_down_arguments, _down),
-    "restart": (_restart_arguments, _restart),
-    "logs": (_logs_arguments, _logs),
-}
+VERBS: Handlers = {"crew": (_crew_arguments, _crew)}

@@ -9,7 +9,7 @@ import time
 from taskpit import errors
 from taskpit.cli.context import Context, Reply
 from taskpit.cli.options import a_count, example
-from taskpit.cli.output import paint, quoted
+from taskpit.cli.output import paint, quoted, terminal_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ def _command(text: str) -> str:
 
 def _status(demo: Demo, context: Context) -> str:
     """What `pit status` says of it."""
-    from taskpit.cli.status import look, screen
+    from taskpit.cli.status import LastDay, look, screen
 
     there = Context(context.env, directory=demo.pit)
     try:
-        return screen(look(there, {}))
+        return screen(look(there, {}, LastDay(there.queue)), terminal_width())
     finally:
         there.close()
 

@@ -30,7 +30,7 @@ __all__ = ["VERBS", "by_hand"]
 
 def _edit_arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "Change a task that nobody works on. An option replaces what was there; an empty one ('') clears it.\n"
+        "Change a task that no worker has. An option replaces what was there; an empty one ('') clears it.\n"
         "Without options, on a terminal, the task is opened in $VISUAL or $EDITOR."
     )
     parser.epilog = example(
@@ -64,7 +64,7 @@ def _edit(args: Namespace, context: Context) -> Reply:
     card = queue.card(task_id)
     if card.state is State.READY:
         for need in queue.missing_needs(card.task):
-            context.warn(f"{task_id} waits for {need}, which nobody has added yet")
+            context.warn(f"{task_id} waits for {need}, which does not exist yet")
     return Reply(data=card_facts(card), text=f"{task_id} is changed")
 
 
@@ -119,7 +119,7 @@ def by_hand(queue: Queue, task_id: str, env: Mapping[str, str]) -> Callable[[Tas
 
     def change(task: Task) -> Task:
         if layout.dump(task) != before:
-            raise Conflict(f"somebody else has changed {task_id} meanwhile", hint="Nothing was changed; edit again.")
+            raise Conflict(f"{task_id} was changed meanwhile", hint="Nothing was changed; edit again.")
         vet(queue, written)
         return written
 

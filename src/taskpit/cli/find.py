@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from taskpit.cli.context import Reply
 from taskpit.cli.look import COLOURS
-from taskpit.cli.options import a_count, example
+from taskpit.cli.options import a_count, a_status, example
 from taskpit.cli.output import paint, terminal_width
 from taskpit.cli.progress import Progress
+from taskpit.status import LABELS, read_status
 from taskpit.text import fit
 
 TYPE_CHECKING = False
@@ -33,8 +34,7 @@ def _search_arguments(parser: ArgumentParser) -> None:
         "pit search login", "pit search '\"broken pipe\" api' --state failed", "pit search x --json"
     )
     parser.add_argument("words", metavar="WORD", nargs="+", help="all of them must occur")
-    states = ("ready", "held", "claimed", "done", "failed", "all")
-    parser.add_argument("--state", choices=states, default="all", help="only among these")
+    parser.add_argument("--state", type=a_status, default=read_status("all"), metavar="S", help="only among these")
     told = f"at most so many; 0 is all (default {SCREENFUL})"
     parser.add_argument("--limit", type=a_count, default=SCREENFUL, metavar="N", help=told)
 
@@ -43,11 +43,10 @@ def _search(args: Namespace, context: Context) -> Reply:
     from taskpit.search import search, words_of
 
     text = " ".join(args.words)
-    column = "" if args.state == "all" else args.state
     # One more than is shown tells whether there are more.
     with Progress(context, "reading tasks", turns=True) as bar:
         limit = args.limit + 1 if args.limit else 0
-        hits = search(context.queue, text, limit, column=column, progress=bar.step)
+        hits = search(context.queue, text, limit, only=args.state, progress=bar.step)
     more = bool(args.limit) and len(hits) > args.limit
     hits = hits[: args.limit] if args.limit else hits
     data = [{key: value for key, value in hit.as_dict().items() if key != "rank"} for hit in hits]
@@ -56,16 +55,16 @@ def _search(args: Namespace, context: Context) -> Reply:
 
 def _told(hits: Sequence[Hit], words: Sequence[str], *, more: bool) -> str:
     if not hits:
-        return "No task mentions that."
+        return "No matching tasks."
     widest = max(len(hit.id) for hit in hits)
     room = terminal_width()
     lines = []
     for hit in hits:
-        state = paint(COLOURS[hit.column], f"{hit.column:<8}")
-        title = _lit(fit(hit.title, max(room - widest - 12, 20)), words)
+        state = paint(COLOURS[hit.column], f"{LABELS[hit.column]:<9}")
+        title = _lit(fit(hit.title, max(room - widest - 13, 20)), words)
         lines.append(f"{paint('bold', hit.id.ljust(widest))}  {state}  {title}")
         if hit.field not in ("id", "title"):
-            label = f"{' ' * widest}  {hit.field:<8}  "
+            label = f"{' ' * widest}  {hit.field:<9}  "
             lines.append(f"{paint('dim', label)}{_lit(fit(hit.snippet, max(room - len(label), 20)), words)}")
     lines += [paint("dim", f"… and more; `--limit 0` shows all, beginning with these {len(hits)}.")] if more else []
     return "\n".join(lines)

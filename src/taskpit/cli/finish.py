@@ -5,8 +5,17 @@ from __future__ import annotations
 import os
 
 from taskpit import errors
-from taskpit.cli.context import Reply
-from taskpit.cli.options import example, id_argument, named, one_input, read_text, worker_option
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import (
+    example,
+    id_argument,
+    named,
+    one_input,
+    read_text,
+    reason_option,
+    reason_words,
+    worker_option,
+)
 from taskpit.clock import iso
 from taskpit.task import Failed, Release, Split
 from taskpit.worker.byhand import finish_by_hand, refuse_lost
@@ -85,19 +94,23 @@ def _fail_arguments(parser: ArgumentParser) -> None:
         "It did not work. The queue decides what is next: another attempt after a pause, a person's look if it\n"
         "is the same failure again and again, or the end when its attempts are spent."
     )
-    parser.epilog = example("pit fail 0007 --error 'the schema has no such column'")
+    parser.epilog = example("pit fail 0007 'the schema has no such column'", "pit fail 0007 --reason - < errors.txt")
     id_argument(parser)
-    parser.add_argument("--error", required=True, metavar="TEXT", help="what went wrong; - is standard input")
+    parser.add_argument("text", metavar="REASON", nargs="?", help="what went wrong; - is standard input")
+    parser.add_argument("--reason", "--error", dest="error", metavar="TEXT", help="the same as an option")
     parser.add_argument("--final", action="store_true", help="no further attempt, whatever is left")
     parser.add_argument("--log", metavar="FILE", help="a working log to keep for a while")
     worker_option(parser)
 
 
 def _fail(args: Namespace, context: Context) -> Reply:
+    args.error = args.error if args.error is not None else args.text
+    if args.error is None:
+        raise Usage("say what went wrong", hint=f"For example: `pit fail {args.id} 'no such column'`.")
     one_input(args, "error", "log")
     error = read_text("-", LONGEST) if args.error == "-" else args.error
     if not error.strip():
-        raise errors.Invalid("say what went wrong", hint="--error TEXT, or --error - to read it.")
+        raise errors.Invalid("say what went wrong", hint=f"For example: `pit fail {args.id} 'no such column'`.")
     worker = context.worker(args)
     task_id, log = _only(args, context), ""
     claim = context.queue.holding(task_id, worker)
@@ -123,9 +136,9 @@ def _finish(claim: Claim, outcome: Outcome, context: Context) -> Reply:
 
 def _became(task_id: str, end: End) -> str:
     if end.result:
-        return f"{task_id} is {end.result.verdict}; `pit retry {task_id}` would start it anew"
+        return f"{task_id} is {end.result.verdict}; `pit retry {task_id}` runs it again from scratch"
     if end.task and end.task.hold:
-        return f"{task_id} is held: {end.task.hold}"
+        return f"{task_id} needs a person: {end.task.hold}"
     if end.delay:
         return f"{task_id} is back: {end.details}"
     return f"{task_id} is back"
@@ -135,14 +148,14 @@ def _release_arguments(parser: ArgumentParser) -> None:
     parser.description = "Give a task back as it was; spends no attempt."
     parser.epilog = example("pit release 0007", "pit release 7 8 --reason 'needs a GPU'")
     id_argument(parser, several=True)
-    parser.add_argument("--reason", default="", metavar="TEXT", help="for the changelog")
+    reason_option(parser)
     worker_option(parser)
 
 
 def _release(args: Namespace, context: Context) -> Reply:
-    queue, worker = context.queue, context.worker(args)
+    queue, worker, reason = context.queue, context.worker(args), reason_words(args, context) or ""
     claims = [queue.holding(task_id, worker) for task_id in named(context, args.ids)]
-    replies = [_finish(claim, Release(reason=args.reason), context) for claim in claims]
+    replies = [_finish(claim, Release(reason=reason), context) for claim in claims]
     data = [reply.data for reply in replies]
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(str(reply.text) for reply in replies))
 

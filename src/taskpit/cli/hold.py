@@ -11,8 +11,8 @@ from taskpit.cli.context import Reply
 from taskpit.cli.options import a_duration, example, id_argument, named, refusal, words, worker_option
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
-from taskpit.facts import task_facts
-from taskpit.task import Said, State
+from taskpit.facts import card_facts
+from taskpit.task import Card, Said, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ FOR_EVER = float("inf")
 
 def _claim_arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "Take the next task, or the named one. Exits 3 if there is nothing to take or the named task is held,\n"
-        "4 if somebody else has it. Claiming what is yours already renews it."
+        "Take the next task, or the named one. Exits 3 if there is nothing to take or the named task may not be taken\n"
+        "yet, 4 if another worker has it. Claiming what is yours already renews it."
     )
     parser.epilog = example(
         "pit claim --as snake-1 --lease 1h",
@@ -64,7 +64,7 @@ def _claim(args: Namespace, context: Context) -> Reply:
         raise nothing(queue.store.counts(), queue.store.paused(), ids[0] if ids else "", tags)
     claim = claims[0]
     data = {
-        "task": task_facts(claim.task, State.CLAIMED, worker=claim.fence),
+        "task": card_facts(Card(task=claim.task, state=State.CLAIMED, worker=claim.fence)),
         "worker": claim.worker,
         "lease_seconds": claim.lease,
         "attempt": claim.attempt,
@@ -114,7 +114,7 @@ def _renew(args: Namespace, context: Context) -> Reply:
         if said is Said.LOST:
             raise errors.Lost(f"{task_id} is no longer yours", hint=f"See `pit why {task_id}`.", id=task_id)
         if said is Said.CANCEL:
-            context.warn(f"somebody asks you to stop working on {task_id}", hint=f"`pit cancel {task_id}` ends it.")
+            context.warn(f"you are asked to stop working on {task_id}", hint=f"`pit cancel {task_id}` ends it.")
         data.append({"id": task_id, "lease_seconds": lease, "stop": said is Said.CANCEL})
     text = "\n".join(
         f"{one['id']} is yours for another {say_duration(float(str(one['lease_seconds'])))}" for one in data

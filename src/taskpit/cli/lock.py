@@ -1,4 +1,4 @@
-"""Names that one has alone until a time: `lock`, `unlock`, `locks`."""
+"""Exclusive locks by name, until a time: `lock`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _lock_arguments(parser: ArgumentParser) -> None:
-    parser.usage = "pit lock NAME [--ttl 30m] [--wait [10s]] [--as W] [--human] [-- CMD ...]"
+    parser.usage = "pit lock [NAME] [--release] [--ttl 30m] [--wait [10s]] [--as W] [--human] [-- CMD ...]"
     parser.description = """\
-Have NAME alone. Exits 4 and says who has it if somebody else does.
+Take an exclusive lock. Exits 4 and says who holds it if another worker does. Without NAME: the locks that are held.
 
-Without CMD the lock stays until `pit unlock`, or until its time is over; its number is printed, larger
-than that of everybody who had the name before. Locking what is yours already renews it.
+Without CMD the lock stays until `pit lock NAME --release`, or until its time is over; its number is printed,
+larger than that of every holder before. Locking what is yours already renews it.
 
 With CMD the command runs under the lock, which is renewed meanwhile and let go afterwards; two commands
 of one user keep each other out. CMD has TASKPIT_LOCK (the name) and TASKPIT_FENCE (the number). The exit
@@ -50,9 +50,11 @@ code is that of CMD; 4 if the lock was lost, and CMD was ended for it."""
     parser.epilog = example(
         "pit lock deploy --ttl 10m --wait 5m -- make deploy",
         "pit lock database --as ada --ttl 2h",
-        "pit unlock database --as ada",
+        "pit lock database --release --as ada",
+        "pit lock",
     )
-    _name(parser)
+    parser.add_argument("name", metavar="NAME", nargs="?", help="letters, digits, dot, underscore and dash")
+    parser.add_argument("--release", action="store_true", help="let go of it: exits 4 if it is not yours, 5 if free")
     told = "how long it lasts unless renewed (default 30m)"
     parser.add_argument("--ttl", type=a_duration, default=TTL, metavar="30m", help=told)
     told = "wait for it this long; without a time, for ever"
@@ -62,11 +64,13 @@ code is that of CMD; 4 if the lock was lost, and CMD was ended for it."""
     parser.set_defaults(command=())  # what stands after `--`
 
 
-def _name(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="letters, digits, dot, underscore and dash")
-
-
 def _lock(args: Namespace, context: Context) -> Reply:
+    if args.name is None:
+        if args.command or args.release:
+            raise Usage("which lock? pit lock NAME ...", hint="`pit lock` alone shows the locks that are held.")
+        return _held(context)
+    if args.release:
+        return _release(args, context)
     if args.command == []:
         raise Usage("say what to run: pit lock NAME -- CMD ...", hint="`pit lock --help` shows examples.")
     if args.command:
@@ -198,38 +202,31 @@ def _facts(lock: Lock, now: float) -> dict[str, object]:
     }
 
 
-def _unlock_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Let go of NAME. Exits 4 and says who has it if it is not yours, 5 if nobody has it."
-    parser.epilog = example("pit unlock database --as ada")
-    _name(parser)
-    worker_option(parser)
-
-
-def _unlock(args: Namespace, context: Context) -> Reply:
+def _release(args: Namespace, context: Context) -> Reply:
     store, worker = context.queue.store, context.worker(args)
     if store.unlock(Lock(name=args.name, holder=worker)) is Said.OK:
         return Reply(data={"name": args.name, "holder": worker}, text=f"{args.name} is free")
     holders = [lock.holder for lock in store.locks() if lock.name == args.name]
     if not holders:
-        hint = "`pit locks` shows which names are held."
-        raise errors.NotFound(f"nobody has {args.name}", hint=hint, name=args.name)
-    holder = holders[0] or "somebody whose lock cannot be read"
-    hint = f"If that is you, say so: `pit unlock {args.name} --as {holders[0]}`." if holders[0] else "Look at the file."
+        hint = "`pit lock` shows the locks that are held."
+        raise errors.NotFound(f"the lock {args.name} is free", hint=hint, name=args.name)
+    holder = holders[0] or "a worker whose record cannot be read"
+    hint = (
+        f"If that is you, say so: `pit lock {args.name} --release --as {holders[0]}`."
+        if holders[0]
+        else "Look at the file."
+    )
     raise errors.Lost(f"{args.name} is held by {holder}, not by {worker}", hint=hint, name=args.name, holder=holders[0])
 
 
-def _locks_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Which names are held: by whom, with which number, since when, for how long."
-    parser.epilog = example("pit locks", "pit locks --json")
-
-
-def _locks(args: Namespace, context: Context) -> Reply:  # noqa: ARG001 - it has none of its own
+def _held(context: Context) -> Reply:
+    """Which locks are held: by whom, with which number, since when, for how long."""
     now = context.queue.clock.now()
     locks = context.queue.store.locks()
 
     def text() -> str:
         if not locks:
-            return "No name is held."
+            return "No lock is held."
         return table(("NAME", "HOLDER", "KIND", "NUMBER", "SINCE", "LEFT"), [_row(lock, now) for lock in locks])
 
     return Reply(data=[_facts(lock, now) for lock in locks], text=text)
@@ -241,8 +238,4 @@ def _row(lock: Lock, now: float) -> tuple[str, ...]:
     return lock.name, lock.holder or "(cannot be read)", lock.kind, str(lock.number or ""), since, left
 
 
-VERBS: Handlers = {
-    "lock": (_lock_arguments, _lock),
-    "unlock": (_unlock_arguments, _unlock),
-    "locks": (_locks_arguments, _locks),
-}
+VERBS: Handlers = {"lock": (_lock_arguments, _lock)}

@@ -1,15 +1,17 @@
-"""Looking at tasks: `list`, `show`, `ready`, `why`. Changes nothing."""
+"""Looking at tasks: `list`, `show`, `why`. Changes nothing."""
 
 from __future__ import annotations
 
-from taskpit.cli.context import Reply
-from taskpit.cli.options import a_count, example, id_argument, named, words
-from taskpit.cli.output import paint, table
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import a_count, a_priority, a_status, example, id_argument, named, past_moment, words
+from taskpit.cli.output import paint, table, terminal_width
 from taskpit.clock import say_duration
-from taskpit.explain import ending, facts, standing, tries
+from taskpit.explain import ending, facts, reason_of, tries
 from taskpit.facts import card_facts, full_facts
-from taskpit.queue import cards
-from taskpit.task import State
+from taskpit.history import who
+from taskpit.queue import cards, tally
+from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
+from taskpit.text import fit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +29,15 @@ __all__ = ["VERBS"]
 SCREENFUL = 50
 #: Tasks are read this many at a time.
 PAGE = 1000
-COLOURS = {"ready": "green", "held": "yellow", "claimed": "blue", "done": "dim", "failed": "red", "cancelled": "red"}
+COLOURS = {
+    "needs_you": "yellow",
+    "ready": "green",
+    "waiting": "dim",
+    "running": "blue",
+    "done": "dim",
+    "failed": "red",
+    "cancelled": "dim",
+}
 
 
 def _some(found: Iterator[Card], limit: int, keep: Callable[[Card], bool]) -> tuple[list[Card], bool]:
@@ -41,84 +51,81 @@ def _some(found: Iterator[Card], limit: int, keep: Callable[[Card], bool]) -> tu
     return some, False
 
 
-# -- list and ready --------------------------------------------------------------------------------
+# -- list ------------------------------------------------------------------------------------------
 
 
 def _list_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Tasks and where they are: ready ones in the order they will be taken, then the others."
-    parser.epilog = example("pit list", "pit list --state held", "pit list --tag web --json")
-    states = ("ready", "held", "claimed", "done", "failed", "all")
-    parser.add_argument("--state", choices=states, default="all", help="held: ready, but may not be taken yet")
-    _filters(parser)
-
-
-def _filters(parser: ArgumentParser) -> None:
-    parser.add_argument("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
+    parser.description = "Tasks and where they stand: ready ones in the order they will be taken, then the others."
+    parser.epilog = example(
+        "pit list", "pit list --ready --tag web", "pit list --state needs-you", "pit list --state failed --since 1d"
+    )
+    add = parser.add_argument
+    told = "needs-you, ready, waiting, running, done, failed, cancelled or all"
+    add("--state", type=a_status, default=None, metavar="S", help=told)
+    add("--ready", action="store_true", help="only what may be taken now; the same as --state ready")
+    add("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
+    add("--worker", metavar="W", help="only what this worker has, or ended")
+    add("--priority", type=a_priority, metavar="N", help="only of this priority or a higher one")
+    add("--since", metavar="T", help="only what was added, claimed or ended since then: 2h, or 2026-01-24T10:00:00Z")
     told = f"at most so many; 0 is all (default: {SCREENFUL}; with --json all)"
-    parser.add_argument("--limit", type=a_count, metavar="N", help=told)
+    add("--limit", type=a_count, metavar="N", help=told)
 
 
 def _list(args: Namespace, context: Context) -> Reply:
-    state = {"all": None, "held": State.READY}.get(args.state, args.state)
-    return _listing(args, context, None if state is None else State(state), only_held=args.state == "held")
-
-
-def _ready_arguments(parser: ArgumentParser) -> None:
-    parser.description = "What may be taken now, in the order it will be taken. Held tasks are not shown."
-    parser.epilog = example("pit ready", "pit ready --tag web --limit 5")
-    _filters(parser)
-
-
-def _ready(args: Namespace, context: Context) -> Reply:
-    return _listing(args, context, State.READY, only_free=True)
-
-
-def _listing(
-    args: Namespace, context: Context, state: State | None, *, only_held: bool = False, only_free: bool = False
-) -> Reply:
-    tags = set(words(args.tag))
-
-    def keep(card: Card) -> bool:
-        if (only_held and not card.held) or (only_free and card.held):
-            return False
-        return not tags or bool(tags & set(card.task.tags))
-
+    if args.ready and args.state is not None:
+        raise Usage("--ready and --state exclude each other", hint="`--state ready` is the same as --ready.")
+    only: frozenset[Status] = read_status("ready") if args.ready else args.state or read_status("all")
+    keep, filters = _filter(args, context, only)
     limit = args.limit if args.limit is not None else 0 if context.json else SCREENFUL
-    size = limit + 1 if limit and not (tags or only_held or only_free) else PAGE
-    some, more = _some(cards(context.queue.store, state, min(size, PAGE), tied=only_held), limit, keep)
+    size = PAGE if filters or not limit else limit + 1
+    tied = Status.READY not in only
+    some, more = _some(cards(context.queue.store, state_with(only), min(size, PAGE), tied=tied), limit, keep)
     if context.json:
         return Reply(data=[card_facts(card) for card in some])
     return Reply(text=_page(context.queue, some, more=more))
 
 
+def _filter(args: Namespace, context: Context, only: frozenset[Status]) -> tuple[Callable[[Card], bool], bool]:
+    """Whether a task is one of those that are asked for, and whether not every one is."""
+    tags, least = set(words(args.tag)), args.priority
+    since = past_moment(args.since, context.queue.clock.now()) if args.since else 0.0
+
+    def keep(card: Card) -> bool:
+        task, result = card.task, card.result
+        worker = card.worker or (result.worker if result else "")
+        last = max(task.created, card.since, result.finished if result else 0.0)
+        return (
+            status_of(card) in only
+            and (not tags or bool(tags & set(task.tags)))
+            and (least is None or task.priority >= least)
+            and (not args.worker or who(worker) == args.worker or worker == args.worker)
+            and last >= since
+        )
+
+    return keep, bool(tags or since or args.worker or least is not None or only != read_status("all"))
+
+
 def _page(queue: Queue, some: list[Card], *, more: bool) -> str:
-    counts = queue.store.counts()
+    counts = tally(queue.store)
     if not any(counts.values()):
         return "The queue is empty. Put something in: pit add 'a first task'"
-    lines = [_rows(some)] if some else ["No task is like that."]
+    lines = [_rows(some)] if some else ["No matching tasks."]
     if more:
         lines.append(paint("dim", f"… and more; `--limit 0` shows all, beginning with these {len(some)}."))
-    return "\n".join([*lines, "", _summary(counts, sum(1 for card in some if card.held))])
+    return "\n".join([*lines, "", summary(counts)])
 
 
 def _rows(some: list[Card]) -> str:
     rows, colours = [], []
-    for card in some:
-        state = standing(card)
-        held = f"  ({card.held})" if card.held else "  (not checked)" if card.checked == "no" else ""
-        priority = str(card.task.priority) if card.task.priority else ""
-        tags = ",".join(card.task.tags)
-        rows.append((card.task.id, state, priority, card.worker, tags, (card.task.title or card.task.slug) + held))
-        colours.append(("bold", COLOURS[state], "", "", "dim", ""))
-    return table(("ID", "STATE", "PRIORITY", "WORKER", "TAGS", "TITLE"), rows, colours)
-
-
-def _summary(counts: dict[State, int], held: int) -> str:
-    """How many are where, in one line."""
-    shown = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
-    told = [f"{counts[state]} {state}" for state in shown]
-    told[0] += f" ({held} held)" if held else ""
-    return ", ".join(told)
+    reasons = [reason_of(card) or ("not checked" if card.checked == "no" else "") for card in some]
+    room = max(terminal_width() // 2 - 16, 24) if any(reasons) else 1 << 20  # a long title leaves its reason some room
+    for card, reason in zip(some, reasons, strict=True):
+        task, status = card.task, status_of(card)
+        priority, worker = str(task.priority or ""), who(card.worker)
+        title = fit(task.title or task.slug, room)
+        rows.append((task.id, LABELS[status], priority, worker, ",".join(task.tags), title, reason))
+        colours.append(("bold", COLOURS[status], "", "", "dim", "", "dim"))
+    return table(("ID", "STATE", "PRIORITY", "WORKER", "TAGS", "TITLE", "WHY"), rows, colours)
 
 
 # -- show ------------------------------------------------------------------------------------------
@@ -143,10 +150,11 @@ def _show(args: Namespace, context: Context) -> Reply:
 
 
 def _sheet(card: Card, now: float) -> str:
-    task, state, result = card.task, standing(card), card.result
+    task, status, result = card.task, status_of(card), card.result
     lines = [f"{paint('bold', task.id)}  {paint('bold', task.title or task.slug)}"]
     for name, value in facts(card, now):
-        shown = value.replace(state, paint(COLOURS[state], state), 1) if name == "state" else value
+        label = LABELS[status]
+        shown = value.replace(label, paint(COLOURS[status], label), 1) if name == "state" else value
         lines.append(f"  {name:<10} {shown}")
     sections = [
         ("", task.body),
@@ -188,6 +196,5 @@ def _why(args: Namespace, context: Context) -> Reply:
 VERBS: Handlers = {
     "list": (_list_arguments, _list),
     "show": (_show_arguments, _show),
-    "ready": (_ready_arguments, _ready),
     "why": (_why_arguments, _why),
 }

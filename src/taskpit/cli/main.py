@@ -91,8 +91,11 @@ def _globals(words: list[str]) -> tuple[dict[str, str], list[str]]:
 def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
     if "version" in given:
         return Reply(data={"version": __version__}, text=f"pit {__version__}")
-    if rest and rest[0] == "help":
-        rest = [*rest[1:2], "--help"] if rest[1:] else []
+    if rest == ["help", "all"]:
+        return Reply(data=[_row(verb) for verb in table.VERBS], text=lambda: _all_verbs(context))
+    if rest[:1] == ["help"]:
+        rest, given = rest[1:], {**given, "help": "yes"}
+    rest = table.meant(rest)
     if not rest or ("help" in given and table.find(rest[0]) is None):
         return Reply(data=[_row(verb) for verb in table.VERBS], text=_overview)
     verb = table.find(rest[0])
@@ -127,7 +130,7 @@ def _read(verb: table.Verb, arguments: Callable[[Any], None], words: list[str]) 
 
 def _where_to_look(rest: list[str]) -> str:
     """The next step where nobody knows a better one."""
-    verb = table.find(rest[0]) if rest else None
+    verb = table.find(table.meant(rest)[0]) if rest else None
     return f"`pit {verb.name} --help` shows what it takes." if verb else "`pit --help` shows what there is."
 
 
@@ -136,19 +139,46 @@ def _row(verb: table.Verb) -> dict[str, object]:
 
 
 def _overview() -> str:
-    lines = ["usage: pit [-C DIR] [--json] VERB ...", "", "A task queue that is a folder.", ""]
+    """What people use daily, with an example each: it fits a screen."""
+    daily = [verb for verb in table.VERBS if verb.example]
+    lines = ["usage: pit [-C DIR] [--json] VERB ...", "", "A task queue that is a folder."]
     for group in table.GROUPS:
+        mine = [verb for verb in daily if verb.group == group]
+        lines += [output.paint("bold", group)] if mine else []
+        for verb in mine:
+            lines.append(f"  {verb.name:<8} {verb.summary:<37} {output.paint('dim', verb.example)}")
+    others = len(table.VERBS) - len(daily)
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"`pit VERB --help` says more, `pit help all` shows the other {others} verbs.",
+            "The queue is the nearest one upwards; -C or TASKPIT_DIR names another, TASKPIT_AS the worker.",
+        ]
+    )
+
+
+def _all_verbs(context: Context) -> str:
+    """Every verb; those of a layout only in a queue of that layout."""
+    lines: list[str] = []
+    for group in table.GROUPS:
+        if group == "work items" and _layout(context) != "activities":
+            continue
         lines.append(output.paint("bold", group))
         for verb in table.VERBS:
             if verb.group == group:
                 also = output.paint("dim", f"  ({', '.join(verb.aliases)})") if verb.aliases else ""
                 lines.append(f"  {verb.name:<12}{verb.summary}{also}")
         lines.append("")
-    lines += [
-        "Begin with `pit init`, then `pit add 'a first task'`. `pit VERB --help` says more and shows an example.",
-        "The queue is the nearest one upwards; TASKPIT_DIR or -C names another, TASKPIT_AS names the worker.",
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "`pit VERB --help` says more and shows an example."])
+
+
+def _layout(context: Context) -> str:
+    """The layout of the queue we are in; empty if there is none."""
+    try:
+        return context.queue.store.info().layout
+    except (errors.TaskpitError, OSError):
+        return ""
 
 
 def _say(reply: Reply, context: Context) -> None:

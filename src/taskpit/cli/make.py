@@ -217,7 +217,7 @@ def _add(args: Namespace, context: Context) -> Reply:
     task_id, said = context.queue.put([task])[0]
     missing = context.queue.missing_needs(task)
     if missing:
-        context.warn(f"{task_id} waits for {', '.join(missing)}, which nobody has added yet")
+        context.warn(f"{task_id} waits for {', '.join(missing)}, which does not exist yet")
     data = {"id": task_id, "created": said is Said.CREATED, "missing_needs": missing}
     return Reply(data=data, text=task_id)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.queue import Queue
+    from taskpit.status import Status
     from taskpit.task import Task
 
 __all__ = [
@@ -20,12 +21,16 @@ __all__ = [
     "a_duration",
     "a_port",
     "a_priority",
+    "a_status",
     "example",
     "id_argument",
     "named",
     "one_input",
+    "past_moment",
     "read_input",
     "read_text",
+    "reason_option",
+    "reason_words",
     "refusal",
     "task_options",
     "vet",
@@ -70,6 +75,16 @@ def a_priority(text: str) -> int:
         raise refusal(f"{text!r} is not a priority; write an integer (higher first) or P0 to P4") from None
 
 
+def a_status(text: str) -> frozenset[Status]:
+    """Where tasks stand: ready, waiting, needs-you, running, done, failed, cancelled, or all."""
+    from taskpit.status import read_status
+
+    try:
+        return read_status(text)
+    except ValueError as error:
+        raise refusal(str(error)) from None
+
+
 def a_count(text: str) -> int:
     """A whole number, not below none."""
     if not (text.isascii() and text.isdecimal()):
@@ -82,6 +97,21 @@ def a_port(text: str) -> int:
     if text.isascii() and text.isdecimal() and 0 < int(text) < 65536:
         return int(text)
     raise refusal(f"{text!r} is not a port; write a number from 1 to 65535")
+
+
+def past_moment(text: str, now: float) -> float:
+    """Unix seconds of a time, or of so long ago."""
+    from taskpit.cli.context import Usage
+    from taskpit.clock import instant
+
+    try:
+        return now - duration(text)
+    except ValueError:
+        pass
+    try:
+        return instant(text, now)
+    except (ValueError, OverflowError):
+        raise Usage(f"--since {text!r} is neither a time nor a duration; write 2026-01-24T10:00:00Z or 2h") from None
 
 
 def words(given: list[str] | None) -> tuple[str, ...]:
@@ -102,6 +132,20 @@ def id_argument(parser: ArgumentParser, *, several: bool = False) -> None:
         parser.add_argument("ids", metavar="ID", nargs="+", help=told + "; several may be given")
     else:
         parser.add_argument("id", metavar="ID", help=told)
+
+
+def reason_option(parser: ArgumentParser) -> None:
+    """`--reason TEXT`; `reason_words` also takes it from behind the ids."""
+    told = "why; may also stand behind the ids, in quotes; - is standard input"
+    parser.add_argument("--reason", metavar="TEXT", help=told)
+
+
+def reason_words(args: Namespace, context: Context, *, needed: bool = False) -> str | None:
+    """The reason that was given: by its option, or behind the ids; where none is needed, only what can be no id."""
+    reason: str | None = args.reason
+    if reason is None and len(args.ids) > 1 and (needed or args.ids[-1] == "-" or len(args.ids[-1].split()) != 1):
+        reason = args.ids.pop()
+    return read_text("-", context.queue.config.largest_task) if reason == "-" else reason
 
 
 def task_options(parser: ArgumentParser) -> None:

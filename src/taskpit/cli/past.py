@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from taskpit.cli import output
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.options import a_count, example
+from taskpit.cli.options import a_count, example, past_moment
 from taskpit.cli.output import paint
 from taskpit.cli.progress import Progress
-from taskpit.clock import duration, instant, iso, say_duration
+from taskpit.clock import instant, iso, say_duration
 from taskpit.errors import CursorLost
-from taskpit.queue import cards
+from taskpit.queue import cards, tally
+from taskpit.status import LABELS, STATUSES
 from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
@@ -49,9 +51,11 @@ def _events(queue: Queue, cursor: str = "") -> Iterator[tuple[Event, str]]:
 
 def _log_arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "What happened, oldest first. With -f and --json every event is an envelope on a line of its own."
+        "What happened, oldest first; with NAME, what that member of the crew has printed.\n"
+        "With -f and --json every event is an envelope on a line of its own."
     )
-    parser.epilog = example("pit log", "pit log -f", "pit log --task 0007 --since 2h")
+    parser.epilog = example("pit log", "pit log -f", "pit log --task 0007 --since 2h", "pit log snake-1 -f")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a member of the crew, or `supervisor`")
     parser.add_argument("-f", "--follow", action="store_true", help="go on as more happens, until interrupted")
     parser.add_argument("--task", metavar="ID", help="only about this task")
     parser.add_argument("--since", metavar="T", help="2026-01-24T10:00:00Z, or 2h for the last two hours")
@@ -61,8 +65,16 @@ def _log_arguments(parser: ArgumentParser) -> None:
 
 def _log(args: Namespace, context: Context) -> Reply:
     queue = context.queue
+    if args.name:
+        from taskpit.cli.crew import member_log
+
+        if args.task or args.since:
+            raise Usage(
+                "--task and --since are for the queue's log", hint=f"`pit log {args.name} --limit N` is shorter."
+            )
+        return member_log(args.name, context, SCREENFUL if args.limit is None else args.limit, follow=args.follow)
     task_id = queue.resolve(args.task) if args.task else ""
-    since = _since(args.since, queue.clock.now()) if args.since else ""
+    since = iso(past_moment(args.since, queue.clock.now())) if args.since else ""
 
     def keep(event: Event) -> bool:
         return task_id in ("", event.task_id, event.activity_id) and event.timestamp >= since
@@ -89,18 +101,6 @@ def _newest(queue: Queue, keep: Callable[[Event], bool], limit: int, since: str)
         if len(events) < count or (limit and len(found) >= limit) or events[0].timestamp < early:
             return found, cursor
         count *= 8
-
-
-def _since(text: str, now: float) -> str:
-    """The timestamp from which on lines count."""
-    try:
-        return iso(now - duration(text))
-    except ValueError:
-        pass
-    try:
-        return iso(instant(text, now))
-    except (ValueError, OverflowError):
-        raise Usage(f"--since {text!r} is neither a time nor a duration; write 2026-01-24T10:00:00Z or 2h") from None
 
 
 def _lines(events: Sequence[Event]) -> str:
@@ -153,6 +153,7 @@ def _stats(_: Namespace, context: Context) -> Reply:
     data: dict[str, object] = {
         **{str(state): counts[state] for state in State},
         "held": sum(1 for card in ready if card.held),
+        "statuses": tally(queue.store),
         "oldest_ready_seconds": oldest,
         **_past(context, now),
         **_cost(queue, now),
@@ -162,10 +163,10 @@ def _stats(_: Namespace, context: Context) -> Reply:
 
 def _past(context: Context, now: float) -> dict[str, object]:
     """What the changelog tells, in numbers."""
-    from taskpit.store.tally import tally
+    from taskpit.store.tally import tally as totals
 
     with Progress(context, "reading the changelog", turns=True):
-        found = tally(context.queue.store, now)
+        found = totals(context.queue.store, now)
     happened = found.happened
     return {
         "last_hour": {did.removesuffix("_task"): count for did, count in found.since(iso(now - HOUR)).items()},
@@ -189,13 +190,11 @@ def _cost(queue: Queue, now: float) -> dict[str, object]:
 
 
 def _told(data: dict[str, object]) -> str:
+    counts: Any = data["statuses"]
     hour = data["last_hour"]
     oldest = data["oldest_ready_seconds"]
     rows = [
-        ("ready", f"{data['ready']}" + (f", {data['held']} of them held" if data["held"] else "")),
-        ("claimed", data["claimed"]),
-        ("done", data["done"]),
-        ("failed", data["failed"]),
+        *((LABELS[status], counts[status]) for status in STATUSES),
         ("oldest ready", say_duration(oldest) if isinstance(oldest, float) else "-"),
         ("last hour", ", ".join(f"{count} {word}" for word, count in hour.items()) if isinstance(hour, dict) else ""),
         ("claims", f"{data['claims']}, {data['retries']} retried, {data['given_back']} given back"),

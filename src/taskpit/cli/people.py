@@ -87,13 +87,15 @@ def _text(word: str, context: Context) -> str:
 def _pause_arguments(parser: ArgumentParser) -> None:
     parser.description = "Give out no task until `pit resume`, or for so long. Whoever works goes on."
     parser.epilog = example("pit pause 'deploying' --for 20m")
-    parser.add_argument("reason", metavar="REASON", nargs="?", default="no reason given", help="why")
+    parser.add_argument("text", metavar="REASON", nargs="?", default="", help="why")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="the same as an option")
     parser.add_argument("--for", dest="seconds", type=a_duration, default=0.0, metavar="T", help="how long")
     worker_option(parser)
 
 
 def _pause(args: Namespace, context: Context) -> Reply:
-    context.queue.store.pause(" ".join(args.reason.split()), args.seconds, context.worker(args))
+    reason = " ".join((args.reason or args.text).split()) or "no reason given"
+    context.queue.store.pause(reason, args.seconds, context.worker(args))
     until = f" for {say_duration(args.seconds)}" if args.seconds else ", until `pit resume`"
     return Reply(data={"paused": context.queue.store.paused()}, text=f"no task is given out{until}")
 

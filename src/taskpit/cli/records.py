@@ -182,7 +182,8 @@ def _record(value: object, where: str) -> Record:
 
 
 def _task(value: dict[str, Any], where: str) -> Record:
-    rest = {key: one for key, one in value.items() if key not in _PAST and one not in (None, "", [], {})}
+    past = (*_PAST, "status") if "state" in value else _PAST
+    rest = {key: one for key, one in value.items() if key not in past and one not in (None, "", [], {})}
     rest = {key: one for key, one in rest.items() if _SILENT.get(key, "") != one}
     _lift_dependencies(rest)
     fields: dict[str, Any] = {}

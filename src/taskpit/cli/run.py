@@ -293,7 +293,7 @@ def _next(context: Context, tags: tuple[str, ...], name: str, *, big: bool) -> C
         if not card.held and suits(task, want):
             fence = f"{want.worker}~dryrun"
             return Claim(task=task, worker=want.worker, fence=fence, attempt=task.attempts + 1)
-    raise errors.Nothing(hint="`pit list` shows what is held, and why.")
+    raise errors.Nothing(hint="`pit list` shows what waits, and why.")
 
 
 VERBS: Handlers = {"work": (_work_arguments, _work)}

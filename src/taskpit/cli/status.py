@@ -1,54 +1,74 @@
-"""One screen: how many tasks are where, who of the crew does what, what is stuck and why. Changes nothing."""
+"""The one screen: what needs you, what runs, what waits, what the last day brought; once, or live. Changes nothing."""
 
 from __future__ import annotations
 
+import os
+import sys
+
 from taskpit import errors
+from taskpit.cli import output
 from taskpit.cli.context import Reply
 from taskpit.cli.crew import config_option, papers
-from taskpit.cli.options import example
-from taskpit.cli.output import paint, table, terminal_width
+from taskpit.cli.look import COLOURS as STATUS_COLOURS
+from taskpit.cli.options import a_duration, example
+from taskpit.cli.output import cut, pad, paint, table, terminal_width
+from taskpit.cli.past import event_line
 from taskpit.clock import iso, say_duration
-from taskpit.queue import cards
+from taskpit.explain import reason_of
+from taskpit.history import who
+from taskpit.policy import LANDING
+from taskpit.queue import cards, tally
+from taskpit.status import LABELS, STATUSES, Status, status_of, summary
 from taskpit.task import State
-from taskpit.text import fit
+from taskpit.text import fit, width_of
 from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from typing import Any
+    from argparse import Namespace
+    from collections.abc import Sequence
+    from typing import Any, TextIO
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
     from taskpit.queue import Queue
-    from taskpit.task import Card
+    from taskpit.task import Card, Event
     from taskpit.worker.post import Post
     from taskpit.worker.standing import Row
 
-__all__ = ["VERBS", "Standing", "look", "posts_of", "screen"]
+__all__ = ["VERBS", "Overview", "look", "posts_of", "screen"]
 
-#: How many stuck tasks people see; programs see all.
+#: So many tasks of each part people see; programs see all.
 SCREENFUL = 10
+#: How often a live screen looks, in seconds, and at most this many times as long as looking took.
+PACE, RARELY = 0.5, 10
+DAY = 86_400.0
 COLOURS = {"up": "green", "waiting": "blue", "paused": "yellow", "stalled": "red", "down": "dim"}
+#: What the changelog calls the ends that a day is told by.
+ENDS = {"completed_task": "done", "failed_task": "failed", "cancelled_task": "cancelled"}
 
 
-def _status_arguments(parser: ArgumentParser) -> None:
+def _status_arguments(parser: Any) -> None:
     parser.description = (
-        "One screen: how many tasks are where, who of the crew does what, what is stuck and why.\n"
-        "A crew is up, down, waiting (until a time it said), paused (with the queue) or stalled."
+        "One screen: what needs you, what runs and who runs it, what waits and for what, what the last day brought.\n"
+        "With -f the same, live, until Ctrl-C; in a pipe one line per change (with --json an envelope)."
     )
-    parser.epilog = example("pit status", "pit status --json", "pit status WI-001")
+    parser.epilog = example("pit status", "pit status -f", "pit status -f --for 10m > today.log", "pit status WI-001")
     parser.add_argument("id", metavar="WORK-ITEM", nargs="?", help="only this work item, where a queue has them")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on as things change, until interrupted")
+    parser.add_argument("--for", dest="seconds", type=a_duration, metavar="T", help="with -f: end after so long")
     config_option(parser)
 
 
 def _status(args: Namespace, context: Context) -> Reply:
     posts, trouble = posts_of(context, args.config)
-    standing = look(context, posts)
-    standing = standing.replace(work_items=_work_items(context, args.id))
     if trouble is not None:
         context.warn(trouble.message, hint=trouble.hint)
-    return Reply(data=standing.facts(), text=lambda: screen(standing))
+    day = LastDay(context.queue)
+    if args.follow or args.seconds:
+        return _follow(args, context, posts, day)
+    overview = look(context, posts, day).replace(work_items=_work_items(context, args.id))
+    return Reply(data=overview.facts(), text=lambda: screen(overview, terminal_width()))
 
 
 def _work_items(context: Context, named: str | None) -> list[dict[str, Any]] | None:
@@ -79,20 +99,72 @@ def posts_of(context: Context, config: str | None) -> tuple[dict[str, Post], err
         return {}, error
 
 
-class Standing(Value):
-    """How the queue and its crew stand."""
+# -- looking ---------------------------------------------------------------------------------------
+
+
+class LastDay:
+    """What the changelog tells of the last 24 hours; read once, then followed."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        since, count = iso(queue.clock.now() - DAY), 1000
+        while True:
+            events, self._cursor = queue.store.latest(count)
+            if len(events) < count or events[0].timestamp < since:
+                break
+            count *= 8
+        self._ends = [(event.timestamp, event.did) for event in events if event.did in ENDS]
+
+    def more(self) -> list[Event]:
+        """What was told since the last look."""
+        found: list[Event] = []
+        while True:
+            try:
+                events, self._cursor = self._queue.store.events(self._cursor)
+            except errors.CursorLost:  # somebody began a new changelog
+                self._cursor = ""
+                continue
+            found += events
+            if not events:
+                self._ends += [(event.timestamp, event.did) for event in found if event.did in ENDS]
+                return found
+
+    def facts(self) -> dict[str, float]:
+        """How many tasks ended how, and what it cost."""
+        now = self._queue.clock.now()
+        self._ends = [end for end in self._ends if end[0] >= iso(now - DAY)]
+        told: dict[str, float] = {word: sum(1 for _, did in self._ends if did == name) for name, word in ENDS.items()}
+        root = self._queue.store.info().papers
+        if root:
+            from taskpit.worker.budget import Ledger
+
+            told["usd"] = round(sum(usd for at, _, usd in Ledger(root).entries() if at >= now - DAY), 4)
+        return told
+
+
+class Overview(Value):
+    """How the queue stands."""
 
     where: str
-    #: Tasks by state, and how many of the ready ones are held.
+    #: Tasks by the state a store keeps, and how many of the ready ones are held; by where they stand.
     counts: dict[str, int]
+    statuses: dict[str, int]
     paused: str
     #: Backends that have had enough for a while.
     resting: list[str]
     #: The supervisor's process, 0 if there is none.
     supervisor: int
     crew: list[Row]
-    #: Tasks that don't go on, each with id, title and why.
-    stuck: list[dict[str, str]]
+    #: Tasks with id, title and why; those that run with worker, seconds and whether the worker lives.
+    needs_you: list[dict[str, str]]
+    running: list[dict[str, Any]]
+    failed: list[dict[str, str]]
+    #: Workers that live and have nothing to do.
+    idle: list[str]
+    #: How many wait for what, and the seconds until the first of those that wait for a time.
+    waiting: dict[str, float]
+    #: What ended in the last 24 hours, and what it cost.
+    last_day: dict[str, float]
     #: Work items with their activities, where a queue has them.
     work_items: list[dict[str, Any]] | None = None
     #: What of its work has not come to rest: waits for review or landing, is not in the person's checkout yet.
@@ -102,52 +174,59 @@ class Standing(Value):
         """For programs."""
         agents = [_facts(row) for row in self.crew if row.kind != "service"]
         services = [_facts(row) for row in self.crew if row.kind == "service"]
-        return {**self.as_dict(), "agents": agents, "services": services, "crew": len(self.crew)}
+        lost = [{"id": one["id"], "title": one["title"], "why": _lost(one)} for one in self.running if _lost(one)]
+        stuck = [*lost, *self.needs_you, *self.failed]
+        return {**self.as_dict(), "agents": agents, "services": services, "crew": len(self.crew), "stuck": stuck}
 
 
 def _facts(row: Row) -> dict[str, object]:
     return {**row.as_dict(), "until": iso(row.until) if row.until else None}
 
 
-def look(context: Context, posts: dict[str, Post]) -> Standing:
+def _lost(running: dict[str, Any]) -> str:
+    """What to say of a task whose worker is dead; empty for all others."""
+    dead = running["alive"] == "no"
+    return f"{running['worker']} is dead: the next worker, or `pit sweep`, gives it back" if dead else ""
+
+
+def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     """How it stands now."""
     from taskpit.worker.backends import resting
     from taskpit.worker.crew import SUPERVISOR
-    from taskpit.worker.standing import pid_here, rows
+    from taskpit.worker.standing import idle_workers, pid_here, rows
 
     queue, desk = context.queue, papers(context)
-    info = queue.store.info()
-    paused = queue.store.paused()
+    now, info, paused = queue.clock.now(), queue.store.info(), queue.store.paused()
     crew = rows(desk, posts, paused)
     ready = list(cards(queue.store, State.READY, tied=True))
+    running = [_running(card, now) for card in cards(queue.store, State.CLAIMED)]
+    failed = [card for card in cards(queue.store, State.FAILED) if status_of(card) is Status.FAILED]
+    failed.sort(key=lambda card: -(card.result.finished if card.result else 0.0))
+    needs_you = [_entry(card) for card in ready if status_of(card) is Status.NEEDS_YOU]
+    if crew and not any(row.role == "planner" for row in crew):
+        big = [card for card in ready if card.task.big and not card.held]
+        needs_you += [_entry(card, "it is big, and the crew has no planner to split it") for card in big]
     counts = {str(state): count for state, count in queue.store.counts().items()}
-    return Standing(
+    return Overview(
         where=desk.root if info.kind == "files" else info.where,
         counts={**counts, "held": sum(1 for card in ready if card.held)},
+        statuses=tally(queue.store),
         paused=paused,
         resting=resting(desk.root, queue.clock),
         supervisor=pid_here(desk, SUPERVISOR),
         crew=crew,
-        stuck=_stuck(queue, ready, crew),
+        needs_you=needs_you,
+        running=running,
+        failed=[_entry(card) for card in failed],
+        idle=idle_workers(desk.root, {one["worker"] for one in running} | {row.name for row in crew}),
+        waiting=_waiting([card for card in ready if status_of(card) is Status.WAITING], now),
+        last_day=day.facts(),
         landing=_landing(queue),
     )
 
 
-def _stuck(queue: Queue, ready: list[Card], crew: list[Row]) -> list[dict[str, str]]:
-    """What does not go on by itself first, then what waits for other tasks or a time."""
-    held = sorted((card for card in ready if card.held), key=lambda card: not card.task.hold)
-    lost = [card for card in cards(queue.store, State.CLAIMED) if card.alive == "no"]
-    found = [
-        _entry(card, f"{card.worker} is dead: whoever works here next gives it back, or `pit sweep`") for card in lost
-    ]
-    found += [_entry(card, card.held) for card in held]
-    found += [
-        _entry(card, f"failed: {card.result.reason if card.result else 'see its result'}")
-        for card in cards(queue.store, State.FAILED)
-    ]
-    if crew and not any(row.role == "planner" for row in crew):
-        found += [_entry(card, "big, and the crew has no planner") for card in ready if card.task.big and not card.held]
-    return found
+def _entry(card: Card, why: str = "") -> dict[str, str]:
+    return {"id": card.task.id, "title": card.task.title or card.task.slug, "why": why or reason_of(card)}
 
 
 def _landing(queue: Queue) -> list[str]:
@@ -156,52 +235,100 @@ def _landing(queue: Queue) -> list[str]:
     return standing(queue).told()
 
 
-def _entry(card: Card, why: str) -> dict[str, str]:
-    return {"id": card.task.id, "title": card.task.title or card.task.slug, "why": " ".join(why.split())}
+def _running(card: Card, now: float) -> dict[str, Any]:
+    seconds = max(now - card.since, 0.0) if card.since else 0.0
+    return {**_entry(card), "worker": who(card.worker), "seconds": round(seconds, 1), "alive": card.alive}
+
+
+def _waiting(waiting: Sequence[Card], now: float) -> dict[str, float]:
+    """How many wait for what, and how long until the first that waits for a time."""
+    times = [card.task.not_before - now for card in waiting if card.held.startswith("not before")]
+    tasks = sum(1 for card in waiting if card.held.startswith("needs "))
+    landing = sum(1 for card in waiting if card.held.startswith(LANDING))
+    other = len(waiting) - len(times) - tasks - landing
+    found = {"tasks": tasks, "time": len(times), "landing": landing, "other": other}
+    return {**found, **({"next_seconds": round(max(min(times), 0.0), 1)} if times else {})}
 
 
 # -- for people ------------------------------------------------------------------------------------
 
 
-def screen(standing: Standing) -> str:
-    """All of it as text."""
-    lines = [f"{paint('bold', standing.where)}: {_totals(standing.counts)}"]
-    if standing.paused:
-        lines.append(paint("yellow", standing.paused))
-    lines += [paint("yellow", told) for told in (*standing.resting, *standing.landing)]
-    if standing.work_items is not None:
+def screen(overview: Overview, width: int) -> str:
+    """All of it as text; what matters most to a person first."""
+    told = [paint(STATUS_COLOURS[one], f"{overview.statuses[one]} {LABELS[one].lower()}") for one in STATUSES]
+    shown = [text for one, text in zip(STATUSES, told, strict=True) if overview.statuses[one]]
+    lines = [paint("bold", fit(overview.where, width)), ", ".join(shown) or "The queue is empty."]
+    lines += [paint("yellow", text) for text in (overview.paused, *overview.resting, *overview.landing) if text]
+    if overview.work_items is not None:
         from taskpit.cli.tree import lines as tree
 
-        lines += tree(standing.work_items) or ["There is no work item yet: pit add 'a first one'"]
-        lines += ["", *_crew_lines(standing)] if standing.crew else []
-        return "\n".join(lines)
-    lines += ["", *_crew_lines(standing)]
-    stuck = standing.stuck
-    if stuck:
-        lines += ["", paint("bold", "stuck")]
-        lines += [_stuck_line(one) for one in stuck[:SCREENFUL]]
-        lines += [f"  … and {len(stuck) - SCREENFUL} more: `pit list --state held`"] if len(stuck) > SCREENFUL else []
-    return "\n".join(lines)
+        lines += tree(overview.work_items) or ["There is no work item yet: pit add 'a first one'"]
+        return "\n".join([*lines, *_crew_lines(overview)])
+    lines += _part("Needs you", [_line(one, width, "yellow") for one in overview.needs_you])
+    lines += _part("Running", [_running_line(one, width) for one in overview.running], _idle(overview, width))
+    lines += _crew_lines(overview)
+    lines += _part("Waiting", [_waiting_line(overview.waiting)] if overview.statuses[Status.WAITING] else [])
+    lines += _part("Failed", [_line(one, width, "red") for one in overview.failed])
+    lines += _part("Last 24 hours", _day_line(overview.last_day))
+    if not any(overview.statuses.values()):
+        lines.append("Put something in: pit add 'a first task'")
+    return "\n".join(cut(line, width) for line in lines)
 
 
-def _stuck_line(one: dict[str, str]) -> str:
-    head = f"  {one['id']}  {one['title']}"
-    return f"{head}  {paint('yellow', fit(one['why'], max(terminal_width() - len(head) - 2, 20)))}"
+def _part(title: str, lines: list[str], below: str = "") -> list[str]:
+    if not lines and not below:
+        return []
+    more = [paint("dim", f"  … and {len(lines) - SCREENFUL} more")] if len(lines) > SCREENFUL else []
+    return ["", paint("bold", title), *lines[:SCREENFUL], *more, *([below] if below else [])]
 
 
-def _totals(counts: dict[str, int]) -> str:
-    held = f" ({counts['held']} held)" if counts["held"] else ""
-    return (
-        f"{counts['ready']} ready{held}, {counts['claimed']} claimed, {counts['done']} done, {counts['failed']} failed"
-    )
+def _line(one: dict[str, str], width: int, colour: str) -> str:
+    """Id, title, reason; a long title leaves its reason two thirds of the line."""
+    room = max(width - len(one["id"]) - 6, 30)
+    title = fit(one["title"], max(room - width_of(one["why"]), room // 3))
+    why = fit(one["why"], room - width_of(title))
+    return f"  {paint('bold', one['id'])}  {title}  {paint(colour, why)}"
 
 
-def _crew_lines(standing: Standing) -> list[str]:
+def _running_line(one: dict[str, Any], width: int) -> str:
+    life = {"yes": "", "no": "  dead: `pit sweep` gives it back"}.get(one["alive"], "  may or may not be alive")
+    tail = f"  {one['worker']}  {say_duration(int(one['seconds']))}{life}"
+    room = max(min(width - len(tail) - len(one["id"]) - 4, 60), 10)
+    title = pad(fit(one["title"], room), room if width < 1 << 19 else 0)
+    return f"  {paint('bold', one['id'])}  {title}{paint('red' if one['alive'] == 'no' else 'blue', tail)}"
+
+
+def _idle(overview: Overview, width: int) -> str:
+    idle = overview.idle
+    if idle:
+        return paint("dim", fit(f"  {len(idle)} idle: {', '.join(idle)}", width))
+    nobody = not overview.running and not overview.crew and overview.statuses[Status.READY]
+    return paint("dim", "  No worker runs. `pit work -- CMD` starts some.") if nobody else ""
+
+
+def _waiting_line(waiting: dict[str, float]) -> str:
+    next_one = f" (the first in {say_duration(waiting['next_seconds'])})" if "next_seconds" in waiting else ""
+    parts = {
+        "tasks": "for other tasks",
+        "time": f"for a time{next_one}",
+        "landing": "to land",
+        "other": "for other reasons",
+    }
+    return "  " + ", ".join(f"{int(waiting[key])} {text}" for key, text in parts.items() if waiting[key])
+
+
+def _day_line(day: dict[str, float]) -> list[str]:
+    parts = [f"{int(day[word])} {word}" for word in ENDS.values() if day[word]]
+    parts += [f"${day['usd']:.2f}"] if day.get("usd") else []
+    return [f"  {', '.join(parts)}"] if parts else []
+
+
+def _crew_lines(overview: Overview) -> list[str]:
     from taskpit.worker.standing import told
 
-    crew = standing.crew
+    crew = overview.crew
     if not crew:
-        return ["There is no crew: agents.toml would name one, `pit init DIR --template snakepit` makes an example."]
+        return []
     body = []
     for row in crew:
         there = bool(row.pid) or row.wanted
@@ -209,9 +336,72 @@ def _crew_lines(standing: Standing) -> list[str]:
         body.append((row.name, row.role, row.state, age, str(row.restarts or ""), told(row), last))
     colours = [("bold", "", COLOURS[row.state], "", "", "", "dim") for row in crew]
     lines = table(("NAME", "ROLE", "STATE", "AGE", "RESTARTS", "TASK", "LAST OUTPUT"), body, colours).splitlines()
-    if any(row.wanted for row in crew) and not standing.supervisor:
-        lines.append(paint("red", "the supervisor is gone: nobody is healed; `pit up` starts it again"))
-    return lines
+    if any(row.wanted for row in crew) and not overview.supervisor:
+        lines.append(paint("red", "the supervisor is gone, so nothing is restarted; `pit crew up` starts it again"))
+    return ["", paint("bold", "Crew"), *(f"  {line}" for line in lines)]
+
+
+# -- live ------------------------------------------------------------------------------------------
+
+
+def _follow(args: Namespace, context: Context, posts: dict[str, Post], day: LastDay) -> Reply:
+    """The same, live; in a pipe one line per change."""
+    clock = context.queue.clock
+    lives = sys.stdout.isatty() and context.env.get("TERM") != "dumb" and not context.json
+    stage = _InPlace(context, sys.stdout) if lives else None
+    deadline = clock.monotonic() + args.seconds if args.seconds else None
+    try:
+        while True:
+            began = clock.monotonic()
+            if stage is not None:
+                text = screen(look(context, posts, day), terminal_width())
+                stage.show("\n".join(text.split("\n")[: max(_height() - 1, 3)]))
+            took = clock.monotonic() - began
+            left = max(PACE, RARELY * took) if deadline is None else deadline - clock.monotonic()
+            if left <= 0:
+                break
+            clock.sleep(min(left, max(PACE, RARELY * took)))
+            events = day.more()
+            if stage is None and events:
+                _tell(context, events, tally(context.queue.store))
+    except KeyboardInterrupt:  # that is how one ends it
+        context.json = False
+        if stage is not None:
+            sys.stdout.write("\n")  # the shell would write its prompt into the screen
+    return Reply(data={"counts": tally(context.queue.store)}) if context.json else Reply()
+
+
+def _tell(context: Context, events: list[Event], counts: dict[str, int]) -> None:
+    for event in events:
+        if context.json:
+            output.envelope({**event.as_dict(), "counts": counts})
+        else:
+            context.tell(f"{event_line(event)}  ({summary(counts)})")
+
+
+class _InPlace:
+    """A block of lines that is written over by the next one."""
+
+    def __init__(self, context: Context, stream: TextIO) -> None:
+        self._context = context
+        self._stream = stream
+        self._shown = ""
+
+    def show(self, text: str) -> None:
+        """This instead of what was there; nothing if it is the same."""
+        if text == self._shown:
+            return
+        if self._shown:
+            self._stream.write(f"\x1b[{self._shown.count(chr(10)) + 1}A\x1b[J")
+        self._context.screen.write(text, self._stream)
+        self._shown = text
+
+
+def _height() -> int:
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines
+    except (OSError, ValueError):
+        return 24
 
 
 VERBS: Handlers = {"status": (_status_arguments, _status)}

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from taskpit.cli.context import Reply
-from taskpit.cli.options import example, id_argument, named, read_text, worker_option
+from taskpit.actions import ACTIONS
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import example, id_argument, named, read_text, reason_option, reason_words, worker_option
 from taskpit.errors import Invalid
-from taskpit.facts import task_facts
-from taskpit.task import Failed, Said, State
+from taskpit.facts import card_facts
+from taskpit.status import Status, status_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
-    from taskpit.task import Task
+    from taskpit.task import Card
 
 __all__ = ["VERBS"]
-
-
-def _text_argument(parser: ArgumentParser, name: str, told: str) -> None:
-    parser.add_argument("text", metavar=name, help=f"{told}; - is standard input")
 
 
 def _text(args: Namespace, context: Context) -> str:
@@ -30,17 +26,18 @@ def _text(args: Namespace, context: Context) -> str:
 
 
 def _note_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Leave a note beside a task, whatever its state. Notes are shown by `pit show`."
+    parser.description = "Leave a note beside a task, whatever its state. `pit show` shows the notes."
     parser.epilog = example("pit note 0007 'the API key is in the vault'", "pit note 0007 - < findings.txt")
     id_argument(parser)
-    _text_argument(parser, "TEXT", "the note")
+    parser.add_argument("text", metavar="TEXT", help="the note; - is standard input")
     worker_option(parser)
 
 
 def _note(args: Namespace, context: Context) -> Reply:
-    task_id, text = context.queue.resolve(args.id), _text(args, context)
-    context.queue.note(task_id, text, context.worker(args))
-    return Reply(data={"id": task_id, "note": text}, text=f"noted beside {task_id}")
+    task_id = context.queue.resolve(args.id)
+    text = _text(args, context)
+    told = ACTIONS["note"].run(context.queue, task_id, context.worker(args), text)
+    return Reply(data={"id": task_id, "note": text}, text=told)
 
 
 def _tell_arguments(parser: ArgumentParser) -> None:
@@ -51,7 +48,7 @@ def _tell_arguments(parser: ArgumentParser) -> None:
     )
     parser.epilog = example("pit tell 0007 'leave the old API alone'", "pit tell 0007 - < more.txt")
     id_argument(parser)
-    _text_argument(parser, "TEXT", "what to say")
+    parser.add_argument("text", metavar="TEXT", help="what to say; - is standard input")
     worker_option(parser)
 
 
@@ -75,82 +72,75 @@ def _tell(args: Namespace, context: Context) -> Reply:
 
 def _block_arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "Keep a task from being taken until `pit unblock`. The reason is shown wherever it is.\n"
-        "If you hold it yourself, you let go of it with that."
+        "Keep tasks from being taken until `pit unblock`. The reason is shown wherever they are.\n"
+        "Your own claim is released by it."
     )
-    parser.epilog = example("pit block 0007 'waits for the new contract'")
-    id_argument(parser)
-    _text_argument(parser, "REASON", "why")
+    parser.epilog = example("pit block 0007 'waits for the new contract'", "pit block 7 8 --reason 'after the release'")
+    id_argument(parser, several=True)
+    reason_option(parser)
     worker_option(parser)
 
 
 def _block(args: Namespace, context: Context) -> Reply:
-    reason = " ".join(_text(args, context).split())
-    task = context.queue.block(context.queue.resolve(args.id), context.worker(args), reason)
-    return Reply(data=task_facts(task, State.READY, held=task.hold), text=f"{task.id} is held: {task.hold}")
+    reason = reason_words(args, context, needed=True)
+    if reason is None:
+        raise Usage("say why it is blocked", hint="For example: `pit block 7 'waits for the new contract'`.")
+    return _each("block", args, context, reason)
 
 
 def _unblock_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Let held tasks go on at once; their failures so far are forgiven. Needs still count."
+    parser.description = "Release the hold and reset attempts: the tasks may be taken at once. Needs still count."
     parser.epilog = example("pit unblock 0007 0008")
     id_argument(parser, several=True)
     worker_option(parser)
 
 
 def _unblock(args: Namespace, context: Context) -> Reply:
-    return _each(args, context, context.queue.unblock, "goes on")
+    return _each("unblock", args, context)
 
 
 def _retry_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Start tasks anew with all their attempts: failed ones are reopened, waiting ones freed."
+    parser.description = (
+        "Run tasks again from scratch, with all their attempts: failed and cancelled ones are reopened,\n"
+        "blocked ones and those that wait for a time are released."
+    )
     parser.epilog = example("pit retry 0007")
     id_argument(parser, several=True)
     worker_option(parser)
 
 
 def _retry(args: Namespace, context: Context) -> Reply:
-    return _each(args, context, context.queue.retry, "is ready again")
-
-
-def _each(args: Namespace, context: Context, change: Callable[[str, str], Task], told: str) -> Reply:
-    worker, data, lines = context.worker(args), [], []
-    for task_id in named(context, args.ids):
-        change(task_id, worker)
-        card = context.queue.card(task_id)
-        data.append(task_facts(card.task, card.state, card.held, card.worker))
-        lines.append(f"{task_id} {told}" + (f", but {card.held}" if card.held else ""))
-    return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines))
+    return _each("retry", args, context)
 
 
 def _cancel_arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "These will not be done. A task that somebody works on is not torn away: its worker is asked to stop\n"
-        "and learns it when it renews. Your own claim ends at once. `pit retry` takes it back."
+        "These tasks will not be done. A running task is not torn away: its worker is asked to stop and learns it\n"
+        "when it renews. Your own claim ends at once. `pit retry` takes it back."
     )
-    parser.epilog = example("pit cancel 0007 --reason 'superseded by 0009'")
+    parser.epilog = example("pit cancel 0007 'superseded by 0009'", "pit cancel 7 8 --reason 'not needed any more'")
     id_argument(parser, several=True)
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why")
+    reason_option(parser)
     worker_option(parser)
 
 
 def _cancel(args: Namespace, context: Context) -> Reply:
-    queue, worker = context.queue, context.worker(args)
-    data, lines = [], []
+    return _each("cancel", args, context, reason_words(args, context) or "")
+
+
+def _each(verb: str, args: Namespace, context: Context, text: str = "") -> Reply:
+    """It is done to each of these tasks; where all of them stand, and what was said."""
+    queue, worker, data, lines = context.queue, context.worker(args), [], []
     for task_id in named(context, args.ids):
-        ended = _cancel_mine(context, task_id, worker, args.reason) or queue.cancel(task_id, worker, args.reason)
-        data.append({"id": task_id, "cancelled": ended, "asked_to_stop": not ended})
-        lines.append(f"{task_id} is cancelled" if ended else f"{task_id}: its worker is asked to stop")
+        lines.append(ACTIONS[verb].run(queue, task_id, worker, text))
+        card = queue.card(task_id)
+        data.append(_cancelled(card) if verb == "cancel" else card_facts(card))
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines))
 
 
-def _cancel_mine(context: Context, task_id: str, worker: str, reason: str) -> bool:
-    """Whether it was this worker's own claim, and has ended."""
-    card = context.queue.card(task_id)
-    if card.state is not State.CLAIMED or card.worker != worker:
-        return False
-    claim = context.queue.holding(task_id, worker)
-    said, _ = context.queue.finish(claim, Failed(error=reason or "cancelled", cancelled=True))
-    return said is not Said.LOST
+def _cancelled(card: Card) -> dict[str, object]:
+    ended = status_of(card) is Status.CANCELLED
+    return {"id": card.task.id, "cancelled": ended, "asked_to_stop": not ended}
 
 
 VERBS: Handlers = {

@@ -7,14 +7,14 @@ from taskpit.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from taskpit.cli.context import Context, Reply
 
     #: What a verb's module says of each of its verbs: how to add its arguments, and how to run it.
     Handlers = dict[str, tuple[Callable[[ArgumentParser], None], Callable[[Namespace, Context], Reply]]]
 
-__all__ = ["GROUPS", "VERBS", "Verb", "find", "handlers", "suggest"]
+__all__ = ["GROUPS", "VERBS", "Verb", "find", "handlers", "meant", "suggest"]
 
 
 class Verb(Value):
@@ -25,104 +25,115 @@ class Verb(Value):
     group: str
     module: str
     aliases: tuple[str, ...] = ()
+    #: How it is used; only what people use daily has one, and stands in the short help.
+    example: str = ""
 
 
-#: Groups in the order `pit --help` shows them.
-GROUPS = ("make", "look", "work on a task", "steer", "lock", "run agents", "keep", "more")
+#: Groups in the order `pit help all` shows them; those of a layout only where that layout is.
+GROUPS = ("begin", "look", "work", "steer", "run agents", "keep", "more", "work items")
 
 
-def _group(group: str, *rows: tuple[str, str, str, tuple[str, ...]]) -> tuple[Verb, ...]:
+def _group(group: str, *rows: tuple[str, str, str, tuple[str, ...], str]) -> tuple[Verb, ...]:
     return tuple(
-        Verb(name=name, summary=summary, group=group, module=f"taskpit.cli.{module}", aliases=aliases)
-        for name, module, summary, aliases in rows
+        Verb(name=name, summary=summary, group=group, module=f"taskpit.cli.{module}", aliases=aliases, example=example)
+        for name, module, summary, aliases, example in rows
     )
 
 
 VERBS: tuple[Verb, ...] = (
     *_group(
-        "make",
-        ("init", "make", "make a folder a queue", ()),
-        ("add", "make", "put a task into the queue", ("create",)),
-        ("every", "every", "put a task in again and again: schedules, and when they are due", ("schedules",)),
-        ("edit", "edit", "change a task that nobody works on", ()),
-        ("export", "move", "write the whole queue as JSON lines", ()),
-        ("convert", "move", "make a queue of another layout with all that is here", ()),
-        ("import", "bring", "bring in tasks: Markdown, JSON, or what another tracker keeps", ()),
+        "begin",
+        ("init", "make", "make a folder a queue", (), "pit init"),
+        ("add", "make", "put a task in", ("create", "new"), "pit add 'Fix the login' --check 'make test'"),
+        ("every", "every", "put a task in again and again, on a schedule", ("schedules",), ""),
+        ("import", "bring", "bring in tasks: Markdown, JSON, or what another tracker keeps", (), ""),
+        ("export", "move", "write the whole queue as JSON lines", (), ""),
+        ("convert", "move", "make a queue of another layout with all that is here", (), ""),
     ),
     *_group(
         "look",
-        ("list", "look", "tasks and where they are", ("ls",)),
-        ("show", "look", "one task with its result, tries and notes", ()),
-        ("ready", "look", "what may be taken now, best first", ()),
-        ("why", "look", "why a task is where it is", ()),
-        ("diff", "review", "what a task's agent changed", ()),
-        ("search", "find", "tasks that mention these words", ("find", "grep")),
-        ("stats", "past", "counts, throughput, what ran twice", ()),
-        ("log", "past", "what happened, line by line", ()),
+        ("status", "status", "what needs you, runs, waits, is done", (), "pit status -f"),
+        ("list", "look", "tasks and where they stand", ("ls",), "pit list --state needs-you"),
+        ("show", "look", "one task: text, result, attempts, notes", ("view", "cat"), "pit show 7"),
+        ("why", "look", "why a task is where it is", (), "pit why 7"),
+        ("board", "board", "the board: terminal, or --web", ("tui",), "pit board --web"),
+        ("diff", "review", "what a task's agent changed", (), ""),
+        ("search", "find", "tasks that mention these words", ("find", "grep"), ""),
+        ("log", "past", "what happened, or what a member of the crew printed", (), ""),
+        ("stats", "past", "counts, throughput, what ran twice", (), ""),
     ),
     *_group(
-        "work on a task",
-        ("claim", "hold", "take the next task, or this one", ("next", "pick")),
-        ("renew", "hold", "keep a claim for another lease", ("heartbeat",)),
-        ("done", "finish", "finish: run the check, publish the result", ("complete", "close", "finish")),
-        ("fail", "finish", "it did not work; policy decides what is next", ()),
-        ("release", "finish", "give it back as it was", ()),
-        ("split", "finish", "replace it by several smaller tasks", ()),
-        ("ask", "people", "put it back until a person has answered", ()),
-        ("task", "activity", "one task inside your activity: start, done, wait", ()),
+        "work",
+        ("claim", "hold", "take the next task, or this one", ("next", "pick", "take", "start"), "pit claim"),
+        ("done", "finish", "run the check, publish the result", ("complete", "close", "finish"), "pit done 7"),
+        ("fail", "finish", "report a failure; the queue retries or stops", (), ""),
+        ("release", "finish", "give your claim back", (), ""),
+        ("renew", "hold", "keep a claim for another lease", ("heartbeat",), ""),
+        ("split", "finish", "replace a task by several smaller ones", (), ""),
+        ("ask", "people", "put your task back until a person has answered", (), ""),
     ),
     *_group(
         "steer",
-        ("tell", "steer", "say something to the agent that works on a task", ()),
-        ("note", "steer", "leave a note beside a task", ()),
-        ("tell", "steer", "say something to the agent that works on a task", ()),
-        ("block", "steer", "keep a task from being taken", ()),
-        ("unblock", "steer", "let it go on, its failures forgiven", ()),
-        ("retry", "steer", "start a failed task anew", ()),
-        ("cancel", "steer", "it will not be done", ()),
-        ("answer", "people", "answer a task that asks", ()),
-        ("review", "review", "what waits for a look before it lands: approve, send back, take over", ()),
-        ("pivot", "activity", "replan a work item: start, finish", ()),
-        ("pause", "people", "give out no task for a while", ()),
-        ("resume", "people", "give out tasks again", ()),
-    ),
-    *_group(
-        "lock",
-        ("lock", "lock", "have a name alone, or run a command under it", ()),
-        ("unlock", "lock", "let go of a name", ()),
-        ("locks", "lock", "which names are held, by whom, until when", ()),
+        ("answer", "people", "answer what a task asks", (), "pit answer 7 'PostgreSQL'"),
+        ("review", "review", "approve, send back, take over", (), "pit review 7"),
+        ("edit", "edit", "change a task that no worker has", (), "pit edit 7 --priority 5"),
+        ("retry", "steer", "run a failed task again from scratch", ("reopen",), "pit retry 7"),
+        ("cancel", "steer", "a task will not be done", ("rm", "remove", "delete"), "pit cancel 7 'not needed'"),
+        ("block", "steer", "keep a task from being taken", ("hold",), ""),
+        ("unblock", "steer", "release the hold and reset attempts", ("unhold",), ""),
+        ("tell", "steer", "say something to the agent that works on a task", (), ""),
+        ("note", "steer", "leave a note beside a task", ("comment",), ""),
+        ("pause", "people", "give out no task for a while", (), ""),
+        ("resume", "people", "give out tasks again", (), ""),
     ),
     *_group(
         "run agents",
-        ("work", "run", "run a pool of workers on a command", ()),
-        ("up", "crew", "start the crew of agents.toml, and keep it up", ()),
-        ("down", "crew", "end it, once running tasks are finished", ()),
-        ("restart", "crew", "start some of it anew", ()),
-        ("status", "status", "one screen: counts, crew, what is stuck and why", ()),
-        ("watch", "watch", "the same, live; in a pipe one line per change", ()),
-        ("logs", "crew", "what one of the crew has printed", ()),
+        ("work", "run", "run agents or commands on tasks", ("run", "worker"), "pit work --agent claude"),
+        ("crew", "crew", "the crew of agents.toml: up, down, restart", (), ""),
+        ("lock", "lock", "take an exclusive lock, or run a command under it", (), ""),
+        ("prime", "prime", "what an agent must know: what you hold, what is next, how", (), ""),
+        ("setup", "setup", "tell an agent of the queue, in its own files", (), ""),
+        ("hook", "hook", "what an agent's session calls as it goes on", (), ""),
+        ("mcp", "mcp", "serve the queue to agents over MCP", (), ""),
+        ("pipe", "pipe", "send and receive messages between agents", (), ""),
     ),
     *_group(
         "keep",
-        ("sweep", "keep", "give back what was abandoned, finish what was left undone", ("reclaim", "gc")),
-        ("doctor", "keep", "look for what is out of order, change nothing", ()),
-        ("archive", "keep", "put old results into a folder of their month", ()),
-        ("trust", "trust", "show what this queue can run or connect to, and let it", ()),
+        ("sweep", "keep", "give back abandoned tasks, finish what was left undone", ("reclaim", "gc"), ""),
+        ("doctor", "keep", "look for what is out of order, change nothing", (), ""),
+        ("archive", "keep", "put old results into a folder of their month", (), ""),
+        ("trust", "trust", "show what this queue can run or connect to, and let it", (), ""),
     ),
     *_group(
         "more",
-        ("board", "board", "the board in the terminal: look and steer", ("tui",)),
-        ("web", "web", "a board in the browser", ()),
-        ("demo", "demo", "watch a pit at work", ()),
-        ("bench", "bench", "measure this machine: our verbs beside bare system calls", ()),
-        ("mcp", "mcp", "serve the queue to agents over MCP", ()),
-        ("prime", "prime", "what an agent must know: what you hold, what is next, how", ()),
-        ("setup", "setup", "tell an agent of the queue, in its own files", ()),
-        ("hook", "hook", "what an agent's session calls as it goes on", ()),
-        ("pipe", "pipe", "send and receive messages between agents", ()),
-        ("completion", "completion", "print a completion script for bash, zsh or fish", ()),
+        ("demo", "demo", "watch a queue at work", (), ""),
+        ("bench", "bench", "measure this machine: our verbs beside bare system calls", (), ""),
+        ("completion", "completion", "print a completion script for bash, zsh or fish", (), ""),
+    ),
+    *_group(
+        "work items",
+        ("task", "activity", "one task inside your activity: start, done, wait", (), ""),
+        ("pivot", "activity", "replan a work item: start, finish", (), ""),
     ),
 )
+
+#: Spellings of earlier versions, and of people who know other tools; each means exactly this.
+MEANT: dict[str, tuple[str, ...]] = {
+    "ready": ("list", "--ready"),
+    "watch": ("status", "-f"),
+    "logs": ("log",),
+    "locks": ("lock",),
+    "unlock": ("lock", "--release"),
+    "up": ("crew", "up"),
+    "down": ("crew", "down"),
+    "restart": ("crew", "restart"),
+    "web": ("board", "--web"),
+}
+
+
+def meant(words: Sequence[str]) -> list[str]:
+    """The command line with an older spelling replaced by the one of today."""
+    return [*MEANT.get(words[0], words[:1]), *words[1:]] if words else []
 
 
 def find(word: str) -> Verb | None:
@@ -143,20 +154,26 @@ def handlers(verb: Verb) -> tuple[Callable[[ArgumentParser], None], Callable[[Na
 
 #: What other tools call what we have a verb for, though they don't mean quite the same.
 ELSEWHERE = {
-    **dict.fromkeys(("rm", "remove", "delete"), "cancel"),
-    **dict.fromkeys(("new", "push", "enqueue", "submit"), "add"),
-    **dict.fromkeys(("take", "pop", "get"), "claim"),
-    **dict.fromkeys(("run", "worker"), "work"),
-    **dict.fromkeys(("stop", "kill"), "down"),
-    **dict.fromkeys(("ps", "top"), "status"),
-    **dict.fromkeys(("cat", "view", "info"), "show"),
+    **dict.fromkeys(("push", "enqueue", "submit", "todo", "task-add"), "add"),
+    **dict.fromkeys(("pop", "get", "begin", "dequeue"), "claim"),
+    **dict.fromkeys(("drop", "kill", "abort", "del"), "cancel"),
+    **dict.fromkeys(("stop", "halt"), "crew down"),
+    **dict.fromkeys(("ps", "top", "st", "overview"), "status"),
+    **dict.fromkeys(("info", "describe", "get-task"), "show"),
+    **dict.fromkeys(("update", "set", "modify", "prioritize", "tag"), "edit"),
+    **dict.fromkeys(("revert", "restore"), "undo"),
+    **dict.fromkeys(("agent", "agents", "claude", "codex"), "work --agent"),
+    **dict.fromkeys(("history", "changelog", "events"), "log"),
+    **dict.fromkeys(("ui", "dashboard", "kanban", "serve"), "board --web"),
 }
 
 
 def suggest(word: str) -> str:
-    """The verb that was probably meant, or nothing."""
+    """What was probably meant: what other tools call it, else the nearest verb, or nothing."""
     from difflib import get_close_matches
 
+    if word.lower() in ELSEWHERE:
+        return ELSEWHERE[word.lower()]
     words = [known for verb in VERBS for known in (verb.name, *verb.aliases)]
-    near = get_close_matches(word.lower(), words, n=1, cutoff=0.65)
-    return near[0] if near else ELSEWHERE.get(word.lower(), "")
+    near = get_close_matches(word.lower(), [*words, *MEANT], n=1, cutoff=0.65)
+    return " ".join(meant(near)) if near else ""

@@ -1,4 +1,4 @@
-"""The board in the browser: `web`. Turns options into a server; the pages are elsewhere."""
+"""The board in the browser: `board --web`. Turns options into a server; the pages are elsewhere."""
 
 from __future__ import annotations
 
@@ -7,44 +7,35 @@ import os
 from taskpit import errors
 from taskpit.cli import output
 from taskpit.cli.context import Reply
-from taskpit.cli.options import a_port, example, worker_option
+from taskpit.cli.options import a_port
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
     from taskpit.queue import Queue
     from taskpit.web.serve import BoardServer
 
-__all__ = ["VERBS"]
+__all__ = ["run", "web_arguments"]
 
 #: What the board needs beyond the standard library.
 EXTRA = ("starlette", "uvicorn", "jinja2", "markupsafe", "markdown_it")
 
 
-def _web_arguments(parser: ArgumentParser) -> None:
-    parser.description = """\
-A board in the browser that moves as tasks move: columns, tasks with their logs, agents, plots; add, answer, hold,
-retry, cancel from there. It prints a link with a secret in it and serves this machine only, until Ctrl-C.
-/metrics has numbers for Prometheus (with the secret: Authorization: Bearer), /healthz says whether it is well."""
-    parser.epilog = example(
-        "pit web --open",
-        "pit web --read-only --port 8080",
-        "TASKPIT_TOKEN=$(cat secret) pit web --host 0.0.0.0 --expose",
-    )
-    add = parser.add_argument
+def web_arguments(parser: ArgumentParser) -> None:
+    """What a board in the browser can be told."""
+    group = parser.add_argument_group("with --web")
+    add = group.add_argument
     add("--port", type=a_port, default=0, metavar="N", help="where to listen (default: 7480, or any that is free)")
     add("--host", default="127.0.0.1", metavar="H", help="another address; others can then reach it (see --expose)")
     add("--expose", action="store_true", help="yes, others shall reach it; needs a token of your own")
     add("--token", default="", metavar="T", help="what the link must contain (default: TASKPIT_TOKEN, else a new one)")
-    add("--read-only", action="store_true", help="nobody changes anything there")
     add("--open", action="store_true", help="open it in the browser")
-    worker_option(parser)
 
 
-def _web(args: Namespace, context: Context) -> Reply:
+def run(args: Namespace, context: Context) -> Reply:
+    """Serve it until interrupted."""
     board = _board(args, context)
 
     def ready() -> None:
@@ -69,7 +60,7 @@ def _board(args: Namespace, context: Context) -> BoardServer:
     where, worker = context.find(), context.worker(args)
     token = args.token or context.env.get("TASKPIT_TOKEN", "")
     wish = Wish(host=args.host, port=args.port, expose=args.expose, token=token, read_only=args.read_only)
-    name = os.path.basename(os.path.abspath(where)) or "taskpit"
+    name = project_name(where)
 
     def bring(queue: Queue, name: str, data: bytes) -> list[str]:
         from taskpit.cli.bring import bring_file
@@ -77,6 +68,13 @@ def _board(args: Namespace, context: Context) -> BoardServer:
         return bring_file(queue, name, data, worker)
 
     return BoardServer(lambda: Queue.open(where, context.env), wish, worker, bring, name)
+
+
+def project_name(where: str) -> str:
+    """What a tab is called: the folder's name; of one that is called pit, as most are, that of the folder it is in."""
+    path = os.path.abspath(where)
+    name = os.path.basename(path)
+    return (os.path.basename(os.path.dirname(path)) if name in ("pit", ".pit", "queue") else name) or "taskpit"
 
 
 def _tell(board: BoardServer, args: Namespace, context: Context) -> None:
@@ -90,6 +88,3 @@ def _tell(board: BoardServer, args: Namespace, context: Context) -> None:
         import webbrowser
 
         webbrowser.open(board.link)
-
-
-VERBS: Handlers = {"web": (_web_arguments, _web)}

@@ -7,9 +7,9 @@ import re
 
 from taskpit import errors, layouts
 from taskpit.explain import nothing
-from taskpit.facts import card_facts, full_facts, task_facts
+from taskpit.facts import card_facts, full_facts
 from taskpit.queue import cards
-from taskpit.task import Ask, Failed, Release, Said, Split, State, Task
+from taskpit.task import Ask, Card, Failed, Release, Said, Split, State, Task
 from taskpit.worker.byhand import finish_by_hand, need_ids, refuse_lost
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.queue import Queue
-    from taskpit.task import Card, Outcome
+    from taskpit.task import Outcome
 
     Facts = dict[str, Any]
     Arguments = Mapping[str, Any]
@@ -141,7 +141,8 @@ class Desk:
                 raise error
             return {"task": None, "worker": worker, "message": error.message, "hint": in_tools(error.hint)}
         claim = claims[0]
-        task = _filled(task_facts(claim.task, State.CLAIMED, worker=claim.fence), "id", "title", "state")
+        facts = card_facts(Card(task=claim.task, state=State.CLAIMED, worker=claim.fence))
+        task = _filled(facts, "id", "title", "state")
         answer = {"task": task, "worker": claim.worker, "lease_seconds": claim.lease, "attempt": claim.attempt}
         return {**answer, "notes": notes} if (notes := queue.card(claim.task.id).notes) else answer
 

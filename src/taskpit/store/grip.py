@@ -318,7 +318,7 @@ class Grip(Turn):
         return now is not None and self._held is not None and _same(now, self._held.status)
 
     def _gone(self) -> Lost:
-        return Lost(f"{self.name} was changed by somebody else", hint="Look at it with `pit locks`.", id=self.name)
+        return Lost(f"{self.name} was changed by somebody else", hint="Look at it with `pit lock`.", id=self.name)
 
     def _scratch(self, lock: Lock) -> str:
         scratch = self._folder.tmp(self.name, fs.fresh_name(), "lock")

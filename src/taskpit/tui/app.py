@@ -8,6 +8,7 @@ from textual.app import SuspendNotSupported
 from textual.binding import Binding
 
 from taskpit.errors import TaskpitError
+from taskpit.status import LABELS, STATUSES
 from taskpit.tui import acts
 from taskpit.tui.dialogs import AddForm, Ask
 from taskpit.tui.seeking import Seeking
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     from taskpit.task import Task
 
 __all__ = ["PitBoard"]
+
+
+def _refusal(act: acts.Act) -> str:
+    """What a key is for, where it does nothing."""
+    if act.action.question:
+        return f"{act.name} is for tasks that ask something"
+    stands = " or ".join(LABELS[status].lower() for status in STATUSES if status in act.action.stands)
+    return f"{act.name} is for {'your own claims' if act.action.own else f'tasks that are: {stands}'}"
 
 
 class PitBoard(Seeking):
@@ -34,10 +43,8 @@ class PitBoard(Seeking):
     def action_act(self, name: str) -> None:
         """Do it to the task that is picked, after asking what is to be asked."""
         act, slip = acts.find(name), self.slip
-        if slip is None or not act.fits(slip):
-            where = " or ".join(self.desk.titles[column] for column in act.columns)
-            needed = "tasks that ask something" if act.question else f"tasks in {where}"
-            self.notify(f"{name.replace('_', ' ')} is for {needed}", severity="warning", markup=False)
+        if slip is None or not act.fits(slip, self.desk.worker):
+            self.notify(_refusal(act), severity="warning", markup=False)
             return
         task_id = slip.id
 
@@ -49,7 +56,7 @@ class PitBoard(Seeking):
             go_on("")
             return
         about = f"{task_id}  {slip.title}"
-        question = slip.question if act.question else act.asks
+        question = slip.question if act.action.question else act.asks
         self.push_screen(Ask(about, question, silent=act.silent), go_on)
 
     def action_add(self) -> None:
@@ -74,7 +81,7 @@ class PitBoard(Seeking):
             if text is not None:
                 self._do(lambda: self.desk.pause(text))
 
-        self.push_screen(Ask("Give out no task; whoever works goes on", "Why?", silent=True), go_on)
+        self.push_screen(Ask("Give out no task; running tasks go on", "Why?", silent=True), go_on)
 
     def action_edit(self) -> None:
         """The task in the person's own editor, which has the terminal meanwhile."""

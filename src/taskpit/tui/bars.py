@@ -6,23 +6,34 @@ import os
 
 from textual.content import Content
 
+from taskpit.status import LABELS
 from taskpit.tui.lines import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.tui.desk import View
 
-__all__ = ["EMPTY", "head", "news", "place"]
+__all__ = ["EMPTY", "HEAD", "head", "news", "place"]
 
 #: What a column says that has nothing to show: what to do about it.
 EMPTY = {
     "ready": "Nothing is ready. Press n to add a task, or: pit add 'a first task'",
-    "held": "Nothing waits.",
-    "claimed": "Nobody works on anything. `pit work -- CMD` or `pit up` starts workers.",
+    "needs_you": "Nothing needs you.",
+    "waiting": "Nothing waits for another task or a time.",
+    "running": "No worker runs. `pit work -- CMD` or `pit crew up` starts some.",
     "done": "Nothing is done yet.",
     "failed": "Nothing has failed.",
+    "cancelled": "Nothing was cancelled.",
 }
-HEAD = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$muted", "failed": "$error"}
+HEAD = {
+    "needs_you": "$warning",
+    "ready": "$success",
+    "waiting": "$foreground",
+    "running": "$primary",
+    "done": "$muted",
+    "failed": "$error",
+    "cancelled": "$muted",
+}
 
 
 def place(where: str, *, read_only: bool) -> Content:
@@ -34,13 +45,13 @@ def place(where: str, *, read_only: bool) -> Content:
 
 def news(view: View | None, trouble: str, told: str) -> Content:
     """What a person should know: trouble, a pause, how many tasks ask them something."""
-    asks = sum(1 for slip in view.columns["held"] if slip.question) if view else 0
+    asks = sum(1 for slip in view.columns["needs_you"] if slip.question) if view else 0
     said = [(trouble, "bold $error"), (told, "$muted"), (view.paused if view else "", "$warning")]
     said += [(f"{asks} task{'s ask' if asks > 1 else ' asks'} you", "bold $warning")] if asks else []
     return Content("  ").join([Content.styled(cut(text, 70), style) for text, style in said if text])
 
 
-def head(column: str, title: str, count: int, shown: int | None) -> Content:
+def head(column: str, count: int, shown: int | None) -> Content:
     """The name of a column and how many it has; with a filter, how many of them are shown."""
     number = f"{count:,}" if shown is None else f"{shown:,}/{count:,}"
-    return Content.assemble((title, HEAD[column]), f" {number}")
+    return Content.assemble((LABELS[column], HEAD[column]), f" {number}")

@@ -9,6 +9,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from taskpit.tui import lines
 from taskpit.tui.lines import STYLES, cut, slip_age, table_line, two_lines
 
 TYPE_CHECKING = False
@@ -92,6 +93,12 @@ class Column(ScrollView, can_focus=True):
         if found is not None:
             self._go(found)
         return found is not None
+
+    @property
+    def wish(self) -> int:
+        """How much room its slips would like, in letters: columns share what there is by that."""
+        longest = max((lines.width(slip.title) for slip in self.slips[:50]), default=0)
+        return min(max(longest, 16), 44) + 8
 
     @property
     def pitch(self) -> int:
@@ -187,10 +194,10 @@ class Column(ScrollView, can_focus=True):
     def _say_empty(self, y: int, width: int) -> Strip:
         from textwrap import wrap
 
-        lines = ["", *wrap(self._empty, max(width - 3, 10))]
-        if y >= len(lines):
+        told = ["", *wrap(self._empty, max(width - 3, 10))]
+        if y >= len(told):
             return Strip.blank(width, self.rich_style)
-        text = cut(lines[y], width - 2) if lines[y] else ""
+        text = cut(told[y], width - 2) if told[y] else ""
         return Strip([Segment(f" {text}", self.rich_style + self._style("meta"))]).adjust_cell_length(
             width, self.rich_style
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Lock
 
-from taskpit.board import COLUMNS, Board, titles
+from taskpit.board import COLUMNS, Board
 from taskpit.errors import Invalid
 from taskpit.values import Value
 from taskpit.worker.byhand import need_ids
@@ -52,9 +52,7 @@ class Desk:
         self._crew = crew
         self._board = Board(queue)
         self._lock = Lock()
-        info = queue.store.info()
-        self.where = info.where
-        self.titles = titles(info.layout)
+        self.where = queue.store.info().where
 
     def now(self) -> float:
         """What time it is for the queue."""
@@ -108,7 +106,7 @@ class Desk:
         """It is done; what to tell."""
         self._writable()
         with self._lock:
-            return act.run(self.queue, task_id, self.worker, text)
+            return act.action.run(self.queue, task_id, self.worker, text)
 
     def add(self, task: Task) -> str:
         """The task is in the queue; its id."""

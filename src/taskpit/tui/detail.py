@@ -10,8 +10,10 @@ from textual.widgets import Markdown, Static
 
 from taskpit.clock import say_duration
 from taskpit.explain import ending, facts, tries
+from taskpit.status import status_of
 from taskpit.task import State
 from taskpit.text import one_line, plain
+from taskpit.tui.bars import HEAD
 from taskpit.tui.lines import cut
 
 TYPE_CHECKING = False
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from taskpit.task import Card, Result
+    from taskpit.task import Card
 
 __all__ = ["Detail"]
 
@@ -31,14 +33,12 @@ LONGEST = 40_000
 MARKDOWN, MARKDOWN_LINES = 10_000, 250
 #: Names of facts stand before them, so wide.
 LABEL = 11
-#: Colours of the states, by the names of the theme.
-COLOURS = {"ready": "$success", "held": "$warning", "claimed": "$primary", "done": "$muted", "failed": "$error"}
 
 
 def _colour(name: str, card: Card) -> str:
     """What stands out among the facts."""
     if name == "state":
-        return COLOURS["held" if card.held else str(card.state)]
+        return HEAD[status_of(card)]
     dead = name == "worker" and card.alive == "no" and card.state is State.CLAIMED
     return "$error" if dead or name == "last error" else ""
 
@@ -51,12 +51,6 @@ def _head(card: Card, now: float, room: int) -> Content:
         label = (f"{cut(name, LABEL - 1):<{LABEL}}", "$muted")
         told.append(Content.assemble(label, (f"\n{' ' * LABEL}".join(lines), _colour(name, card))))
     return Content("\n").join(told)
-
-
-def _about(result: Result) -> list[str]:
-    """How it ended, in lines."""
-    cost = ", ".join(f"{key} {value}" for key, value in result.cost.items())
-    return [*ending(result), *([cost] if cost else [])]
 
 
 def _rest(card: Card) -> Iterator[tuple[str, list[str]]]:
@@ -117,7 +111,7 @@ class Detail(VerticalScroll, can_focus=True):
         """This task."""
         result, self._shown = card.result, (card, now)
         self.on_resize()
-        about = [("Result", _about(result))] if result else []
+        about = [("Result", ending(result))] if result else []
         self._put("ended", _sections(iter(about)))
         self._put("rest", _sections(_rest(card)))
         await self._markdown("body", card.task.body)

@@ -9,6 +9,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList, Static, TextArea
 from textual.widgets.option_list import Option
 
+from taskpit.status import LABELS
 from taskpit.task import Task
 from taskpit.text import one_line, words_in
 
@@ -130,7 +131,7 @@ class Find(ModalScreen[str]):
         hits = self.query_one(OptionList)
         hits.clear_options()
         if not found:
-            hits.add_option(Option("No task mentions that.", disabled=True))
+            hits.add_option(Option("No matching tasks.", disabled=True))
             return
         hits.add_options([Option(self._line(hit), id=hit.id) for hit in found])
         hits.highlighted = 0
@@ -139,7 +140,7 @@ class Find(ModalScreen[str]):
     @staticmethod
     def _line(hit: Hit) -> Content:
         where = f"\n  {hit.field}: {hit.snippet}" if hit.field not in ("id", "title") else ""
-        return Content.assemble((hit.id, "bold"), f"  {hit.title}", (f"  {hit.column}", "$muted"), where)
+        return Content.assemble((hit.id, "bold"), f"  {hit.title}", (f"  {LABELS[hit.column]}", "$muted"), where)
 
     def action_to_hits(self) -> None:
         """From the words to what was found."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from taskpit.actions import OPEN
 from taskpit.tui.acts import ACTS
 from taskpit.tui.lines import width
 
@@ -22,7 +23,7 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
         "Look",
         [
             ("← → ↑ ↓", "columns and tasks"),
-            ("1-5 j k", "the same"),
+            ("1-7 j k", "the same"),
             ("enter", "read it on the whole screen"),
             ("esc", "back"),
             ("d l c w", "detail, log, changelog, crew"),
@@ -41,9 +42,9 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
         [
             ("e", "open in your editor"),
             ("a", "answer what it asks"),
-            ("b", "hold it, with a reason"),
-            ("u", "let it go on"),
-            ("r", "retry: start it anew"),
+            ("b", "block it, with a reason"),
+            ("u", "release its hold, reset attempts"),
+            ("r", "retry it from scratch"),
             ("g", "give your claim back"),
             ("+ -", "raise, lower its priority"),
             ("x", "cancel: it will not be done"),
@@ -53,13 +54,13 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
 ]
 
 
-def _offered(slip: Slip | None, *, read_only: bool, reading: bool) -> list[tuple[str, str]]:
+def _offered(slip: Slip | None, worker: str, *, reading: bool) -> list[tuple[str, str]]:
     """What can be done now, what matters most first."""
     keys = [("esc", "back")] if reading else []
-    if not read_only:
-        fitting = [act for act in ACTS if act.fits(slip) and act.word]
+    if worker:
+        fitting = [act for act in ACTS if act.fits(slip, worker) and act.word]
         keys += [(SPELT.get(act.key, act.key), act.word) for act in fitting if act.name != "note"]
-        keys += [("e", "edit")] if slip is not None and slip.column in ("ready", "held") else []
+        keys += [("e", "edit")] if slip is not None and slip.column in OPEN else []
         keys += [] if reading else [("n", "new")]
         keys += [("m", "note")] if slip is not None else []
     if slip is not None and not reading:
@@ -67,12 +68,12 @@ def _offered(slip: Slip | None, *, read_only: bool, reading: bool) -> list[tuple
     return keys
 
 
-def bottom(slip: Slip | None, room: int, *, read_only: bool, reading: bool) -> Content:
-    """The bottom line: as many keys as there is room for, and always how to find help and the way out."""
+def bottom(slip: Slip | None, room: int, worker: str, *, reading: bool) -> Content:
+    """The bottom line for this worker (nobody: it only looks): as many keys as fit, always help and the way out."""
     last = ALWAYS[1:] if reading else ALWAYS
     left = room - sum(width(f" {key} {word} ") for key, word in last)
     shown = []
-    for key, word in _offered(slip, read_only=read_only, reading=reading):
+    for key, word in _offered(slip, worker, reading=reading):
         left -= width(f" {key} {word} ")
         if left < 0:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len, set_cell_size
 
+from taskpit.board import COLUMNS
 from taskpit.history import who
 from taskpit.text import one_line
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["STYLES", "age", "cut", "slip_age", "table_line", "two_lines", "width"]
 
 #: Names of the styles that are used here.
-STYLES = frozenset(("title", "meta", "id", "age", "ready", "held", "claimed", "done", "failed", "ask"))
+STYLES = frozenset(("title", "meta", "id", "age", "ask", *COLUMNS))
 #: Whether a holder lives, as a sign that needs no colour.
 LIFE = {"yes": "●", "no": "✗", "unknown": "○"}
 #: Every age fits into this.
@@ -55,18 +56,18 @@ def age(seconds: float) -> str:
 
 def slip_age(slip: Slip, now: float) -> str:
     """How long it has been where it is, as far as that is known."""
-    began = {"claimed": slip.since, "done": slip.finished, "failed": slip.finished}.get(slip.column, slip.created)
+    began = slip.finished or slip.since or slip.created
     return age(now - began) if began else ""
 
 
 def _told(slip: Slip, now: float) -> Parts:
     """What is to be said of it besides its title: what matters where it is."""
-    if slip.column == "held":
-        return [(f" ? {slip.question}", "ask")] if slip.question else [(f" {slip.held}", "held")]
-    if slip.column == "claimed":
+    if slip.held:
+        return [(f" ? {slip.question}", "ask")] if slip.question else [(f" {slip.held}", slip.column)]
+    if slip.column == "running":
         return _holder(slip, now)
-    if slip.column == "failed":
-        return [(f" {slip.reason or slip.verdict}", "failed")]
+    if slip.column in ("failed", "cancelled"):
+        return [(f" {slip.reason or slip.verdict}", slip.column)]
     if slip.column == "done":
         parts = [who(slip.worker), age(slip.seconds) if slip.seconds else ""]
         parts += [f"${slip.usd:.2f}" if slip.usd else "", f"split in {len(slip.children)}" if slip.children else ""]
@@ -77,14 +78,14 @@ def _told(slip: Slip, now: float) -> Parts:
 
 def _holder(slip: Slip, now: float) -> Parts:
     late = bool(slip.until) and slip.until < now
-    style = "failed" if slip.alive == "no" or late else "ready" if slip.alive == "yes" else "held"
+    style = "failed" if slip.alive == "no" or late else "ready" if slip.alive == "yes" else "needs_you"
     word = "dead" if slip.alive == "no" else "lease is over" if late else ""
     name = who(slip.worker)
-    return [(f" {LIFE.get(slip.alive, '○')}", style), (f" {name}", "claimed"), *([(f" {word}", style)] if word else [])]
+    return [(f" {LIFE.get(slip.alive, '○')}", style), (f" {name}", "running"), *([(f" {word}", style)] if word else [])]
 
 
 def _priority(slip: Slip) -> Parts:
-    return [(f" {'▲' if slip.priority > 0 else '▼'}{abs(slip.priority)}", "held")] if slip.priority else []
+    return [(f" {'▲' if slip.priority > 0 else '▼'}{abs(slip.priority)}", "needs_you")] if slip.priority else []
 
 
 def _fit(parts: Parts, room: int) -> tuple[Parts, int]:

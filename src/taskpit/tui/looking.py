@@ -41,8 +41,10 @@ __all__ = ["Looking"]
 PACE = 0.25
 #: After so many looks it is seen whether ages must be drawn again, and the crew is asked.
 AGES, CREW = 4, 8
-#: Below this width there is one column at a time, below that one the current column is wider than the others.
-NARROW, ROOMY = 100, 160
+#: Below this width there is one column at a time.
+NARROW = 100
+#: Columns that are shown also when they are empty.
+ALWAYS = ("ready", "running", "done")
 #: Below this height there is no panel beside the columns.
 LOW = 22
 
@@ -72,7 +74,7 @@ class Looking(App[None]):
         self._pace = pace
         self._light = light
         self._words: tuple[str, ...] = ()
-        self._current = COLUMNS[0]
+        self._current = ALWAYS[0]
         self._looks = 0
         self._trouble = ""
         self._tail = Tail("")
@@ -118,8 +120,8 @@ class Looking(App[None]):
     def on_resize(self, event: events.Resize) -> None:
         """There is more room, or less."""
         self.screen.set_class(event.size.width < NARROW, "-narrow")
-        self.screen.set_class(NARROW <= event.size.width < ROOMY, "-middle")
         self.screen.set_class(event.size.height < LOW, "-low")
+        self.call_after_refresh(self._say_heads)
         self.call_after_refresh(self._say_keys)
 
     def column(self, name: str) -> Column:
@@ -164,7 +166,7 @@ class Looking(App[None]):
             loop.call_soon_threadsafe(self._say_bar, f"reading … {count:,}")
 
         await self._ask(lambda: self.desk.load(progress))
-        first = next((name for name in COLUMNS if self.column(name).slips), COLUMNS[0])
+        first = next((name for name in COLUMNS if self.column(name).slips), ALWAYS[0])
         self.action_column(first)
         self._read_card()
         while self._pace:
@@ -227,16 +229,27 @@ class Looking(App[None]):
             self._said[place] = (content.plain, content.spans)
             self._base.query_one(f"#{place}", Static).update(content, layout=layout)
 
+    def _shown(self) -> list[str]:
+        """The columns that are shown: those with tasks, and those that a queue always has."""
+        counts = self.view.counts if self.view else {}
+        return [name for name in COLUMNS if name in ALWAYS or name == self._current or counts.get(name)]
+
     def _say_heads(self) -> None:
+        there = self._shown()
         for name in COLUMNS:
+            share = self.column(name).wish * (1.3 if name == self._current else 1.0)
+            for part in (self.column(name), self._base.query_one(f"#head-{name}")):
+                part.set_class(name not in there, "-empty")
+                part.styles.width = None if self._base.has_class("-narrow") else f"{share:.1f}fr"
             shown = len(self.column(name).slips) if self._words else None
             count = self.view.counts[name] if self.view else 0
-            self._say(f"head-{name}", bars.head(name, self.desk.titles[name], count, shown))
+            self._say(f"head-{name}", bars.head(name, count, shown))
             self._base.query_one(f"#head-{name}").set_class(name == self._current, "-current")
 
     def _say_keys(self) -> None:
         reading = self._base.has_class("-reading")
-        line = keys.bottom(self.slip, self.size.width, read_only=self.desk.read_only, reading=reading)
+        worker = "" if self.desk.read_only else self.desk.worker
+        line = keys.bottom(self.slip, self.size.width, worker, reading=reading)
         self._say("keys", line)
 
     # -- the task that is picked -------------------------------------------------------------------
@@ -301,8 +314,9 @@ class Looking(App[None]):
 
     def action_step(self, step: int) -> None:
         """The column beside it."""
-        at = COLUMNS.index(self._current) + step
-        self.action_column(COLUMNS[max(min(at, len(COLUMNS) - 1), 0)])
+        there = self._shown()
+        at = there.index(self._current) + step
+        self.action_column(there[max(min(at, len(there) - 1), 0)])
 
     def action_tab(self, tab: str) -> None:
         """This page of the panel; where there is no room for the panel, on the whole screen."""

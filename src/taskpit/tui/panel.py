@@ -130,7 +130,7 @@ def _line(event: Event) -> str:
 def _crew(rows: Sequence[Row], room: int) -> Content:
     """A line for each: name, state, how long, its task, its last words."""
     if not rows:
-        told = "There is no crew. `pit up` starts the one in agents.toml, `pit work` a pool of workers."
+        told = "There is no crew. `pit crew up` starts the one in agents.toml, `pit work` a pool of workers."
         return Content.styled(told, "$muted")
     name = max(width(row.name) for row in rows)
     lines = []

@@ -1,4 +1,4 @@
-"""What people do on the board, each thing with the queue's own verb: add, hold, answer, note, give back, and so on."""
+"""What people do on the board: forms in, a sentence back. What each thing does to a task is in `actions`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from urllib.parse import parse_qsl
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from taskpit.errors import Invalid, Lost, NotFound
-from taskpit.task import Release, Said, Task
+from taskpit.actions import ACTIONS, a_priority
+from taskpit.errors import Conflict, Invalid, NotFound
+from taskpit.task import Task
 from taskpit.text import words_in
-from taskpit.web.paper import task_link
-from taskpit.worker.byhand import answer_by_hand
+from taskpit.web.paper import mark_of, task_link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from typing import Any
 
     from starlette.requests import Request
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Actions"]
 
+#: What can be done to a task here, by the word in the address, and what that is called in `actions`.
+VERBS = {
+    **{name: name for name in ("answer", "unblock", "retry", "block", "priority", "cancel", "note")},
+    "release": "take_back",
+}
 #: A form of ours has few fields.
 FIELDS = 50
 
@@ -33,27 +38,19 @@ class Actions:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self._verbs: dict[str, Callable[[str, Form], str]] = {
-            "block": self._block,
-            "unblock": self._unblock,
-            "retry": self._retry,
-            "cancel": self._cancel,
-            "release": self._release,
-            "priority": self._priority,
-            "answer": self._answer,
-            "note": self._note,
-        }
 
     async def act(self, request: Request) -> Response:
         """One of these verbs on one task."""
-        verb = self._verbs.get(request.path_params["verb"])
-        if verb is None:
-            raise NotFound("there is no such action")
-        form = await _form(request)
+        desk, verb, form = self.desk, request.path_params["verb"], await _form(request)
 
         def work() -> tuple[str, str]:
-            task_id = self.desk.task_id(request.path_params["id"])
-            return task_id, verb(task_id, form)
+            task_id = desk.task_id(request.path_params["id"])
+            if verb == "edit":
+                return task_id, self._edit(task_id, form)
+            if verb not in VERBS:
+                raise NotFound("there is no such action")
+            text = form.get("priority" if verb == "priority" else "text", "")
+            return task_id, ACTIONS[VERBS[verb]].run(desk.queue, task_id, desk.worker, text)
 
         task_id, told = await self.desk.do(work)
         return self._said(request, told, task_link(task_id))
@@ -82,63 +79,36 @@ class Actions:
     # -- the verbs, in the desk's thread -----------------------------------------------------------
 
     def _add(self, form: Form) -> str:
-        task = Task(
-            id="",
-            title=" ".join(form.get("title", "").split()),
-            body=form.get("body", ""),
-            check=form.get("check", "").strip(),
-            priority=_priority(form.get("priority", "")),
-            tags=words_in(form.get("tags", "")),
-            needs=tuple(self.desk.task_id(word) for word in words_in(form.get("needs", ""))),
-            by=self.desk.worker,
-        )
-        if not task.title:
-            raise Invalid("a task needs a title")
+        task = Task(id="", by=self.desk.worker, **self._fields(form))
         return self.desk.queue.put([task])[0][0]
 
-    def _block(self, task_id: str, form: Form) -> str:
-        reason = " ".join(form.get("text", "").split()) or f"held on the board by {self.desk.worker}"
-        self.desk.queue.block(task_id, self.desk.worker, reason)
-        return f"{task_id} is held"
+    def _edit(self, task_id: str, form: Form) -> str:
+        """What the form says instead of what was there; refused if the task was changed since the form was shown."""
+        queue = self.desk.queue
+        fields = self._fields(form)
 
-    def _unblock(self, task_id: str, _: Form) -> str:
-        self.desk.queue.unblock(task_id, self.desk.worker)
-        return self._freed(task_id, "goes on")
+        def change(task: Task) -> Task:
+            if form.get("was") and form["was"] != mark_of(task):
+                hint = "Your text is still in the form: copy it, load the page again, then edit."
+                raise Conflict(f"{task_id} was changed meanwhile", hint=hint)
+            return task.replace(**fields)
 
-    def _retry(self, task_id: str, _: Form) -> str:
-        self.desk.queue.retry(task_id, self.desk.worker)
-        return self._freed(task_id, "is ready again")
+        queue.edit(task_id, self.desk.worker, change)
+        return f"{task_id} is changed"
 
-    def _freed(self, task_id: str, told: str) -> str:
-        held = self.desk.queue.card(task_id).held
-        return f"{task_id} {told}" + (f", but {held}" if held else "")
-
-    def _cancel(self, task_id: str, form: Form) -> str:
-        reason = " ".join(form.get("text", "").split())
-        ended = self.desk.queue.cancel(task_id, self.desk.worker, reason)
-        return f"{task_id} is cancelled" if ended else f"{task_id}: its worker is asked to stop"
-
-    def _release(self, task_id: str, _: Form) -> str:
-        """Whoever has it loses it, and learns so when it renews; a result that comes later is kept aside."""
-        queue, card = self.desk.queue, self.desk.queue.card(task_id)
-        claim = queue.holding(task_id, card.worker)
-        said, _end = queue.finish(claim, Release(reason=f"given back on the board by {self.desk.worker}"))
-        if said is Said.LOST:
-            raise Lost(f"{task_id} was over before it could be given back", id=task_id)
-        return f"{task_id} is given back"
-
-    def _priority(self, task_id: str, form: Form) -> str:
-        priority = _priority(form.get("priority", ""))
-        self.desk.queue.edit(task_id, self.desk.worker, lambda task: task.replace(priority=priority))
-        return f"{task_id} has priority {priority}"
-
-    def _answer(self, task_id: str, form: Form) -> str:
-        ids = answer_by_hand(self.desk.queue, task_id, form.get("text", ""), self.desk.worker)
-        return f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on"
-
-    def _note(self, task_id: str, form: Form) -> str:
-        self.desk.queue.note(task_id, form.get("text", "").replace("\r\n", "\n"), self.desk.worker)
-        return f"noted beside {task_id}"
+    def _fields(self, form: Form) -> dict[str, Any]:
+        """What a form says of a task."""
+        title = " ".join(form.get("title", "").split())
+        if not title:
+            raise Invalid("a task needs a title")
+        return {
+            "title": title,
+            "body": form.get("body", ""),
+            "check": form.get("check", "").strip(),
+            "priority": a_priority(form.get("priority", "")),
+            "tags": words_in(form.get("tags", "")),
+            "needs": tuple(self.desk.task_id(word) for word in words_in(form.get("needs", ""))),
+        }
 
 
 async def _form(request: Request) -> Form:
@@ -149,13 +119,3 @@ async def _form(request: Request) -> Form:
     except ValueError:
         raise Invalid("that is no form of ours") from None
     return {key: value.replace("\r\n", "\n") for key, value in pairs}
-
-
-def _priority(text: str) -> int:
-    text = text.strip() or "0"
-    try:
-        if len(text) < 10:
-            return int(text)
-    except ValueError:
-        pass
-    raise Invalid(f"{text[:20]!r} is not a priority", hint="Write a whole number; higher comes first.")

@@ -97,7 +97,7 @@ class Crew:
         theirs = {row.task for row in found.rows}
 
         def others(board: Board) -> list[Slip]:
-            return [slip for slip in board.column("claimed") if slip.id not in theirs]
+            return [slip for slip in board.column("running") if slip.id not in theirs]
 
         slips = await desk.hub.look(others)
         return HTMLResponse(desk.write(request, template, page="agents", standing=found, others=slips))
@@ -166,7 +166,7 @@ class Crew:
         for row in found.rows:
             workers[row.state] = workers.get(row.state, 0) + 1
         numbers = Numbers()
-        numbers.gauge("tasks", "Tasks by column.", {name: float(count) for name, count in counts.items()}, "state")
+        numbers.gauge("tasks", "Tasks by state.", {name: float(count) for name, count in counts.items()}, "state")
         numbers.gauge("oldest_ready_seconds", "How long the oldest ready task has waited.", max(oldest, 0.0))
         numbers.gauge("paused", "1 while no task is given out.", int(paused))
         numbers.counter("events_total", "Lines of the changelog.", {key: tally[key] for key in sorted(tally)}, "action")

@@ -48,7 +48,8 @@ class Desk:
 
     def write(self, request: Request, template: str, **values: object) -> str:
         """This page for whoever asked."""
-        return self.paper.write(template, now=self.queue.clock.now(), csrf=request.scope["csrf"], **values)
+        told = {"now": self.queue.clock.now(), "csrf": request.scope["csrf"], "needs_you": self.hub.needs_you}
+        return self.paper.write(template, **{**told, **values})
 
     def task_id(self, text: str) -> str:
         """The id an address means; NotFound for what can be none."""

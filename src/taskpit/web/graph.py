@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from taskpit.status import LABELS
 from taskpit.text import fit, one_line
 from taskpit.values import Value
 
@@ -95,7 +96,7 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> Markup:
 
 def _box(one: str, spot: tuple[float, float], slip: Slip | None, task_id: str, link: Callable[[str], str]) -> Markup:
     column = slip.column if slip else "unknown"
-    title = one_line(slip.title) if slip else "nobody has added it yet"
+    title = one_line(slip.title) if slip else "it does not exist yet"
     return Markup(
         '<a href="{}"><g class="node {}{}" transform="translate({:.0f} {:.0f})"><title>{}</title>'
         '<rect width="{}" height="42" rx="6"/><circle cx="14" cy="14" r="4"/>'
@@ -107,6 +108,6 @@ def _box(one: str, spot: tuple[float, float], slip: Slip | None, task_id: str, l
         *spot,
         title,
         BOX,
-        f"{fit(one, 14)} · {column}",
+        f"{fit(one, 14)} · {LABELS.get(column, column).lower()}",
         fit(title, 23),
     )

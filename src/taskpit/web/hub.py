@@ -87,6 +87,11 @@ class Hub:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     @property
+    def needs_you(self) -> int:
+        """How many tasks need a person, as far as the board has been read."""
+        return self._board.counts["needs_you"]
+
+    @property
     def place(self) -> str:
         """Where in the ring a page that is made now stands; take it before the board is read."""
         return f"{self._epoch}-{self.told}"

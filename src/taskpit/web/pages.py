@@ -11,7 +11,7 @@ from taskpit.board import COLUMNS
 from taskpit.errors import Invalid, NotFound
 from taskpit.policy import question_of
 from taskpit.search import search
-from taskpit.task import State
+from taskpit.status import status_of
 from taskpit.values import Value
 from taskpit.web import graph
 from taskpit.web.paper import place_of, task_link
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from taskpit.board import Board, Slip
-    from taskpit.task import Card
     from taskpit.web.desk import Desk
 
 __all__ = ["Pages", "Pile"]
@@ -84,7 +83,7 @@ class Pages:
         if not await hub.is_read():  # it is shown at once, and filled when the board has been read
             piles, counts = [Pile(name=name) for name in COLUMNS], dict.fromkeys(COLUMNS, "")
             told = hub.trouble or "Reading the queue …"
-            values = {"q": text, "piles": piles, "counts": counts, "paused": "", "reading": True}
+            values = {"q": text, "piles": piles, "counts": counts, "paused": "", "reading": True, "first": False}
             return self._page(request, template, page="board", trouble=told, **values)
         place, words = hub.place, text.casefold().split()
 
@@ -94,6 +93,7 @@ class Pages:
                 "counts": dict(board.counts),
                 "paused": board.paused,
                 "reading": False,
+                "first": not any(board.counts.values()),
             }
 
         values = await hub.look(read)
@@ -130,7 +130,7 @@ class Pages:
                 "why": desk.queue.why(task_id),
                 "trail": desk.past.read().trail(task_id),
                 "log": bool(log_of_task(desk.queue.store, card)),
-                "column": _column(card),
+                "column": str(status_of(card)),
                 "question": question_of(card.task),
             }
 
@@ -151,10 +151,6 @@ class Pages:
         text = request.query_params.get("q", "").strip()[:200]
         hits = await self.desk.do(lambda: search(self.desk.queue, text, FOUND)) if text else []
         return self._page(request, "search.html", page="search", q=text, hits=hits, most=FOUND)
-
-
-def _column(card: Card) -> str:
-    return "held" if card.held and card.state is State.READY else str(card.state)
 
 
 def _place(text: str) -> tuple[object, ...]:

@@ -17,12 +17,14 @@ from markupsafe import Markup
 from taskpit.board import COLUMNS
 from taskpit.clock import iso, say_duration
 from taskpit.history import who
-from taskpit.text import plain
+from taskpit.status import LABELS
+from taskpit.text import headline, plain
 from taskpit.web.markdown import render as markdown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.board import Slip
+    from taskpit.task import Task
 
 __all__ = ["STATIC", "Paper"]
 
@@ -47,7 +49,7 @@ STATIC = _load()
 class Paper:
     """Pages and parts of pages, as one server writes them."""
 
-    def __init__(self, *, title: str, titles: dict[str, str], read_only: bool = False) -> None:
+    def __init__(self, *, title: str, read_only: bool = False) -> None:
         self._env = Environment(
             loader=PackageLoader("taskpit.web"),
             autoescape=True,
@@ -63,11 +65,20 @@ class Paper:
             link=task_link,
             markdown=markdown,
             money=_money,
+            headline=headline,
+            mark=mark_of,
             place=place_of,
             who=who,
         )
         self._env.globals.update(
-            columns=COLUMNS, titles=titles, title=title, read_only=read_only, static=_static, csrf="", page=""
+            columns=COLUMNS,
+            titles=LABELS,
+            title=title,
+            read_only=read_only,
+            static=_static,
+            csrf="",
+            page="",
+            needs_you=0,
         )
         self._card = self._env.get_template("card.html")
 
@@ -83,6 +94,12 @@ class Paper:
 def place_of(slip: Slip) -> str:
     """By what a browser sorts it into its column."""
     return json.dumps([int(one) if isinstance(one, bool) else one for one in slip.place])
+
+
+def mark_of(task: Task) -> str:
+    """A mark that changes with what a form can change."""
+    shown = (task.title, task.body, task.check, task.priority, task.tags, task.needs)
+    return hashlib.sha256(repr(shown).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def task_link(task_id: str) -> str:

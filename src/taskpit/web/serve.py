@@ -9,7 +9,6 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, new_token, refuse_exposure
-from taskpit.board import titles
 from taskpit.errors import Invalid
 from taskpit.values import Value
 from taskpit.web.app import make_app
@@ -87,7 +86,7 @@ class BoardServer:
         self.token = wish.token or new_token()
         rules = GuardRules(token=self.token, hosts=_hosts(wish.host), read_only=wish.read_only)
         followed, used = open_queue(), open_queue()
-        paper = Paper(title=name, titles=titles(used.store.info().layout), read_only=wish.read_only)
+        paper = Paper(title=name, read_only=wish.read_only)
         self.desk = Desk(used, Hub(followed, paper), paper, worker, bring)
         rules = rules.replace(largest_body=max(LARGEST, 2 * used.config.largest_task))
         app = make_app(self.desk, rules)
@@ -175,7 +174,7 @@ def _listen(host: str, port: int) -> socket.socket:
             if error.errno == errno.EADDRINUSE and one != wanted[-1]:
                 continue
             taken = error.errno == errno.EADDRINUSE
-            told = "somebody listens there already" if taken else error.strerror or str(error)
+            told = "another program listens there already" if taken else error.strerror or str(error)
             raise Invalid(
                 f"cannot listen on {host} port {one}: {told}", hint="Choose another with --port, or leave it out."
             ) from None

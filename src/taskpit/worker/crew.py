@@ -118,7 +118,7 @@ class Papers:
             found, path = self._read("plan.json") or {}, self.at("plan.json")
             plan = found.get("plan", found)  # an older version wrote it without a seal
             if sealed and plan and found.get("seal") != self._seal(plan):
-                told = "`pit down`, then `pit up`, by whoever should run the crew: that writes a new one."
+                told = "`pit crew down`, then `pit crew up`, by the user who should run the crew, writes a new one."
                 raise Untrusted(f"{path} was not written by you, for this folder", hint=told, path=path)
             return {schema.word(name): schema.load(Wish, one, post=Post.of(one["post"])) for name, one in plan.items()}
         except (AttributeError, KeyError, TypeError, ValueError, Invalid) as error:
@@ -238,7 +238,7 @@ class Papers:
         while not self.living(SUPERVISOR):
             if time.monotonic() > deadline:
                 told = self.last_words(SUPERVISOR) or "it said nothing"
-                raise Storage(f"the supervisor did not start: {told}", hint="`pit logs supervisor` says more.")
+                raise Storage(f"the supervisor did not start: {told}", hint="`pit log supervisor` says more.")
             time.sleep(0.02)
         return True
 

@@ -138,7 +138,7 @@ class Orderly:
             if not late:
                 break
             if tell is None and time.monotonic() > deadline:
-                return dict.fromkeys(late, "it was not started; `pit logs supervisor` says more")
+                return dict.fromkeys(late, "it was not started; `pit log supervisor` says more")
             if tell is not None and time.monotonic() > told:
                 told = time.monotonic() + TELL_EVERY
                 tell(self._waiting_for(late))

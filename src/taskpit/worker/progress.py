@@ -40,7 +40,7 @@ COLOURS = {
     "recovered": "36",
 }
 #: What these mean, in words.
-TOLD = {"itself": "the command ended it", "lost": "somebody else has it now"}
+TOLD = {"itself": "the command ended it", "lost": "another worker has it now"}
 
 
 class Silent:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 
+from taskpit import fs, owner
 from taskpit.clock import say_duration
 from taskpit.errors import Conflict
+from taskpit.rules import natural
 from taskpit.values import Value
 from taskpit.worker.backing import rests
 from taskpit.worker.crew import SUPERVISOR, Now, Papers, Wish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from taskpit.worker.post import Post
 
-__all__ = ["Row", "pid_here", "rows", "told"]
+__all__ = ["Row", "idle_workers", "pid_here", "rows", "told"]
 
 
 class Row(Value):
@@ -72,7 +74,7 @@ def _row(papers: Papers, post: Post, wish: Wish | None, paused: str, *, watched:
         going = wanted and (watched or seen.state != "up")  # who is only just starting has no lock yet
         state = seen.state if going else "down"
         if wanted and not watched:
-            why = "nobody watches it: the supervisor is gone"
+            why = "the supervisor is gone"
         elif not wanted:
             why = ""
     now = time.time()
@@ -104,6 +106,14 @@ def _living_state(papers: Papers, post: Post, since: float, paused: str) -> str:
 def _paused(papers: Papers, post: Post, paused: str) -> str:
     """Why it takes nothing: the queue is paused, or its backend rests."""
     return paused or (rests(post, papers.root) if post.kind == "tasks" else "")
+
+
+def idle_workers(root: str, busy: Collection[str]) -> list[str]:
+    """Workers of pools that live on this machine, without those that are named."""
+    folder = f"{root}/.taskpit/workers"
+    names = [name for name in fs.names(folder) if name not in busy]
+    records = [(name, owner.load(f"{folder}/{name}")) for name in sorted(names, key=natural)]
+    return [name for name, record in records if record and record.stays and owner.lives(f"{folder}/{name}", record)]
 
 
 def told(row: Row) -> str:

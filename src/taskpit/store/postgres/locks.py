@@ -33,7 +33,7 @@ def take(ask: Ask, name: str, worker: str, seconds: float, kind: str) -> Lock:
     lock = _lock(row)
     if lock.holder != worker:
         told = f"{name} is held by {lock.holder} until {iso(lock.expires)}"
-        raise Lost(told, hint="`pit locks` shows all of them.", holder=lock.holder, id=name)
+        raise Lost(told, hint="`pit lock` shows all of them.", holder=lock.holder, id=name)
     return lock
 
 

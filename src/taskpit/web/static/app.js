@@ -166,12 +166,18 @@
       if (!event.detail.successful) return;
       if (form.matches?.("[data-closes]")) { form.closest("dialog").close(); form.reset(); }
       if (form.matches?.("[data-clears]")) form.reset();
+      if (form.matches?.("[data-reloads]")) location.reload();
     });
     document.body.addEventListener("htmx:sendError", () => say("The board is not there at the moment; nothing was changed.", false));
     new MutationObserver((changes) => {
+      const toasts = $("#toasts");
       for (const change of changes) for (const toast of change.addedNodes) {
-        if (toast.nodeType === 1) setTimeout(() => toast.remove(), toast.classList.contains("bad") ? 12000 : 5000);
+        if (toast.nodeType !== 1) continue;
+        if (toasts.matches(":popover-open")) toasts.hidePopover();
+        toasts.showPopover(); // above whatever is open by now, a dialog too
+        setTimeout(() => toast.remove(), toast.classList.contains("bad") ? 12000 : 5000);
       }
+      if (!toasts.childElementCount && toasts.matches(":popover-open")) toasts.hidePopover();
     }).observe($("#toasts"), { childList: true });
   });
   window.taskpit = { $, say, listen, state };

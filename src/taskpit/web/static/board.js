@@ -86,9 +86,27 @@
     for (const [column, number] of Object.entries(counts)) {
       for (const one of document.querySelectorAll(`[data-count="${column}"]`)) {
         if (one.textContent !== String(number)) one.textContent = number;
+        one.dataset.n = number;
       }
     }
   };
+
+  // -- what the tab says, and what the address says: a filter survives Back, and can be sent to somebody ----
+  const name = document.title.replace(/^\(\d+\) /, "");
+  const entitle = (needs) => { document.title = Number(needs) ? `(${needs}) ${name}` : name; };
+  const address = () => {
+    const words = filter.value.trim();
+    history.replaceState(null, "", words ? `/?${new URLSearchParams({ q: words })}` : "/");
+  };
+  filter.addEventListener("input", address);
+  document.addEventListener("click", (event) => { // a tag filters the board
+    const tag = event.target.closest("#board a.tag");
+    if (!tag || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    filter.value = tag.dataset.tag;
+    address();
+    refresh();
+  });
 
   const notice = (text) => {
     $("#notice").textContent = text;
@@ -112,6 +130,7 @@
 
   const show = (told) => {
     count(told.counts);
+    entitle(told.counts.needs_you);
     notice(told.trouble || told.paused);
     if (told.anew) { refresh(); return; }
     for (const id of told.gone || []) find(id)?.remove();
@@ -153,7 +172,7 @@
   document.addEventListener("keydown", walk);
   document.addEventListener("click", (event) => { // the whole card is its link
     const card = event.target.closest(".card");
-    if (card && !event.target.closest("a, button, input, form") && !String(getSelection())) $("a.title", card).click();
+    if (card && !event.target.closest("a, button, input, form, .tag") && !String(getSelection())) $("a.title", card).click();
   });
 
   document.body.addEventListener("htmx:afterOnLoad", (event) => {
