@@ -83,6 +83,8 @@ class Layout(ABC):
     rewritten = False
     #: A result may leave its place when it is old; not where an index that others read says where it is.
     archives = False
+    #: Others remove old results here, by a retention of their own that counts in days.
+    prunes = False
     #: A ready file's name has more in it than the id, so two of them can claim to be the same task.
     slugged = False
     #: Settings that differ from the queue's own defaults here.
@@ -132,6 +134,10 @@ class Layout(ABC):
     def spot(self, folder: str, file: str) -> Spot | None:
         """What a directory entry is; None if it is none of ours. Invalid: it wants to be a task and can't."""
         raise NotImplementedError
+
+    def is_others(self, file: str) -> bool:  # noqa: ARG002 - most share no folder with tasks that are not theirs
+        """Whether what lies among the ready tasks under a name that is none of ours is another program's task."""
+        return False
 
     def state_in(self, folder: str, file: str) -> State | None:
         """In which state the task of a directory entry is, for counting: None if it is no task that can be."""

@@ -17,7 +17,7 @@ from taskpit import schema
 from taskpit.clock import FIRST, LAST
 from taskpit.errors import Invalid
 from taskpit.layouts.envelope import dump_result, load_result, mapping, read_object, spell
-from taskpit.layouts.layout import Layout, Spot
+from taskpit.layouts.layout import NEVER, Layout, Spot
 from taskpit.schema import path_of
 from taskpit.task import State, Task, Verdict
 from taskpit.text import one_line
@@ -101,6 +101,7 @@ class Mailbox(Layout):
     claimed = "processing"
     results = ("outbox", "failed")
     archives = True
+    prunes = True
     tmp = ".tmp"
     guarded = True
     rewritten = True
@@ -133,17 +134,16 @@ class Mailbox(Layout):
             suffix, verdict = SUFFIXES[folder]
             if not file.endswith(suffix):
                 return None
-            return Spot(state=verdict.state, id=self._id(file[: -len(suffix)]), verdict=verdict, path=path)
+            task_id = file[: -len(suffix)]
+            return Spot(state=verdict.state, id=task_id, verdict=verdict, path=path) if _serves(task_id) else None
         if folder not in ("inbox", "processing") or not file.endswith(".json"):
             return None
-        state = State.READY if folder == "inbox" else State.CLAIMED
-        return Spot(state=state, id=self._id(file.removesuffix(".json")), path=path)
+        state, task_id = State.READY if folder == "inbox" else State.CLAIMED, file.removesuffix(".json")
+        return Spot(state=state, id=task_id, path=path) if _serves(task_id) else None
 
-    def _id(self, text: str) -> str:
-        try:
-            return self.check_id(text)
-        except Invalid:
-            raise Invalid(f"the name {text[:80]!r} does not read {{task_id}}.json") from None
+    def is_others(self, file: str) -> bool:
+        """Ids that Drover allows and we do not serve: spaces, colons, letters beyond ASCII, more than 64 bytes."""
+        return file.endswith(".json")
 
     def ready_path(self, task: Named) -> str:
         """`inbox/task_1234567890.json`."""
@@ -173,7 +173,8 @@ class Mailbox(Layout):
         if fields.get("id", spot.id) != spot.id:
             raise Invalid(f"its id is {fields['id']!r}, but its file is called {spot.id}.json", field="id")
         kept = {**_kept(beside), **_unknown(fields)}
-        metadata = {**mapping(_kept(beside).get("metadata")), **mapping(fields.get("metadata"))}
+        said = {key: value for key, value in mapping(fields.get("metadata")).items() if value is not None}
+        metadata = {**mapping(_kept(beside).get("metadata")), **said}
         known = {field: _whole(fields[key], key) for key, field in FIELDS.items() if fields.get(key) is not None}
         found = {
             "title": "",
@@ -194,14 +195,15 @@ class Mailbox(Layout):
         now = self._fields(task)
         if not task.source:
             return spell(now)
-        source = read_object(task.source)
+        given = read_object(task.source)
+        source = _whole_numbers(given)
         was = self._fields(self.load(Spot(state=State.READY, id=task.id), task.source))
         fields = {key: value for key, value in source.items() if key in now or key not in was}
         fields |= {key: value for key, value in now.items() if key not in was or value != was[key]}
         for key in ("status", "claimed_by", "claimed_at"):  # a claim that has ended leaves nothing behind
             if fields.get(key) not in (None, SCHEMA[key]):
                 fields[key] = SCHEMA[key]
-        return task.source if fields == source else spell(fields)
+        return task.source if fields == given and _are_whole(given) else spell(fields)
 
     def _fields(self, task: Task) -> dict[str, object]:
         extra = {key: value for key, value in task.extra.items() if _sayable(key, value)}
@@ -224,7 +226,10 @@ class Mailbox(Layout):
         """What must survive a reader that drops keys it does not know; empty if nothing."""
         kept = _unknown(self._fields(task))
         metadata = task.extra.get("metadata")
-        if metadata and _sayable("metadata", metadata):
+        metadata = mapping(metadata) if metadata and _sayable("metadata", metadata) else {}
+        if task.needs:
+            metadata["dependencies"] = list(task.needs)
+        if metadata:
             kept["metadata"] = metadata
         return spell(kept) if kept else b""
 
@@ -253,7 +258,7 @@ class Mailbox(Layout):
 
     def claimed_bytes(self, task: Task, worker: str, now: float) -> bytes:
         """The task as it lies in `processing/`: with its holder, so that a fixed name has one."""
-        fields = read_object(task.source) if task.source else self._fields(task)
+        fields = _whole_numbers(read_object(task.source)) if task.source else self._fields(task)
         return spell({**fields, "status": "claimed", "claimed_by": worker, "claimed_at": int(now)})
 
     def holder(self, data: bytes) -> str:
@@ -302,9 +307,23 @@ def _sayable(key: str, value: object) -> bool:
     return key not in BESIDE.values() and key != CARRIED
 
 
+def _serves(task_id: str) -> bool:
+    """Whether an id in a file's name is one that we can have; others are Drover's own."""
+    return schema.is_word(task_id) and not task_id.startswith(NEVER)
+
+
+def _are_whole(fields: Mapping[str, Any]) -> bool:
+    """Whether its whole numbers are spelt as such: a reader with typed fields stumbles over `1.0`."""
+    return not any(isinstance(fields.get(key), float) for key, default in SCHEMA.items() if isinstance(default, int))
+
+
+def _whole_numbers(fields: dict[str, Any]) -> dict[str, Any]:
+    return fields if _are_whole(fields) else {key: _whole(value, key) for key, value in fields.items()}
+
+
 def _whole(value: object, key: str) -> object:
     """Whole numbers are ints, also where a reader wrote them as `3.0`."""
-    return int(value) if isinstance(value, float) and isinstance(SCHEMA[key], int) else value
+    return int(value) if isinstance(value, float) and isinstance(SCHEMA.get(key), int) else value
 
 
 def _unknown(fields: Mapping[str, Any]) -> dict[str, Any]:

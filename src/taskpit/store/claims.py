@@ -29,8 +29,9 @@ def take(
     except Conflict as error:
         from taskpit.store.strays import put_away
 
-        put_away(folder, ready, error)
-        return None
+        if put_away(folder, ready, error) != ready.path:
+            return None
+        here = fs.status(folder.at(ready.path))
     if here is None:
         return None
     changed = sign is not None and sign != (here.st_ino, here.st_mtime_ns)

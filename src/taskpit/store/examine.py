@@ -51,6 +51,10 @@ FILES = frozenset(
 )
 
 
+#: The shortest retention that another program may have, in seconds.
+DAY = 86400.0
+
+
 class Case(Value):
     """Something that is out of order, and what puts it right: a function that says what it did, if anything."""
 
@@ -271,6 +275,8 @@ def _taken_away(folder: Folder) -> Iterator[Case]:
         status = fs.status(folder.at(path))
         if said not in tuple(Verdict) or status is None or not status.st_size or status.st_ino in away:
             continue  # an empty outcome: the result was pruned, or there never was one
+        if folder.layout.prunes and folder.clock.now() - status.st_mtime >= DAY:
+            continue  # another program's retention
         spot, verdict = shown.get(task_id), Verdict(said)
         lost = spot is None or not fs.exists(folder.at(folder.layout.result_of(spot)))
         whose = spot or Spot(state=verdict.state, id=task_id, verdict=verdict)
@@ -291,6 +297,10 @@ def _strangers(folder: Folder) -> Iterator[Case]:
         path, why = f"{folder.layout.ready}/{name}", "it is not called like a task"
         status = fs.status(folder.at(path))
         if status is None:
+            continue
+        if folder.layout.is_others(name):
+            told = "an id that we do not serve; it is left to the programs that do"
+            yield Case(finding=Mend(kind="left alone", what=f"{folder.layout.ready}/{name!r}", details=told))
             continue
         finding = Mend(
             kind="stranger", what=f"{folder.layout.ready}/{name!r}", details=f"{why}, so nobody will take it"

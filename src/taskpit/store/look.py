@@ -318,9 +318,10 @@ def _spots(folder: Folder, state: State) -> Iterator[Spot]:
     if state is State.CLAIMED:
         yield from folder.claims()
         return
-    seen = set()
+    # One that failed and was put there again is listed once: as what it is now.
+    seen = waiting(folder) if state is State.FAILED else set()
     for spot in folder.finished():
-        if spot.state is state:
+        if spot.state is state and spot.id not in seen:
             seen.add(spot.id)
             yield spot
     for name in fs.names(folder.at(OUTCOMES)):

@@ -146,9 +146,13 @@ class _Mender:
         except (FileNotFoundError, Unreadable):
             return
         except Conflict as error:
-            where = put_away(folder, spot, error) if self.act else None
-            now = f"; now {where}" if where else ""
-            yield Mend(kind="set aside", what=spot.path, details=f"{error.message}{now}")
+            again = bool(error.details.get("again"))
+            where = put_away(folder, spot, error) if self.act else spot.path if again else None
+            if where == spot.path:
+                yield Mend(kind="tried again", what=spot.id, details=f"it had failed; {spot.path} was put there again")
+            else:
+                now = f"; now {where}" if where else ""
+                yield Mend(kind="set aside", what=spot.path, details=f"{error.message}{now}")
         except Invalid as error:
             if not folder.being_written(folder.at(spot.path), here):
                 yield self._aside(spot.path, error.message, here)

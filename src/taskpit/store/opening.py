@@ -264,11 +264,12 @@ def _config(root: str, layout: layouts.Layout, env: Mapping[str, str]) -> Config
     return config.replace(**_drover_settings(env)) if layout.name == "mailbox" else config
 
 
-#: Drover's variables, the setting each one is, and its unit in seconds.
+#: Drover's variables, the setting each one is, and its unit in seconds. The minutes between two scans for orphans are
+#: no setting: our pools look every half minute at most, which is sooner than any number of minutes.
 DROVER = {
     "DROVER_MAILBOX_OUTBOX_RETENTION": ("keep_results", 86400.0),
     "DROVER_MAILBOX_FAILED_RETENTION": ("keep_failed", 86400.0),
-    "DROVER_MAILBOX_ORPHAN_SCAN_MINUTES": ("abandoned", 60.0),
+    "DROVER_MAILBOX_ORPHAN_SCAN_MINUTES": ("", 60.0),
 }
 
 
@@ -280,7 +281,8 @@ def _drover_settings(env: Mapping[str, str]) -> dict[str, float]:
             continue
         if not (text.isascii() and text.isdecimal()) or not int(text):
             raise Invalid(f"{variable} is {text!r}, not a whole number of at least 1", variable=variable)
-        settings[setting] = int(text) * unit
+        if setting:
+            settings[setting] = int(text) * unit
     return settings
 
 

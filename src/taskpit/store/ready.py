@@ -71,13 +71,19 @@ class Ready:
         self._came: dict[str, bool] = {}
         self._taken: dict[str, None] = {}
         self._outcomes = False
+        self._only_looks = False
         #: Names of files that are no tasks yet, and when each is looked at again whatever the watch tells.
         self._unfinished: dict[str, float] = {}
 
     # -- knowing what is ready ---------------------------------------------------------------------
 
     def refresh(self, *, closely: bool = False) -> None:
-        """Know what is ready now; `closely`: also what others dropped beside a catalogue, unless there is very much."""
+        """Know what is ready now.
+
+        `closely`, to look and not to claim: also what others dropped beside a catalogue, unless there is very much. Who
+        only looks sets nothing aside.
+        """
+        self._only_looks = closely
         if self._catalog is not None or (self._listed is None and catalog.built(self._folder.at(INDEX))):
             try:
                 self._follow(closely=closely)
@@ -193,7 +199,8 @@ class Ready:
         try:
             spot = self._folder.layout.spot(self._folder.layout.ready, file)
         except Invalid as error:
-            self._folder.set_aside(path, error.message)
+            if not self._only_looks:
+                self._folder.set_aside(path, error.message)
             return None
         if spot is None or spot.state is not State.READY:
             return None
@@ -222,7 +229,7 @@ class Ready:
             return None, True
         except Invalid as error:
             judged = fs.status(path)
-            if judged is not None and folder.being_written(path, judged):
+            if judged is not None and (self._only_looks or folder.being_written(path, judged)):
                 return None, True
             if judged is not None:
                 folder.set_aside(spot.path, error.message, judged)

@@ -11,7 +11,7 @@ from taskpit import fs
 from taskpit.errors import Conflict
 from taskpit.store import changelog
 from taskpit.store.folder import CHANGELOG, IDS, SEALED, Folder
-from taskpit.task import State
+from taskpit.task import State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["refuse_finished", "register"]
 
+#: Ends after which a task may be wanted again.
+FAILURES = (Verdict.FAILED, Verdict.CANCELLED)
+
 
 def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -> fs.Stat | None:
     """Its id is known from now on; the file as it was looked at, or None if it is gone or not whole yet.
 
-    Conflict if the id belongs to a task that is not this ready file. `names` are those of this id's ready files, if
+    Conflict if the id belongs to a task that is not this ready file; `again` in its details: to one that failed, and
+    may be wanted again. `names` are those of this id's ready files, if
     they were just listed.
     """
     path, entry = f"{folder.root}/{spot.path}", folder.of(IDS, spot.id)
@@ -54,8 +58,11 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
 def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
     """Conflict if its own file is here although it is finished: put back, or a power loss undid its moves."""
     verdict = folder.outcome(spot.id)
-    if verdict is not None or folder.is_finished(spot):
-        raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here)
+    if verdict is None and not folder.is_finished(spot):
+        return
+    ended = fs.status(folder.outcome_path(spot.id, verdict)) if verdict in FAILURES else None
+    moved = ended is not None and here.st_ctime_ns > ended.st_ctime_ns  # what a power loss brings back is older
+    raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here, again=moved)
 
 
 def _refuse_copy(
@@ -67,11 +74,11 @@ def _refuse_copy(
     ready, or gone back after an attempt. And a token that moves while we look is seen in two places:
     it is the same inode then, and no copy.
     """
-    verdict = folder.outcome(spot.id)
+    verdict = folder.outcome(spot.id) or folder.ended_as(spot)
     if verdict is not None or folder.is_finished(spot):
-        why = f"is finished ({verdict or 'done'})"
-    else:
-        why = _elsewhere(folder, spot, here, known, names)
+        told = f"{spot.id} is finished ({verdict or 'done'})"
+        raise Conflict(told, judged=here, again=verdict in FAILURES)
+    why = _elsewhere(folder, spot, here, known, names)
     if why:
         raise Conflict(f"{spot.id} {why}", judged=here)
 

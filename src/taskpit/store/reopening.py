@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from taskpit import fs
+from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog
 from taskpit.store.ending import Sealed, roll
-from taskpit.store.folder import CHANGELOG, DOOR, IDS, LATE, SEALED, SLACK, Folder, stub
+from taskpit.store.folder import CHANGELOG, DOOR, IDS, LARGEST_RESULT, LATE, SEALED, SLACK, Folder, stub
 from taskpit.store.turns import Turn
 from taskpit.task import Said, State, Task, Verdict
 
-__all__ = ["learn", "reopen", "withdraw"]
+__all__ = ["learn", "reopen", "take_again", "withdraw"]
 
 
 def reopen(folder: Folder, task: Task) -> Said:
@@ -31,6 +32,61 @@ def reopen(folder: Folder, task: Task) -> Said:
     for letter in parts.removesuffix("o"):
         fs.remove(sealed.part(letter))
     return Said.LOST
+
+
+def take_again(folder: Folder, spot: Spot, here: fs.Stat) -> bool:
+    """A ready file of a task that failed for good, or was cancelled: somebody wants it tried again, and it is.
+
+    Its failure becomes the token, as in `reopen`, and the file that was put there what it is now. What was put there
+    may be the failure itself, moved or copied: then it says what the task was. False if nothing of that holds.
+    """
+    path = folder.at(spot.path)
+    _learn_failure(folder, spot.id)
+    verdict = folder.outcome(spot.id)
+    if verdict not in (Verdict.FAILED, Verdict.CANCELLED):
+        return False
+    try:
+        data, _ = fs.read(path, LARGEST_RESULT)
+        failure, _ = fs.read(folder.outcome_path(spot.id, verdict), LARGEST_RESULT)
+        if data == failure:
+            return _take_failure_again(folder, spot, verdict, failure)
+        task = folder.layout.load(spot, data)
+    except (OSError, Invalid):
+        return False
+    parts = "nbo" if folder.layout.rewritten else "no"
+    sealed = Sealed(folder, Spot(state=State.READY, id=spot.id, slug=spot.slug), fs.fresh_name(), f"ready.{parts}")
+    try:
+        fs.link(path, sealed.part("n"))  # the same file: what enters in the end is what stands there
+        known = fs.status(sealed.part("n"))
+        if known is None or known.st_ino != here.st_ino:
+            fs.remove(sealed.part("n"))
+            return False
+    except OSError:
+        return False
+    if "b" in parts:
+        fs.create(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
+    folder.sync(folder.layout.tmp, SEALED)
+    if fs.move(folder.outcome_path(spot.id, verdict), sealed.path):
+        roll(sealed, event=folder.event("reopened_task", spot.id, details=f"{spot.path} was put there again"))
+        return True
+    for letter in parts.removesuffix("o"):
+        fs.remove(sealed.part(letter))
+    return False
+
+
+def _take_failure_again(folder: Folder, spot: Spot, verdict: Verdict, failure: bytes) -> bool:
+    """It goes back to where failures lie, and the task in it is tried again with all its attempts."""
+    task = folder.layout.load_result(Spot(state=verdict.state, id=spot.id, verdict=verdict), failure)[1]
+    task = task or folder.original(spot.id)
+    if task is None:
+        return False
+    task = task.replace(id=spot.id, slug=spot.slug, attempts=0, last_error="", hold="", not_before=0.0)
+    place = folder.layout.result_path(task, verdict)
+    try:
+        moved = fs.move_new(folder.at(spot.path), folder.at(place))
+    except FileExistsError:
+        moved = fs.remove(folder.at(spot.path))  # a copy of what stands there
+    return moved and reopen(folder, task) is Said.OK
 
 
 def _learn_failure(folder: Folder, task_id: str) -> None:

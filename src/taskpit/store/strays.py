@@ -1,4 +1,5 @@
-"""Ready files that may not run as they are: copies are set aside, other tasks with a taken number get a new one.
+"""Ready files that may not run as they are: copies are set aside, other tasks with a taken number get a new one, and
+what failed and was put there again is tried again.
 
 An editor that saves a task again after it has moved on makes a copy, under the same name: nobody wants it
 to run twice. A file with the same number and another name is another task, whose writer could not know
@@ -23,9 +24,17 @@ __all__ = ["put_away"]
 
 
 def put_away(folder: Folder, spot: Spot, why: Conflict) -> str | None:
-    """It is out of the way: where it is now, or None if it was gone or is another file by now."""
+    """It is out of the way: where it is now, or None if it was gone or is another file by now.
+
+    Where it was: it is a task again, that had failed.
+    """
     judged = why.details["judged"]
     assert isinstance(judged, fs.Stat)
+    if why.details.get("again"):
+        from taskpit.store.reopening import take_again
+
+        if take_again(folder, spot, judged):
+            return spot.path
     if not _is_another_task(folder, spot):
         return folder.set_aside(spot.path, f"{why.message}; this is a copy that was saved later", judged)
     if not untouched(folder.at(spot.path), judged):
