@@ -27,6 +27,7 @@ def back(queue):
     """The task's own file again where it was before it was claimed, as if it had never moved."""
     folder = queue.store.folder
     os.link(folder.at(f".taskpit/ids/{ID}"), folder.at(folder.layout.ready_path(task(1))))
+    queue.clock.reboot("the next boot")
 
 
 @pytest.mark.parametrize("state", ENDS)

@@ -60,9 +60,13 @@ def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
     verdict = folder.outcome(spot.id)
     if verdict is None and not folder.is_finished(spot):
         return
-    ended = fs.status(folder.outcome_path(spot.id, verdict)) if verdict in FAILURES else None
-    moved = ended is not None and here.st_ctime_ns > ended.st_ctime_ns  # what a power loss brings back is older
-    raise Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here, again=moved)
+    raise _finished(folder, spot, here, verdict)
+
+
+def _finished(folder: Folder, spot: Spot, here: fs.Stat, verdict: Verdict | None) -> Conflict:
+    """What a power loss brings back was not touched since the machine started; what people put there was."""
+    again = verdict in FAILURES and here.st_ctime > folder.clock.offset()
+    return Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here, again=again)
 
 
 def _refuse_copy(
@@ -76,8 +80,7 @@ def _refuse_copy(
     """
     verdict = folder.outcome(spot.id) or folder.ended_as(spot)
     if verdict is not None or folder.is_finished(spot):
-        told = f"{spot.id} is finished ({verdict or 'done'})"
-        raise Conflict(told, judged=here, again=verdict in FAILURES)
+        raise _finished(folder, spot, here, verdict)
     why = _elsewhere(folder, spot, here, known, names)
     if why:
         raise Conflict(f"{spot.id} {why}", judged=here)

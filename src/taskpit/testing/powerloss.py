@@ -274,7 +274,7 @@ class _Scribe:
         self._open: dict[int, tuple[str, int]] = {}
 
     def __getattr__(self, name: str) -> object:
-        return getattr(os, name)
+        return getattr(os if hasattr(os, name) else kernel, name)
 
     def _below(self, path: str, fd: int | None = None) -> str:
         path = path if fd is None else f"{os.readlink(f'/proc/self/fd/{fd}')}/{path}"
