@@ -10,7 +10,7 @@ from taskpit.text import headline, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from taskpit.task import Card, Result, Try
 
@@ -102,10 +102,21 @@ def ending(result: Result) -> list[str]:
     head = headline(result.reason)
     rest = [] if head == one_line(result.reason) else ["", *result.reason.strip("\n").splitlines()]
     children = f"split into {', '.join(result.children)}" if result.children else ""
-    cost = ", ".join(f"{value} {key}" for key, value in result.cost.items())
+    cost = costs(result.cost)
     lines = [said + when + after, head if head != children else "", children, f"cost: {cost}" if cost else ""]
     lines = [line for line in (*lines, f"log: {result.log}" if result.log else "") if line]
     return lines + rest
+
+
+def costs(cost: Mapping[str, object]) -> str:
+    """Who did it and what it cost, in a line; empty if nobody told."""
+    words = [str(cost[key]) for key in ("agent", "model") if cost.get(key)]
+    usd, session = cost.get("usd"), cost.get("session")
+    told = [f"${usd:.2f}"] if isinstance(usd, int | float) else []
+    told += [f"{cost[key]:.0f} {key}" for key in ("tokens", "turns") if isinstance(cost.get(key), int | float)]
+    told += [f"{cost['refused']} tools refused"] if cost.get("refused") else []
+    told += [f"session {session}"] if session else []
+    return ": ".join(part for part in (" ".join(words), ", ".join(told)) if part)
 
 
 def tries(all_of_them: Sequence[Try]) -> list[str]:

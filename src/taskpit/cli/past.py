@@ -186,7 +186,12 @@ def _cost(queue: Queue, now: float) -> dict[str, object]:
     from taskpit.worker.budget import Ledger
 
     ledger = Ledger(info.papers)
-    return {"cost": ledger.total().as_dict(), "cost_today": ledger.of_day(now).as_dict()}
+    models = ledger.by_model()
+    return {
+        "cost": ledger.total().as_dict(),
+        "cost_today": ledger.of_day(now).as_dict(),
+        **({"models": models} if models else {}),
+    }
 
 
 def _told(data: dict[str, object]) -> str:
@@ -209,7 +214,14 @@ def _told_cost(data: dict[str, object]) -> list[tuple[str, object]]:
     cost, today = data.get("cost"), data.get("cost_today")
     if not isinstance(cost, dict) or not isinstance(today, dict) or not (cost["usd"] or cost["tokens"]):
         return []
-    return [("cost", f"${cost['usd']:.2f}, {int(cost['tokens'])} tokens; today ${today['usd']:.2f}")]
+    models = data.get("models")
+    return [
+        ("cost", f"${cost['usd']:.2f}, {int(cost['tokens'])} tokens; today ${today['usd']:.2f}"),
+        *(
+            (f"  {name}", f"${row['usd']:.2f}, {int(row['tokens'])} tokens, {row['done']} of {row['runs']} runs done")
+            for name, row in sorted(models.items() if isinstance(models, dict) else ())
+        ),
+    ]
 
 
 VERBS: Handlers = {"log": (_log_arguments, _log), "stats": (_stats_arguments, _stats)}

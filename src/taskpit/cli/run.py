@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from taskpit.cli.table import Handlers
     from taskpit.landing.pipe import Pipe
     from taskpit.task import Claim
-    from taskpit.worker.agent import AgentRunner
     from taskpit.worker.budget import Limit
+    from taskpit.worker.choosing import Choosing
     from taskpit.worker.orders import Report
     from taskpit.worker.plugged import PluggedRunner
     from taskpit.worker.runner import CommandRunner
     from taskpit.worker.sandbox import Sandbox
 
-    AnyRunner = CommandRunner | AgentRunner | PluggedRunner
+    AnyRunner = CommandRunner | Choosing | PluggedRunner
 
 __all__ = ["VERBS"]
 
@@ -56,7 +56,7 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     )
     add = parser.add_argument
     add("-n", dest="slots", type=a_count, default=1, metavar="N", help="tasks at once (default 1)")
-    add("--agent", metavar="PRESET", help="run this agent CLI, as its preset says")
+    add("--agent", metavar="PRESET,...", help="run this agent CLI, as its preset says; further ones when it rests")
     add("--model", default="", metavar="M", help="the model the agent uses, as it calls it")
     add(
         "--env",
@@ -109,30 +109,7 @@ def _runner(args: Namespace, context: Context) -> AnyRunner:
     """The agent that was named, or the command that was given."""
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
     if args.agent:
-        from taskpit.worker.agent import AgentRunner
-        from taskpit.worker.preset import find, places
-
-        try:
-            preset = find(args.agent, places(context.queue.store.info().papers, context.env))
-        except errors.NotFound:
-            from taskpit.worker import plugged
-
-            brought = plugged.find(args.agent, cwd=os.getcwd(), model=args.model, limit=args.limit, args=argv)
-            if brought is None:
-                raise
-            return brought
-        clock = context.queue.clock
-        runner = AgentRunner(
-            preset,
-            cwd=os.getcwd(),
-            model=args.model,
-            limit=args.limit,
-            extra=argv,
-            env=tuple(args.env or ()),
-            clock=clock,
-        )
-        runner.check_budget(args.budget or (), context.queue.store.info().papers)
-        return runner
+        return _agents(args, context, argv)
     if not argv:
         hint = "`pit work --help` shows examples."
         raise Usage("say what to run: pit work -- CMD ..., or pit work --agent PRESET", hint=hint)
@@ -143,6 +120,39 @@ def _runner(args: Namespace, context: Context) -> AnyRunner:
     from taskpit.worker.runner import CommandRunner
 
     return CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)
+
+
+def _agents(args: Namespace, context: Context, argv: list[str]) -> AnyRunner:
+    """The agents that were named, the first one first; one that a package brings, if there is no such preset."""
+    from taskpit.worker.agent import AgentRunner
+    from taskpit.worker.choosing import Choosing
+    from taskpit.worker.preset import find, places
+
+    names = [name for name in args.agent.split(",") if name]
+    if not names:
+        raise Usage("--agent names a preset, or several: --agent claude,codex")
+    root, clock = context.queue.store.info().papers, context.queue.clock
+
+    def make(name: str, model: str) -> AgentRunner:
+        return AgentRunner(
+            find(name, places(root, context.env)),
+            cwd=os.getcwd(),
+            model=model or args.model,
+            limit=args.limit,
+            extra=argv,
+            env=tuple(args.env or ()),
+            clock=clock,
+        )
+
+    try:
+        return Choosing(names, make, root=root, clock=clock, budget=args.budget or ())
+    except errors.NotFound:
+        from taskpit.worker import plugged
+
+        brought = plugged.find(args.agent, cwd=os.getcwd(), model=args.model, limit=args.limit, args=argv)
+        if brought is None:
+            raise
+        return brought
 
 
 def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:

@@ -84,7 +84,16 @@ class Ledger:
     def __init__(self, queue: str) -> None:
         self._path = f"{queue}/.taskpit/spend.log"
 
-    def enter(self, task_id: str, worker: str, cost: Mapping[str, object], seconds: float, now: float) -> None:
+    def enter(
+        self,
+        task_id: str,
+        worker: str,
+        cost: Mapping[str, object],
+        seconds: float,
+        now: float,
+        *,
+        done: bool | None = None,
+    ) -> None:
         """One attempt was paid for."""
         line = {
             "at": round(now, 3),
@@ -93,6 +102,8 @@ class Ledger:
             "usd": _number(cost, "usd", "total_cost_usd", "cost"),
             "tokens": _number(cost, "tokens", "total_tokens"),
             "seconds": round(seconds, 3),
+            **{key: str(cost[key]) for key in ("agent", "model") if cost.get(key)},
+            **({"done": done} if done is not None else {}),
         }
         fs.append(self._path, json.dumps(line).encode() + b"\n")
 
@@ -113,6 +124,19 @@ class Ledger:
     def total(self) -> Spent:
         """What was spent ever."""
         return _sum(self._lines())
+
+    def by_model(self) -> dict[str, dict[str, float]]:
+        """What each agent with each model has cost, in how many runs, and how many of them were done."""
+        found: dict[str, dict[str, float]] = {}
+        for line in self._lines():
+            if "agent" in line:
+                name = f"{line['agent']} {line.get('model', '')}".strip()
+                row = found.setdefault(name, {"runs": 0, "done": 0, "usd": 0.0, "tokens": 0.0})
+                row["runs"] += 1
+                row["done"] += 1 if line.get("done") is True else 0
+                row["usd"] += _number(line, "usd")
+                row["tokens"] += _number(line, "tokens")
+        return found
 
     def entries(self) -> list[tuple[float, str, float]]:
         """When, by whom and how many dollars: each attempt that was paid for, oldest first."""

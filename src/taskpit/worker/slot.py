@@ -319,7 +319,8 @@ def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: flo
         return outcome
     ledger = Ledger(info.papers)
     try:
-        ledger.enter(claim.task.id, claim.worker, cost, seconds, queue.clock.now())
+        good = not isinstance(outcome, Failed | Retry)
+        ledger.enter(claim.task.id, claim.worker, cost, seconds, queue.clock.now(), done=good)
         spent = ledger.of_task(claim.task.id)
     except OSError:
         return outcome  # a full disk must not change the verdict
