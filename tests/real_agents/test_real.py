@@ -197,7 +197,11 @@ def test_killed(bench):
     """kill -9 of the pool in a tool call: nothing left after two seconds, the session goes on, no attempt spent."""
     marker = f"{bench.repo}/pid"
     bench.model.scripts["slow"] = [
-        lambda heard: Shell("echo again" if "this very session" in heard.text else f"echo here > {marker}; timeout 301 tail -f /dev/null"),
+        lambda heard: Shell(
+            "echo again"
+            if "this very session" in heard.text
+            else f"echo here > {marker}; timeout 301 tail -f /dev/null"
+        ),
         Say("Done."),
     ]
     task = bench.put("slow")
