@@ -1,8 +1,9 @@
 """A fault at every single system call of every verb in every layout leaves the state before or the state after.
 
 Each call is killed that finds another state than the one before: after a call that only looked, the disk is as it
-was. Of what the kernel may say instead, each call hears one, the next call another (outside the pit, where the verbs
-are the same, every second call is spared). With TASKPIT_LONG each call is killed and hears all of it.
+was. Of what the kernel may say instead, each call that changes something hears one, the next call another, and of
+those that only look every third (outside the pit, where the verbs are the same, every second call is spared). With
+TASKPIT_LONG each call is killed and hears all of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import pytest
 from crashes import Stages
 from pits import POWER
-from rotation import in_turn
+from rotation import TURN, in_turn
 from scenes import ANYWHERE, SCENES
 
 from taskpit.errors import Storage
@@ -38,7 +39,8 @@ def faults(calls, number, layout):
     if EVERY or (changed and (number % 2 or not seldom)):
         yield "killed before", killed_at, None
     codes = (*ANY, *(CHANGING if call in MAKING else ()))
-    for code in codes if EVERY else () if seldom and number % 2 else codes[number % len(codes) :][:1]:
+    spared = number % 2 if seldom else call not in MAKING and number % 3 != TURN % 3
+    for code in codes if EVERY else () if spared else codes[number % len(codes) :][:1]:
         yield f"{errno.errorcode[code]} from", lambda number, code=code: fail_at(number, code), code
     if call == "write":
         yield "a few bytes from", short_at, None
@@ -72,7 +74,7 @@ def test_every_fault_at_every_call(layout, scene, tmp_path):
                 assert seen == stages.after, f"{where}: what was cut short was not carried on"
             runs += 1
     print(f"{layout}, {scene}: {len(stages.calls)} calls, {runs} faults")
-    assert runs >= (3 if EVERY else 1 if layout == "pit" else 0.5) * len(stages.calls) > 0
+    assert runs >= (3 if EVERY else 0.3) * len(stages.calls) > 0
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=repr)
