@@ -11,7 +11,7 @@ from taskpit.worker.demo_food import tasks
 
 
 def test_the_demo(tmp_path):
-    folder = tmp_path / "showing"
+    folder = tmp_path / "a showing"
     argv = [sys.executable, "-m", "taskpit", "demo", "--dir", str(folder), "--seed", "3"]
     env = {key: value for key, value in os.environ.items() if not key.startswith("TASKPIT_")}
     env["DEMO_PACE"] = "0.5"
@@ -20,6 +20,11 @@ def test_the_demo(tmp_path):
     assert shown.stdout.count("  yes  ") == 7
     assert "\x1b" not in shown.stdout
     assert "kill -9" in shown.stdout
+    look = next(line for line in shown.stdout.splitlines() if line.startswith("  ls "))
+    results = subprocess.run(
+        ["sh", "-c", look.partition("  the results")[0]], capture_output=True, text=True, check=True
+    )
+    assert len(results.stdout.splitlines()) >= 25
     assert "recovered" in shown.stdout
     screen = shown.stdout.partition("status\n")[2].partition("\n$ ")[0]
     crew = [line.split()[0] for line in screen.partition("LAST OUTPUT\n")[2].partition("\n\n")[0].splitlines()]

@@ -47,8 +47,8 @@ def _demo(args: Namespace, context: Context) -> Reply:
             demo.show(stage)
         finally:
             stage.close()
-        context.tell(f"\n{_command(f'pit -C {demo.pit} status')}\n{_status(demo, context)}\n")
-        context.tell(_command(f"pit -C {demo.pit} down"))
+        context.tell(f"\n{_command(f'pit -C {quoted(demo.pit)} status')}\n{_status(demo, context)}\n")
+        context.tell(_command(f"pit -C {quoted(demo.pit)} down"))
         context.tell(f"stopped {', '.join(demo.down())}")
     finally:
         demo.down(now=True)  # whatever happened: nobody is left behind
@@ -107,11 +107,12 @@ def _prologue(demo: Demo) -> str:
 def _epilogue(demo: Demo, good: list[str], bad: list[str], seconds: float) -> str:
     by_title = {task.title: task.id for task in demo.tasks}
     haiku, elephant = by_title["Write a haiku about this pit"], by_title["Digest the elephant"]
-    diary, pit = by_title["Read the diary of the mouse"], f"{_program()} -C {demo.pit}"
+    diary, where = by_title["Read the diary of the mouse"], quoted(demo.pit)
+    pit = f"{_program()} -C {where}"
     looks = {
-        f"ls {demo.pit}/done": "the results, one file each",
-        f"cat {demo.pit}/README.md": "what a snake pit is made of",
-        f"cat {demo.pit}/scraps/*choked.md": "the note about what got stuck",
+        f"ls {where}/done": "the results, one file each",
+        f"cat {where}/README.md": "what a snake pit is made of",
+        f"cat {where}/scraps/*choked.md": "the note about what got stuck",
         f"{pit} show {haiku}": "a task with its tries, its check and its result",
         f"{pit} why {elephant}": "what happened to the elephant",
         f"{pit} logs {demo.victim or 'supervisor'}": "what the snake that was killed had to say",

@@ -37,6 +37,8 @@ __all__ = ["CONFIG", "Demo"]
 CONFIG = 'lease = "8s"\nbackoff = "0.3s"\nbackoff_longest = "1s"\n'
 #: The demo is over after this many seconds, or something is wrong.
 LIMIT = 50.0
+#: How long a crew that was stopped may take to be gone.
+LEAVING = 10.0
 #: How often it is looked at.
 LOOK = 0.1
 #: Bites a snake has had of the elephant when it is killed.
@@ -172,7 +174,9 @@ class Demo:
             f"the crew: {len(agents)} agents and {len(services)} service, {self.victim} hatched anew by the supervisor"
         )
         yield len(agents) == 6 and len(services) == 1 and self._is_healed(), crew
-        left = [pid for pid in self.pids if _lives(pid)]
+        deadline = time.monotonic() + LEAVING  # they are on their way out: a busy machine takes a while
+        while (left := [pid for pid in self.pids if _lives(pid)]) and time.monotonic() < deadline:
+            time.sleep(0.05)
         yield bool(self.pids) and not left, f"of {len(self.pids)} processes none is left"
 
 
