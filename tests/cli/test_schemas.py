@@ -46,7 +46,7 @@ DAY = """
     import .beads --dry-run | import .beads | sweep --dry-run | sweep | doctor | doctor --fix | doctor --system
     work --dry-run -- true {id} | work --max-tasks 1 -- true | search one | status -f --for 0.01s | status | crew down
     setup claude | setup claude --check | setup claude --remove | setup claude codex | setup gemini --print
-    every 7:00 chores | every | archive | completion fish | export -o all.jsonl | convert box --layout mailbox
+    every 7:00 chores | every | report | archive | completion fish | export -o all.jsonl | convert box --layout mailbox
     -C box import all.jsonl
 """
 WORK_ITEMS = """

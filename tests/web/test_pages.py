@@ -326,7 +326,16 @@ def test_files_for_browsers_are_kept_by_their_word(shared):
 def test_no_page_has_script_or_style_inside(queue, board):
     """The content security policy would refuse it, and pages that need it would be broken."""
     lively(queue)
-    for path in ("/", "/task/0001", "/task/0006", "/agents", "/plots?span=all", "/search?q=one", "/task/0099"):
+    for path in (
+        "/",
+        "/task/0001",
+        "/task/0006",
+        "/agents",
+        "/report",
+        "/plots?span=all",
+        "/search?q=one",
+        "/task/0099",
+    ):
         answer = board.get(path, accept=HTML)
         assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son[a-z]+=|javascript:", answer.text), path
         policy = answer.headers["content-security-policy"]
@@ -340,3 +349,11 @@ def test_errors_come_as_whoever_asks_can_use_them(shared):
     assert 'class="toast bad"' in shared.post("/task/0999/note", {"text": "x"}, hx_request="true").text
     assert shared.get("/nowhere").status == 404
     assert json.loads(shared.ask("PUT", "/").body)["ok"] is False
+
+
+def test_what_a_night_brought(board):
+    page = board.get("/report?hours=72")
+    assert page.status == 200
+    assert "The last 72 hours" in page.text
+    assert board.get("/report?hours=x").status == 400
+    assert board.get("/report?hours=99999").status == 400

@@ -58,6 +58,7 @@ VERBS: tuple[Verb, ...] = (
         ("why", "look", "why a task is where it is", (), "pit why 7"),
         ("board", "board", "the board: terminal, or --web", ("tui",), "pit board --web"),
         ("diff", "review", "what a task's agent changed", (), ""),
+        ("report", "report", "what happened since yesterday", (), "pit report"),
         ("search", "find", "tasks that mention these words", ("find", "grep"), ""),
         ("log", "past", "what happened, or what a member of the crew printed", (), ""),
         ("stats", "past", "counts, throughput, what ran twice", (), ""),

@@ -75,6 +75,7 @@ def _starlette(desk: Desk) -> Starlette:
         Route("/agents/part", crew.agents_part),
         Route("/agent/{name}", crew.log),
         Route("/agent/{name}/events", streams.agent),
+        Route("/report", pages.report),
         Route("/plots", crew.plots),
         Route("/metrics", crew.metrics),
         Route("/static/{name:path}", _static),

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse
 from taskpit.board import COLUMNS
 from taskpit.errors import Invalid, NotFound
 from taskpit.policy import question_of
+from taskpit.report import PARTS, make_report
 from taskpit.search import search
 from taskpit.status import status_of
 from taskpit.values import Value
@@ -107,6 +108,15 @@ class Pages:
         after, place = _place(request.query_params.get("after", "")), self.desk.hub.place
         found = await self.desk.hub.look(lambda board: pile(board, name, text.casefold().split(), after))
         return self._page(request, "more.html", place, pile=found, q=text)
+
+    async def report(self, request: Request) -> HTMLResponse:
+        """What happened since yesterday, or in the last so many hours."""
+        hours = request.query_params.get("hours", "24")
+        if not (hours.isascii() and hours.isdecimal() and 0 < int(hours[:6]) <= 9000):
+            raise Invalid("hours is a number from 1 to 9000")
+        queue = self.desk.queue
+        found = await self.desk.do(lambda: make_report(queue, queue.clock.now() - int(hours) * 3600.0))
+        return self._page(request, "report.html", page="report", report=found, parts=PARTS, hours=int(hours))
 
     # -- a task ------------------------------------------------------------------------------------
 

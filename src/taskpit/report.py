@@ -1,0 +1,187 @@
+"""What happened since a time, for the person who comes back: landed, done, waiting for you, failed, and what it cost.
+
+Reads the changelog's end and the tasks it names; changes nothing.
+"""
+
+from __future__ import annotations
+
+from taskpit.clock import iso, say_duration
+from taskpit.explain import reason_of
+from taskpit.history import who
+from taskpit.queue import cards
+from taskpit.schema import amount
+from taskpit.status import Status, status_of
+from taskpit.task import State, Verdict
+from taskpit.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from taskpit.queue import Queue
+    from taskpit.store.port import Store
+    from taskpit.task import Card, Event
+
+__all__ = ["Report", "events_since", "make_report"]
+
+_ENDS = ("completed_task", "failed_task", "cancelled_task")
+#: How a result's reason begins when its work is where it was asked to be.
+LANDED = "landed on "
+#: So many letters of a reason are shown.
+LONGEST = 160
+
+
+class Row(Value):
+    """A task in the report."""
+
+    id: str
+    title: str
+    #: Where it landed, why it waits or failed, or how it was checked.
+    what: str = ""
+    worker: str = ""
+    attempt: int = 1
+    seconds: float = 0.0
+    usd: float = 0.0
+
+
+class Report(Value):
+    """What happened since a time."""
+
+    since: float
+    until: float
+    landed: tuple[Row, ...] = ()
+    done: tuple[Row, ...] = ()
+    needs_you: tuple[Row, ...] = ()
+    failed: tuple[Row, ...] = ()
+    cancelled: tuple[Row, ...] = ()
+    running: tuple[Row, ...] = ()
+    #: Tasks that go on by themselves.
+    ready: int = 0
+    waiting: int = 0
+    #: Tasks, seconds and dollars by model where the agent told it, else by worker.
+    costs: tuple[tuple[str, int, float, float], ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """For programs."""
+        parts = {name: [row.as_dict() for row in getattr(self, name)] for name, _ in PARTS}
+        costs = [dict(zip(("by", "tasks", "seconds", "usd"), cost, strict=True)) for cost in self.costs]
+        times = {"since": iso(self.since), "until": iso(self.until)}
+        return {**times, **parts, "ready": self.ready, "waiting": self.waiting, "costs": costs}
+
+    def headline(self) -> str:
+        """The whole in a line."""
+        parts = [f"{len(getattr(self, name))} {word}" for name, word in PARTS if getattr(self, name)]
+        parts += [f"{count} {word}" for count, word in ((self.ready, "ready"), (self.waiting, "waiting")) if count]
+        usd = sum(cost[3] for cost in self.costs)
+        return ", ".join([*parts, *([f"${usd:.2f}"] if usd else [])]) or "nothing happened"
+
+    def markdown(self) -> str:
+        """As a page people keep or send."""
+        span = say_duration(self.until - self.since)
+        lines = [f"# {iso(self.since)[:16].replace('T', ' ')} to {iso(self.until)[:16].replace('T', ' ')} UTC ({span})"]
+        lines += ["", self.headline().capitalize() + ".", ""]
+        for name, word in PARTS:
+            rows = getattr(self, name)
+            if rows:
+                lines += [f"## {word.capitalize()}", "", *(_line(row) for row in rows), ""]
+        if self.costs:
+            lines += ["## Cost", "", "| by | tasks | time | dollars |", "|---|---|---|---|"]
+            lines += [f"| {by} | {count} | {say_duration(took)} | {usd:.2f} |" for by, count, took, usd in self.costs]
+            lines.append("")
+        if self.next_steps():
+            lines += ["## What it takes", "", *(f"- `{step}`" for step in self.next_steps()), ""]
+        return "\n".join(lines)
+
+    def next_steps(self) -> list[str]:
+        """The commands that bring on what waits for a person, most wanted first."""
+        review = [row for row in self.needs_you if "review" in row.what]
+        asks = [row for row in self.needs_you if row.what.startswith("waits for an answer")]
+        others = [row for row in self.needs_you if row not in review and row not in asks]
+        steps = ["pit review"] if review else []
+        steps += [f"pit answer {row.id} TEXT" for row in asks[:3]]
+        steps += [f"pit why {row.id}" for row in [*others, *self.failed][:3]]
+        return steps
+
+
+#: The parts in the order they are shown, and what each is called.
+PARTS = (
+    ("needs_you", "need you"),
+    ("landed", "landed"),
+    ("done", "done"),
+    ("failed", "failed"),
+    ("cancelled", "cancelled"),
+    ("running", "running"),
+)
+
+
+def _line(row: Row) -> str:
+    by = f" ({row.worker}{f', attempt {row.attempt}' if row.attempt > 1 else ''})" if row.worker else ""
+    return f"- **{row.id}** {row.title}{by}{f': {row.what}' if row.what else ''}"
+
+
+def events_since(store: Store, since: str) -> list[Event]:
+    """The changelog's lines from this time on, without reading all that came before."""
+    count = 1000
+    while True:
+        events, _ = store.latest(count)
+        if len(events) < count or events[0].timestamp < since:
+            return [event for event in events if event.timestamp >= since]
+        count *= 8
+
+
+def make_report(queue: Queue, since: float) -> Report:
+    """How it went since then, and how it stands."""
+    store, now = queue.store, queue.clock.now()
+    ended = dict.fromkeys(event.about for event in events_since(store, iso(since)) if event.did in _ENDS)
+    finished = [card for card in store.read(list(ended)) if card is not None and card.result is not None]
+    parts: dict[str, list[Row]] = {name: [] for name, _ in PARTS}
+    for card in finished:
+        parts[_part(card)].append(_row(card))
+    open_cards = list(cards(store, State.READY, tied=True))
+    parts["needs_you"] = [_row(card) for card in open_cards if status_of(card) is Status.NEEDS_YOU]
+    parts["running"] = [_row(card) for card in cards(store, State.CLAIMED)]
+    waiting = sum(1 for card in open_cards if status_of(card) is Status.WAITING)
+    ready = store.counts()[State.READY] - waiting - len(parts["needs_you"])
+    kept = {name: tuple(rows) for name, rows in parts.items()}
+    return Report(since=since, until=now, ready=max(ready, 0), waiting=waiting, costs=_costs(finished), **kept)
+
+
+def _part(card: Card) -> str:
+    result = card.result
+    if result is not None and result.verdict is Verdict.DONE:
+        return "landed" if result.reason.startswith(LANDED) else "done"
+    return "cancelled" if status_of(card) is Status.CANCELLED else "failed"
+
+
+def _row(card: Card) -> Row:
+    result = card.result
+    told = result.reason if result and result.verdict is Verdict.DONE else reason_of(card)
+    what = " ".join(told.split())
+    return Row(
+        id=card.task.id,
+        title=card.task.title,
+        what=what if len(what) <= LONGEST else f"{what[: LONGEST - 1]}…",
+        worker=_author(card),
+        attempt=result.attempt if result else card.task.attempts + 1,
+        seconds=result.seconds if result else 0.0,
+        usd=amount(result.cost.get("usd")) if result else 0.0,
+    )
+
+
+def _author(card: Card) -> str:
+    """Who did the work; of what landed the last line of the output says it, since a lander ended the claim."""
+    if card.result is None:
+        return who(card.worker)
+    last = card.result.output.rstrip().rpartition("\n")[2]
+    landed = last.startswith("Landed on ") and last.endswith(".")
+    return who(last.rpartition(" ")[2].rstrip(".") if landed else card.result.worker)
+
+
+def _costs(finished: list[Card]) -> tuple[tuple[str, int, float, float], ...]:
+    found: dict[str, tuple[int, float, float]] = {}
+    for card in finished:
+        if card.result is not None:
+            by = str(card.result.cost.get("model") or _author(card))[:60]
+            count, seconds, usd = found.get(by, (0, 0.0, 0.0))
+            found[by] = (count + 1, seconds + card.result.seconds, usd + amount(card.result.cost.get("usd")))
+    return tuple((by, *sums) for by, sums in sorted(found.items(), key=lambda one: (-one[1][2], one[0])))

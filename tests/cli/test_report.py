@@ -1,0 +1,78 @@
+"""`report`: what a person finds in the morning."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskpit.queue import Queue
+from taskpit.report import events_since, make_report
+from taskpit.store.memory import MemoryStore
+from taskpit.task import Ask, Done, Failed, Task
+from taskpit.testing.clock import FakeClock
+
+LANDED = "All is well.\n\nLanded on main as 0123456789ab, the work of snake-2~abc."
+
+
+@pytest.fixture
+def night():
+    """A queue after a night: one of each kind, and one from the day before."""
+    clock = FakeClock(1_800_000_000.0)
+    queue = Queue(MemoryStore(clock), clock=clock)
+
+    def ends(title, outcome, worker="snake-1"):
+        queue.put([Task(id="", title=title)])
+        queue.finish(queue.claim(worker)[0], outcome)
+
+    ends("old", Done())
+    clock.advance(2 * 86400)
+    ends("landed one", Done(reason="landed on main as 0123456789ab", output=LANDED, cost={"usd": 1.5, "model": "big"}))
+    ends("plain one", Done(output="x", seconds=60.0))
+    ends("broken", Failed(error="line one\nno such file", final=True))
+    ends("not wanted", Failed(error="cancelled", cancelled=True))
+    ends("asking", Ask(question="which database?"))
+    queue.put([Task(id="", title="free"), Task(id="", title="tied", needs=("0005",))])
+    return queue
+
+
+def test_each_task_is_in_one_part(night):
+    report = make_report(night, night.clock.now() - 86400)
+    titles = {name: [row.title for row in getattr(report, name)] for name in ("landed", "done", "failed", "cancelled")}
+    assert titles == {
+        "landed": ["landed one"],
+        "done": ["plain one"],
+        "failed": ["broken"],
+        "cancelled": ["not wanted"],
+    }
+    assert [row.title for row in report.needs_you] == ["asking"]
+    assert (report.ready, report.waiting) == (1, 1)
+    assert report.costs == (("big", 1, 0.0, 1.5), ("snake-1", 3, 60.0, 0.0))
+    assert report.landed[0].worker == "snake-2"
+    assert report.headline().startswith("1 need you, 1 landed, 1 done, 1 failed")
+
+
+def test_what_is_older_is_left_out(night):
+    assert not make_report(night, night.clock.now() + 1).done
+    assert [row.title for row in make_report(night, 0.0).done] == ["old", "plain one"]
+    assert 0 < len(events_since(night.store, "2027-01-16")) < len(events_since(night.store, ""))
+
+
+def test_it_says_what_to_do_next(night):
+    report = make_report(night, 0.0)
+    asking = report.needs_you[0].id
+    assert f"pit answer {asking} TEXT" in report.next_steps()
+    assert f"pit why {report.failed[0].id}" in report.next_steps()
+    page = report.markdown()
+    assert "## Need you" in page
+    assert "no such file" in page
+    assert "| big | 1 |" in page
+
+
+def test_the_command(pit):
+    pit("add", "one")
+    pit("claim")
+    pit("done", "1")
+    assert pit("report", "--json").data["done"][0]["title"] == "one"
+    assert "1 done" in pit("report").out
+    assert "- **0001** one" in pit("report", "--markdown").out
+    assert "nothing happened" in pit("report", "--since", "2030-01-01T00:00:00Z").out
+    assert pit("report", "--since", "soon").code == 2
