@@ -5,10 +5,14 @@ So each request must name us (Host), come from our own pages or from no page at 
 be small, and, when it changes something with nothing but a browser's cookie to show, repeat a word that only
 our own pages know. A request that fails is answered here and never reaches the application.
 
-    token   Authorization: Bearer, or `?token=` in the address; a browser's is moved into a cookie and the
-            address is shown without it
-    csrf    the application finds the word in scope["csrf"], and a page sends it back as the header
-            X-CSRF-Token or the form field `csrf`
+    token   Authorization: Bearer, or `?token=` in the address; a browser's is turned into a session at once
+    session a cookie and a word, made from the token, neither of which tells it. A browser sends cookies to every
+            port of a machine, so the cookie alone opens nothing: the word is kept by our own pages, for this
+            origin only, and shown with every request (the header X-CSRF-Token, the form field `csrf`, or
+            `?word=` where a browser can send no header). The application finds it in scope["csrf"].
+            A session ends some hours after it was last used.
+    door    what a browser is given that shows a cookie and no word: a page without anything in it, which has
+            the word or has not
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from __future__ import annotations
 import hmac
 import json
 import re
+import time
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -46,6 +51,8 @@ CSP = (
 #: Methods that change nothing.
 SAFE = ("GET", "HEAD", "OPTIONS")
 COOKIE = "taskpit"
+#: A session that is not used for this long has ended, in seconds; it is renewed in its second half.
+SESSION = 12 * 3600
 #: Long enough not to be guessed, and at home in addresses, cookies and headers.
 TOKEN = re.compile(r"[A-Za-z0-9_-]{16,200}")
 FORM = "application/x-www-form-urlencoded"
@@ -63,6 +70,10 @@ class GuardRules(Value):
     #: Requests that would change something are refused.
     read_only: bool = False
     csp: str = CSP
+    #: What may be read without a token, by who calls us by our name: these paths, and what is below those with a /.
+    public: tuple[str, ...] = ()
+    #: The page that browsers are given without the word, with {told} for what is wrong; empty: there are no pages.
+    door: str = ""
 
 
 def new_token() -> str:
@@ -88,7 +99,8 @@ def refuse_exposure(host: str, token: str, *, exposed: bool) -> None:
         return
     raise Invalid(
         f"{host} can be reached from other machines, and whoever reaches it can give your agents work",
-        hint="Leave out --host to serve this machine only, or say --expose and choose the --token others must show.",
+        hint="Leave out --host to serve this machine only, or say --expose and give the token that others must show: "
+        "TASKPIT_TOKEN or --token-file.",
         host=host,
     )
 
@@ -96,10 +108,20 @@ def refuse_exposure(host: str, token: str, *, exposed: bool) -> None:
 class _Refused(Exception):
     """This request goes no further."""
 
-    def __init__(self, status: int, code: str, message: str, hint: str = "", **headers: str) -> None:
+    def __init__(self, status: int, code: str, message: str, hint: str = "", page: str = "", **headers: str) -> None:
         super().__init__(message)
-        self.status, self.code, self.message, self.hint = status, code, message, hint
+        self.status, self.code, self.message, self.hint, self.page = status, code, message, hint, page
         self.headers = [(key.replace("_", "-"), value) for key, value in headers.items()]
+
+
+class _Session(Value):
+    """A browser that has shown the token once."""
+
+    name: str
+    #: What only our own pages in that browser know.
+    word: str
+    #: Seconds until it ends.
+    left: float
 
 
 class _Asked:
@@ -135,32 +157,37 @@ class Guard:
         if not TOKEN.fullmatch(rules.token):
             raise Invalid("a token is 16 or more letters, digits, - and _", hint="Leave it out to have one made.")
         self.app, self.rules = app, rules
-        self._csrf = hmac.new(rules.token.encode(), b"csrf", "sha256").hexdigest()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
-            await self._http(scope, receive, self._with_headers(send))
+            await self._http(scope, receive, send)
         else:  # nothing of ours speaks over web sockets
             await receive()
             await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = _Asked(scope)
+        asked, session, body = _Asked(scope), None, b""
         try:
             self._check_place(asked)
-            by_cookie = self._check_token(asked)
-            self._check_wish(asked)
-            body = b"" if asked.safe else await self._body(asked, receive)
-            if by_cookie and not asked.safe:
-                self._check_csrf(asked, body)
+            if not (asked.safe and self._is_public(asked.path)):
+                session = self._check_token(asked)
+                self._check_wish(asked)
+                body = b"" if asked.safe else await self._body(asked, receive)
+                if session is not None:
+                    self._check_word(asked, body, session)
         except _Refused as refused:
-            await _answer(refused, asked, send)
+            await _answer(refused, asked, self._with_headers(send))
             return
-        inner = {**scope, "csrf": self._csrf, "query_string": _without_token(asked).encode("latin-1")}
-        await self.app(inner, receive if asked.safe else _replay(body, receive), send)
+        word = session.word if session else self._mac("word")
+        inner = {**scope, "csrf": word, "query_string": _without_secrets(asked).encode("latin-1")}
+        renewed = self._cookie(asked, session.name) if session and session.left < SESSION / 2 else ""
+        await self.app(inner, receive if asked.safe else _replay(body, receive), self._with_headers(send, renewed))
+
+    def _is_public(self, path: str) -> bool:
+        return any(path == one or (one.endswith("/") and path.startswith(one)) for one in self.rules.public)
 
     def _check_place(self, asked: _Asked) -> None:
         """The request means us, and no page of somebody else sends it."""
@@ -175,25 +202,53 @@ class Guard:
         if not asked.safe and asked.one("sec-fetch-site") in ("cross-site", "same-site"):
             raise _Refused(403, "foreign_origin", "pages of other sites may not change anything here")
 
-    def _check_token(self, asked: _Asked) -> bool:
-        """True if only a browser's cookie showed the token."""
+    def _check_token(self, asked: _Asked) -> _Session | None:
+        """The session, if a browser has one; None if the token itself was shown."""
         scheme, _, bearer = asked.one("authorization").partition(" ")
         given = [value for key, value in asked.query if key == "token"]
         if scheme.lower() == "bearer" and self._is_token(bearer.strip()):
-            return False
+            return None
         if given and self._is_token(given[0]):
             if asked.method == "GET" and asked.browses:
                 raise self._moved(asked)
-            return False
-        if any(self._is_token(value) for value in _cookies(asked, self._cookie_name(asked))):
-            return True
-        raise _Refused(
-            401,
+            return None
+        sessions = filter(None, map(self._session, _cookies(asked, self._cookie_name(asked))))
+        found = next(sessions, None)
+        if found is None:
+            raise self._unknown(401)
+        return found
+
+    def _unknown(self, status: int) -> _Refused:
+        return _Refused(
+            status,
             "unauthorized",
             "the token is missing or wrong",
             "Use the whole address that was printed when this server started, or send Authorization: Bearer TOKEN.",
+            self.rules.door,
             www_authenticate='Bearer realm="taskpit"',
         )
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    def _mac(self, text: str) -> str:
+        """What only who has the token can make of a text."""
+        return hmac.new(self.rules.token.encode(), text.encode("utf-8", "replace"), "sha256").hexdigest()
+
+    def _session(self, cookie: str) -> _Session | None:
+        """The session that a cookie stands for; None if it is none of ours, or over."""
+        until, _, rest = cookie.partition(".")
+        name, _, mac = rest.partition(".")
+        if not until.isdecimal() or not hmac.compare_digest(
+            mac.encode(), self._mac(f"session {until} {name}").encode()
+        ):
+            return None
+        left = int(until) - time.time()
+        return _Session(name=name, word=self._mac(f"word {name}"), left=left) if left > 0 else None
+
+    def _cookie(self, asked: _Asked, name: str) -> str:
+        until = int(time.time()) + SESSION
+        value = f"{until}.{name}.{self._mac(f'session {until} {name}')}"
+        return f"{self._cookie_name(asked)}={value}; Path=/; Max-Age={SESSION}; HttpOnly; SameSite=Strict"
 
     def _is_token(self, text: str) -> bool:
         return hmac.compare_digest(text.encode("utf-8", "replace"), self.rules.token.encode())
@@ -204,12 +259,18 @@ class Guard:
         return f"{COOKIE}-{port}" if port.isdecimal() else COOKIE
 
     def _moved(self, asked: _Asked) -> _Refused:
-        """The token goes into a cookie and out of the address, where others could read it."""
-        query = _without_token(asked)
+        """The token becomes a session and leaves the address; the word goes where no server is told of it."""
+        query = _without_secrets(asked)
         path = quote("/" + asked.path.lstrip("/\\"))  # `//elsewhere` would lead elsewhere
-        cookie = f"{self._cookie_name(asked)}={self.rules.token}; Path=/; HttpOnly; SameSite=Strict"
+        name = new_token()
         place = f"{path}?{query}" if query else path
-        return _Refused(303, "moved", "go on without the token in the address", location=place, set_cookie=cookie)
+        return _Refused(
+            303,
+            "moved",
+            "go on without the token in the address",
+            location=f"{place}#word={self._mac(f'word {name}')}",
+            set_cookie=self._cookie(asked, name),
+        )
 
     def _check_wish(self, asked: _Asked) -> None:
         if self.rules.read_only and not asked.safe:
@@ -232,16 +293,20 @@ class Guard:
             if not message.get("more_body", False):
                 return bytes(body)
 
-    def _check_csrf(self, asked: _Asked, body: bytes) -> None:
+    def _check_word(self, asked: _Asked, body: bytes, session: _Session) -> None:
+        """One of our own pages asks: it knows the word of this session."""
         words = asked.all("x-csrf-token")
-        if asked.one("content-type").partition(";")[0].strip().lower() == FORM:
+        if asked.safe:
+            words += [value for key, value in asked.query if key == "word"]
+        elif asked.one("content-type").partition(";")[0].strip().lower() == FORM:
             words += [value for key, value in parse_qsl(body.decode("latin-1")) if key == "csrf"]
-        if not any(hmac.compare_digest(word.encode("utf-8", "replace"), self._csrf.encode()) for word in words):
-            raise _Refused(
-                403, "csrf", "this does not come from one of our own pages", "Load the page anew and repeat."
-            )
+        if any(hmac.compare_digest(word.encode("utf-8", "replace"), session.word.encode()) for word in words):
+            return
+        if asked.safe:
+            raise self._unknown(200 if asked.browses and self.rules.door and not words else 401)
+        raise _Refused(403, "csrf", "this does not come from one of our own pages", "Load the page anew and repeat.")
 
-    def _with_headers(self, send: Send) -> Send:
+    def _with_headers(self, send: Send, cookie: str = "") -> Send:
         """Every answer tells browsers what they may do with it."""
         ours = {
             "content-security-policy": self.rules.csp,
@@ -258,6 +323,7 @@ class Guard:
                 if not any(key.lower() == b"cache-control" for key, _ in theirs):
                     theirs.append((b"cache-control", b"no-store"))
                 added = [(key.encode(), value.encode("latin-1")) for key, value in ours.items()]
+                added += [(b"set-cookie", cookie.encode("latin-1"))] if cookie else []
                 message = {**message, "headers": [*theirs, *added]}
             await send(message)
 
@@ -270,8 +336,8 @@ def _name(host: str) -> str:
     return (name if colon and port.isdecimal() else host).lower()
 
 
-def _without_token(asked: _Asked) -> str:
-    return urlencode([pair for pair in asked.query if pair[0] != "token"], encoding="latin-1")
+def _without_secrets(asked: _Asked) -> str:
+    return urlencode([pair for pair in asked.query if pair[0] not in ("token", "word")], encoding="latin-1")
 
 
 def _cookies(asked: _Asked, name: str) -> list[str]:
@@ -305,7 +371,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def _answer(refused: _Refused, asked: _Asked, send: Send) -> None:
-    if asked.browses:
+    if asked.browses and refused.page and asked.method == "GET":
+        kind, text = "text/html; charset=utf-8", refused.page.replace("{told}", f"{refused.message}. {refused.hint}")
+    elif asked.browses:
         kind, text = "text/plain; charset=utf-8", f"{refused.message}\n{refused.hint}".strip() + "\n"
     else:
         told = {"code": refused.code, "message": refused.message, "hint": refused.hint}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import pytest
 
@@ -159,20 +160,72 @@ def test_a_browser_gets_a_cookie_and_a_clean_address(ask, inner):
     answer = ask("GET", f"//evil.example/a b?token={TOKEN}&tab=done", token="", headers=HTML)
 
     assert answer.status == 303
-    assert answer.header("location") == "/evil.example/a%20b?tab=done"
+    place, _, word = answer.header("location").partition("#word=")
+    assert place == "/evil.example/a%20b?tab=done"
     cookie = answer.header("set-cookie")
-    assert cookie == f"taskpit-8000={TOKEN}; Path=/; HttpOnly; SameSite=Strict"
+    assert cookie.startswith("taskpit-8000=")
+    assert cookie.endswith("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict")
+    assert TOKEN not in cookie + word
     assert inner.asked == []
     cookie = cookie.partition(";")[0]
-    assert ask("GET", token="", headers={**HTML, "cookie": f"a=1; {cookie}"}).status == 200
-    other = {"host": "127.0.0.1:8001", "cookie": cookie}  # another server's cookie is not this one's
+    assert ask("GET", token="", headers={**HTML, "cookie": f"a=1; {cookie}", "x-csrf-token": word}).status == 200
+    assert ask("GET", f"/events?word={word}&a=1", token="", headers={"cookie": cookie}).status == 200
+    assert inner.asked[-1][0]["query_string"] == b"a=1"  # the application is not told
+    other = {"host": "127.0.0.1:8001", "cookie": cookie, "x-csrf-token": word}  # another server's is not this one's
     assert ask("GET", token="", headers=other).status == 401
 
 
-def test_a_cookie_alone_changes_nothing(ask, inner):
-    cookie = {"cookie": f"taskpit-8000={TOKEN}", "origin": "http://127.0.0.1:8000"}
-    assert ask("GET", token="", headers=cookie).status == 200
-    word = inner.asked.pop()[0]["csrf"]
+@pytest.fixture
+def session(ask):
+    """A browser's cookie, and the word that its pages know."""
+    answer = ask("GET", f"/?token={TOKEN}", token="", headers=HTML)
+    return answer.header("set-cookie").partition(";")[0], answer.header("location").partition("#word=")[2]
+
+
+@pytest.mark.parametrize("door", ["", "<p>{told}</p>"])
+def test_a_cookie_alone_shows_nothing(ask, inner, session, door):
+    """A browser sends it to every port of this machine: whoever listens there has it."""
+    cookie, word = session
+    for headers in ({}, HTML, {"x-csrf-token": "x"}, {"x-csrf-token": ""}, {"x-csrf-token": TOKEN}):
+        for target in ("/", "/?word=x", "/?word=", "/?csrf=" + word):
+            answer = ask("GET", target, token="", headers={"cookie": cookie, **headers}, door=door)
+            assert answer.status == (200 if door and headers == HTML and "word=" not in target else 401)
+            assert word.encode() not in answer.body
+    assert inner.asked == []
+    assert word not in cookie
+    assert ask("GET", token="", headers={"cookie": "", "x-csrf-token": word}).status == 401  # nor the word
+
+
+def test_a_session_ends_and_is_renewed_while_it_is_used(ask, inner, session, monkeypatch):
+    cookie, word = session
+    now = time.time()
+    headers = {"cookie": cookie, "x-csrf-token": word}
+    assert ask(token="", headers=headers).header("set-cookie") is None
+    monkeypatch.setattr(time, "time", lambda: now + 7 * 3600)
+    fresh = ask(token="", headers=headers).header("set-cookie").partition(";")[0]
+    assert fresh != cookie
+    monkeypatch.setattr(time, "time", lambda: now + 13 * 3600)
+    assert ask(token="", headers=headers).status == 401
+    assert ask(token="", headers={**headers, "cookie": fresh}).status == 200
+    until, name, mac = cookie.partition("=")[2].split(".")
+    for forged in (f"{int(until) + 99999}.{name}.{mac}", f"{until}.other.{mac}", f"{until}.{name}.", "..", TOKEN):
+        assert ask(token="", headers={**headers, "cookie": f"taskpit-8000={forged}"}).status == 401
+
+
+def test_what_is_public_still_needs_our_name(ask, inner):
+    public = {"public": ("/healthz", "/static/"), "token": ""}
+    for path in ("/healthz", "/static/app.js"):
+        assert ask("GET", path, **public).status == 200
+        assert ask("GET", path, headers={"host": "evil.example"}, **public).status == 421
+        assert ask("GET", path, headers={"origin": "http://127.0.0.1:1"}, **public).status == 403
+        assert ask("POST", path, **public).status == 401
+    for path in ("/healthz/x", "/static", "/", "/staticx"):
+        assert ask("GET", path, **public).status == 401
+
+
+def test_a_cookie_alone_changes_nothing(ask, inner, session):
+    value, word = session
+    cookie = {"cookie": value, "origin": "http://127.0.0.1:8000"}
     form = {**cookie, "content-type": "application/x-www-form-urlencoded; charset=utf-8"}
 
     for headers, body in [

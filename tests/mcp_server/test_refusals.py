@@ -11,11 +11,19 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import mcp_types as types
 import pytest
 from talks import PIT, refused, talk, told
+from workshop import until
 
 from taskpit.cli.main import main
+from taskpit.mcp.desk import Desk
+from taskpit.mcp.server import QueueServer
 from taskpit.mcp.tools import TOOLS
+from taskpit.queue import Queue
 from taskpit.task import State
 
 MODERN = {"mode": "2026-07-28"}
@@ -192,17 +200,46 @@ def test_attacks_over_http(ask, queue):
     assert sum(queue.store.counts().values()) == 0
 
 
-def test_nobody_listens_elsewhere_by_mistake(root, capsys):
-    for words in (["--host", "0.0.0.0"], ["--host", "0.0.0.0", "--expose"], ["--host", "0.0.0.0", "--token", "x" * 20]):
+def test_nobody_listens_elsewhere_by_mistake(root, capsys, monkeypatch):
+    for words in (["--host", "0.0.0.0"], ["--host", "0.0.0.0", "--expose"]):
         assert main(["-C", root, "mcp", "--http", *words]) == 6
         assert "--expose" in capsys.readouterr().err
-    assert main(["-C", root, "mcp", "--http", "--token", "short"]) == 6
+    monkeypatch.setenv("TASKPIT_TOKEN", "x" * 20)
+    assert main(["-C", root, "mcp", "--http", "--host", "0.0.0.0"]) == 6
+    assert "--expose" in capsys.readouterr().err
+    monkeypatch.setenv("TASKPIT_TOKEN", "short")
+    assert main(["-C", root, "mcp", "--http"]) == 6
     assert "16 or more" in capsys.readouterr().err
+    assert main(["-C", root, "mcp", "--http", "--token", "x" * 20]) == 2  # every user can read a command line
+
+
+def test_those_who_wait_for_work_keep_nobody_else_waiting(root, queue):
+    """Sixty calls wait for a task, more than there are threads to answer calls; all others go by."""
+    desk = Desk(lambda: Queue.open(root), "me", root)
+    server = QueueServer(desk)
+    waiting = {"worker": "w", "wait_seconds": 50}
+
+    async def call(name, given):
+        return await server._call_tool(None, types.CallToolRequestParams(name=name, arguments=given))
+
+    async def scene():
+        async with anyio.create_task_group() as group:
+            for number in range(60):
+                group.start_soon(call, "claim", {**waiting, "worker": f"w-{number}"})
+            await anyio.lowlevel.checkpoint()
+            await anyio.to_thread.run_sync(until, lambda: server._lines["claim"].borrowed_tokens == 60)
+            assert not (await call("list", {})).is_error  # would come after all of them
+            for number in range(60):
+                await call("add", {"title": f"for {number}"})
+
+    anyio.run(scene)
+    assert queue.store.counts()[State.CLAIMED] == 60
+    desk.close()
 
 
 def test_a_port_that_is_taken(root, http, capsys):
-    assert main(["-C", root, "mcp", "--http", "--port", str(urlsplit(http).port)]) == 8
-    assert "Leave out --port" in capsys.readouterr().err
+    assert main(["-C", root, "mcp", "--http", "--port", str(urlsplit(http).port)]) == 6
+    assert "leave it out" in capsys.readouterr().err
 
 
 def test_there_must_be_a_queue(tmp_path, capsys):

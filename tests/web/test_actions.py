@@ -176,8 +176,10 @@ def test_with_a_cookie_alone_nothing_changes(queue, board, one):
     moved = board.get(f"/?token={TOKEN}", authorization="", accept="text/html")
     assert moved.status == 303
     cookie = moved.headers["set-cookie"].partition(";")[0]
-    page = board.get("/", authorization="", cookie=cookie)
+    word = moved.headers["location"].partition("#word=")[2]
+    page = board.get("/", authorization="", cookie=cookie, x_csrf_token=word)
     csrf = re.search(r'data-csrf="([^"]+)"', page.text)[1]
+    assert csrf == word
 
     def note(**more):
         form = {"text": "x", **more.pop("form", {})}

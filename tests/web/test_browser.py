@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from boards import Served, fill, open_queue
@@ -34,6 +36,14 @@ def chrome():
         browser.close()
 
 
+def opened(page):
+    """The page is there: the door has let it in, or says why not."""
+    page.wait_for_function(
+        """() => document.readyState === 'complete'
+           && (document.body.dataset.csrf || document.querySelector('#told:not([hidden])'))"""
+    )
+
+
 @pytest.fixture
 def visit(chrome):
     """Opens pages, each in a browser profile of its own; what they complain about fails the test."""
@@ -48,6 +58,7 @@ def visit(chrome):
         page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(link)
+        opened(page)
         page.evaluate("window.loadedOnce = true")
         return page
 
@@ -275,8 +286,10 @@ def test_with_the_keyboard_alone(queue, board, visit):
     keys.press("ArrowLeft")
     keys.press("Enter")
     page.wait_for_url(re.compile(r"/task/0001$"))
+    opened(page)
     keys.press("Escape")
     page.wait_for_url(re.compile(r"/$"))
+    opened(page)
     keys.press("?")
     api.expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     keys.press("Escape")
@@ -296,6 +309,7 @@ def test_with_the_keyboard_alone(queue, board, visit):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     keys.press("p")
     page.wait_for_url(re.compile(r"/plots$"))
+    opened(page)
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
@@ -313,6 +327,7 @@ def test_on_a_phone_and_by_ear(queue, board, visit):
     page = visit(board.link, viewport=size, color_scheme="dark", reduced_motion="reduce")
     for path in ("", "task/0001", "task/0002", "agents", "plots"):
         page.goto(f"http://{board.host}/{path}")
+        opened(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
         assert page.evaluate(NAMELESS) == [], path
         assert page.evaluate("document.querySelectorAll('h1').length") == 1, path
@@ -345,3 +360,93 @@ def test_what_a_task_says_does_nothing(queue, board, visit):
     page.get_by_role("button", name="Cancel task").click()
     api.expect(page.locator(".chip.failed").first).to_be_visible()
     assert queue.card("0001").state is State.FAILED
+
+
+class Eavesdropper:
+    """Another server on this machine, as anybody may start one: it remembers all it is sent."""
+
+    def __init__(self, board):
+        outer = self
+        self.heard = []
+        script = f"""
+            const targets = ["", "task/0001", "events", "columns"].map((path) => "http://{board.host}/" + path);
+            const ask = (mode) => (target) =>
+              fetch(target, {{ credentials: "include", mode }}).then((answer) => answer.text(), String);
+            Promise.all([...targets.map(ask("cors")), ...targets.map(ask("no-cors"))])
+              .then((all) => {{ document.title = "tried"; window.got = all; }});
+        """
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.heard.append(dict(self.headers))
+                self.send_response(200)
+                self.send_header("content-type", "text/html")
+                self.end_headers()
+                self.wfile.write(f"<title>trap</title><script>{script}</script>".encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.link = f"http://127.0.0.1:{self.server.server_port}/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_another_local_server_receives_nothing_it_can_use(queue, board, visit):
+    """Browsers send cookies to every port of a host: it gets one, and with that alone sees and changes nothing."""
+    fill(queue, 2)
+    page = visit(board.link)
+    api.expect(card(page, "0001", "ready")).to_be_visible()
+    assert page.url == f"http://{board.host}/"
+    trap = Eavesdropper(board)
+    try:
+        page.goto(trap.link)
+        page.wait_for_function("document.title === 'tried'")
+        got = page.evaluate("window.got")
+    finally:
+        trap.close()
+    visit.complaints.clear()  # the browser's own words about what it has refused the trap
+    cookies = {one["Cookie"] for one in trap.heard if one.get("Cookie")}
+    assert any(f"taskpit-{board.port}=" in one for one in cookies), (
+        "the trap must get the cookie, or this shows nothing"
+    )
+    assert "task number" not in str(got)
+    for cookie in cookies:
+        for value in (cookie, cookie.partition("=")[2]):
+            for path in ("/", "/task/0001", "/columns", "/events", "/metrics", f"/?word={value}", f"/?token={value}"):
+                for accept in ("text/html", "*/*"):
+                    answer = board.get(path, authorization="", cookie=cookie, accept=accept)
+                    assert "task number" not in answer.text
+                    assert "data-csrf" not in answer.text
+                    assert answer.status in ((200, 401) if accept == "text/html" else (401,))
+            assert board.get("/", authorization=f"Bearer {value}").status == 401
+            stolen = {"authorization": "", "cookie": cookie, "x_csrf_token": value}
+            assert board.post("/tasks", {"title": "pwned", "check": "id", "csrf": value}, **stolen).status == 403
+    assert queue.store.counts()[State.READY] == 2
+    page.goto(f"http://{board.host}/")  # and the board is still there for its own pages, without the link
+    api.expect(card(page, "0001", "ready")).to_be_visible()
+    page.reload()
+    api.expect(card(page, "0001", "ready")).to_be_visible()
+    assert board.link.rpartition("=")[2] not in str(page.context.cookies())
+
+
+def test_without_the_link_the_door_says_so(board, visit):
+    page = visit(f"http://{board.host}/")
+    api.expect(page.locator("#told")).to_contain_text("Use the whole address that was printed")
+    assert [line for line in visit.complaints if "401" not in line] == []
+    visit.complaints.clear()
+
+
+def test_from_a_page_of_another_site_the_link_works(queue, board, visit, tmp_path):
+    """As `pit web --open` does it: a file that leads to the link. Strict cookies are not sent then; the door copes."""
+    fill(queue, 1)
+    file = tmp_path / "board.html"
+    file.write_text(f'<meta http-equiv="refresh" content="0; url={board.link}">')
+    page = visit(f"file://{file}")
+    api.expect(card(page, "0001", "ready")).to_be_visible()
+    assert [line for line in visit.complaints if "401" not in line] == []
+    visit.complaints.clear()

@@ -7,12 +7,18 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from boards import TOKEN, Listener, Served, fill
 from schemata import judge_command
+from workshop import until
+
+from taskpit.asgi_serving import listen
+from taskpit.errors import Invalid
 
 PIT = [sys.executable, "-m", "taskpit"]
 
@@ -86,6 +92,21 @@ def test_a_token_of_ones_own_lasts(queue, root):
         assert web.line.strip().endswith(f"/?token={TOKEN}")
 
 
+def test_a_browser_is_not_given_the_token_on_its_command_line(queue, root, tmp_path):
+    """Every user of the machine can read command lines."""
+    told = tmp_path / "told"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {told}.part; mv {told}.part {told}\n')
+    browser.chmod(0o755)
+    with Started(root, "--port", str(_free()), "--open", TASKPIT_TOKEN=TOKEN, BROWSER=str(browser)) as web:
+        until(told.exists)
+        address = told.read_text().strip()
+        assert TOKEN not in address
+        page = Path(address.removeprefix("file://"))
+        assert web.line.split()[-1] in page.read_text()
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
 def _free():
     with socket.create_server(("127.0.0.1", 0)) as spare:
         return spare.getsockname()[1]
@@ -108,11 +129,16 @@ def test_others_reach_it_only_if_somebody_said_so_twice(queue, root, words):
         (["--port", "0"], 2, "not a port"),
         (["--port", "http"], 2, "not a port"),
         (["--port", "70000"], 2, "not a port"),
-        (["--token", "short"], 6, "16 or more"),
-        (["--host", "no.such.host.invalid", "--expose", "--token", TOKEN], 6, "cannot listen"),
+        (["--token-file", "short"], 6, "16 or more"),
+        (["--token-file", "missing"], 5, "there is no file"),
+        (["--token", TOKEN], 2, "--token"),  # a command line can be read by every user
+        (["--host", "no.such.host.invalid", "--expose", "--token-file", "good"], 6, "cannot listen"),
     ],
 )
-def test_what_cannot_be_served_is_told(queue, root, words, code, told):
+def test_what_cannot_be_served_is_told(queue, root, words, code, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "short").write_text("short\n")
+    (tmp_path / "good").write_text(f"{TOKEN}\n")
     ran = run(root, *words)
     assert ran.returncode == code, ran.stderr
     assert told in ran.stderr
@@ -127,14 +153,13 @@ def test_a_port_that_is_taken(queue, root):
         assert "--port" in ran.stderr
 
 
-def test_the_usual_port_gives_way_unless_it_was_asked_for(queue, root, monkeypatch):
-    from taskpit.web import serve
-
+def test_the_usual_port_gives_way_unless_it_was_asked_for():
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        monkeypatch.setattr(serve, "PORT", taken.getsockname()[1])
-        line = serve._listen("127.0.0.1", 0)
-        assert line.getsockname()[1] != taken.getsockname()[1]
-        line.close()
+        usual = taken.getsockname()[1]
+        with listen("127.0.0.1", [usual, 0]) as line:
+            assert line.getsockname()[1] != usual
+        with pytest.raises(Invalid, match="already"):
+            listen("127.0.0.1", [usual])
 
 
 def test_without_the_extra_it_says_how_to_get_it(queue, root):

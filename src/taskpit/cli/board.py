@@ -34,7 +34,7 @@ def _board_arguments(parser: ArgumentParser) -> None:
         "pit board",
         "pit board --web --open",
         "pit board --web --read-only --port 8080",
-        "TASKPIT_TOKEN=$(cat secret) pit board --web --host 0.0.0.0 --expose",
+        "pit board --web --host 0.0.0.0 --expose --token-file secret",
     )
     parser.add_argument("--web", action="store_true", help="in the browser instead of the terminal")
     parser.add_argument("--read-only", action="store_true", help="only look: nothing can be changed there")
@@ -48,7 +48,7 @@ def _board(args: Namespace, context: Context) -> Reply:
         from taskpit.cli.web import run
 
         return run(args, context)
-    if args.port or args.expose or args.token or args.open:
+    if args.port or args.expose or args.token_file or args.open:
         raise Usage("--port, --host, --expose, --token and --open are for a board in the browser", hint="Add --web.")
     context.find()  # without a queue there is nothing to look at, terminal or not
     if context.json or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from taskpit.cli.context import Reply
-from taskpit.cli.options import a_port, example
+from taskpit.cli.options import a_port, example, given_token, token_option
 from taskpit.errors import MissingExtra
 
 TYPE_CHECKING = False
@@ -30,8 +30,8 @@ def _mcp_arguments(parser: ArgumentParser) -> None:
     add("--port", type=a_port, default=0, metavar="N", help="with --http (default: a free one)")
     add("--host", default="127.0.0.1", metavar="ADDRESS", help="with --http: where to listen (default: 127.0.0.1)")
     add("--name", action="append", metavar="NAME", help="with --http: a further name it is reached by")
-    add("--token", default="", metavar="TOKEN", help="with --http: what clients must show (default: a new one)")
-    add("--expose", action="store_true", help="with --http: other machines may reach it; needs --token")
+    token_option(add, "with --http: what clients must show")
+    add("--expose", action="store_true", help="with --http: other machines may reach it; needs a token of your own")
 
 
 def _mcp(args: Namespace, context: Context) -> Reply:
@@ -39,8 +39,9 @@ def _mcp(args: Namespace, context: Context) -> Reply:
     from taskpit.mcp.desk import Desk
     from taskpit.queue import Queue
 
+    token = given_token(args, context) if args.http else ""
     if args.http:
-        refuse_exposure(args.host, args.token, exposed=args.expose)
+        refuse_exposure(args.host, token, exposed=args.expose)
     try:
         from taskpit.mcp.server import QueueServer
         from taskpit.mcp.serving import Address, serve_http, serve_stdio
@@ -54,7 +55,7 @@ def _mcp(args: Namespace, context: Context) -> Reply:
     try:
         if args.http:
             address = Address(
-                token=args.token or new_token(),
+                token=token or new_token(),
                 host=args.host,
                 port=args.port,
                 names=tuple(args.name or ()),

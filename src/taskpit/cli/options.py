@@ -10,6 +10,7 @@ from taskpit.clock import duration
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, ArgumentTypeError, Namespace
+    from collections.abc import Callable
 
     from taskpit.cli.context import Context
     from taskpit.queue import Queue
@@ -23,6 +24,7 @@ __all__ = [
     "a_priority",
     "a_status",
     "example",
+    "given_token",
     "id_argument",
     "named",
     "one_input",
@@ -33,6 +35,7 @@ __all__ = [
     "reason_words",
     "refusal",
     "task_options",
+    "token_option",
     "vet",
     "words",
     "worker_option",
@@ -123,6 +126,16 @@ def words(given: list[str] | None) -> tuple[str, ...]:
 def worker_option(parser: ArgumentParser) -> None:
     """`--as W`."""
     parser.add_argument("--as", dest="worker", metavar="W", help="worker name (default: TASKPIT_AS, else user@host)")
+
+
+def token_option(add: Callable[..., object], told: str) -> None:
+    """`--token-file FILE`. Never the token itself: every user of the machine can read a command line."""
+    add("--token-file", metavar="FILE", help=f"{told}, in this file (default: TASKPIT_TOKEN, else a new one)")
+
+
+def given_token(args: Namespace, context: Context) -> str:
+    """The token of one's own for a server; empty if there is none."""
+    return read_text(args.token_file, 4096).strip() if args.token_file else context.env.get("TASKPIT_TOKEN", "")
 
 
 def id_argument(parser: ArgumentParser, *, several: bool = False) -> None:

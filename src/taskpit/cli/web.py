@@ -7,7 +7,7 @@ import os
 from taskpit import errors
 from taskpit.cli import output
 from taskpit.cli.context import Reply
-from taskpit.cli.options import a_port
+from taskpit.cli.options import a_port, given_token, token_option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def web_arguments(parser: ArgumentParser) -> None:
     add("--port", type=a_port, default=0, metavar="N", help="where to listen (default: 7480, or any that is free)")
     add("--host", default="127.0.0.1", metavar="H", help="another address; others can then reach it (see --expose)")
     add("--expose", action="store_true", help="yes, others shall reach it; needs a token of your own")
-    add("--token", default="", metavar="T", help="what the link must contain (default: TASKPIT_TOKEN, else a new one)")
+    token_option(add, "what the link must contain")
     add("--open", action="store_true", help="open it in the browser")
 
 
@@ -58,7 +58,7 @@ def _board(args: Namespace, context: Context) -> BoardServer:
     from taskpit.queue import Queue
 
     where, worker = context.find(), context.worker(args)
-    token = args.token or context.env.get("TASKPIT_TOKEN", "")
+    token = given_token(args, context)
     wish = Wish(host=args.host, port=args.port, expose=args.expose, token=token, read_only=args.read_only)
     name = project_name(where)
 
@@ -87,4 +87,17 @@ def _tell(board: BoardServer, args: Namespace, context: Context) -> None:
     if args.open:
         import webbrowser
 
-        webbrowser.open(board.link)
+        webbrowser.open(_page_that_leads_to(board.link))
+
+
+def _page_that_leads_to(link: str) -> str:
+    """The address of a file that only this user can read and that goes on to the link: a browser's command line, which
+    others can read, must not have the token in it.
+    """
+    from taskpit import fs
+    from taskpit.trust import state_dir
+
+    path = f"{state_dir('web')}/board.html"
+    page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">\n'
+    fs.replace(path, page.encode(), f"{path}~{fs.fresh_name()}", sync=False, mode=0o600)
+    return f"file://{path}"

@@ -9,6 +9,7 @@ import asyncio
 import json
 from functools import partial
 
+import anyio
 import anyio.to_thread
 import mcp_types as types
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes with the SDK, without stubs
@@ -41,6 +42,8 @@ __all__ = ["QueueServer"]
 
 #: At most so many open tasks are listed as resources; any other can be read by its id.
 LISTED = 100
+#: At most so many calls wait at once, each in a thread; more wait for those.
+WAITERS = 200
 MARKDOWN = "text/markdown"
 PROMPTS = {
     "work": ("Work the next task", "Claim the next task, do it, prove it, finish it.", ()),
@@ -55,6 +58,7 @@ class QueueServer:
         self.desk = desk
         self.changes = Changes(desk.fresh)
         self._old = _OldSubscriptions(self.changes)
+        self._lines: dict[str, anyio.CapacityLimiter] = {}
         self._checks = {row.name: Draft202012Validator(tools.input_schema(row, desk.worker)) for row in tools.TOOLS}
         self.protocol: Server[Any] = Server(
             "taskpit",
@@ -108,12 +112,18 @@ class QueueServer:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}; there are {known}")
         try:
             given = self._checked(row, params.arguments or {})
-            facts = await _in_thread(self.desk.answer, row.name, given)
+            facts = await _in_thread(self.desk.answer, row.name, given, apart=self._apart(row.name, given))
         except errors.TaskpitError as error:
             return types.CallToolResult(content=[_text(say_error(error))], is_error=True)
         facts = json.loads(json.dumps(facts, default=str))  # plain JSON, whatever stands in a task
         text = json.dumps(facts, ensure_ascii=False)
         return types.CallToolResult(content=[_text(text)], structured_content=facts)
+
+    def _apart(self, name: str, given: dict[str, Any]) -> anyio.CapacityLimiter | None:
+        """Calls that may take long (for work to come, for a check) stand in lines of their own: all others go by."""
+        if name != "done" and not given.get("wait_seconds"):
+            return None
+        return self._lines.setdefault(name, anyio.CapacityLimiter(WAITERS))
 
     def _checked(self, row: tools.ToolRow, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments; a number where a text should be is what it reads like, all else must fit."""
@@ -209,8 +219,8 @@ class _OldSubscriptions:
         task.add_done_callback(self._sending.discard)
 
 
-async def _in_thread(work: Callable[..., Any], *args: Any) -> Any:
-    return await anyio.to_thread.run_sync(work, *args)
+async def _in_thread(work: Callable[..., Any], *args: Any, apart: anyio.CapacityLimiter | None = None) -> Any:
+    return await anyio.to_thread.run_sync(work, *args, limiter=apart)
 
 
 async def _told(make: Callable[[], Any]) -> Any:

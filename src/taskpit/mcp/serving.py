@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import socket
 
 import anyio
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from taskpit import errors
 from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, refuse_exposure
 from taskpit.values import Value
 
@@ -69,15 +67,18 @@ def serve_http(server: QueueServer, address: Address, ready: Callable[[str], Non
     """Serve until interrupted; `ready` is told the address with its token once connections are accepted."""
     import uvicorn
 
+    from taskpit.asgi_serving import Impatient, listen
+
     refuse_exposure(address.host, address.token, exposed=address.exposed)
     _quiet()
     host = f"[{address.host}]" if ":" in address.host else address.host
     names = tuple(dict.fromkeys((*LOOPBACK, host.lower(), *(name.lower() for name in address.names))))
     app = http_app(server, GuardRules(token=address.token, hosts=names, largest_body=LARGEST_BODY))
-    listening = _listen(address)
+    listening = listen(address.host, [address.port])
     ready(f"http://{host}:{listening.getsockname()[1]}{PATH}?token={address.token}")
     config = uvicorn.Config(
         app,
+        http=Impatient,
         access_log=False,  # it would write the token down
         log_level="warning",
         server_header=False,
@@ -88,22 +89,6 @@ def serve_http(server: QueueServer, address: Address, ready: Callable[[str], Non
         uvicorn.Server(config).run(sockets=[listening])
     finally:
         listening.close()
-
-
-def _listen(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((address.host, address.port))
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        raise errors.Unavailable(
-            f"cannot listen on {address.host} port {address.port}: {error.strerror or error}",
-            hint="Leave out --port to have a free one chosen.",
-        ) from error
-    return listening
 
 
 def _quiet() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from taskpit.asgi_guard import App, GuardRules, Receive, Scope, Send
+    from taskpit.asgi_guard import App, GuardRules
     from taskpit.web.desk import Desk
 
 __all__ = ["make_app"]
@@ -39,26 +39,27 @@ STATUS = (
     (errors.Lost, 409),
     (errors.Storage, 503),
 )
+#: What a browser gets before it has shown that it may see more; see static/door.js.
+DOOR = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>taskpit</title>
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml"><script src="/static/door.js" defer></script></head>
+<body><p id="told" hidden>{told}</p><noscript>The board needs JavaScript.</noscript></body></html>
+"""
 FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
 def make_app(desk: Desk, rules: GuardRules) -> App:
-    """The whole application, guarded. Only /healthz answers anybody, and says nothing but how it is."""
-    guarded = Guard(_starlette(desk), rules)
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == "/healthz" and scope["method"] in ("GET", "HEAD"):
-            well = not desk.hub.trouble
-            answer = PlainTextResponse("ok\n" if well else "the queue cannot be read\n", 200 if well else 503)
-            await answer(scope, receive, send)
-        else:
-            await guarded(scope, receive, send)
-
-    return app
+    """The whole application, guarded. What anybody may read who calls us by our name: our own files, how it is."""
+    return Guard(_starlette(desk), rules.replace(public=("/healthz", "/static/"), door=DOOR))
 
 
 def _starlette(desk: Desk) -> Starlette:
     pages, crew, actions, streams = Pages(desk), Crew(desk), Actions(desk), Streams(desk)
+
+    async def healthz(_: Request) -> Response:
+        well = not desk.hub.trouble
+        return PlainTextResponse("ok\n" if well else "the queue cannot be read\n", 200 if well else 503)
+
     routes = [
         Route("/", pages.board),
         Route("/columns", pages.columns),
@@ -78,6 +79,7 @@ def _starlette(desk: Desk) -> Starlette:
         Route("/report", pages.report),
         Route("/plots", crew.plots),
         Route("/metrics", crew.metrics),
+        Route("/healthz", healthz),
         Route("/static/{name:path}", _static),
     ]
 

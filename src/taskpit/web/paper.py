@@ -30,7 +30,7 @@ __all__ = ["STATIC", "Paper"]
 
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 #: What there is for browsers, below static/.
-NAMES = ("app.js", "board.js", "style.css", "icon.svg", "vendor/htmx.min.js")
+NAMES = ("app.js", "board.js", "door.js", "style.css", "icon.svg", "vendor/htmx.min.js")
 
 
 def _load() -> dict[str, tuple[bytes, str, str]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import socket
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, new_token, refuse_exposure
-from taskpit.errors import Invalid
+from taskpit.asgi_serving import Impatient, listen
 from taskpit.values import Value
 from taskpit.web.app import make_app
 from taskpit.web.desk import Desk
@@ -18,9 +16,7 @@ from taskpit.web.paper import Paper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
-    from typing import Any
 
     from taskpit.queue import Queue
     from taskpit.web.desk import Bring
@@ -29,12 +25,8 @@ __all__ = ["PORT", "BoardServer", "Wish"]
 
 #: Where the board is unless something else is there already.
 PORT = 7480
-#: A request must have been sent after so many seconds: who dawdles is not waited for.
-PATIENCE = 20.0
 #: Requests are at most this large, or twice the largest task.
 LARGEST = 4 * 1024 * 1024
-#: So many connections at once; more are told to come back later.
-CROWD = 900
 
 
 class Wish(Value):
@@ -47,32 +39,6 @@ class Wish(Value):
     #: What everybody must show; empty: one is made.
     token: str = ""
     read_only: bool = False
-
-
-class _Impatient(H11Protocol):
-    """HTTP that hangs up on those who take for ever to say what they want."""
-
-    patience = PATIENCE
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody is there."""
-        super().connection_made(transport)
-        self._hurry()
-
-    def _hurry(self) -> None:
-        self._clock = self.loop.call_later(self.patience, self._look)
-
-    def _look(self) -> None:
-        cycle = getattr(self, "cycle", None)  # none before the first request's head is there
-        if cycle is not None and not cycle.more_body:
-            self._hurry()  # it may be in the middle of its next request by then
-        else:
-            self.transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """They are gone."""
-        self._clock.cancel()
-        super().connection_lost(exc)
 
 
 class BoardServer:
@@ -90,20 +56,19 @@ class BoardServer:
         self.desk = Desk(used, Hub(followed, paper), paper, worker, bring)
         rules = rules.replace(largest_body=max(LARGEST, 2 * used.config.largest_task))
         app = make_app(self.desk, rules)
-        self._socket = _listen(wish.host, wish.port)
+        self._socket = listen(wish.host, [wish.port] if wish.port else [PORT, 0])
         self.port: int = self._socket.getsockname()[1]
         shown = wish.host if is_loopback(wish.host) else socket.gethostname()
         self.address = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}/"
         config = uvicorn.Config(
             app,
-            http=_Impatient,
+            http=Impatient,
             ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=2,
-            limit_concurrency=CROWD,
         )
         self._server = _Server(config, self.desk.hub)
 
@@ -160,22 +125,3 @@ def _addresses() -> set[str]:
         return {str(row[4][0]) for row in socket.getaddrinfo(socket.gethostname(), None)}
     except OSError:
         return set()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """A socket there; Invalid if it cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    options: dict[str, Any] = {"family": family, "backlog": 512}
-    wanted = [port] if port else [PORT, 0]
-    for one in wanted:
-        try:
-            return socket.create_server((host, one), **options)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE and one != wanted[-1]:
-                continue
-            taken = error.errno == errno.EADDRINUSE
-            told = "another program listens there already" if taken else error.strerror or str(error)
-            raise Invalid(
-                f"cannot listen on {host} port {one}: {told}", hint="Choose another with --port, or leave it out."
-            ) from None
-    raise AssertionError(wanted)  # pragma: no cover - the last one returns or raises

@@ -41,12 +41,14 @@
   let seconds = 0;
 
   // -- streams: one for a page, closed while nobody sees it (a browser has few connections to give) --
+  const word = () => document.body.dataset.csrf; // the half of the session that no other port is told
+  const withWord = (address) => `${address}${address.includes("?") ? "&" : "?"}word=${encodeURIComponent(word())}`;
   const listen = (address, handlers, state = () => {}) => {
     let source = null, timer = 0;
     const open = () => {
       clearTimeout(timer);
       if (source || document.hidden) return;
-      source = new EventSource(address());
+      source = new EventSource(withWord(address())); // it can send no header
       source.onopen = () => state(true);
       source.onerror = () => {
         state(false);
@@ -68,7 +70,7 @@
     live.hidden = here;
     live.textContent = here ? "" : "not connected";
     if (lost === 2) {
-      fetch("/columns", { method: "HEAD" }).then((answer) => {
+      fetch("/columns", { method: "HEAD", headers: { "X-CSRF-Token": word() } }).then((answer) => {
         if (answer.status === 401) live.textContent = "started anew: open the new link";
       }).catch(() => {});
     }
@@ -101,7 +103,7 @@
     try {
       const answer = await fetch(`/files?name=${encodeURIComponent(file.name)}`, {
         method: "POST",
-        headers: { "X-CSRF-Token": document.body.dataset.csrf, "HX-Request": "true", "Content-Type": "application/octet-stream" },
+        headers: { "X-CSRF-Token": word(), "HX-Request": "true", "Content-Type": "application/octet-stream" },
         body: file,
       });
       const told = new DOMParser().parseFromString(await answer.text(), "text/html").body.textContent.trim();
