@@ -38,6 +38,7 @@ CREW = {
         "land_check": "what must be green, beside the task's check, on what would land",
         "review": "who looks at each change before it lands",
         "frozen": "path globs that agents cannot change",
+        "red_first": "ask about tasks whose check is green before the work",
         "worktree": 'the same as `land = "branch"`',
         "merge": '`ff`, with `worktree`: the same as `land = "merge"`',
         "watch": "what the supervisor does: nothing, start again what died, or also what hangs",

@@ -265,9 +265,10 @@ def test_what_needs_work_that_landed_elsewhere_waits(ground):
         ground.pipe.enter(ground.claim(two).task, ground.hands)
 
 
-def test_files_are_copied_and_never_committed_and_the_set_up_runs_everywhere(tmp_path):
+@pytest.mark.parametrize("ignored", ["made\n", "made\n.env\n"])
+def test_files_are_copied_and_never_committed_and_the_set_up_runs_everywhere(tmp_path, ignored):
     ground = Ground(tmp_path / "set", copy=(".env",), setup="cp .env made; echo said")
-    ground.commit(".gitignore", "made\n")
+    ground.commit(".gitignore", ignored)
     write(f"{ground.top}/.env", "TOKEN=1\n")
     task = ground.put(check="grep -q TOKEN .env && test -e made")
     assert isinstance(ground.work(task, a_dot_txt="x"), Release)

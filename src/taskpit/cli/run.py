@@ -88,6 +88,7 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("--land-check", default="", metavar="CMD", help="must be green, beside the task's check, on what would land")
     add("--review", choices=REVIEWS, default="none", help="who looks at each change before it lands")
     add("--frozen", action="append", metavar="GLOB", help="paths an agent cannot change, such as tests; repeatable")
+    add("--red-first", action="store_true", help="ask about tasks whose check is green before the work")
     add("--worktree", action="store_true", help="the same as --land branch")
     add("--merge", choices=("none", "ff"), default="none", help="--worktree --merge ff: the same as --land merge")
     add("--allow-check", action="append", metavar="GLOB", help="hold tasks whose check is not like this; repeatable")
@@ -173,6 +174,8 @@ def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
         check_in=runner.cwd if args.checks else None,
         budget=tuple(args.budget or ()),
         sandbox=_sandbox(args, runner),
+        check_limit=context.queue.config.check_limit,
+        red_first=args.red_first,
         landing=_landing(args, context, runner.cwd),
     )
     show = progress.choose(sys.stderr if context.json else sys.stdout, context.env)

@@ -70,21 +70,23 @@ class Candidates:
 
     def tree_of(self, path: str, terms: Terms, base: str, target: str) -> tuple[str, list[str]]:
         """The tree of a clone's files, frozen paths as in the target; and what was left out of it."""
-        nested = sorted(_nested(path))
-        left_out = [*nested, *(os.fsencode(name) for name in terms.copy)]
-        specs = [b".", *(b":(exclude,literal)" + name for name in left_out)]
         with self.index(base) as index:
+            nested = self._not_ignored(sorted(_nested(path)), path, index)
+            copied = self._not_ignored([os.fsencode(name) for name in terms.copy], path, index)
+            specs = [b".", *(b":(exclude,literal)" + name for name in (*nested, *copied))]
             words = ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul")
             self.git.run(*words, stdin=b"\0".join(specs), tree=path, index=index)
             self._freeze(terms.frozen, target, index)
             tree = self.git.run("write-tree", index=index).text
-        told = [os.fsdecode(name) for name in nested if not self._ignored(name, path)]
-        return tree, [f"{name} is a repository of its own and was left out" for name in told]
+        return tree, [f"{os.fsdecode(name)} is a repository of its own and was left out" for name in nested]
 
-    def _ignored(self, name: bytes, path: str) -> bool:
-        index = f"{self.git.directory}/index.empty"
-        words = ("check-ignore", "--quiet", "--no-index", "-z", "--stdin")
-        return self.git.run(*words, stdin=name, tree=path, index=index, ok=(0, 1)).code == 0
+    def _not_ignored(self, names: list[bytes], path: str, index: str) -> list[bytes]:
+        """Those that git would take; it complains of one that is ignored and left out by name."""
+        if not names:
+            return []
+        words = ("check-ignore", "-z", "--stdin")
+        ignored = self.git.run(*words, stdin=b"\0".join(names), tree=path, index=index, ok=(0, 1)).out.split(b"\0")
+        return [name for name in names if name not in ignored]
 
     def frozen(self, globs: Sequence[str], tree: str, target: str) -> str:
         """The tree with the paths that these globs mean as they are in the target."""

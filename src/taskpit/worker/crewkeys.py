@@ -105,6 +105,7 @@ _SHARED: dict[str, Callable[[object], Any]] = {
     "land_check": _text,
     "review": _one_of(REVIEWS),
     "frozen": _texts,
+    "red_first": _flag,
     "worktree": _flag,
     "merge": _one_of(MERGES),
     "sandbox": _one_of(("on", "off")),

@@ -95,6 +95,8 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
         check_in=post.cwd,
         sandbox=sandbox_of(post, papers.root),
         budget=tuple(parse(limit) for limit in post.budget),
+        check_limit=queue.config.check_limit,
+        red_first=post.red_first,
         landing=pipe_for(queue, post.cwd, post.terms()),
     )
     show = Pulse(papers, post.name)

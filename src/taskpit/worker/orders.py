@@ -47,6 +47,9 @@ class Orders(Value):
     sandbox: Sandbox | None = None
     #: What work may cost.
     budget: tuple[Limit, ...] = ()
+    #: How long a check may run, and whether it must be red before the work.
+    check_limit: float = 600.0
+    red_first: bool = False
     #: Gives tasks that land clones of their own, and lands them; None: there is no repository.
     landing: Pipe | None = None
 

@@ -67,6 +67,7 @@ class Post(Value):
     land_check: str = ""
     review: str = "none"
     frozen: tuple[str, ...] = ()
+    red_first: bool = False
     worktree: bool = False
     merge: str = "none"
     #: Shut in by bubblewrap, its network on or off; empty: not at all.

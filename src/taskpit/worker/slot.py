@@ -52,6 +52,8 @@ WORDS = {
 }
 #: A set-up that failed this often in a row waits for a person: it is nothing the task did.
 SETUPS = 3
+#: What is asked of a check that proves nothing; whoever answers has it in the task's text.
+GREEN = "its check is green before anything was done"
 #: What an agent in a clone of its own is told below its task.
 BRIEF = (
     "You work in a clone of your own. You need not commit: when you are finished, the files as you leave them (but for "
@@ -106,7 +108,12 @@ def work(
     fatal: TaskpitError | None = None
     told = ""
     try:
-        outcome = _refused(run, orders) or _enter(queue, run, orders) or _attempt(queue, run, runner, orders)
+        outcome = (
+            _refused(run, orders)
+            or _enter(queue, run, orders)
+            or _red_first(run, orders)
+            or _attempt(queue, run, runner, orders)
+        )
         gone, told = _gone(queue, run)
         if not gone and run.cwd:
             outcome = _hand_in(queue, run, outcome, orders)
@@ -202,6 +209,23 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
     except (TaskpitError, OSError) as error:
         return Failed(error=f"there is no clone for it: {error}", kind="infra")
     return None
+
+
+def _red_first(run: Run, orders: Orders) -> Outcome | None:
+    """A check that is green before anything was done proves nothing: a person is asked, once."""
+    task, where = run.claim.task, run.cwd or orders.check_in
+    wanted = task.extra.get("red-first") in (True, "yes", "true") or orders.red_first
+    if not wanted or where is None or check_mode(task) == "disabled" or run.claim.attempt > 1 or GREEN in task.body:
+        return None
+    try:
+        evidence = _Hands(run).run(task.check, where, orders.check_limit)
+    except Stopped:
+        return Release(reason="its worker was told to stop")
+    except (TaskpitError, OSError) as error:
+        return Failed(error=str(error), kind="infra")
+    if not evidence.green:
+        return None
+    return Ask(question=f"{GREEN}: {task.check}", wanted="whether to go on, or what would prove it")
 
 
 def _hold(task: Task, reason: str) -> Release:

@@ -1,0 +1,337 @@
+"""What an agent may leave behind: no code of its own runs outside its run, and nothing of the person's is touched.
+
+Each trap, when it is sprung, makes a file: none may be there in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+
+import pytest
+from ground import Ground, git, read, write
+
+from taskpit.landing.git import GitTrouble
+from taskpit.policy import REVIEW
+from taskpit.task import State
+
+
+def trap(ground, name="sprung"):
+    """A program that would tell of its being run."""
+    path = f"{ground.folder}/{name}.sh"
+    write(path, f"#!/bin/sh\ntouch '{ground.folder}/{name}'\ncat\n")
+    os.chmod(path, 0o755)
+    return path
+
+
+def config(directory, *pairs):
+    for key, value in pairs:
+        subprocess.run(("git", "config", "--file", f"{directory}/config", key, value), check=True)
+
+
+def hooks(directory, program):
+    for name in ("pre-commit", "post-checkout", "post-merge", "reference-transaction", "post-index-change", "pre-push"):
+        os.makedirs(f"{directory}/hooks", exist_ok=True)
+        path = f"{directory}/hooks/{name}"
+        write(path, f'#!/bin/sh\nexec "{program}" </dev/null\n')
+        os.chmod(path, 0o755)
+
+
+def poisoned(program):
+    return (
+        ("core.fsmonitor", program),
+        ("filter.evil.clean", program),
+        ("filter.evil.smudge", program),
+        ("filter.evil.process", program),
+        ("gpg.program", program),
+        ("commit.gpgSign", "true"),
+        ("core.sshCommand", program),
+        ("diff.external", program),
+        ("merge.evil.driver", f"{program} %A"),
+        ("core.pager", program),
+        ("core.editor", program),
+        ("alias.add", f"!{program}"),
+        ("uploadpack.packObjectsHook", program),
+    )
+
+
+def sprung(ground):
+    return [name for name in os.listdir(ground.folder) if name.startswith("sprung") and not name.endswith(".sh")]
+
+
+def carry_through(ground, claim):
+    """Handed in, landed, published; also what is sent back after a conflict."""
+    ground.hand_in(claim)
+    if ground.lander().waiting():
+        ground.land(claim.task.id)
+    ground.pipe.publish()
+
+
+def test_configuration_and_hooks_of_its_own_clone(ground):
+    claim, path = ground.enter(ground.put())
+    program = trap(ground)
+    config(f"{path}/.git", *poisoned(program), ("extensions.worktreeConfig", "true"))
+    write(f"{path}/.git/config.worktree", f"[core]\n\tfsmonitor = {program}\n")
+    hooks(f"{path}/.git", program)
+    write(f"{path}/.git/info/attributes", "* filter=evil diff=evil merge=evil\n")
+    write(f"{path}/a.txt")
+    carry_through(ground, claim)
+    assert ground.files() == {"README", "a.txt"}
+    assert sprung(ground) == []
+
+
+def test_configuration_and_hooks_after_a_conflict(ground):
+    one, two = ground.put("one"), ground.put("two")
+    claim, path = ground.enter(two)
+    program = trap(ground)
+    ground.work(one, README="mine\n")
+    config(f"{path}/.git", *poisoned(program))
+    hooks(f"{path}/.git", program)
+    write(f"{path}/README", "yours\n")
+    ground.hand_in(claim)
+    ground.land(one)
+    ground.land(two)
+    assert ground.card(two).tries[-1].kind == "conflict"
+    assert "evil" not in read(f"{path}/.git/config")  # its clone has a fresh one
+    assert any(".old-" in name for name in os.listdir(os.path.dirname(path)))  # its own commits are kept
+    assert sprung(ground) == []
+
+
+def test_a_git_file_that_leads_elsewhere(ground):
+    claim, path = ground.enter(ground.put())
+    program = trap(ground)
+    evil = f"{ground.folder}/evil"
+    git(ground.folder, "clone", "-q", ground.top, evil)
+    config(f"{evil}/.git", *poisoned(program))
+    os.rename(f"{path}/.git", f"{ground.folder}/old.git")
+    write(f"{path}/.git", f"gitdir: {evil}/.git\n")
+    write(f"{path}/a.txt")
+    carry_through(ground, claim)
+    assert ground.files() == {"README", "a.txt"}
+    assert sprung(ground) == []
+
+
+def test_a_git_directory_that_is_gone_commits_nothing_of_the_persons(tmp_path):
+    """Even where clones lie inside the person's repository, and git would find that one upwards."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path / "in" / "repository" / "state")
+    ground = Ground(tmp_path / "in")
+    write(f"{ground.top}/README", "the person's unsaved work\n")
+    claim, path = ground.enter(ground.put())
+    subprocess.run(("rm", "-rf", f"{path}/.git"), check=True)
+    write(f"{path}/a.txt")
+    carry_through(ground, claim)
+    assert git(ground.pipe.git.directory, "show", "refs/pit/line/main:README") == "hello"
+    assert read(f"{ground.top}/README") == "the person's unsaved work\n"
+    assert ground.log() == ["begin"]
+    ground.close()
+
+
+def test_a_nested_repository_is_left_out_and_asked_about(ground):
+    task = ground.put()
+    claim, path = ground.enter(task)
+    program = trap(ground)
+    nested = f"{path}/vendor/lib"
+    os.makedirs(nested)
+    git(nested, "init", "-q")
+    config(f"{nested}/.git", *poisoned(program))
+    write(f"{nested}/.gitattributes", "* filter=evil\n")
+    write(f"{nested}/x.txt")
+    write(f"{path}/a.txt")
+    ground.hand_in(claim)
+    card = ground.card(task)
+    assert card.held == f"{REVIEW} by a person: vendor/lib is a repository of its own and was left out"
+    assert git(ground.pipe.git.directory, "ls-tree", "-r", "--name-only", card.task.extra["candidate"]["commit"]) == (
+        "README\na.txt"
+    )
+    assert sprung(ground) == []
+
+
+def test_a_nested_repository_that_is_ignored_is_nobodys_business(ground):
+    ground.commit(".gitignore", "node_modules/\n")
+    task = ground.put()
+    claim, path = ground.enter(task)
+    os.makedirs(f"{path}/node_modules/x")
+    git(f"{path}/node_modules/x", "init", "-q")
+    write(f"{path}/a.txt")
+    ground.hand_in(claim)
+    assert not ground.card(task).held.startswith(REVIEW)
+
+
+def test_edits_hidden_from_its_own_git_are_seen(ground):
+    claim, path = ground.enter(ground.put())
+    git(path, "update-index", "--assume-unchanged", "README")
+    write(f"{path}/.git/info/exclude", "*\n")
+    write(f"{path}/README", "changed\n")
+    write(f"{path}/hidden.txt")
+    carry_through(ground, claim)
+    assert git(ground.top, "show", "main:README") == "changed"
+    assert ground.files() == {"README", "hidden.txt"}
+
+
+def test_replaced_objects_show_nobody_another_diff(ground):
+    from taskpit.landing import review
+
+    task = ground.put()
+    claim, path = ground.enter(task)
+    write(f"{path}/a.txt", "real\n")
+    ground.hand_in(claim)
+    handed = ground.pipe.hand_in_of(task)
+    blob = git(ground.pipe.git.directory, "rev-parse", f"{handed.commit}:a.txt")
+    fake = (
+        subprocess.run(
+            ("git", "hash-object", "-w", "--stdin"),
+            cwd=ground.pipe.git.directory,
+            input=b"fake\n",
+            capture_output=True,
+            check=True,
+        )
+        .stdout.decode()
+        .strip()
+    )
+    git(ground.pipe.git.directory, "update-ref", f"refs/replace/{blob}", fake)
+    assert "+real" in review.diff(ground.pipe, handed.base, handed.commit)
+
+
+def test_a_clone_replaced_by_a_link_is_not_followed(ground, tmp_path):
+    task = ground.put()
+    claim, path = ground.enter(task)
+    write(f"{tmp_path}/home/diary.txt", "private\n")
+    os.rename(path, f"{path}.moved")
+    os.symlink(f"{tmp_path}/home", path)
+    outcome = ground.hand_in(claim)
+    assert "another stands in its place" in outcome.error
+    assert ground.log() == ["begin"]
+
+
+def test_links_and_strange_files_in_the_clone_are_taken_as_they_are(ground, tmp_path):
+    write(f"{tmp_path}/home/secret.txt", "private\n")
+    claim, path = ground.enter(ground.put())
+    os.symlink(f"{tmp_path}/home", f"{path}/link")
+    os.mkfifo(f"{path}/fifo")
+    write(f"{path}/-rf", "x")
+    write(f"{path}/:(exclude)*", "x")
+    write(f"{path}/a.txt")
+    carry_through(ground, claim)
+    assert ground.files() == {"README", "a.txt", "link", "-rf", ":(exclude)*"}
+    assert git(ground.top, "ls-tree", "main", "link").startswith("120000")
+
+
+def test_the_persons_configuration_changed_meanwhile_nothing_is_run_there(ground):
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    program = trap(ground)
+    config(f"{ground.top}/.git", *poisoned(program))
+    write(f"{ground.top}/.gitattributes", "* filter=evil\n")
+    hooks(f"{ground.top}/.git", program)
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+    assert ground.log("--", branch="refs/heads/main") == ["begin"]
+    assert "configuration" in ground.pipe.behind()[0]
+    assert sprung(ground) == []
+
+
+def test_what_a_person_configures_every_day_is_no_reason_to_wait(ground):
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    git(ground.top, "config", "branch.main.remote", "origin")
+    git(ground.top, "config", "user.name", "Ada L.")
+    ground.land(task)
+    assert len(ground.log()) == 2
+
+
+def test_the_persons_ignored_files_are_not_overwritten(ground):
+    ground.commit(".gitignore", "local.cfg\n")
+    write(f"{ground.top}/local.cfg", "mine\n")
+    claim, path = ground.enter(ground.put())
+    write(f"{path}/.gitignore", "other\n")
+    write(f"{path}/local.cfg", "the agent's\n")
+    carry_through(ground, claim)
+    assert read(f"{ground.top}/local.cfg") == "mine\n"
+    assert ground.pipe.behind()
+
+
+@pytest.mark.parametrize("what", ["rebase-merge", "MERGE_HEAD", "index.lock"])
+def test_a_person_in_the_middle_of_something_is_not_disturbed(ground, what):
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    path = f"{ground.top}/.git/{what}"
+    write(path, git(ground.top, "rev-parse", "HEAD") + "\n")
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+    assert git(ground.top, "rev-parse", "refs/heads/main") == git(
+        ground.pipe.git.directory, "rev-parse", "refs/pit/up/main"
+    )
+    assert "under way" in ground.pipe.behind()[0]
+    assert os.path.exists(path)
+
+
+def test_other_worktrees_of_the_person_stay(ground):
+    """One on a disk that is not there just now is still theirs, and one that has the branch is where it is brought."""
+    git(ground.top, "worktree", "add", "-q", "-b", "away", f"{ground.folder}/away")
+    os.rename(f"{ground.folder}/away", f"{ground.folder}/unmounted")
+    git(ground.top, "checkout", "-q", "-b", "else")
+    git(ground.top, "worktree", "add", "-q", f"{ground.folder}/there", "main")
+    ground.pipe = ground.new_pipe()
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    ground.land(task)
+    assert os.path.exists(f"{ground.folder}/there/a.txt")
+    assert not os.path.exists(f"{ground.top}/a.txt")
+    os.rename(f"{ground.folder}/unmounted", f"{ground.folder}/away")
+    assert git(f"{ground.folder}/away", "status", "--porcelain") == ""
+
+
+def test_the_persons_own_excludes_count(ground, tmp_path):
+    write(f"{ground.top}/.git/info/exclude", "*.local\n")
+    write(f"{tmp_path}/home/.config/git/ignore", "*.swp\n")
+    claim, path = ground.enter(ground.put())
+    for name in ("a.txt", "b.local", "c.swp"):
+        write(f"{path}/{name}")
+    carry_through(ground, claim)
+    assert ground.files() == {"README", "a.txt"}
+
+
+def test_line_endings_and_modes_are_as_the_persons_git_would_have_them(ground):
+    git(ground.top, "config", "core.autocrlf", "input")
+    claim, path = ground.enter(ground.put())
+    with open(f"{path}/dos.txt", "wb") as file:
+        file.write(b"a\r\nb\r\n")
+    write(f"{path}/run.sh", "#!/bin/sh\n")
+    os.chmod(f"{path}/run.sh", stat.S_IRWXU)
+    carry_through(ground, claim)
+    shown = subprocess.run(("git", "show", "main:dos.txt"), cwd=ground.top, capture_output=True, check=True).stdout
+    assert shown == b"a\nb\n"
+    assert git(ground.top, "ls-tree", "main", "run.sh").startswith("100755")
+
+
+def test_trouble_is_no_conflict(ground, monkeypatch):
+    """A git that cannot read its objects sends no agent back to work; after a while a person is told."""
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    monkeypatch.setattr(type(ground.pipe.repository), "merge", _broken)
+    lander = ground.lander()
+    for _ in range(3):
+        lander.land(lander.waiting()[0])
+    card = ground.card(task)
+    assert card.held == f"{REVIEW} by a person: it could not be landed: git merge-tree: fatal: bad object"
+    assert (card.task.attempts, card.tries) == (0, ())
+
+
+def _broken(*_):
+    raise GitTrouble("git merge-tree: fatal: bad object")
+
+
+def test_only_exit_code_one_is_a_conflict(ground):
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    commit = ground.pipe.hand_in_of(task).commit
+    with pytest.raises(GitTrouble):
+        ground.pipe.repository.merge(ground.pipe.repository.line("main"), "f" * 40)
+    assert ground.pipe.repository.merge(ground.pipe.repository.line("main"), commit).conflicts == ()
+
+
+def test_a_partial_clone_is_refused(ground):
+    git(ground.top, "config", "remote.origin.promisor", "true")
+    with pytest.raises(GitTrouble, match="partial clone"):
+        ground.pipe.enter(ground.claim(ground.put()).task, ground.hands)

@@ -1,0 +1,260 @@
+"""Killed anywhere: landed once or not at all, done if and only if landed, and no agent runs again for it.
+
+The steps after the hand-in are killed before every git call and before every change of the queue's files, in this very
+process: what a killed worker leaves is what it has done so far. Then another lander comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from functools import partial
+
+import pytest
+from ground import Ground, git, write
+from workshop import until
+
+from taskpit.keeper import sweep
+from taskpit.landing.git import Git
+from taskpit.landing.pipe import Pipe
+from taskpit.landing.repository import Repository, line_of
+from taskpit.landing.terms import FenceLost
+from taskpit.queue import Queue
+from taskpit.task import Done, Release, State
+from taskpit.testing.faults import CHANGES, Killed, kill_at, record
+
+#: What counts as a place to die: our git calls and what changes the queue.
+PLACES = frozenset((*CHANGES, "git"))
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    """Two tasks handed in that do not conflict; the second must be merged and checked again. Copied for each kill."""
+    folder = tmp_path_factory.mktemp("scene")
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
+    ground = Ground(folder)
+    ids = [ground.put("one", check="true"), ground.put("two", check="true #2")]
+    for task in ids:
+        ground.work(task, **{f"{task}_dot_txt": "x\n"})
+    ground.land(ids[0])
+    ground.close()
+    if before is not None:
+        os.environ["XDG_STATE_HOME"] = before
+    return folder, ids[1]
+
+
+class Life:
+    """One process that lands: its own queue, its own pipe."""
+
+    def __init__(self, ground, worker):
+        self.queue = Queue.open(ground.root)
+        self.pipe = Pipe(Repository(ground.top), os.path.realpath(ground.root), ground.terms)
+        self.ground, self.worker = ground, worker
+
+    def land(self):
+        from taskpit.landing.lander import Lander
+
+        member = self.queue.store.join(self.worker, 5.0)
+        try:
+            lander = Lander(self.queue, self.pipe, member.worker, self.ground.hands)
+            for handed in lander.waiting():
+                lander.land(handed)
+            self.pipe.publish()
+        finally:
+            member.leave()  # the lock of a dead process is gone, whatever it was doing
+            self.queue.close()
+
+
+def opened(folder, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", f"{folder}/state")
+    ground = Ground.__new__(Ground)
+    from ground import Hands
+
+    from taskpit.landing.terms import Terms
+
+    ground.folder, ground.top, ground.root = str(folder), f"{folder}/repository", f"{folder}/queue"
+    ground.terms, ground.hands = Terms(land="merge", onto="main"), Hands()
+    return ground
+
+
+def steps(ground):
+    with record() as calls:
+        Life(ground, "first").land()
+    return [number for number, (call, _) in enumerate(calls, 1) if call in PLACES]
+
+
+def copied(folder, target, monkeypatch):
+    """The scene again, under the same path: P and its clones know where they are."""
+    shutil.rmtree(folder)
+    shutil.copytree(target, folder, symlinks=True)
+    return opened(folder, monkeypatch)
+
+
+def test_killed_at_every_git_call_and_every_change(scene, tmp_path, monkeypatch):
+    folder, task = scene
+    kept = f"{tmp_path}/kept"
+    shutil.copytree(folder, kept, symlinks=True)
+    numbers = steps(opened(folder, monkeypatch))
+    assert len(numbers) > 30
+    outcomes = set()
+    for number in numbers if os.environ.get("TASKPIT_LONG") else numbers[::6]:
+        ground = copied(folder, kept, monkeypatch)
+        with contextlib.suppress(Killed), kill_at(number):
+            Life(ground, "first").land()
+        line = git(f"{_ours(folder)}", "log", "--format=%s", "refs/pit/line/main").splitlines()
+        queue = Queue.open(ground.root)
+        state = queue.card(task).state
+        outcomes.add((state is State.DONE, len(line)))
+        assert (state is not State.DONE) or line == ["two", "one", "begin"], number  # git first, seal second
+        assert line in (["one", "begin"], ["two", "one", "begin"]), number
+        until(partial(_given_back, queue, task))
+        queue.close()
+        Life(ground, "second").land()
+        queue = Queue.open(ground.root)
+        card = queue.card(task)
+        assert (card.state, card.task.attempts) == (State.DONE, 0), number
+        told = [event.action for event in queue.store.events(limit=1000)[0]]
+        assert told.count("completed_task") <= 2, number  # the log may lack a line, and never has one too many
+        queue.close()
+        assert git(ground.top, "log", "--format=%s", "main").splitlines() == ["two", "one", "begin"], number
+        assert git(ground.top, "status", "--porcelain") == "", number
+    assert {(False, 2), (True, 3)} <= outcomes  # each side of the decision was met
+
+
+def _given_back(queue, task):
+    return not sweep(queue) and queue.card(task).state is not State.CLAIMED
+
+
+def _ours(folder):
+    (name,) = os.listdir(f"{folder}/state/taskpit/landing")
+    return f"{folder}/state/taskpit/landing/{name}/git"
+
+
+def test_whoever_lost_the_claim_lands_nothing(ground):
+    """The first lander stands still before it moves the line; another takes over, and lands; then the first goes on."""
+    task = ground.put("one", check="true")
+    ground.work(task, a_dot_txt="x")
+    claim = _claimed(ground, task, "first")
+    pipe = ground.new_pipe()
+    real = Git.move
+
+    def slow(self, name, new, old, *, fence=("", "")):
+        if name == line_of("main") and fence[0] and not taken:
+            taken.append(True)
+            ground.queue.finish(claim, Release())  # its claim is over
+            ground.land(task)
+        return real(self, name, new, old, fence=fence)
+
+    taken = []
+    Git.move = slow
+    try:
+        with pytest.raises(FenceLost):
+            pipe.land(claim, ground.hands, lambda: True)
+    finally:
+        Git.move = real
+    assert ground.log() == ["one", "begin"]
+    assert ground.card(task).state is State.DONE
+
+
+def _claimed(ground, task, worker):
+    from taskpit.task import Want
+
+    return ground.queue.store.claim(Want(worker=worker, lease=60.0, ids=(task,), even_held=True))[0]
+
+
+def test_one_that_takes_the_fence_too_late_notices(ground):
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="x")
+    claim = _claimed(ground, task, "first")
+    ground.queue.finish(claim, Release())
+    with pytest.raises(FenceLost):
+        ground.pipe.land(claim, ground.hands, lambda: False)
+    assert ground.log() == ["begin"]
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+
+
+def test_landed_and_not_sealed_is_sealed_by_the_next_without_another_commit(ground):
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="x")
+    claim = _claimed(ground, task, "first")
+    assert isinstance(ground.pipe.land(claim, ground.hands, lambda: True), Done)
+    ground.queue.finish(claim, Release())  # killed before its seal: the claim goes back as it was
+    assert ground.card(task).state is not State.DONE
+    ground.hands.ran.clear()
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+    assert ground.log() == ["one", "begin"]
+    assert ground.hands.ran == []
+
+
+def test_git_that_outlives_its_worker_moves_nothing(ground):
+    """Its transaction names the fence: once another has that, it is refused, however late it comes."""
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="x")
+    claim = _claimed(ground, task, "first")
+    name, old = ground.pipe._take_fence(claim)
+    commit = ground.pipe.hand_in_of(task).commit
+    text = f"start\nverify {name} {old}\nupdate {line_of('main')} {commit} {ground.pipe.repository.line('main')}\n"
+    process = subprocess.Popen(
+        ("git", "update-ref", "--stdin"),
+        cwd=ground.pipe.git.directory,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    process.stdin.write(text.encode())
+    process.stdin.flush()  # it stands still before it prepares
+    ground.queue.finish(claim, Release())
+    second = _claimed(ground, task, "second")
+    ground.pipe._take_fence(second)
+    process.communicate(b"prepare\ncommit\n")
+    assert process.returncode != 0
+    assert ground.pipe.repository.line("main") == git(ground.top, "rev-parse", "main")
+
+
+def test_a_lock_of_a_killed_git_stops_nobody(ground):
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="x")
+    for name in ("refs/pit/line/main.lock", "packed-refs.lock", f"{ground.pipe.ref('land', task)}.lock"):
+        write(f"{ground.pipe.git.directory}/{name}", "")
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+
+
+def test_an_empty_object_deletes_no_branch(ground):
+    from taskpit.landing.git import GitTrouble
+
+    ground.work(ground.put(), a_dot_txt="x")
+    with pytest.raises(GitTrouble):
+        ground.pipe.git.move(line_of("main"), "", ground.pipe.repository.line("main"))
+    assert ground.pipe.repository.line("main")
+
+
+def test_files_of_an_older_base_never_undo_what_landed(ground):
+    """Killed in the middle of bringing a clone up to date: the next attempt's commit has its own changes only."""
+    one, two = ground.put("one"), ground.put("two")
+    ground.work(one, README="mine\n", other_dot_txt="landed")
+    claim, path = ground.enter(two)
+    write(f"{path}/README", "yours\n")
+    ground.hand_in(claim)
+    ground.land(one)
+    real, ground.pipe.git.__class__.set = Git.set, _dying_set
+    try:
+        lander = ground.lander()
+        with pytest.raises(Killed):
+            lander.land(lander.waiting()[0])
+    finally:
+        Git.set = real
+    handed = ground.pipe.hand_in_of(two)
+    assert handed is not None
+    assert ground.pipe.git.ref(ground.pipe.ref("base", two)) == handed.base
+
+
+def _dying_set(self, name, new):
+    if "/base/" in name:
+        raise Killed
+    self.alone("update-ref", name, new)
