@@ -155,7 +155,7 @@ def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config,
         )
     if spent.attempts >= allowed:
         return _end_for_good(claim, outcome, attempt, now)
-    delay = pause(config, spent.attempts)
+    delay = 0.0 if outcome.kind == "conflict" else pause(config, spent.attempts)  # time heals no conflict
     details = f"attempt {spent.attempts} of {allowed}: {error}; again in {say_duration(delay)}"
     return End(claim=claim, task=spent, delay=delay, attempt=attempt, action="retried_task", details=details)
 

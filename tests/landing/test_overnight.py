@@ -74,7 +74,7 @@ def test_in_the_morning_main_holds_exactly_what_landed(tmp_path):
     assert "the set-up failed (exit code 1): no compiler" in state[broken].held
     assert state[waits].held == f"needs {cheat}, which failed"
     assert state[secret].held == f"{REVIEW} by a person: id_rsa looks like a secret"
-    assert state[looked].held.startswith(f"{REVIEW} by a person: 1 files")
+    assert state[looked].held.startswith(f"{REVIEW} by a person: 1 file")
     # The checkout was dirty half way: nothing of the person's was touched, and nothing landed is lost.
     assert read(f"{ground.top}/README") == "the person's unsaved work\n"
     landed = set(git(ground.pipe.git.directory, "ls-tree", "-r", "--name-only", "refs/pit/line/main").splitlines())

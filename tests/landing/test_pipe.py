@@ -317,7 +317,7 @@ def test_a_pool_that_asks_for_review_lands_nothing_unseen(tmp_path):
     ground = Ground(tmp_path / "review", review="person")
     task = ground.put()
     ground.work(task, a_dot_txt="x\ny\n")
-    assert ground.card(task).held == f"{REVIEW} by a person: 1 files, +2 -0"
+    assert ground.card(task).held == f"{REVIEW} by a person: 1 file, +2 -0"
     assert ground.lander().waiting() == []
     ground.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -30,16 +31,16 @@ def said(pit, *words, code=0, **env):
 def test_inside_a_run_done_hands_in_and_the_pool_checks(pit):
     (task,) = pit.put("one", check="test -e proof")
     hand_in = f"echo 'what I did' | {PIT} done $TASKPIT_TASK --result -"
-    run(pit, f"touch proof; {hand_in} && {PIT} show $TASKPIT_TASK > during")
+    run(pit, f"touch proof; {hand_in} && {PIT} show $TASKPIT_TASK --json > during")
     card = pit.card(task)
     assert card.state is State.DONE
     assert card.result.output == "what I did"
     assert card.checked == "yes"
     with open(f"{pit.root}/during", encoding="utf-8") as file:
-        assert "state      claimed" in file.read()
+        assert json.loads(file.read())["data"]["state"] == "claimed"
 
 
-@pytest.mark.parametrize("words", ["", "--no-check", "--force", "--no-check --force"])
+@pytest.mark.parametrize("words", ["", "--no-check", "--not-mine", "--no-check --not-mine"])
 def test_inside_a_run_a_red_task_cannot_be_called_done(pit, words):
     (task,) = pit.put("one", check="false", max_attempts=1)
     run(pit, f"{PIT} done $TASKPIT_TASK {words} || true")
@@ -69,10 +70,10 @@ def test_another_workers_claim_is_ended_only_by_a_person_who_says_so(pit):
     fence = pit.card(task).worker
     told = said(pit, "done", task, "--as", fence, code=4)
     assert "which ends it itself" in told
-    assert "--force" in said(pit, "done", task, "--as", fence, code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
-    assert said(pit, "done", task, "--as", fence, "--force", code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
+    assert "--not-mine" in said(pit, "done", task, "--as", fence, code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
+    assert said(pit, "done", task, "--as", fence, "--not-mine", code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
     assert pit.card(task).state is State.CLAIMED
-    said(pit, "done", task, "--as", fence, "--force")
+    said(pit, "done", task, "--as", fence, "--not-mine")
     assert pit.card(task).state is State.DONE
     with open(go, "w", encoding="ascii"):
         assert pool.wait(20) == 0

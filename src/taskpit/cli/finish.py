@@ -49,7 +49,7 @@ def _done_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--result", metavar="FILE", help="what came out of it; - is standard input")
     parser.add_argument("--log", metavar="FILE", help="a working log to keep for a while; - is standard input")
     parser.add_argument("--no-check", action="store_true", help="don't run the task's check; not in a pool's run")
-    parser.add_argument("--force", action="store_true", help="end a claim that a living pool runs, as a person")
+    parser.add_argument("--not-mine", action="store_true", help="end a claim that a living pool runs, as a person")
 
 
 def _done(args: Namespace, context: Context) -> Reply:
@@ -64,7 +64,7 @@ def _done(args: Namespace, context: Context) -> Reply:
             log=log,
             cwd=os.getcwd(),
             check=not args.no_check,
-            force=args.force,
+            force=args.not_mine,
             env=context.env,
         )
         for task_id in ids

@@ -57,18 +57,24 @@ def _sweep(args: Namespace, context: Context) -> Reply:
     with Progress(context, "sweeping", turns=True):
         mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
         if not args.dry_run:
-            _publish(context)
+            mends = [*mends, *_publish(context)]
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
     return Reply(data=data, text=lambda: _swept(mends, dry_run=args.dry_run))
 
 
-def _publish(context: Context) -> None:
+def _publish(context: Context) -> list[Mend]:
     """Branches follow what landed on them, where nothing is in the way; what is, is told."""
     from taskpit.landing.review import pipes
+    from taskpit.store.port import Mend
 
+    did = []
     for pipe in pipes(context.queue):
+        before = set(pipe.repository.unpublished())
         for line in pipe.publish():
             context.warn(line)
+        moved = before - set(pipe.repository.unpublished())
+        did += [Mend(kind="published", what=name, details="your branch has what landed") for name in sorted(moved)]
+    return did
 
 
 def _unlanded(context: Context) -> list[Mend]:

@@ -185,7 +185,8 @@ def held(task: Task, handed: HandIn, questions: Sequence[str] = ()) -> Release:
         hold = f"{REVIEW} by a person: {'; '.join(questions)}"
     elif handed.review != "none":
         who = "a person" if handed.review == "person" else "an agent"
-        hold = f"{REVIEW} by {who}: {handed.files} files, +{handed.added} -{handed.removed}"
+        count = "1 file" if handed.files == 1 else f"{handed.files} files"
+        hold = f"{REVIEW} by {who}: {count}, +{handed.added} -{handed.removed}"
     else:
         hold = f"{LANDING} on {handed.target}"
     extra = {**task.extra, CANDIDATE: handed.summary()}

@@ -111,7 +111,7 @@ def _hand_in(claim: Claim, env: Mapping[str, str], output: str, *, check: bool) 
     task_id, place = claim.task.id, env.get("TASKPIT_RUN_DIR", "")
     if env.get("TASKPIT_AS") != claim.fence or not place:
         told = f"{task_id} is run by a living pool as {claim.fence}, which ends it itself"
-        hint = f"`pit cancel {task_id}` asks it to stop; a person may say --force."
+        hint = f"`pit cancel {task_id}` asks it to stop; a person may say --not-mine."
         raise errors.Lost(told, hint=hint, id=task_id, holder=claim.fence)
     if not check:
         raise errors.Invalid(f"{task_id} is run by a pool, which runs its check", hint="--no-check is for people.")
