@@ -4,4 +4,4 @@ cat > parts.jsonl <<END
 {"id": "one", "title": "Write chapter one", "needs": ["outline"], "check": "test -s one.txt"}
 {"id": "two", "title": "Write chapter two", "needs": ["outline"], "check": "test -s two.txt"}
 END
-pit split "$TASKPIT_TASK" --wait -F parts.jsonl
+pit split "$TASKPIT_TASK" -F parts.jsonl

@@ -5,20 +5,29 @@ The command line, the terminal board and the browser call these; each says the s
 
 from __future__ import annotations
 
-from taskpit import errors
-from taskpit.status import STATUSES, Status
-from taskpit.task import Failed, Release, Said, State
+import json
+
+from taskpit import errors, fs
+from taskpit.history import who
+from taskpit.rules import check_task
+from taskpit.status import STATUSES, Status, status_of
+from taskpit.task import Failed, Release, Said, State, Task
+from taskpit.text import read_json
 from taskpit.values import Value
 from taskpit.worker.byhand import answer_by_hand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from taskpit.queue import Queue
+    from taskpit.task import Card
 
-__all__ = ["ACTIONS", "OPEN", "Action", "a_priority", "freed"]
+__all__ = ["ACTIONS", "OPEN", "Action", "a_priority", "freed", "remember", "undo"]
 
+#: So many of the newest lines of the changelog are looked at for what somebody did last.
+LOOKED_AT = 500
 #: Where a task stands that no worker has and that is not over.
 OPEN = frozenset((Status.NEEDS_YOU, Status.READY, Status.WAITING))
 
@@ -34,6 +43,14 @@ class Action(Value):
     question: bool | None = None
     #: Only for what this worker itself has claimed.
     own: bool = False
+
+    def do(self, queue: Queue, task_id: str, worker: str, text: str = "") -> str:
+        """It is done, and how the task was before is remembered for `undo`; the sentence that says so."""
+        before = queue.card(task_id)
+        told = self.run(queue, task_id, worker, text)
+        if before.state is State.READY:
+            remember(queue, worker, before.task)
+        return told
 
     def fits(self, status: str, question: str, *, own: bool) -> bool:
         """Whether it can be done to a task that stands so, asks this, and is one's own claim or not."""
@@ -130,3 +147,84 @@ ACTIONS = {
     "cancel": Action(stands=OPEN | {Status.RUNNING}, run=_cancel),
     "note": Action(stands=frozenset(STATUSES), run=_note),
 }
+
+
+# -- taking back -----------------------------------------------------------------------------------
+
+
+def remember(queue: Queue, worker: str, before: Task) -> None:
+    """How a task was before this worker changed it: the last one only, beside the queue."""
+    path = _memory(queue, worker)
+    if not path:
+        return
+    facts = {**before.as_dict(), "extra": dict(before.extra)}
+    del facts["source"]
+    after = queue.card(before.id)
+    try:
+        fs.make_dir(path.rpartition("/")[0])
+        kept = json.dumps({"task": facts, "after": _mark(after.task)}).encode()
+        fs.replace(path, kept, f"{path}~{fs.fresh_name()}", sync=False)
+    except OSError:
+        return  # then it cannot be taken back; that it was done stands
+
+
+def _memory(queue: Queue, worker: str) -> str:
+    root = queue.store.info().papers
+    name = "".join(letter if letter.isalnum() or letter in "@_-" else "-" for letter in who(worker))
+    return f"{root}/.taskpit/undo/{name}" if root and name else ""
+
+
+def _mark(task: Task) -> str:
+    return repr((task.wish(), task.attempts))
+
+
+def undo(queue: Queue, worker: str) -> tuple[str, str]:
+    """The last thing this worker did is taken back; the task's id and the sentence. Refused where that can't be."""
+    events, _ = queue.store.latest(LOOKED_AT)
+    mine = [event for event in events if who(event.worker) == who(worker) and event.about]
+    if not mine:
+        raise errors.Nothing("there is nothing to take back", hint="`pit log` shows what happened, and who did it.")
+    did, task_id = mine[-1].did, mine[-1].about
+    card = queue.card(task_id)
+    if did == "added_task" and card.state is State.READY:
+        return task_id, f"{_cancel(queue, task_id, worker, 'added by mistake')}: it was only just added"
+    if did == "claimed_task" and card.state is State.CLAIMED:
+        return task_id, _release(queue, task_id, card.worker, "taken back")
+    if did == "cancelled_task" and status_of(card) is Status.CANCELLED:
+        if queue.store.reopen([card.task])[0] is Said.OK:
+            return task_id, freed(queue, task_id, "is ready again")
+    elif did in ("edited_task", "blocked", "unblocked", "answered") and card.state is State.READY:
+        before = _before(queue, worker, card)
+        queue.edit(task_id, worker, lambda _: before, why="taken back")
+        return task_id, f"{task_id} is as it was before"
+    raise errors.Conflict(
+        f"{task_id}: {did.removesuffix('_task')} cannot be taken back", hint=_instead(did, task_id), id=task_id
+    )
+
+
+def _before(queue: Queue, worker: str, card: Card) -> Task:
+    """The task as it was before this worker's last change; Conflict if it was changed since."""
+    task_id, path = card.task.id, _memory(queue, worker)
+    try:
+        kept = read_json(fs.read(path, queue.config.largest_task * 4)[0]) if path else {}
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in kept.get("task", {}).items()
+        }
+        before = Task(**fields)
+        check_task(before)
+    except (OSError, ValueError, TypeError, AttributeError):
+        before = None
+    if before is None or before.id != task_id or kept.get("after") != _mark(card.task):
+        raise errors.Conflict(
+            f"{task_id} was changed since", hint=f"`pit edit {task_id}` changes it; `pit show {task_id}` shows it."
+        )
+    return before
+
+
+def _instead(did: str, task_id: str) -> str:
+    """What to do where something cannot be taken back."""
+    if did == "completed_task":
+        return "A result stands for ever, others may have begun on it: add a new task for what is wrong with it."
+    if did == "released_task":
+        return f"`pit claim {task_id}` takes it again."
+    return f"`pit why {task_id}` says where it stands."

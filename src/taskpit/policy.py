@@ -194,7 +194,10 @@ def _split(claim: Claim, outcome: Split, now: float) -> End:
     ids = tuple(child.id for child in outcome.children)
     details = f"into {', '.join(ids)}"
     if outcome.wait:
-        waiting = claim.task.replace(needs=tuple(dict.fromkeys((*claim.task.needs, *ids))), big=False)
+        told = f"It was split {details}. Now that they are done: see that the whole is right."
+        body = f"{claim.task.body.rstrip()}\n\n{told}\n"
+        needs = tuple(dict.fromkeys((*claim.task.needs, *ids)))
+        waiting = claim.task.replace(needs=needs, big=False, body=body.lstrip())
         return End(claim=claim, task=waiting, children=outcome.children, action="split_task", details=details)
     result = Result(
         id=claim.task.id,

@@ -287,7 +287,16 @@ class Queue:
     def _with_ids(self, claim: Claim, split: Split) -> Split:
         if not split.children:
             raise errors.Invalid("a split needs at least one child", id=claim.task.id)
-        parented = [child.replace(parent=claim.task.id, by=child.by or claim.worker) for child in split.children]
+        whole = claim.task
+        parented = [
+            child.replace(
+                parent=whole.id,
+                by=child.by or claim.worker,
+                tags=child.tags or whole.tags,
+                priority=child.priority or whole.priority,
+            )
+            for child in split.children
+        ]
         named = [child.id for child in parented if child.id]
         for task_id, card in zip(named, self.store.read(named), strict=True):
             if card is not None:
@@ -352,7 +361,11 @@ class Queue:
         claims = self.store.claim(want)
         if claims:
             return claims[0]
-        raise self._refusal(self.card(task_id))
+        card = self.card(task_id)
+        if card.state is State.CLAIMED and card.worker == worker:
+            hint = f"`pit release {task_id}` gives it back, then change it."
+            raise errors.Conflict(f"{task_id} is your own claim", hint=hint, id=task_id)
+        raise self._refusal(card)
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
         """Nobody may take it until it is unblocked; whoever has it itself lets go of it with that."""

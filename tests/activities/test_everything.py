@@ -126,7 +126,7 @@ def test_looking_and_changing(folder):
     run(folder, "note", FIRST, "mind the gap")
     assert "mind the gap" in run(folder, "show", FIRST)["notes"]
     assert "mind the gap" in read(f"{folder}/WI-001-by-hand/notes.md")
-    assert [task["id"] for task in run(folder, "list", "--state", "ready")] == [FIRST, SECOND]
+    assert [task["id"] for task in run(folder, "list", "--state", "ready")] == [FIRST]
     assert run(folder, "claim", "--tag", "web", "--as", "bot")["task"]["id"] == FIRST
     assert run(folder, "renew", FIRST, "--as", "bot", "--lease", "10m")["lease_seconds"] == 600
     assert run(folder, "release", FIRST, "--as", "bot")

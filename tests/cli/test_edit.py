@@ -94,3 +94,52 @@ def test_somebody_else_was_faster(pit, place, on_a_terminal):
 
     assert pit("edit", "1", "--json").error["code"] == "conflict"
     assert pit("show", "1", "--json").data["body"].endswith("theirs")
+
+
+def test_a_mistake_opens_the_editor_again_with_the_text(pit, on_a_terminal, tmp_path):
+    """B3: `priority: soon` printed `invalid literal for int()`, and what was typed was gone."""
+    pit("add", "one", "--priority", "2")
+    script = tmp_path / "editor"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'cp "$1" {tmp_path}/seen-$(ls {tmp_path} | grep -c seen)\n'
+        f'if [ -e {tmp_path}/twice ]; then sed -i "s/soon/7/" "$1"; else\n'
+        f'touch {tmp_path}/twice; sed -i "s/priority:.*/priority:** soon/" "$1"; echo "many words" >> "$1"; fi\n'
+    )
+    script.chmod(0o755)
+    on_a_terminal(str(script))
+    answer = pit("edit", "1")
+    again = (tmp_path / "seen-1").read_text()
+    assert "'soon' is not a whole number" in again.splitlines()[0]
+    assert "many words" in again
+    assert (answer.code, answer.out) == (0, "0001 is changed\n")
+    task = pit("show", "1", "--json").data
+    assert (task["priority"], task["body"].strip()) == (7, "many words")
+
+
+def test_who_gives_up_finds_the_text_in_a_file(pit, on_a_terminal, tmp_path):
+    pit("add", "one", "--priority", "2")
+    script = tmp_path / "editor"
+    script.write_text('#!/bin/sh\nsed -i "s/priority:.*/priority:** soon/" "$1"\n')
+    script.chmod(0o755)
+    on_a_terminal(str(script))
+    answer = pit("edit", "1")
+    assert answer.code == 6
+    kept = answer.err.split("what you wrote is in ")[1].rstrip(".\n")
+    with open(kept, encoding="utf-8") as file:
+        assert "priority:** soon" in file.read()
+
+
+def test_tags_are_added_and_removed(pit):
+    pit("add", "one", "--tag", "web", "--tag", "old")
+    pit("edit", "1", "--add-tag", "new,web", "--remove-tag", "old")
+    assert pit("show", "1", "--json").data["tags"] == ["web", "new"]
+
+
+def test_ones_own_claim_is_called_so(pit):
+    """B11: it said that somebody else holds it."""
+    pit("add", "one")
+    pit("claim", "1")
+    answer = pit("edit", "1", "--title", "two")
+    assert "0001 is your own claim" in answer.err
+    assert "pit release 0001" in answer.err

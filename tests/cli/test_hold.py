@@ -318,20 +318,49 @@ def test_split(pit, place):
     pit("claim")
     lines = [{"id": "a", "title": "design"}, {"title": "build", "needs": ["a"], "priority": "P1"}]
     (place / "children.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    data = pit("split", "1", "-F", "children.jsonl", "--json").data
+    data = pit("split", "1", "-F", "children.jsonl", "--no-wait", "--json").data
     child = pit("show", "0002", "--json").data
 
     assert data == {"id": "0001", "state": "done", "children": ["a", "0002"]}
     assert (child["parent"], child["needs"], child["priority"]) == ("0001", ["a"], 30)
 
 
-def test_split_and_wait(pit):
+def test_split_waits_for_the_children_who_inherit(pit, place):
+    """B2: the parent ended, its check was skipped, what needed it was released; children lost tags and priority."""
+    pit("add", "big one", "--tag", "web", "--priority", "7", "--check", f"test -e {place}/whole")
+    pit("add", "after it", "--needs", "1")
+    answer = pit("split", "1", "design", "build")  # nobody's claim: that of a person's hand for a moment
+
+    assert answer.out == "0001 is split into 0003, 0004 and waits for them\n"
+    assert pit("show", "1", "--json").data["held"] == "needs 0003, which is ready"
+    assert pit("show", "2", "--json").data["status"] == "waiting"
+    children = pit("show", "3", "4", "--json").data
+    assert [(one["title"], one["tags"], one["priority"]) for one in children] == [
+        ("design", ["web"], 7),
+        ("build", ["web"], 7),
+    ]
+    pit("claim", "3")
+    pit("claim", "4")
+    pit("done", "3", "4")
+    assert pit("claim", "1").code == 0
+    assert "split into 0003, 0004" in pit("show", "1").out
+    assert pit("done", "1").code == 7  # its check runs
+    (place / "whole").write_text("")
+    assert pit("done", "1").code == 0
+    assert pit("show", "2", "--json").data["status"] == "ready"
+
+
+def test_a_split_task_says_once_into_what(pit):
     pit("add", "big one")
     pit("claim")
-    answer = pit("split", "1", "-F", "-", "--wait", stdin='{"title": "part"}\n')
+    pit("split", "1", "a", "b", "--no-wait")
+    assert pit("show", "1").out.count("split into") == 1
 
-    assert answer.out == "0001 is split into 0002 and waits for them\n"
-    assert pit("show", "1", "--json").data["held"] == "needs 0002, which is ready"
+
+def test_split_with_titles_and_a_file_or_neither(pit):
+    pit("add", "big one")
+    assert pit("split", "1").code == pit("split", "1", "a", "-F", "-", stdin="{}").code == 2
+    assert pit("show", "1", "--json").data["state"] == "ready"
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_who_has_it(root):
 
 
 def test_the_list(root):
-    assert pit("-C", root, "locks").out == "No name is held.\n"
+    assert pit("-C", root, "locks").out == "No lock is held.\n"
     pit("-C", root, "lock", "deploy", "--as", "ada@home", "--ttl", "2h")
     store(root, Shifted(-10_000)).lock("old", "gone", 60.0)
     write(path_of(store(root), "strange"), b"")
@@ -87,7 +87,13 @@ def test_the_list(root):
 
 @pytest.mark.parametrize(
     "words",
-    [("lock",), ("lock", "x", "--"), ("lock", "x", "make"), ("lock", "x", "--ttl", "0s"), ("lock", "--", "true")],
+    [
+        ("lock", "--release"),
+        ("lock", "x", "--"),
+        ("lock", "x", "make"),
+        ("lock", "x", "--ttl", "0s"),
+        ("lock", "--", "true"),
+    ],
     ids=" ".join,
 )
 def test_usage(root, words):

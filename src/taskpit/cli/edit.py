@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 
 from taskpit import layouts
+from taskpit.actions import remember
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.make import moment, needed, with_fields
 from taskpit.cli.options import example, id_argument, read_text, task_options, vet, words, worker_option
@@ -27,21 +29,24 @@ if TYPE_CHECKING:
 
 __all__ = ["VERBS", "by_hand"]
 
+#: How a line begins that an editor shows and no task has.
+NOTE = "#! "
+
 
 def _edit_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Change a task that no worker has. An option replaces what was there; an empty one ('') clears it.\n"
         "Without options, on a terminal, the task is opened in $VISUAL or $EDITOR."
     )
-    parser.epilog = example(
-        "pit edit 0007 --priority 10 --tag web --tag urgent", "pit edit 0007 --needs ''", "pit edit 7"
-    )
+    parser.epilog = example("pit edit 0007 --priority 10 --add-tag urgent", "pit edit 0007 --needs ''", "pit edit 7")
     id_argument(parser)
     parser.add_argument("--title", metavar="TITLE", help="one line")
     body = parser.add_mutually_exclusive_group()
     body.add_argument("--body", metavar="TEXT", help="what is to be done")
     body.add_argument("-F", "--file", metavar="FILE", help="read the body from a file; - is standard input")
     task_options(parser)
+    parser.add_argument("--add-tag", action="append", metavar="T", help="one more tag; may be repeated")
+    parser.add_argument("--remove-tag", action="append", metavar="T", help="without this tag; may be repeated")
     parser.add_argument("--big", action=argparse.BooleanOptionalAction, help="whether a planner splits it")
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
     worker_option(parser)
@@ -60,7 +65,9 @@ def _edit(args: Namespace, context: Context) -> Reply:
         raise Usage("nothing to change", hint="Say what: --title, --body, --priority, ... or edit on a terminal.")
     if change is None:
         return Reply(data=card_facts(queue.card(task_id)), text=f"{task_id} is as it was")
-    queue.edit(task_id, context.worker(args), change)
+    before, worker = queue.card(task_id).task, context.worker(args)
+    queue.edit(task_id, worker, change)
+    remember(queue, worker, before)
     card = queue.card(task_id)
     if card.state is State.READY:
         for need in queue.missing_needs(card.task):
@@ -87,15 +94,17 @@ def _changes(args: Namespace, queue: Queue) -> dict[str, Any]:
         given["parent"] = queue.resolve(args.parent) if args.parent else ""
     if args.not_before is not None:
         given["not_before"] = moment(queue, args.not_before)
-    if args.set:
-        given["set"] = args.set
+    for field in ("set", "add_tag", "remove_tag"):
+        given[field] = getattr(args, field)
     return {field: value for field, value in given.items() if value is not None}
 
 
 def _by_options(queue: Queue, changes: dict[str, Any]) -> Callable[[Task], Task]:
     def change(task: Task) -> Task:
         fields = dict(changes)
-        further = fields.pop("set", None)
+        further, more, less = (fields.pop(name, None) for name in ("set", "add_tag", "remove_tag"))
+        tags = [tag for tag in (*fields.get("tags", task.tags), *words(more)) if tag not in words(less)]
+        fields["tags"] = tuple(dict.fromkeys(tags))
         return with_fields(queue, task.replace(**fields), further)
 
     return change
@@ -111,19 +120,60 @@ def by_hand(queue: Queue, task_id: str, env: Mapping[str, str]) -> Callable[[Tas
     if card.state is not State.READY:
         raise Conflict(f"{task_id} is {card.state}", hint=f"`pit why {task_id}` says more.", id=task_id)
     before = layout.dump(card.task)
-    after = _in_editor(before, os.path.basename(layout.ready_path(card.task)), env)
-    if after == before:
-        return None
+    name = os.path.basename(layout.ready_path(card.task))
     spot = layouts.Spot(state=State.READY, id=task_id, slug=card.task.slug)
-    written = layout.load(spot, after)
 
-    def change(task: Task) -> Task:
-        if layout.dump(task) != before:
-            raise Conflict(f"{task_id} was changed meanwhile", hint="Nothing was changed; edit again.")
+    def read(data: bytes) -> Task:
+        written = layout.load(spot, data)
         vet(queue, written)
         return written
 
+    after, written = _written(before, name, env, read)
+    if written is None:
+        return None
+
+    def change(task: Task) -> Task:
+        if layout.dump(task) != before:
+            raise Conflict(f"{task_id} was changed meanwhile", hint=_kept(after, name), id=task_id)
+        return written
+
     return change
+
+
+def _written(
+    before: bytes, name: str, env: Mapping[str, str], read: Callable[[bytes], Task]
+) -> tuple[bytes, Task | None]:
+    """What a person wrote, and the task it is; None if nothing. With a mistake in it the editor opens again, with the
+    complaint on top; who leaves it as it is gives up, and finds the text in a file.
+    """
+    data, complaint = before, ""
+    while True:
+        note = f"{NOTE}{complaint}\n{NOTE}Mend it, or leave it as it is to give up; these two lines go away.\n"
+        edited = _in_editor(note.encode() + data if complaint else data, name, env)
+        after = b"".join(line for line in edited.splitlines(keepends=True) if not line.startswith(NOTE.encode()))
+        if after == data:
+            if complaint:
+                raise Invalid(complaint, hint=_kept(data, name))
+            return after, None
+        try:
+            return after, read(after)
+        except (Invalid, ValueError) as error:
+            data, complaint = after, _plainly(error)
+
+
+def _plainly(error: Exception) -> str:
+    found = re.search(r"invalid literal for int\(\) with base 10: ('.*')", str(error))
+    return f"{found[1]} is not a whole number" if found else " ".join(str(error).split())
+
+
+def _kept(data: bytes, name: str) -> str:
+    """Where the text is that somebody wrote and that could not be taken."""
+    from tempfile import mkstemp
+
+    fd, path = mkstemp(prefix="pit-edit-", suffix=f"-{name}")
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+    return f"Nothing was changed; what you wrote is in {path}."
 
 
 def _in_editor(data: bytes, name: str, env: Mapping[str, str]) -> bytes:

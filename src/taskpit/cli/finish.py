@@ -17,7 +17,7 @@ from taskpit.cli.options import (
     worker_option,
 )
 from taskpit.clock import iso
-from taskpit.task import Failed, Release, Split
+from taskpit.task import Failed, Release, Split, State, Task
 from taskpit.worker.byhand import finish_by_hand, refuse_lost
 
 TYPE_CHECKING = False
@@ -162,32 +162,45 @@ def _release(args: Namespace, context: Context) -> Reply:
 
 def _split_arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "Replace a task by several smaller ones, all of them or none. Children are records as `pit import` takes\n"
-        "them; they may need each other by the ids they are given there."
+        "Replace a task by several smaller ones, all of them or none. The task waits until they are done; then it\n"
+        "may be taken again to see that the whole is right, and its check runs. What needs it waits as long.\n"
+        "Children have its tags and priority unless they say otherwise. A file has records as `pit import` takes\n"
+        "them; they may need each other by the ids they are given there. It must be your own claim, or no worker's."
     )
-    parser.epilog = example(
-        "pit split 0007 -F children.jsonl",
-        """printf '{"title":"design"}\\n{"title":"build"}\\n' | pit split 0007 -F - --wait""",
-    )
+    parser.epilog = example("pit split 0007 'Design it' 'Build it'", "pit split 0007 -F children.jsonl")
     id_argument(parser)
-    parser.add_argument("-F", "--file", required=True, metavar="FILE", help="one JSON object a line; - is stdin")
-    parser.add_argument("--wait", action="store_true", help="come back to this task when all children are done")
+    parser.add_argument("titles", metavar="TITLE", nargs="*", help="a child for each")
+    parser.add_argument("-F", "--file", metavar="FILE", help="one JSON object a line; - is standard input")
+    parser.add_argument("--no-wait", action="store_true", help="end the task now: what needs it does not wait")
+    parser.add_argument("--wait", action="store_true", help="what is done anyway")
     worker_option(parser)
 
 
 def _split(args: Namespace, context: Context) -> Reply:
-    from taskpit.cli.records import collect
+    from taskpit.cli.records import Record, collect
     from taskpit.cli.settle import settle
 
-    queue, worker = context.queue, context.worker(args)
-    claim = queue.holding(_only(args, context), worker)
-    records = settle(queue, collect([args.file], queue.config.largest_task, kind="jsonl"))
-    children = tuple(record.task for record in records)
-    said, end = queue.finish(claim, Split(children=children, wait=args.wait))
+    if bool(args.titles) == bool(args.file):
+        raise Usage("name the children by their titles, or by a file", hint="`pit split 7 'Design it' 'Build it'`.")
+    queue, worker, task_id = context.queue, context.worker(args), _only(args, context)
+    records = [Record(task=Task(id="", title=title), where=title) for title in args.titles]
+    if args.file:
+        records = collect([args.file], queue.config.largest_task, kind="jsonl")
+    ready = queue.card(task_id).state is State.READY
+    if not ready:
+        queue.holding(task_id, worker)  # says who has it, if that is another
+    children = tuple(record.task for record in settle(queue, records))
+    claim = queue.claim(worker, ids=[task_id])[0] if ready else queue.holding(task_id, worker)
+    try:
+        said, end = queue.finish(claim, Split(children=children, wait=not args.no_wait))
+    except errors.TaskpitError:
+        if ready:
+            queue.finish(claim, Release(reason="it was not split"))
+        raise
     refuse_lost(said, claim.task.id)
     ids = [child.id for child in end.children]
-    state = "ready" if args.wait else "done"
-    told = f"{claim.task.id} is split into {', '.join(ids)}" + (" and waits for them" if args.wait else "")
+    told = f"{claim.task.id} is split into {', '.join(ids)}" + ("" if args.no_wait else " and waits for them")
+    state = "done" if args.no_wait else "ready"
     return Reply(data={"id": claim.task.id, "state": state, "children": ids}, text=told)
 
 

@@ -61,9 +61,14 @@ def _answer_arguments(parser: ArgumentParser) -> None:
 def _answer(args: Namespace, context: Context) -> Reply:
     if args.id == BUDGET:
         return _go_on(args, context)
+    from taskpit.actions import remember
     from taskpit.worker.byhand import answer_by_hand
 
-    ids = answer_by_hand(context.queue, args.id, _text(args.text, context), context.worker(args))
+    queue, worker = context.queue, context.worker(args)
+    meant = [card.task for card in queue.store.read(queue.store.resolve(args.id)) if card is not None]
+    ids = answer_by_hand(queue, args.id, _text(args.text, context), worker)
+    if ids == [task.id for task in meant]:
+        remember(queue, worker, meant[0])
     return Reply(data={"ids": ids}, text=f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on")
 
 

@@ -36,7 +36,7 @@ def _note_arguments(parser: ArgumentParser) -> None:
 def _note(args: Namespace, context: Context) -> Reply:
     task_id = context.queue.resolve(args.id)
     text = _text(args, context)
-    told = ACTIONS["note"].run(context.queue, task_id, context.worker(args), text)
+    told = ACTIONS["note"].do(context.queue, task_id, context.worker(args), text)
     return Reply(data={"id": task_id, "note": text}, text=told)
 
 
@@ -116,7 +116,7 @@ def _retry(args: Namespace, context: Context) -> Reply:
 def _cancel_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "These tasks will not be done. A running task is not torn away: its worker is asked to stop and learns it\n"
-        "when it renews. Your own claim ends at once. `pit retry` takes it back."
+        "when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back."
     )
     parser.epilog = example("pit cancel 0007 'superseded by 0009'", "pit cancel 7 8 --reason 'not needed any more'")
     id_argument(parser, several=True)
@@ -132,7 +132,7 @@ def _each(verb: str, args: Namespace, context: Context, text: str = "") -> Reply
     """It is done to each of these tasks; where all of them stand, and what was said."""
     queue, worker, data, lines = context.queue, context.worker(args), [], []
     for task_id in named(context, args.ids):
-        lines.append(ACTIONS[verb].run(queue, task_id, worker, text))
+        lines.append(ACTIONS[verb].do(queue, task_id, worker, text))
         card = queue.card(task_id)
         data.append(_cancelled(card) if verb == "cancel" else card_facts(card))
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines))

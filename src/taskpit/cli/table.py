@@ -80,6 +80,7 @@ VERBS: tuple[Verb, ...] = (
         ("edit", "edit", "change a task that no worker has", (), "pit edit 7 --priority 5"),
         ("retry", "steer", "run a failed task again from scratch", ("reopen",), "pit retry 7"),
         ("cancel", "steer", "a task will not be done", ("rm", "remove", "delete"), "pit cancel 7 'not needed'"),
+        ("undo", "undo", "take back the last thing you did", (), "pit undo"),
         ("block", "steer", "keep a task from being taken", ("hold",), ""),
         ("unblock", "steer", "release the hold and reset attempts", ("unhold",), ""),
         ("tell", "steer", "say something to the agent that works on a task", (), ""),

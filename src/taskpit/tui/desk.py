@@ -106,7 +106,7 @@ class Desk:
         """It is done; what to tell."""
         self._writable()
         with self._lock:
-            return act.action.run(self.queue, task_id, self.worker, text)
+            return act.action.do(self.queue, task_id, self.worker, text)
 
     def add(self, task: Task) -> str:
         """The task is in the queue; its id."""

@@ -50,7 +50,7 @@ class Actions:
             if verb not in VERBS:
                 raise NotFound("there is no such action")
             text = form.get("priority" if verb == "priority" else "text", "")
-            return task_id, ACTIONS[VERBS[verb]].run(desk.queue, task_id, desk.worker, text)
+            return task_id, ACTIONS[VERBS[verb]].do(desk.queue, task_id, desk.worker, text)
 
         task_id, told = await self.desk.do(work)
         return self._said(request, told, task_link(task_id))

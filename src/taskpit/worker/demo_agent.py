@@ -120,7 +120,7 @@ def _feast(title: str, prompt: str) -> str | None:  # noqa: ARG001
             child = {"title": part, "body": f"Say so to `out/{name}.txt`.", "check": f"test -s out/{name}.txt"}
             file.write(json.dumps(child) + "\n")
     task = os.environ["TASKPIT_TASK"]
-    pit = [sys.executable, "-m", "taskpit", "split", task, "-F", path]  # TASKPIT_AS says whose claim it is
+    pit = [sys.executable, "-m", "taskpit", "split", task, "--no-wait", "-F", path]  # TASKPIT_AS says whose claim it is
     code = subprocess.run(pit, check=False).returncode
     os.unlink(path)
     return "Split." if code == 0 else None

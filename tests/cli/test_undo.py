@@ -1,0 +1,65 @@
+"""`undo`: the last own verb is taken back, or it is said why not."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def task(pit):
+    pit("add", "one", "--tag", "web", "--priority", "3", "--body", "text")
+    return lambda: {
+        key: pit("show", "1", "--json").data[key] for key in ("title", "body", "tags", "priority", "status")
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("edit", "1", "--title", "other", "--body", "", "--add-tag", "x", "--remove-tag", "web"),
+        ("edit", "1", "--priority", "9"),
+        ("block", "1", "not yet"),
+        ("cancel", "1", "no longer needed"),
+    ],
+)
+def test_what_was_done_is_taken_back(pit, task, words):
+    before = task()
+    assert pit(*words).code == 0
+    assert task() != before
+    assert pit("undo").code == 0
+    assert task() == before
+
+
+def test_an_answer_is_taken_back(pit, task):
+    pit("claim", "1")
+    pit("ask", "1", "which?")
+    before = task()
+    pit("answer", "1", "this one")
+    assert pit("undo").out == "0001 is as it was before\n"
+    assert task() == before
+    assert task()["status"] == "needs_you"
+
+
+def test_a_claim_and_an_addition_are_taken_back(pit, task):
+    pit("claim", "1")
+    assert pit("undo").out == "0001 is given back\n"
+    pit("add", "a mistake")
+    assert pit("undo").code == 0
+    assert pit("show", "2", "--json").data["status"] == "cancelled"
+
+
+def test_what_cannot_be_taken_back_is_said(pit, task):
+    assert pit("undo", "--as", "somebody-new").code == 3
+    pit("claim", "1")
+    pit("done", "1")
+    answer = pit("undo")
+    assert answer.code == 6
+    assert "completed cannot be taken back" in answer.err
+    assert "add a new task" in answer.err
+
+
+def test_what_another_has_changed_since_is_left_alone(pit, task):
+    pit("block", "1", "mine", "--as", "ann")
+    pit("edit", "1", "--title", "theirs", "--as", "bob")
+    answer = pit("undo", "--as", "ann")
+    assert (answer.code, task()["title"]) == (6, "theirs")
