@@ -67,7 +67,7 @@ def test_each_task_is_in_its_column(queue, board):
     assert column(text, "running") == ["0004"]
     assert column(text, "done") == ["0001"]
     assert column(text, "failed") == ["0002"]
-    assert re.findall(r'data-count="ready">(\d+)<', text) == ["1", "1"]
+    assert re.findall(r'data-count="ready" data-n="1">(\d+)<', text) == ["1", "1"]
     assert "blue or green?" in text
     assert 'hx-post="/task/0003/answer"' in text
     assert "no such module" in text
