@@ -75,7 +75,8 @@ class Bench:
         return json.loads(done.stdout)
 
     def start(self, *words):
-        argv = self.argv("work", "--agent", self.agent, "--model", realagents.MODELS[self.agent], *words)
+        model = ["--model", realagents.MODELS[self.agent]] if self.agent in realagents.MODELS else []
+        argv = self.argv("work", "--agent", self.agent, *model, *words)
         with open(f"{self.pit}/said", "ab") as said:
             process = subprocess.Popen(argv, cwd=self.repo, env=self.env, stdout=said, stderr=said)
         self.processes.append(process)
@@ -117,6 +118,8 @@ def bench(tmp_path, agent):
 # -- the page --------------------------------------------------------------------------------------
 
 _seen: dict[tuple[str, str], str] = {}
+#: What earlier runs have found: a page may be made in several.
+FOUND = f"{ROOT}/.cache/agents/tried.json"
 
 
 def pytest_runtest_logreport(report):
@@ -137,12 +140,29 @@ def _row(request, record_property):
         record_property("agent", request.getfixturevalue("agent"))
 
 
+def _remembered(versions):
+    """What was found now, and before with the same version."""
+    try:
+        with open(FOUND, encoding="utf-8") as file:
+            before = json.load(file)
+    except (OSError, ValueError):
+        before = []
+    kept = {(row, agent): found for row, agent, version, found in before if versions.get(agent) == version}
+    kept |= _seen
+    with open(FOUND, "w", encoding="utf-8") as file:
+        json.dump(
+            [[row, agent, versions[agent], found] for (row, agent), found in sorted(kept.items())], file, indent=1
+        )
+    return kept
+
+
 def pytest_sessionfinish(session):
     if hasattr(session.config, "workerinput") or not _seen or os.environ.get("TASKPIT_NO_PAGE"):
         return
-    agents = [name for name in realagents.PACKAGES if any(agent == name for _, agent in _seen)]
-    versions = {name: realagents.version(name) for name in agents}
-    rows = sorted({row for row, _ in _seen})
+    versions = {name: realagents.version(name) for name in realagents.installed()}
+    seen = _remembered(versions)
+    agents = [name for name in versions if any(agent == name for _, agent in seen)]
+    rows = sorted({row for row, _ in seen})
     lines = [
         "# Agents that were tried",
         "",
@@ -152,6 +172,6 @@ def pytest_sessionfinish(session):
         "| | " + " | ".join(f"{name} {versions[name]}" for name in agents) + " |",
         "|---|" + "---|" * len(agents),
     ]
-    lines += [f"| {row} | " + " | ".join(_seen.get((row, name), "") for name in agents) + " |" for row in rows]
+    lines += [f"| {row} | " + " | ".join(seen.get((row, name), "") for name in agents) + " |" for row in rows]
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

@@ -125,9 +125,6 @@ def test_limit_green(bench):
 #: How long each of these goes on by itself before it gives up, shortened where it can be told.
 REFUSALS = {
     "429": Refuse(429),
-    "quota": Refuse(
-        429, "insufficient_quota", "You exceeded your current quota, please check your plan and billing details."
-    ),
     "credit": Refuse(
         400, "invalid_request_error", "Your credit balance is too low to access the API. Please purchase credits."
     ),
@@ -276,3 +273,29 @@ def test_told(bench):
         assert heard == [False, True, True]
     else:
         assert reply["way"] == "resume"
+
+
+#: Programs that speak the Agent Client Protocol, by the agent they belong to.
+SPEAKERS = {"claude": "claude-agent-acp", "gemini": "gemini --acp", "qwen": "qwen --acp", "copilot": "copilot --acp"}
+
+
+def test_acp(bench, record_property):
+    """by the Agent Client Protocol: works, uses a tool, and is told a note in the same session."""
+    if bench.agent not in SPEAKERS:
+        record_property("cannot", "does not speak it")
+        pytest.skip("does not speak it")
+    going = f"{bench.repo}/going"
+    bench.model.scripts["spoken"] = [
+        Shell(f"touch {going}; until test -e {bench.repo}/told; do sleep 0.2; done"),
+        Say("Done."),
+    ]
+    task = bench.put("spoken")
+    bench.agent = f"acp:{SPEAKERS[bench.agent]}"
+    process = bench.start("--until", "empty")
+    until(lambda: os.path.exists(going), 120)
+    assert bench.pit_("tell", task, "mind the BLUE gap")["data"]["way"] == "acp"
+    with open(f"{bench.repo}/told", "w", encoding="ascii"):
+        pass
+    assert process.wait(120) == 0, bench.said()
+    assert bench.card(task).state is State.DONE, bench.said()
+    assert "BLUE" in bench.model.of("spoken")[-1].text

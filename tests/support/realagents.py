@@ -31,6 +31,7 @@ QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "0",
     "GEMINI_TELEMETRY_ENABLED": "false",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
@@ -82,12 +83,16 @@ stream_max_retries = 0
     )
     gemini = {
         "security": {"auth": {"selectedType": "gemini-api-key"}},
-        "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+        "general": {"disableAutoUpdate": True, "enableAutoUpdate": False, "maxAttempts": 1},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
     }
     _write(f"{home}/.gemini/settings.json", gemini)
-    qwen = {**gemini, "security": {"auth": {"selectedType": "openai"}}, "model": {"name": MODELS["qwen"]}}
+    qwen = {
+        **gemini,
+        "security": {"auth": {"selectedType": "openai"}},
+        "model": {"name": MODELS["qwen"], "generationConfig": {"maxRetries": 0}},
+    }
     _write(f"{home}/.qwen/settings.json", qwen)
     provider, _, model = MODELS["opencode"].partition("/")
     opencode = {

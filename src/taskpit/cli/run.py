@@ -127,16 +127,17 @@ def _agents(args: Namespace, context: Context, argv: list[str]) -> AnyRunner:
     """The agents that were named, the first one first; one that a package brings, if there is no such preset."""
     from taskpit.worker.agent import AgentRunner
     from taskpit.worker.choosing import Choosing
-    from taskpit.worker.preset import find, places
+    from taskpit.worker.preset import find, places, speaking
 
-    names = [name for name in args.agent.split(",") if name]
+    names = [args.agent] if args.agent.startswith("acp:") else [name for name in args.agent.split(",") if name]
     if not names:
         raise Usage("--agent names a preset, or several: --agent claude,codex")
     root, clock = context.queue.store.info().papers, context.queue.clock
 
     def make(name: str, model: str) -> AgentRunner:
+        folders = places(root, context.env)
         return AgentRunner(
-            find(name, places(root, context.env)),
+            speaking(name.removeprefix("acp:"), folders) if name.startswith("acp:") else find(name, folders),
             cwd=os.getcwd(),
             model=model or args.model,
             limit=args.limit,

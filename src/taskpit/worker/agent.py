@@ -27,7 +27,7 @@ from taskpit.task import Done, Failed, Release, Retry
 from taskpit.text import fit, last_lines, plain
 from taskpit.worker import process
 from taskpit.worker.backends import Backend
-from taskpit.worker.listener import Listener
+from taskpit.worker.listener import Listener, Talk
 from taskpit.worker.preset import fill
 from taskpit.worker.process import CannotRun
 from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, say_exit
@@ -116,7 +116,12 @@ class AgentRunner:
             "title": fit(run.claim.task.title, 60),
             "hook": _hook(run.place.path) if self.preset.steer == "hook" else "",
         }
-        return fill(self.preset.resume if resumed else self.preset.argv, known, self.extra, self.preset.flags)
+        return fill(
+            self.preset.resume if resumed and self.preset.resume else self.preset.argv,
+            known,
+            self.extra,
+            self.preset.flags,
+        )
 
     def env(self, run: Run) -> dict[str, str]:
         """What it may see, and the way to `pit` for a shell that makes a path of its own."""
@@ -130,7 +135,7 @@ class AgentRunner:
             self._pruned = True
             sessions.prune()
         prompt = fs.read(run.place.prompt, LARGEST_PROMPT)[0].decode("utf-8", "replace")
-        known = sessions.find(claim, self.preset.name, cwd) if self.preset.resume else None
+        known = sessions.find(claim, self.preset.name, cwd) if self._resumes() else None
         if known is not None:
             run.say(f"{self.preset.name} goes on in session {known.session}")
             outcome = self._go(run, sessions, prompt + AGAIN, known, resumed=True)
@@ -143,6 +148,21 @@ class AgentRunner:
             sessions.keep(claim, fresh)
         outcome = self._go(run, sessions, prompt, fresh, resumed=False)
         return outcome or Failed(error=f"{self.preset.name} does not know its own session", kind="crash")
+
+    def _talk(self, run: Run, prompt: str, session: Session, *, resumed: bool) -> Talk | None:
+        """The conversation with an agent that wants one."""
+        if self.preset.protocol != "acp":
+            return None
+        from taskpit.agents.acp import Client
+
+        client = Client(
+            run.cwd or self.cwd,
+            prompt,
+            session=session.session if resumed else "",
+            permissions=self.preset.permissions,
+            note=lambda: steering.take(run.place.path),
+        )
+        return Talk(f"{run.place.path}/input", client)
 
     def _follow_up(self, run: Run, sessions: Sessions, outcome: Outcome | None) -> Outcome | None:
         """What was said to it too late for this run: its session goes on with that before it counts as done."""
@@ -158,6 +178,10 @@ class AgentRunner:
         run.cost = _added(spent, run.cost)
         return after.replace(cost=run.cost) if isinstance(after, Done) else after or outcome
 
+    def _resumes(self) -> bool:
+        """Whether it can go on in a session."""
+        return bool(self.preset.resume or self.preset.protocol)
+
     def _new_session(self) -> str:
         from uuid import uuid4
 
@@ -168,19 +192,22 @@ class AgentRunner:
         fs.write(run.place.prompt, prompt.encode("utf-8", "replace"))
         if len(prompt.encode("utf-8", "replace")) > LONGEST_ARGUMENT:
             prompt = f"Read {run.place.prompt} and do what it says."
+        talk = self._talk(run, prompt, session, resumed=resumed)
         order = process.Order(
             argv=self.command(run, prompt.replace("\0", ""), session.session, resumed=resumed),
             cwd=run.cwd or self.cwd,
             env=self.env(run),
             log=run.place.errors,
             out=run.place.events,
-            stdin=run.place.prompt if self.preset.prompt == "stdin" else "",
+            stdin=f"{run.place.path}/input" if talk else run.place.prompt if self.preset.prompt == "stdin" else "",
             limit=self.limit,
             grace=self.grace,
         )
-        steering.offer(run.place.path, self.preset.steer or ("resume" if self.preset.resume else ""))
+        steering.offer(
+            run.place.path, self.preset.steer or self.preset.protocol or ("resume" if self.preset.resume else "")
+        )
         news = _News(run, sessions, session)
-        listener = Listener(self.preset, run.place, news)
+        listener = Listener(self.preset, run.place, news, talk)
         try:
             ended = run.execute(order, listener)
             words = listener.finish()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 
 from taskpit import fs
 from taskpit.worker import process
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from taskpit.agents.acp import Client
     from taskpit.worker.place import Place
     from taskpit.worker.preset import Preset
 
@@ -53,13 +55,49 @@ class _Stream:
         os.close(self._fd)
 
 
+class Talk:
+    """What an agent is told on its standard input while it runs: a pipe in the run's directory."""
+
+    def __init__(self, path: str, client: Client) -> None:
+        self.path = path
+        self.client = client
+        os.mkfifo(path, 0o600)
+        #: Open for both, so that neither side waits for the other.
+        self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._left = client.begin()
+        self._send()
+
+    def hear(self, lines: list[bytes]) -> None:
+        """The agent has printed these lines."""
+        self._left += self.client.hear(lines)
+        self._send()
+
+    def _send(self) -> None:
+        """As much as the pipe takes; the rest at the next look."""
+        with suppress(BlockingIOError):
+            while self._left and self._fd >= 0:
+                self._left = self._left[os.write(self._fd, self._left[:65536]) :]
+        if self.client.over and not self._left:
+            self.close()
+
+    def close(self) -> None:
+        """Nothing more will be said: the agent's input ends."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            os.unlink(self.path)
+            self._fd = -1
+
+
 class Listener:
     """One agent's two streams and what they have told. `heard` is called after news."""
 
-    def __init__(self, preset: Preset, place: Place, heard: Callable[[Transcript], None]) -> None:
+    def __init__(
+        self, preset: Preset, place: Place, heard: Callable[[Transcript], None], talk: Talk | None = None
+    ) -> None:
         self.preset = preset
         self.transcript = Transcript(preset)
         self._heard = heard
+        self._talk = talk
         self._streams = {"stdout": _Stream(place.events), "stderr": _Stream(place.errors)}
         self._size = 0
         self._last = time.monotonic()
@@ -81,6 +119,8 @@ class Listener:
             lines = stream.lines(last=last)
             if self._told(name):
                 self.transcript.hear(lines)
+            if self._talk is not None and name == "stdout":
+                self._talk.hear(lines)
         size = sum(stream.size for stream in self._streams.values())
         if size != self._size:
             self._size, self._last = size, time.monotonic()
@@ -98,3 +138,5 @@ class Listener:
         """Nobody listens any more."""
         for stream in self._streams.values():
             stream.close()
+        if self._talk is not None:
+            self._talk.close()

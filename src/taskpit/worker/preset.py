@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-__all__ = ["Message", "Preset", "Rule", "Source", "fill", "find", "names", "places"]
+__all__ = ["Message", "Preset", "Rule", "Source", "fill", "find", "names", "places", "speaking"]
 
 #: A name that can be a file's.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -79,6 +79,10 @@ class Preset(Value):
     set_env: Mapping[str, str] = {}
     #: How it can be told something while it runs: hook, or not at all (then its session goes on with it).
     steer: str = ""
+    #: What is spoken on its standard input and output: nothing, or acp (the Agent Client Protocol).
+    protocol: str = ""
+    #: What it is told when it asks whether it may use a tool, where the protocol has that: allow or deny.
+    permissions: str = "allow"
     #: What it needs of the home when it is shut in: its settings and sessions, as paths beneath it.
     home: tuple[str, ...] = ()
     #: Where it prints its events: stdout, stderr, both, none.
@@ -139,6 +143,21 @@ def find(name: str, folders: Sequence[str]) -> Preset:
     preset = Preset(**{"argv": (), **made, "name": name})
     _check(preset, where)
     return preset.replace(bin=preset.bin or name)
+
+
+def speaking(command: str, folders: Sequence[str]) -> Preset:
+    """The preset for any command that speaks the Agent Client Protocol."""
+    import shlex
+
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise Invalid(f"acp:{command}: {error}") from None
+    if not words:
+        raise Invalid("acp: needs a command that speaks the protocol", hint="Write --agent 'acp:gemini --acp'.")
+    known = find("acp", folders)
+    name = "acp-" + re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(words[0]))
+    return known.replace(name=name, bin=words[0], argv=("{bin}", *words[1:]))
 
 
 def _gather(name: str, folders: Sequence[str], seen: tuple[str, ...]) -> tuple[dict[str, Any], list[str]]:

@@ -259,6 +259,8 @@ _KEYS: dict[str, Checker] = {
     "env": _texts,
     "home": _texts,
     "steer": _one_of("", "hook"),
+    "protocol": _one_of("", "acp"),
+    "permissions": _one_of("allow", "deny"),
     "set_env": _named(_text),
     "events": _one_of("stdout", "stderr", "both", "none"),
     "usage": _one_file,
