@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     #: The order of an entry, its name, its inode, whether something may tie it, and what its owner wants to know of it.
     Row = tuple[int, float, int, str, str, int, int, str]
 
-__all__ = ["Catalog", "append", "begin", "built", "entries", "fresh", "kept", "trim"]
+__all__ = ["LOG", "Catalog", "begin", "built", "entries", "fresh", "spell", "trim"]
 
 #: Which database is the catalogue (each has a name of its own: others may still have the last one open), and the log.
 POINTER, LOG = "catalog", "fresh"
@@ -79,13 +79,9 @@ def trim(folder: str) -> None:
             return
 
 
-def append(folder: str, rows: Iterable[Row]) -> None:
-    """These entries have come. Where nobody keeps a catalogue, or it can't be written, nobody minds."""
-    data = "".join(f"{jsontext.dumps(list(row), tight=True)}\n" for row in rows).encode("utf-8", "replace")
-    try:
-        fs.append(f"{folder}/{LOG}", data, apart=True)
-    except OSError:
-        return
+def spell(rows: Iterable[Row]) -> bytes:
+    """The lines of the log that tell of these entries."""
+    return "".join(f"{jsontext.dumps(list(row), tight=True)}\n" for row in rows).encode("utf-8", "replace")
 
 
 def entries(path: str) -> dict[str, int]:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 import stat as stat_module
 import time
+from _thread import allocate_lock
 
 from taskpit import kernel
 from taskpit.beneath import ANYWHERE, Foreign, NotADirectory, at, changed, directory, wall
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Flock",
     "Foreign",
+    "Log",
     "NotADirectory",
     "NotAFile",
     "Stat",
@@ -46,6 +49,7 @@ __all__ = [
     "open_file",
     "overwrite",
     "piece",
+    "process_name",
     "read",
     "remove",
     "remove_dir",
@@ -106,9 +110,38 @@ LONGEST_LINE = 1 << 26
 _ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
 
 
-def fresh_name(letters: int = 6) -> str:
-    """Letters and digits nobody else has: thirty random bits unless asked for more."""
-    return os.urandom(letters).translate(_ALPHABET).decode()
+class _Names:
+    """What makes names unique: thirty random bits of this process, drawn again after a fork, and a count."""
+
+    def __init__(self) -> None:
+        self.begin()
+        os.register_at_fork(after_in_child=self.begin)
+
+    def begin(self) -> None:
+        """Nobody else begins so."""
+        self.first = os.urandom(6).translate(_ALPHABET).decode()
+        self._counts = itertools.count()
+
+    def next(self) -> str:
+        """Each is given once."""
+        number, text = next(self._counts), ""
+        while number:
+            number, digit = divmod(number, 32)
+            text = chr(_ALPHABET[digit]) + text
+        return self.first + text
+
+
+_names = _Names()
+
+
+def process_name() -> str:
+    """Letters and digits of this process, other ones after a fork."""
+    return _names.first
+
+
+def fresh_name(letters: int = 0) -> str:
+    """Letters and digits nobody else has; so many random ones if asked for."""
+    return os.urandom(letters).translate(_ALPHABET).decode() if letters else _names.next()
 
 
 def read(path: str, limit: int) -> tuple[bytes, Stat]:
@@ -484,24 +517,97 @@ def look_anew(path: str) -> None:
     os.close(_open(path, DIRECTORY))
 
 
-def append(path: str, data: bytes, *, apart: bool = False) -> None:
+def append(path: str, data: bytes) -> None:
     """These bytes are at the end of the file, in one write, on a line of their own; made if it is not there.
 
     Writers take turns under a lock; a tail that a killed writer left torn is ended first, so that it can spoil only
-    itself. What stands `apart` is for a derived file that is there: it waits for nobody, after an empty line.
+    itself.
     """
     _step("open", path)
-    fd = _open(path, (APPEND & ~os.O_CREAT if apart else APPEND) | os.O_NONBLOCK)
+    fd = _open(path, APPEND | os.O_NONBLOCK)
     try:
-        if not apart:
-            _step("flock", path)
-            _take_turn(fd)
-            end = os.lseek(fd, 0, os.SEEK_END)
-        if apart or (end and os.pread(fd, 1, end - 1) != b"\n"):
+        _step("flock", path)
+        _take_turn(fd)
+        end = os.lseek(fd, 0, os.SEEK_END)
+        if end and os.pread(fd, 1, end - 1) != b"\n":
             data = b"\n" + data
         _write_all(fd, data, path)
     finally:
         os.close(fd)
+
+
+class Log:
+    """A file that many add lines to, kept open: each time one write of an empty line and the lines.
+
+    So nobody waits for anybody, and a line that a killed writer left torn spoils no other. Whether the file still has
+    its name (it may be rotated, or saved by an editor) is looked at each second. A `derived` one is never made, only
+    added to where it is, and whoever does asks first whether it is there.
+    """
+
+    def __init__(self, path: str, *, derived: bool = False) -> None:
+        self.path = path
+        self._flags = (APPEND & ~os.O_CREAT if derived else APPEND) | os.O_NONBLOCK
+        self._every = 0.0 if derived else 1.0
+        self._turn = allocate_lock()
+        self._fd = -1
+        self._looked = 0.0
+
+    def is_there(self) -> bool:
+        """Whether there is something to add to, now."""
+        with self._turn:
+            try:
+                self._hold()
+            except FileNotFoundError:
+                return False
+        return True
+
+    def append(self, lines: bytes) -> None:
+        """These are at the end; where the file was just taken away, or refused them, by a second try."""
+        with self._turn:
+            try:
+                self._write(b"\n" + lines)
+            except OSError:
+                self._close()
+                self._write(b"\n" + lines)
+
+    def _write(self, data: bytes) -> None:
+        if self._fd < 0 or self._every:  # else it was held just now
+            self._hold()
+        for _ in range(3):
+            most = _step("write", self.path)
+            if os.write(self._fd, data if most is None else data[:most]) == len(data):
+                return  # else the whole of it once more: the rest alone would be no line
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+
+    def _hold(self) -> None:
+        """The file that has this name is open."""
+        if self._fd >= 0 and not self._is_current():
+            self._close()
+        if self._fd < 0:
+            (self._fd, _), self._looked = _open_regular(self.path, self._flags), time.monotonic()
+
+    def _is_current(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked < self._every:
+            return True
+        self._looked, mine = now, os.fstat(self._fd)
+        if not self._every:
+            return mine.st_nlink > 0
+        there = status(self.path)
+        return there is not None and (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def close(self) -> None:
+        """Let go of it; the next append opens it again."""
+        with self._turn:
+            self._close()
+
+    def __del__(self) -> None:
+        self._close()
 
 
 #: How long an append waits for its turn, in seconds.

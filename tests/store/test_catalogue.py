@@ -135,8 +135,11 @@ def test_a_torn_line_of_the_log_spoils_only_itself(tmp_path):
     row = (0, 1.0, 2, "a", "food-0001-a.md", 7, 0, "[]")
     with open(tmp_path / catalog.LOG, "ab") as log:
         log.write(b"[0,1.0,2")  # its writer found the disk full
-    catalog.append(str(tmp_path), [row, row])
-    catalog.append(str(tmp_path), [row])
+    for rows in ([row, row], [row]):
+        log = fs.Log(str(tmp_path / catalog.LOG), derived=True)
+        assert log.is_there()
+        log.append(catalog.spell(rows))
+        log.close()
     assert catalog.fresh(str(tmp_path), "", 10)[0] == [row] * 3
 
 

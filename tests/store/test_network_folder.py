@@ -27,6 +27,8 @@ def queue(tmp_path):
 
 def stopped_putter(queue, monkeypatch):
     """A putter on another machine stands before its last rename; a keeper here has carried the put out meanwhile."""
+    put(queue, task(3))
+    put(queue, task(4))  # from now on the changelog is kept open
     with record() as calls:
         put(queue, task(2))
     number = next(at for at, (call, path) in enumerate(calls, 1) if call == "rename" and "~put~" in path)

@@ -21,7 +21,7 @@ from taskpit.store import changelog, opening
 from taskpit.store.folder import Folder
 from taskpit.store.judge import lapsed
 from taskpit.store.look import tries
-from taskpit.store.manifest import refresh
+from taskpit.store.manifest import Manifest
 from taskpit.store.pausing import paused
 from taskpit.task import State, Verdict
 from taskpit.text import fit, one_line, plain
@@ -342,7 +342,9 @@ PARSERS = (
         (),
     ),
     Parser("pause", in_queue(".taskpit/paused", paused), (b'{"reason": "r", "until": 9e9, "by": "b"}',), ()),
-    Parser("manifest", in_queue("manifest.json", refresh, "workspace"), (MANIFEST,), ()),
+    Parser(
+        "manifest", in_queue("manifest.json", lambda folder: Manifest(folder).refresh(), "workspace"), (MANIFEST,), ()
+    ),
     Parser(
         "config.toml",
         in_file(".taskpit/config.toml", lambda folder, _: check_config(opening._written(folder, Config()))),

@@ -64,7 +64,7 @@ def visible(queue: Queue) -> list[str]:
 
 def plain(text: str) -> str:
     """Without what makes one claim unique, and however its silence was noticed."""
-    return re.sub(r"(gave no sign for|did not renew within)", "was silent", re.sub(r"~[0-9a-z]{6,14}", "", text))
+    return re.sub(r"(gave no sign for|did not renew within)", "was silent", re.sub(r"~[0-9a-z]{6,20}", "", text))
 
 
 def picture(queue: Queue, forget: tuple[str, ...] = ()) -> dict[str, object]:

@@ -220,7 +220,7 @@ def test_a_task_between_two_names_keeps_its_entry(queue, space, clock):
         write(f"{space}/manifest.json", json.dumps(foreign))
         stopped = Stopped(lambda claim=claim: queue.finish(claim, Done(output="yes")), number)
         other = reopened(space, "workspace", clock)
-        manifest_module.refresh(other.store.folder)
+        manifest_module.Manifest(other.store.folder).refresh()
         stopped.go_on()
         other.close()
         assert entry(space, task_id)["reviewer"] == "ann", stopped.call
@@ -341,3 +341,36 @@ def test_agents_killed_at_random_and_the_next_sweep_makes_it_right(tmp_path):
         swept.close()
     assert set(named(space)) == {f"task_{number:03d}" for number in range(1, 121)}
     queue.close()
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"tasks": []},
+        {"version": 1, "tasks": [{"id": "a", "owner": None, "n": 1.5}, {"id": "bé", "list": [1, {"x": []}]}, {}]},
+        {"deep": {"a": [1, 2, {"b": "c"}]}, "tasks": [{"id": 'quo"te\n'}], "last": True},
+    ],
+)
+def test_it_is_spelt_as_json_with_an_indent(manifest):
+    assert manifest_module.spell(manifest) == json.dumps(manifest, indent=2, ensure_ascii=False)
+
+
+def test_a_large_one_is_not_rebuilt_for_every_change(tmp_path, monkeypatch):
+    """It is when the queue is closed, and by a sweep."""
+    monkeypatch.setattr(manifest_module, "LONG", -1.0)
+    monkeypatch.setattr(manifest_module.time, "monotonic", lambda: 1000.0)  # no time goes by
+    queue = make(tmp_path / "space", "workspace", FakeClock())
+
+    def told():
+        with open(tmp_path / "space" / "manifest.json", encoding="utf-8") as file:
+            return [entry["id"] for entry in json.load(file)["tasks"]]
+
+    monkeypatch.setattr(manifest_module.time, "thread_time", iter(range(1000)).__next__)
+    ids = [queue.put([Task(id="", title="one")])[0][0] for _ in range(4)]
+    assert told() == ids[:1]
+    sweep(queue)
+    assert told() == ids
+    ids += [queue.put([Task(id="", title="more")])[0][0] for _ in range(2)]
+    assert told() == ids[:4]
+    queue.close()
+    assert told() == ids

@@ -10,7 +10,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
 from taskpit.store import claims
-from taskpit.store.folder import IDS, TOUCHES, Folder, Unreadable
+from taskpit.store.folder import IDS, OUTCOMES, TOUCHES, Folder, Unreadable
 from taskpit.store.ready import Ready
 from taskpit.store.turns import Turn
 from taskpit.task import End, State, Verdict
@@ -20,11 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from taskpit.clock import Clock
     from taskpit.rules import Order
     from taskpit.task import Claim, Task, Want
     from taskpit.watch import Watch
 
 __all__ = ["Chooser"]
+
+#: That nothing fitted and nothing changed is believed for so many seconds, or a hundred times as long as looking took.
+PATIENCE = 30.0
+#: Later than any task waits.
+NEVER_DUE = float("inf")
 
 
 class _told:  # noqa: N801 - reads like a function
@@ -44,6 +50,27 @@ class _told:  # noqa: N801 - reads like a function
         return bool(self._taken) and isinstance(error, OSError)
 
 
+class Idle:
+    """That nothing was there for this worker: true until something comes, is edited, becomes due or, if it is needed,
+    ends; and not for ever, since a notice may get lost.
+    """
+
+    __slots__ = ("_due", "_ends", "_until", "_want")
+
+    def __init__(self, want: Want, ends: tuple[int, ...], due: float, until: float) -> None:
+        self._want, self._ends, self._due, self._until = _sort(want), ends, due, until
+
+    def holds(self, want: Want, ends: Callable[[], tuple[int, ...]], clock: Clock) -> bool:
+        """Whether it is still so, given that nothing came and nothing was edited."""
+        lasts = _sort(want) == self._want and clock.now() < self._due and clock.monotonic() < self._until
+        return lasts and (not self._ends or ends() == self._ends)
+
+
+def _sort(want: Want) -> tuple[object, ...]:
+    """What decides whether a task fits, whoever asks."""
+    return want.tags, want.big, want.even_held, want.kind
+
+
 class Chooser:
     """Finds candidates and tries for them."""
 
@@ -53,6 +80,10 @@ class Chooser:
         #: Tasks with a published result, as of the time of its directory; and when to list it next.
         self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
         self._list_at = 0.0
+        #: That nothing fitted when we last looked, and when the next of what waits for its time is due.
+        self._idle: Idle | None = None
+        self._next_due = NEVER_DUE
+        self._needs = False
 
     def close(self) -> None:
         """Stop watching."""
@@ -67,9 +98,23 @@ class Chooser:
         return self._ready.hear()
 
     def take_best(self, want: Want) -> list[Claim]:
-        """The best that fit, by priority and age."""
+        """The best that fit, by priority and age. That nothing did is remembered until something changes."""
+        if self._idle is not None and not self._ready.stirs() and self._idle.holds(want, self._ends, self.folder.clock):
+            return []
+        began, ends = self.folder.clock.monotonic(), self._ends()
+        self._idle, self._next_due, self._needs = None, NEVER_DUE, False
         self._ready.refresh()
-        return self._take_some(want) or (self._take_some(want) if self._ready.recheck() else [])
+        taken = self._take_some(want) or (self._take_some(want) if self._ready.recheck() else [])
+        if not taken and self._ready.is_told():
+            now = self.folder.clock.monotonic()
+            until = now + max(PATIENCE, 100 * (now - began))
+            self._idle = Idle(want, ends if self._needs else (), self._next_due, until)
+        return taken
+
+    def _ends(self) -> tuple[int, ...]:
+        """What changes whenever a task ends."""
+        found = (fs.status(self.folder.at(place)) for place in (OUTCOMES, *self.folder.layout.results))
+        return tuple(status.st_mtime_ns if status else 0 for status in found)
 
     def _take_some(self, want: Want) -> list[Claim]:
         taken: list[Claim] = []
@@ -128,9 +173,16 @@ class Chooser:
             return False
         if want.even_held:
             return True
-        if rules.held(task, self.folder.clock.now(), self._done_or_not):
+        now = self.folder.clock.now()
+        if rules.held(task, now, self._done_or_not):
+            self._needs = self._needs or bool(task.needs)
+            if task.not_before > now:
+                self._next_due = min(self._next_due, task.not_before)
             return False
-        return not task.touches or not rules.in_the_way(task, self.folder.running())
+        if task.touches and rules.in_the_way(task, self.folder.running()):
+            self._next_due = 0.0  # whoever is in its way may go at any time
+            return False
+        return True
 
     def _done_or_not(self, task_id: str) -> State:
         """All that a claim needs to know of a need, for the price of one look."""

@@ -321,7 +321,7 @@ def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[S
         for (sealed, _, event), one in zip(ends, said, strict=True)
         if one is not None
     ]
-    changelog.append(folder.at(CHANGELOG), lines)
+    folder.tell_of(lines)
     for (sealed, end, _), one in zip(ends, said, strict=True):
         if one is not None:
             _retire(sealed, end.claim.task, one)
@@ -387,6 +387,6 @@ def _is_leftover(folder: Folder, task: Task, verdict: Verdict) -> bool:
 def _finish_up(sealed: Sealed, event: Event | None) -> None:
     """What must be done before the token's last move, since nobody comes back for it after that."""
     if event is not None:
-        changelog.append(sealed.folder.at(CHANGELOG), [event])
+        sealed.folder.tell_of([event])
     if "c" in sealed.parts:
         fs.remove(sealed.part("c"))

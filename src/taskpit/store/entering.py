@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from taskpit import fs
 from taskpit.errors import Invalid
-from taskpit.store import changelog
-from taskpit.store.folder import CHANGELOG, IDS, SEALED, Folder
+from taskpit.store.folder import IDS, SEALED, Folder
 from taskpit.store.rows import announce
 from taskpit.task import Said
 
@@ -78,7 +77,7 @@ def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OS
 def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
     """The ids of these are known: their files enter."""
     if known:
-        changelog.append(f"{folder.root}/{CHANGELOG}", [event for (_, _, event), _ in known])
+        folder.tell_of([event for (_, _, event), _ in known])
         for (task, _, _), (tmp, _, ready) in known:
             enter(folder, task.id, tmp, ready)
         folder.sync(IDS, folder.layout.ready)  # together: one journal settles both at once

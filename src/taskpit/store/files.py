@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     from taskpit.layouts import Layout
     from taskpit.rules import Order
     from taskpit.store.line import Line
+    from taskpit.store.manifest import Manifest
     from taskpit.store.members import FileMember
     from taskpit.store.port import Lapse, Mend
     from taskpit.task import Card, Page
 
 __all__ = ["FileStore"]
 
+#: A process that puts one task after the other reserves up to so many ids at a time.
+LARGEST_BLOCK = 64
 #: What was spelt is kept from vetting to putting for so many tasks at most.
 MANY = 1000
 
@@ -54,6 +57,12 @@ class FileStore(House):
         #: Tasks that were vetted and not put yet, by their identity; as they will be called, and their bytes.
         self._spelt: dict[int, tuple[Task, Task, bytes]] = {}
         self._orphans: set[tuple[str, str]] = set()
+        self._manifest: Manifest | None = None
+        #: Ids that are ours to give out, the next one last; and how many to reserve when they are used up.
+        self._ids: list[str] = []
+        self._ids_of = ""
+        self._block = 1
+        self._turn_of_ids = allocate_lock()
         #: Our place among those who wait here, and whether we were woken and have not claimed since.
         self._line: Line | None = None
         self._woken = False
@@ -65,7 +74,19 @@ class FileStore(House):
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
         from taskpit.store.numbers import allot
 
-        return allot(self.folder, len(parents))
+        numbered_by_the_clock = self.folder.layout.first_number(self.clock.now()) > 1
+        if len(parents) != 1 or parents[0] or numbered_by_the_clock:
+            return allot(self.folder, len(parents))
+        with self._turn_of_ids:
+            if self._ids_of != fs.process_name():  # also after a fork: what was reserved is the parent's
+                self._ids, self._ids_of = [], fs.process_name()
+            while self._ids:
+                task_id = self._ids.pop()
+                if not fs.exists(self.folder.of(IDS, task_id)):  # a person may have used it meanwhile
+                    return [task_id]
+            self._ids = allot(self.folder, self._block)[::-1]
+            self._block = min(2 * self._block, LARGEST_BLOCK)
+            return [self._ids.pop()]
 
     def vet(self, tasks: Sequence[Task]) -> None:
         """Names and sizes, before anything is written."""
@@ -100,13 +121,14 @@ class FileStore(House):
             self._changed()
         return [one if one is Said.CREATED else self._compared(*entrants[at][:2]) for at, one in enumerate(said)]
 
-    def _changed(self) -> None:
+    def _changed(self, *, now: bool = False) -> None:
         """Tell those who read an index instead of the names; it is derived, so its trouble is not ours."""
         if self.folder.layout.manifest:
-            from taskpit.store.manifest import refresh
+            from taskpit.store.manifest import Manifest
 
+            self._manifest = self._manifest or Manifest(self.folder)
             try:
-                refresh(self.folder)
+                self._manifest.refresh(now=now)
             except OSError:
                 return  # the mark it left is found by the next change or sweep
 
@@ -246,7 +268,7 @@ class FileStore(House):
         found = mend(self.folder, dry_run=dry_run)
         if not dry_run:
             hold(self.folder)
-            self._changed()
+            self._changed(now=True)
         return found
 
     @verb
@@ -256,7 +278,7 @@ class FileStore(House):
 
         found = fix(self.folder, dry_run=dry_run)
         if not dry_run:
-            self._changed()
+            self._changed(now=True)
         return found
 
     @verb
@@ -370,6 +392,14 @@ class FileStore(House):
     def close(self) -> None:
         """Stop watching."""
         self._chooser.close()
+        if self._manifest is not None:
+            self._manifest.refresh_at_last()
+        self.folder.close()
+        if self._ids and self._ids_of == fs.process_name():
+            from taskpit.store.numbers import give_back
+
+            give_back(self.folder, self._ids)
+            self._ids = []
         if self._line is not None:
             self._line.close()
             self._line = None

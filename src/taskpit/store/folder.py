@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import stat
 
-from taskpit import fs, kernel
+from taskpit import catalog, fs, kernel
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
@@ -68,6 +68,8 @@ SLACK = 64 * 1024
 LARGEST_RESULT = 64 * 1024 * 1024
 #: From so many files on, one sync of the filesystem is cheaper than one of each.
 MANY = 8
+#: From so many times on that a process writes to the changelog it keeps it open.
+SEVERAL = 2
 #: Quarantined names keep this many bytes of the old one.
 LONGEST_ASIDE = 120
 
@@ -92,6 +94,10 @@ class Folder:
         self.even: float | None = None
         #: Whether one call can put all that was written on the disk; None: nobody has asked.
         self._together: bool | None = None
+        #: What tells a catalogue of what comes; the changelog, once a process has written to it, and how often.
+        self.arrivals = fs.Log(self.at(f"{INDEX}/{catalog.LOG}"), derived=True)
+        self._log: fs.Log | None = None
+        self._logs = 0
         self._writing: Writing | None = None
 
     def at(self, relative: str) -> str:
@@ -396,11 +402,31 @@ class Folder:
 
     def tell(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "") -> None:
         """One line in the changelog."""
-        changelog.append(self.at(CHANGELOG), [self.event(action, task_id, worker, details)])
+        self.tell_of([self.event(action, task_id, worker, details)])
 
     def tell_all(self, action: str, whose: Iterable[tuple[str, str]]) -> None:
         """The same of several tasks and their workers, in one go."""
-        changelog.append(self.at(CHANGELOG), [self.event(action, task_id, worker) for task_id, worker in whose])
+        self.tell_of([self.event(action, task_id, worker) for task_id, worker in whose])
+
+    def tell_of(self, events: Iterable[Event]) -> None:
+        """Lines in the changelog, in one go.
+
+        A command that tells once takes its turn under a lock, and so does everybody on a network filesystem.
+        """
+        data = b"".join(map(changelog.encode, events))
+        self._logs += 1
+        if self._logs == SEVERAL and kernel.is_local(self.root):
+            self._log = fs.Log(self.at(CHANGELOG))
+        if self._log is None:
+            fs.append(self.at(CHANGELOG), data)
+        else:
+            self._log.append(data)
+
+    def close(self) -> None:
+        """Let go of what is kept open."""
+        self.arrivals.close()
+        if self._log is not None:
+            self._log.close()
 
     def event(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "") -> Event:
         """A line of now."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from taskpit import fs
+from taskpit.errors import Unavailable
 from taskpit.layouts import Spot
 from taskpit.store.folder import HIDDEN, IDS, Folder
 from taskpit.store.turns import Turn
 
-__all__ = ["allot"]
+__all__ = ["allot", "give_back"]
 
 
 #: Numbers from here on are nobody's count: ids after them would be too long.
@@ -32,6 +33,17 @@ def allot(folder: Folder, count: int) -> list[str]:
             number += 1
         fs.overwrite(lock.fd, str(number).encode(), lock.path)
     return ids
+
+
+def give_back(folder: Folder, ids: list[str]) -> None:
+    """Ids that were reserved and not used are given out again, unless later ones were: then they stay gaps."""
+    numbers = sorted(map(folder.layout.number, ids))
+    try:
+        with Turn(folder.at(f"{HIDDEN}/next")) as lock:
+            if os.pread(lock.fd, 32, 0).strip() == str(numbers[-1] + 1).encode():
+                fs.overwrite(lock.fd, str(numbers[0]).encode(), lock.path)
+    except (OSError, Unavailable):
+        return
 
 
 def _highest(folder: Folder) -> int:

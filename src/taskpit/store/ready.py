@@ -126,6 +126,19 @@ class Ready:
             return True
         return bool(self._came) or self._outcomes
 
+    def is_told(self) -> bool:
+        """Whether the kernel tells of every change, also of files that are edited in place."""
+        return self._watch is not None and self._watch.told
+
+    def stirs(self) -> bool:
+        """Whether something has come or was edited that was not looked at yet, or may have."""
+        if self._watch is None or self._listed is None:
+            return True
+        if not self._hear():
+            self._listed = None if self._catalog is None else self._listed  # look for ourselves
+            return True
+        return bool(self._came)
+
     def _hear(self) -> bool:
         """What is gone is forgotten, what came is noted; False if nobody can tell."""
         watch = self.watch()

@@ -98,7 +98,7 @@ def _elsewhere(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None,
         token = fs.status(folder.at(path))
         if token is not None and token.st_ino != here.st_ino:
             return why
-    if folder.layout.slugged:
+    if folder.layout.slugged and not (names is None and _stands_alone(folder, spot, known)):
         for twin in folder.find(folder.layout.ready, State.READY, spot.id, names):
             if twin.path != spot.path and _is_original(folder, twin, spot, known):
                 return f"is {twin.path}, which was there first"
@@ -117,12 +117,27 @@ def _enter_registry(folder: Folder, path: str, entry: str, spot: Spot) -> bool:
     return known
 
 
+def _stands_alone(folder: Folder, spot: Spot, known: fs.Stat | None) -> bool:
+    """Whether it is sure without a listing that no other ready file is this task.
+
+    The registered file is nowhere else, and this one has the name it had: of two, that one is the task.
+    """
+    return known is not None and known.st_nlink == 1 and spot.path == _registered_path(folder, spot.id)
+
+
+def _registered_path(folder: Folder, task_id: str) -> str:
+    """Where the task was put, by what the registry has of it."""
+    original = folder.original(task_id)
+    return folder.layout.ready_path(folder.layout.named(original)) if original is not None else ""
+
+
 def _is_original(folder: Folder, one: Spot, other: Spot, known: fs.Stat | None) -> bool:
-    """Which of two ready files with one id is the task: the registered one, else the first by name."""
+    """Which of two ready files with one id is the task: the registered one, else that of its name, else the first."""
     inode = known.st_ino if known else 0
     here, there = fs.status(folder.at(one.path)), fs.status(folder.at(other.path))
     if here is None or there is None:
         return False
     if inode in (here.st_ino, there.st_ino):
         return here.st_ino == inode
-    return one.path < other.path
+    path = _registered_path(folder, one.id)
+    return one.path == path if path in (one.path, other.path) else one.path < other.path

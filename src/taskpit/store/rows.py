@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskpit import catalog, fs, jsontext, schema
 from taskpit.errors import Invalid
 from taskpit.rules import order
-from taskpit.store.folder import INDEX, Folder
+from taskpit.store.folder import Folder
 from taskpit.task import Task
 from taskpit.text import read_json
 
@@ -25,13 +25,16 @@ BRIEF = ("id", "slug", "hold", "not_before", "needs", "tags", "touches", "big")
 
 def announce(folder: Folder, tasks: Iterable[tuple[Task, str]]) -> None:
     """These tasks are ready under these file names: tell the catalogue, where one is kept."""
-    if catalog.kept(folder.at(INDEX)):
-        rows = []
-        for task, file in tasks:
-            status = fs.status(folder.at(f"{folder.layout.ready}/{file}"))
-            if status is not None:
-                rows.append(row_of(task, file, status))
-        catalog.append(folder.at(INDEX), rows)
+    try:
+        if folder.arrivals.is_there():
+            rows = []
+            for task, file in tasks:
+                status = fs.status(folder.at(f"{folder.layout.ready}/{file}"))
+                if status is not None:
+                    rows.append(row_of(task, file, status))
+            folder.arrivals.append(catalog.spell(rows))
+    except OSError:
+        return  # it is derived: comparing will tell
 
 
 def row_of(task: Task, file: str, status: fs.Stat) -> Row:
@@ -43,11 +46,11 @@ def row_of(task: Task, file: str, status: fs.Stat) -> Row:
 
 def announce_file(folder: Folder, spot: Spot, ready: str) -> None:
     """Tell a catalogue, if one is kept, how the task in this file stands now."""
-    if catalog.kept(folder.at(INDEX)):
-        try:
+    try:
+        if folder.arrivals.is_there():
             announce(folder, [(folder.load(spot, folder.at(ready)), ready.rpartition("/")[2])])
-        except (OSError, Invalid):
-            return  # somebody has it already
+    except (OSError, Invalid):
+        return  # another has it already
 
 
 def task_of(row: Row) -> tuple[Task, tuple[int, int]] | None:

@@ -298,12 +298,19 @@ class _Scribe:
         self._open[fd] = (below, self._names.get(below, 0))
         return fd
 
+    def _held(self, fd: int) -> tuple[str, int]:
+        """What is open there, perhaps since before we began to look."""
+        if fd not in self._open:
+            below = self._below(os.readlink(f"/proc/self/fd/{fd}"))
+            self._open[fd] = (below, self._names.get(below, 0))
+        return self._open[fd]
+
     def close(self, fd: int) -> None:
         self._open.pop(fd, None)
         os.close(fd)
 
     def _wrote(self, fd: int) -> None:
-        path, file = self._open[fd]
+        path, file = self._held(fd)
         with open(f"{self._root}/{path}", "rb") as stream:
             self._note("write", path, file=file, data=stream.read())
 
@@ -318,7 +325,7 @@ class _Scribe:
 
     def fsync(self, fd: int) -> None:
         os.fsync(fd)
-        path, file = self._open.get(fd) or (self._below(".", fd), 0)  # a directory was open before
+        path, file = self._held(fd)
         self._note("fsync", path, file=file)
 
     def sync_filesystem(self, fd: int) -> None:

@@ -1,0 +1,179 @@
+"""A log that is kept open, names and ids that are counted in memory, a claim that lists nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+import pytest
+from pits import make, put, reopened, root_of, task
+
+from taskpit import fs
+from taskpit.layouts import Spot
+from taskpit.store import claims
+from taskpit.task import State, Task, Want
+from taskpit.testing import FakeClock
+from taskpit.testing.faults import fail_at, record, short_at
+
+
+@pytest.fixture
+def log(tmp_path):
+    found = fs.Log(str(tmp_path / "log"))
+    yield found
+    found.close()
+
+
+def lines(log):
+    return [line for line in fs.read(log.path, 1 << 20)[0].splitlines() if line]
+
+
+def test_a_line_is_one_write(log):
+    log.append(b"one\n")
+    with record() as calls:
+        log.append(b"two\n")
+    assert calls == [("write", log.path)]
+    assert lines(log) == [b"one", b"two"]
+
+
+def test_a_torn_line_spoils_only_itself(log):
+    log.append(b"one\n")
+    with open(log.path, "ab") as file:
+        file.write(b"to")  # its writer was killed
+    log.append(b"three\n")
+    assert lines(log) == [b"one", b"to", b"three"]
+
+
+def test_after_a_short_write_the_whole_line_comes_again(log):
+    log.append(b"one\n")
+    with short_at(1):
+        log.append(b"a longer line\n")
+    assert lines(log)[-1] == b"a longer line"
+
+
+def test_an_error_is_tried_again_once(log):
+    log.append(b"one\n")
+    with fail_at(1, errno.EIO):
+        log.append(b"two\n")
+    assert lines(log) == [b"one", b"two"]
+
+
+def test_a_log_that_was_rotated_is_noticed(log, monkeypatch):
+    log.append(b"one\n")
+    os.rename(log.path, f"{log.path}.1")
+    with open(log.path, "w", encoding="utf-8"):
+        pass
+    monkeypatch.setattr(log, "_looked", 0.0)  # a second goes by
+    log.append(b"two\n")
+    assert lines(log) == [b"two"]
+
+
+def test_a_derived_log_is_never_made(tmp_path):
+    log = fs.Log(str(tmp_path / "log"), derived=True)
+    assert not log.is_there()
+    with open(log.path, "w", encoding="utf-8"):
+        pass
+    assert log.is_there()
+    log.append(b"one\n")
+    os.unlink(log.path)
+    assert not log.is_there()
+    assert not os.path.exists(log.path)
+
+
+def forked(work):
+    """What a child process says."""
+    come, go = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.write(go, json.dumps(work()).encode())
+        finally:
+            os._exit(0)
+    os.close(go)
+    with open(come, encoding="utf-8") as file:
+        said = json.loads(file.read())
+    os.waitpid(child, 0)
+    return said
+
+
+def test_names_are_others_after_a_fork():
+    fs.fresh_name()
+    theirs = forked(lambda: [fs.fresh_name() for _ in range(100)])
+    mine = [fs.fresh_name() for _ in range(100)]
+    assert len({*mine, *theirs}) == 200
+
+
+@pytest.fixture
+def queue(tmp_path):
+    found = make(str(tmp_path / "pit"), FakeClock())
+    yield found
+    found.close()
+
+
+def added(queue, count):
+    return [queue.put([Task(id="", title="one of many", by="ann")])[0][0] for _ in range(count)]
+
+
+def test_ids_are_given_out_from_what_was_reserved(queue):
+    added(queue, 8)
+    with record() as calls:
+        added(queue, 5)
+    assert [path for call, path in calls if path.endswith("/.taskpit/next")] == []
+
+
+def test_ids_have_no_gaps_once_their_process_has_closed(queue):
+    first = added(queue, 9)
+    queue.close()
+    other = reopened(root_of(queue), queue.clock)
+    assert first + added(other, 2) == [f"{number:04d}" for number in range(1, 12)]
+    other.close()
+
+
+def test_ids_of_two_processes_are_never_the_same(queue):
+    added(queue, 9)
+    theirs = forked(lambda: added(queue, 9))
+    other = reopened(root_of(queue), queue.clock)
+    ids = [*added(queue, 9), *theirs, *added(other, 9)]
+    assert len(set(ids)) == 27
+    other.close()
+
+
+def test_an_id_that_a_person_has_used_meanwhile_is_passed_over(queue):
+    added(queue, 4)  # 1, then 2 and 3, then 4 to 7
+    other = reopened(root_of(queue), queue.clock)
+    put(other, task(5))
+    assert added(queue, 2) == ["0006", "0007"]
+    other.close()
+
+
+def test_a_claim_of_an_edited_task_lists_no_ready_tasks(queue):
+    put(queue, task(1), task(2))
+    path = f"{root_of(queue)}/food/food-0001-task-1.md"
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
+        file.write(f"{text}\nand more\n")
+    os.rename(f"{path}.new", path)
+    queue.clock.advance(60)
+    spot = Spot(state=State.READY, id="0001", slug="task-1", path="food/food-0001-task-1.md")
+    queue.store._introduce("w", 60.0)
+    with record() as calls:
+        claim = claims.take(queue.store.folder, spot, Want(worker="w", lease=60.0))
+    assert "and more" in claim.task.body
+    assert ("list", f"{root_of(queue)}/food") not in calls
+
+
+def test_a_renamed_task_beside_an_edited_one_is_the_task(queue):
+    """The registered file stands under another name: then the one with its old name is a copy."""
+    put(queue, task(1))
+    food = f"{root_of(queue)}/food"
+    with open(f"{food}/food-0001-task-1.md", encoding="utf-8") as file:
+        text = file.read()
+    os.rename(f"{food}/food-0001-task-1.md", f"{food}/food-0001-renamed.md")
+    with open(f"{food}/food-0001-task-1.md", "w", encoding="utf-8") as file:
+        file.write(text)
+    queue.clock.advance(60)
+    taken = [claim.fence for worker in ("a", "b", "c") for claim in queue.claim(worker)]
+    assert len(taken) == 1
+
+
