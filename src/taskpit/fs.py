@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import itertools
 import os
 import stat as stat_module
 import time
-from _thread import allocate_lock
 
 from taskpit import kernel
 from taskpit.beneath import ANYWHERE, Foreign, NotADirectory, at, changed, directory, wall
+from taskpit.nonces import fresh_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Flock",
     "Foreign",
-    "Log",
     "NotADirectory",
     "NotAFile",
     "Stat",
@@ -47,9 +45,9 @@ __all__ = [
     "move_new",
     "names",
     "open_file",
+    "open_regular",
     "overwrite",
     "piece",
-    "process_name",
     "read",
     "remove",
     "remove_dir",
@@ -65,6 +63,7 @@ __all__ = [
     "sync_file",
     "wall",
     "write",
+    "write_once",
     "written",
 ]
 
@@ -107,46 +106,11 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 OPENED = "/proc/self/fd"
 #: A longer line is no line of ours.
 LONGEST_LINE = 1 << 26
-_ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
-
-
-class _Names:
-    """What makes names unique: thirty random bits of this process, drawn again after a fork, and a count."""
-
-    def __init__(self) -> None:
-        self.begin()
-        os.register_at_fork(after_in_child=self.begin)
-
-    def begin(self) -> None:
-        """Nobody else begins so."""
-        self.first = os.urandom(6).translate(_ALPHABET).decode()
-        self._counts = itertools.count()
-
-    def next(self) -> str:
-        """Each is given once."""
-        number, text = next(self._counts), ""
-        while number:
-            number, digit = divmod(number, 32)
-            text = chr(_ALPHABET[digit]) + text
-        return self.first + text
-
-
-_names = _Names()
-
-
-def process_name() -> str:
-    """Letters and digits of this process, other ones after a fork."""
-    return _names.first
-
-
-def fresh_name(letters: int = 0) -> str:
-    """Letters and digits nobody else has; so many random ones if asked for."""
-    return os.urandom(letters).translate(_ALPHABET).decode() if letters else _names.next()
 
 
 def read(path: str, limit: int) -> tuple[bytes, Stat]:
     """The bytes of a regular file and its status, or NotAFile, TooBig, OSError."""
-    fd, status = _open_regular(path, READ)
+    fd, status = open_regular(path, READ)
     try:
         if status.st_size > limit:
             raise TooBig(errno.EFBIG, f"{status.st_size} bytes, the limit is {limit}", path)
@@ -161,7 +125,7 @@ def read(path: str, limit: int) -> tuple[bytes, Stat]:
 
 def written(path: str) -> tuple[Stat, bool | None]:
     """The status of a regular file, asked for anew, and whether a program has it open for writing (None: who knows)."""
-    fd, status = _open_regular(path, READ)
+    fd, status = open_regular(path, READ)
     try:
         return status, kernel.has_writer(fd)
     finally:
@@ -186,7 +150,8 @@ def _open(path: str, flags: int, mode: int = 0o666) -> int:
         raise
 
 
-def _open_regular(path: str, flags: int, mode: int = 0o666) -> tuple[int, Stat]:
+def open_regular(path: str, flags: int, mode: int = 0o666) -> tuple[int, Stat]:
+    """The open file and its status; NotAFile if it is not a regular one."""
     _step("open", path)
     fd = _open(path, flags, mode)
     try:
@@ -201,14 +166,14 @@ def _open_regular(path: str, flags: int, mode: int = 0o666) -> tuple[int, Stat]:
 
 def open_file(path: str, *, empty: bool = False, mode: int = 0o666) -> int:
     """A regular file that others go on with, open to be read and appended to; made if it is not there."""
-    fd, _ = _open_regular(path, APPEND | os.O_NONBLOCK | empty * os.O_TRUNC, mode)
+    fd, _ = open_regular(path, APPEND | os.O_NONBLOCK | empty * os.O_TRUNC, mode)
     os.set_blocking(fd, True)  # whoever inherits it expects an ordinary file
     return fd
 
 
 def write(path: str, data: bytes, *, mode: int = 0o666) -> None:
     """The file holds these bytes and no others; not in one step, for what nobody else reads meanwhile."""
-    fd, _ = _open_regular(path, WRITE, mode)
+    fd, _ = open_regular(path, WRITE, mode)
     try:
         os.ftruncate(fd, 0)
         _write_all(fd, data, path)
@@ -218,7 +183,7 @@ def write(path: str, data: bytes, *, mode: int = 0o666) -> None:
 
 def piece(path: str, start: int, size: int) -> bytes:
     """Up to `size` bytes of a file from `start` on."""
-    fd, _ = _open_regular(path, READ)
+    fd, _ = open_regular(path, READ)
     try:
         return os.pread(fd, size, start)
     finally:
@@ -251,6 +216,11 @@ def _write_all(fd: int, data: bytes, path: str) -> None:
         if written == len(data):
             return
         data = data[written:]
+
+
+def write_once(fd: int, data: bytes, path: str) -> bool:
+    """One write; whether all of it was taken."""
+    return os.write(fd, data[: _step("write", path)]) == len(data)
 
 
 def replace(path: str, data: bytes, scratch: str, *, sync: bool, mode: int = 0o666) -> None:
@@ -520,8 +490,7 @@ def look_anew(path: str) -> None:
 def append(path: str, data: bytes) -> None:
     """These bytes are at the end of the file, in one write, on a line of their own; made if it is not there.
 
-    Writers take turns under a lock; a tail that a killed writer left torn is ended first, so that it can spoil only
-    itself.
+    Writers take turns under a lock; a tail that a killed writer left torn is ended first: it spoils only itself.
     """
     _step("open", path)
     fd = _open(path, APPEND | os.O_NONBLOCK)
@@ -534,80 +503,6 @@ def append(path: str, data: bytes) -> None:
         _write_all(fd, data, path)
     finally:
         os.close(fd)
-
-
-class Log:
-    """A file that many add lines to, kept open: each time one write of an empty line and the lines.
-
-    So nobody waits for anybody, and a line that a killed writer left torn spoils no other. Whether the file still has
-    its name (it may be rotated, or saved by an editor) is looked at each second. A `derived` one is never made, only
-    added to where it is, and whoever does asks first whether it is there.
-    """
-
-    def __init__(self, path: str, *, derived: bool = False) -> None:
-        self.path = path
-        self._flags = (APPEND & ~os.O_CREAT if derived else APPEND) | os.O_NONBLOCK
-        self._every = 0.0 if derived else 1.0
-        self._turn = allocate_lock()
-        self._fd = -1
-        self._looked = 0.0
-
-    def is_there(self) -> bool:
-        """Whether there is something to add to, now."""
-        with self._turn:
-            try:
-                self._hold()
-            except FileNotFoundError:
-                return False
-        return True
-
-    def append(self, lines: bytes) -> None:
-        """These are at the end; where the file was just taken away, or refused them, by a second try."""
-        with self._turn:
-            try:
-                self._write(b"\n" + lines)
-            except OSError:
-                self._close()
-                self._write(b"\n" + lines)
-
-    def _write(self, data: bytes) -> None:
-        if self._fd < 0 or self._every:  # else it was held just now
-            self._hold()
-        for _ in range(3):
-            most = _step("write", self.path)
-            if os.write(self._fd, data if most is None else data[:most]) == len(data):
-                return  # else the whole of it once more: the rest alone would be no line
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
-
-    def _hold(self) -> None:
-        """The file that has this name is open."""
-        if self._fd >= 0 and not self._is_current():
-            self._close()
-        if self._fd < 0:
-            (self._fd, _), self._looked = _open_regular(self.path, self._flags), time.monotonic()
-
-    def _is_current(self) -> bool:
-        now = time.monotonic()
-        if now - self._looked < self._every:
-            return True
-        self._looked, mine = now, os.fstat(self._fd)
-        if not self._every:
-            return mine.st_nlink > 0
-        there = status(self.path)
-        return there is not None and (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
-
-    def _close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def close(self) -> None:
-        """Let go of it; the next append opens it again."""
-        with self._turn:
-            self._close()
-
-    def __del__(self) -> None:
-        self._close()
 
 
 #: How long an append waits for its turn, in seconds.
@@ -678,7 +573,7 @@ class Flock:
 def tail(path: str, size: int) -> bytes:
     """The last `size` bytes of a file, from the start of a line; empty if it is missing."""
     try:
-        fd, status = _open_regular(path, READ)
+        fd, status = open_regular(path, READ)
     except FileNotFoundError:
         return b""
     try:
@@ -691,7 +586,7 @@ def tail(path: str, size: int) -> bytes:
 def lines(path: str, start: int = 0) -> Iterator[tuple[int, bytes]]:
     """Whole lines from byte `start` on, each with the place after it."""
     try:
-        fd, _ = _open_regular(path, READ)
+        fd, _ = open_regular(path, READ)
     except FileNotFoundError:
         return
     with open(fd, "rb") as file:

@@ -14,6 +14,7 @@ from pits import make, root_of, task
 
 from taskpit import catalog, fs, jsontext
 from taskpit.keeper import sweep
+from taskpit.logfile import Log
 from taskpit.queue import Queue
 from taskpit.store import ready
 from taskpit.store.memory import MemoryStore
@@ -136,7 +137,7 @@ def test_a_torn_line_of_the_log_spoils_only_itself(tmp_path):
     with open(tmp_path / catalog.LOG, "ab") as log:
         log.write(b"[0,1.0,2")  # its writer found the disk full
     for rows in ([row, row], [row]):
-        log = fs.Log(str(tmp_path / catalog.LOG), derived=True)
+        log = Log(str(tmp_path / catalog.LOG), derived=True)
         assert log.is_there()
         log.append(catalog.spell(rows))
         log.close()

@@ -11,6 +11,7 @@ from pits import make, put, reopened, root_of, task
 
 from taskpit import fs
 from taskpit.layouts import Spot
+from taskpit.logfile import Log
 from taskpit.store import claims
 from taskpit.task import State, Task, Want
 from taskpit.testing import FakeClock
@@ -19,7 +20,7 @@ from taskpit.testing.faults import fail_at, record, short_at
 
 @pytest.fixture
 def log(tmp_path):
-    found = fs.Log(str(tmp_path / "log"))
+    found = Log(str(tmp_path / "log"))
     yield found
     found.close()
 
@@ -69,7 +70,7 @@ def test_a_log_that_was_rotated_is_noticed(log, monkeypatch):
 
 
 def test_a_derived_log_is_never_made(tmp_path):
-    log = fs.Log(str(tmp_path / "log"), derived=True)
+    log = Log(str(tmp_path / "log"), derived=True)
     assert not log.is_there()
     with open(log.path, "w", encoding="utf-8"):
         pass
@@ -175,5 +176,3 @@ def test_a_renamed_task_beside_an_edited_one_is_the_task(queue):
     queue.clock.advance(60)
     taken = [claim.fence for worker in ("a", "b", "c") for claim in queue.claim(worker)]
     assert len(taken) == 1
-
-

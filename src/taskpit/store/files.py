@@ -13,6 +13,7 @@ from taskpit import fs, owner
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import check_word
+from taskpit.nonces import process_name
 from taskpit.store import changelog, claims
 from taskpit.store.choosing import Chooser
 from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, OUTCOMES, SEALED, Unreadable
@@ -78,8 +79,8 @@ class FileStore(House):
         if len(parents) != 1 or parents[0] or numbered_by_the_clock:
             return allot(self.folder, len(parents))
         with self._turn_of_ids:
-            if self._ids_of != fs.process_name():  # also after a fork: what was reserved is the parent's
-                self._ids, self._ids_of = [], fs.process_name()
+            if self._ids_of != process_name():  # also after a fork: what was reserved is the parent's
+                self._ids, self._ids_of = [], process_name()
             while self._ids:
                 task_id = self._ids.pop()
                 if not fs.exists(self.folder.of(IDS, task_id)):  # a person may have used it meanwhile
@@ -395,7 +396,7 @@ class FileStore(House):
         if self._manifest is not None:
             self._manifest.refresh_at_last()
         self.folder.close()
-        if self._ids and self._ids_of == fs.process_name():
+        if self._ids and self._ids_of == process_name():
             from taskpit.store.numbers import give_back
 
             give_back(self.folder, self._ids)

@@ -21,6 +21,7 @@ from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER, is_worker
+from taskpit.logfile import Log
 from taskpit.schema import path_of
 from taskpit.store import changelog
 from taskpit.store.signs import untouched
@@ -95,8 +96,8 @@ class Folder:
         #: Whether one call can put all that was written on the disk; None: nobody has asked.
         self._together: bool | None = None
         #: What tells a catalogue of what comes; the changelog, once a process has written to it, and how often.
-        self.arrivals = fs.Log(self.at(f"{INDEX}/{catalog.LOG}"), derived=True)
-        self._log: fs.Log | None = None
+        self.arrivals = Log(self.at(f"{INDEX}/{catalog.LOG}"), derived=True)
+        self._log: Log | None = None
         self._logs = 0
         self._writing: Writing | None = None
 
@@ -416,7 +417,7 @@ class Folder:
         data = b"".join(map(changelog.encode, events))
         self._logs += 1
         if self._logs == SEVERAL and kernel.is_local(self.root):
-            self._log = fs.Log(self.at(CHANGELOG))
+            self._log = Log(self.at(CHANGELOG))
         if self._log is None:
             fs.append(self.at(CHANGELOG), data)
         else:

@@ -1,0 +1,44 @@
+"""Names that nobody else has. Standard library only; knows processes, nothing of what is named."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+__all__ = ["fresh_name", "process_name"]
+
+_ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
+
+
+class _Names:
+    """What makes names unique: thirty random bits of this process, drawn again after a fork, and a count."""
+
+    def __init__(self) -> None:
+        self.begin()
+        os.register_at_fork(after_in_child=self.begin)
+
+    def begin(self) -> None:
+        """Nobody else begins so."""
+        self.first = os.urandom(6).translate(_ALPHABET).decode()
+        self._counts = itertools.count()
+
+    def next(self) -> str:
+        """Each is given once."""
+        number, text = next(self._counts), ""
+        while number:
+            number, digit = divmod(number, 32)
+            text = chr(_ALPHABET[digit]) + text
+        return self.first + text
+
+
+_names = _Names()
+
+
+def process_name() -> str:
+    """Letters and digits of this process, other ones after a fork."""
+    return _names.first
+
+
+def fresh_name(letters: int = 0) -> str:
+    """Letters and digits nobody else has; so many random ones if asked for."""
+    return os.urandom(letters).translate(_ALPHABET).decode() if letters else _names.next()
