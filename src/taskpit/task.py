@@ -244,6 +244,10 @@ class End(Value):
     details: str = ""
 
 
+#: Fields of a changelog's line as another program spells them.
+CAMEL = {"workerType": "worker_type", "activityId": "activity_id", "taskId": "task_id"}
+
+
 class Event(Value):
     """One line of the changelog."""
 
@@ -262,7 +266,13 @@ class Event(Value):
         """The event that a line tells; TypeError if it is none."""
         known: dict[str, Any] = {key: str(fields[key]) for key in cls._fields[:-1] if fields.get(key) is not None}
         more = fields.items() if len(known) < len(fields) else ()  # nearly always there is nothing else
-        return cls(**known, extra={key: value for key, value in more if key not in cls._fields[:-1]})
+        extra = {key: value for key, value in more if key not in cls._fields[:-1]}
+        for theirs, ours in CAMEL.items():
+            if theirs in extra and ours not in known:
+                known[ours] = str(extra.pop(theirs))
+        if "worker_type" not in known and "worker" in known:
+            known["worker_type"] = worker_type(known["worker"])
+        return cls(**known, extra=extra)
 
     def as_dict(self) -> dict[str, Any]:
         """Its fields as a line has them: what we have no word for stands among the others."""

@@ -143,6 +143,7 @@ def test_lists_by_id_are_added_to_by_id(queue):
     document = load(path)
     assert list(document["activities"]["A1"]["tasks"]) == ["T1", f"{FIRST}-T2"]
     assert list(document["blockers"]) == ["B1", "WI-001-B2"]
+    queue.unblock(FIRST, "ann")
     assert moves.finish(queue.store.items, f"{FIRST}-T2", "ann", "human") is State.READY
 
 

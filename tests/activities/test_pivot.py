@@ -158,7 +158,7 @@ def test_what_is_dropped_under_somebodys_hands_stays_dropped(queue, items):
     pivot.finish(items, ITEM, "ann", drop=[SECOND])
     assert queue.renew(claim, LEASE) is Said.CANCEL
     assert queue.finish(claim, Done(output="too late"))[0] is Said.LOST
-    assert status(queue, SECOND) == "cancelled"
+    assert status(queue, SECOND) == "abandoned"
     assert not lock_of(queue, SECOND).exists()
     assert len(queue.card(SECOND).late) == 1
 

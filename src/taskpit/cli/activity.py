@@ -88,6 +88,8 @@ def _task(args: Namespace, context: Context) -> Reply:
         told += f", and with it {activity}"
     elif state is State.CLAIMED and not _left(items, activity):
         told += f"; that was the last one: pit done {activity}"
+    elif not _left(items, activity):
+        told += f"; that was the last one, and {activity} has a check: pit claim {activity}, then pit done {activity}"
     return Reply(data={"id": step_id, "step": args.step, "activity": activity, "state": str(state)}, text=told)
 
 

@@ -35,6 +35,8 @@ STATUSES = {
     "canceled": "cancelled",
     "on_hold": "blocked",
 }
+#: The status of what has ended without being completed: the one word that other programs have for it.
+ABANDONED = "abandoned"
 #: Who may do something, by the words people have for it; no word is anybody.
 ACTORS = {
     "": "any",
@@ -76,6 +78,10 @@ OF_THE_FILE = frozenset(
 def status_of(fields: Any) -> str:
     """The status in one word, whatever the spelling; no status is pending."""
     text = str(fields.get("status") or "pending").strip().lower().replace("-", "_").replace(" ", "_")
+    if text == ABANDONED:  # there is one word for what did not come about; the result says how
+        result = fields.get("result")
+        said = str(result.get("verdict")) if isinstance(result, dict) else ""
+        return said if said in ("failed", "cancelled") else "cancelled"
     return STATUSES.get(text, text)
 
 
@@ -215,9 +221,6 @@ class Progress:
         self._home("version")["version"] = int(version) + 1 if version.isascii() and version.isdecimal() else 1
         self._home("last_modified")["last_modified"] = iso(now)
         self._home("last_modified_by")["last_modified_by"] = worker
-        schema = self._home("schema_version").get("schema_version")
-        if isinstance(schema, int | float) and schema < SCHEMA:
-            self._home("schema_version")["schema_version"] = SCHEMA
 
     def _home(self, word: str) -> Any:
         """Where a word of the file stands: in a header of its own only if it is there already."""
@@ -370,7 +373,7 @@ class Progress:
     def settle(self, now: float) -> None:
         """The work item's own status follows its activities: completed with the last of them, and no longer."""
         if self.state() is State.DONE:
-            self.head["status"] = "completed"
+            self.head["status"] = "done"
             self.head["completed_at"] = iso(now)
         elif self.status == "completed":
             self.head["status"] = "in_progress"
@@ -384,6 +387,7 @@ def begin(task: Task, worker: str, now: float) -> dict[str, Any]:
         fields.pop(word, None)
     if task.needs:
         fields["depends_on"] = list(task.needs)
+    fields.setdefault("type", "feature")
     return {
         "schema_version": SCHEMA,
         "version": 1,

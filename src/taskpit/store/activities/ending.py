@@ -9,7 +9,7 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import activities as names
 from taskpit.layouts import entry
-from taskpit.layouts.progress import ENDED, status_of
+from taskpit.layouts.progress import ABANDONED, ENDED, status_of
 from taskpit.schema import path_of
 from taskpit.store.activities.items import Items, Unreadable
 from taskpit.store.folder import LATE, STOPS
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["finish", "renew", "reopen"]
 
-STATUS = {Verdict.DONE: "completed", Verdict.FAILED: "failed", Verdict.CANCELLED: "cancelled"}
+STATUS = {Verdict.DONE: "completed", Verdict.FAILED: ABANDONED, Verdict.CANCELLED: ABANDONED}
+
+
+def _ending(verdict: Verdict) -> str:
+    return "completed" if verdict is Verdict.DONE else str(verdict)
 
 
 def renew(items: Items, task_id: str, fence: str, lease: float) -> Said:
@@ -184,7 +188,7 @@ def entry_list(fields: Any, word: str) -> list[Any]:
 
 def _word(end: End) -> str:
     """What happened, in the words of activities."""
-    action = end.action or (f"{STATUS[end.result.verdict]}_task" if end.result else "released_task")
+    action = end.action or (f"{_ending(end.result.verdict)}_task" if end.result else "released_task")
     return f"{action.removesuffix('_task')}_activity" if action.endswith("_task") else action
 
 

@@ -7,7 +7,7 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.layouts import activities as names
 from taskpit.layouts import entry
-from taskpit.layouts.progress import ENDED, Progress, append, status_of
+from taskpit.layouts.progress import ABANDONED, ENDED, Progress, append, status_of
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.standing import View
 from taskpit.store.folder import STOPS
@@ -138,7 +138,7 @@ def _replan(
     for activity_id, fields in found.entries():
         _renew_steps(found, activity_id, fields, redo, drop, going_on=activity_id in busy)
         if activity_id in drop:
-            fields["status"] = "cancelled"
+            fields["status"] = ABANDONED
         elif status_of(fields) in ENDED and activity_id not in redo and not _redone(activity_id, redo):
             kept.append(activity_id)
         elif activity_id not in busy:

@@ -105,6 +105,12 @@ class View:
     def held(self, standing: Standing, kind: str) -> str:
         """Why this kind of worker may not take it; empty if it may. The lock is not asked."""
         activity, task = standing.activity, standing.activity.task
+        reason = self.barred(standing)
+        return reason or activity.unfit(kind) or (rules.in_the_way(task, self.running()) if task.touches else "")
+
+    def barred(self, standing: Standing) -> str:
+        """Why nobody may work on it, of whatever kind; empty if somebody may."""
+        activity, task = standing.activity, standing.activity.task
         pivot = standing.item.pivot()
         if pivot is not None:
             return f"{standing.item.item} is being replanned: {pivot.get('reason') or 'a pivot is under way'}"
@@ -116,7 +122,7 @@ class View:
         if reason and task.needs:
             ready = {key: one.activity.task for key, one in self.standings().items() if one.state is State.READY}
             reason = rules.held_in_circle(task, ready) or reason
-        return reason or activity.unfit(kind) or (rules.in_the_way(task, self.running()) if task.touches else "")
+        return reason
 
     def _whole_held(self, standing: Standing) -> str:
         """Why nothing of its work item may be taken: what that needs, or when it may begin."""

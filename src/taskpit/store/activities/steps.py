@@ -12,7 +12,9 @@ from taskpit.errors import Conflict, Held, Lost, NotFound
 from taskpit.layouts import activities as names
 from taskpit.layouts import entry
 from taskpit.layouts.progress import ENDED, actor_of, people, status_of
+from taskpit.store import pausing
 from taskpit.store.activities.items import Items
+from taskpit.store.activities.standing import View
 from taskpit.store.trouble import verb
 from taskpit.task import Lock, Result, State, Verdict
 
@@ -66,7 +68,7 @@ def finish(items: Items, step_id: str, worker: str, kind: str, notes: str = "") 
         if notes:
             step["notes"] = notes
 
-    return _change(items, step_id, worker, kind, complete, "completed_task", notes)
+    return _change(items, step_id, worker, kind, complete, "completed_task", notes, gates=True)
 
 
 @verb
@@ -91,7 +93,10 @@ def _change(
     change: Callable[[Progress, str], None],
     action: str,
     notes: str,
+    *,
+    gates: bool = False,
 ) -> State:
+    """`gates`: whoever does not hold the activity passes all that a claim of it would have to."""
     activity = _activity(step_id)
     items.room_for_locks(_item(step_id))
     with items.grip(activity) as grip:
@@ -100,6 +105,8 @@ def _change(
         if ours:
             mine, passing = _held(grip, activity, worker), False
         else:
+            if gates:
+                _refuse_held(items, activity, kind)
             mine, passing = _for_a_moment(items, grip, activity, worker, kind), True
         now = items.folder.clock.now()
 
@@ -129,6 +136,9 @@ def _ended(found: Progress, activity_id: str, worker: str, now: float) -> bool:
     if any(status not in ENDED for status in steps):
         if status_of(fields) in ("in_progress", "awaiting_human"):
             fields["status"] = "awaiting_human" if "awaiting_human" in steps else "pending"
+        return False
+    if found.activity(activity_id, fields).task.check:
+        fields["status"] = "pending"  # its check decides: whoever claims it and says done has it run
         return False
     by, told = owner.base(worker), "All tasks complete"
     fields.update(status="completed", completed_by=by, completed_at=iso(now))
@@ -160,6 +170,20 @@ def _held(grip: Grip, activity: str, worker: str) -> Lock:
             raise grip.refusal(seen)
         raise Lost(f"{activity} is not yours", hint=f"`pit claim {activity} --as {worker}` takes it.", id=activity)
     return mine
+
+
+def _refuse_held(items: Items, activity: str, kind: str) -> None:
+    """Held, if a claim of the activity would be refused: paused, blocked, its needs not done, for another kind."""
+    paused = pausing.paused(items.folder)
+    if paused:
+        raise Held(f"{activity}: the queue is {paused}", hint="`pit resume` gives out tasks again.", id=activity)
+    view = View(items)
+    standing = view.standings().get(activity)
+    reason = view.barred(standing) if standing is not None else ""
+    if standing is not None and not reason and standing.activity.actor not in ("any", kind):
+        reason = f"only {people(standing.activity.actor)} may do it"
+    if reason:
+        raise Held(f"{activity}: {reason}", hint=f"`pit why {activity}` tells more.", id=activity)
 
 
 def _for_a_moment(items: Items, grip: Grip, activity: str, worker: str, kind: str) -> Lock:
