@@ -33,12 +33,13 @@ def test_a_verb_for_the_eye_refuses_programs(pit, verb):
 
 
 #: Verbs that need processes of their own: what they print is judged where those are.
-ELSEWHERE = {"bench", "board", "mcp", "review", "diff", "tell"}  # tests/bench, tests/web, tests/landing, ...
+ELSEWHERE = {"bench", "board", "mcp", "review", "diff"}  # tests/bench, tests/web, tests/landing, ...
 
 DAY = """
     init pit | add one --check true | add two --needs 1 --tag web | add three | edit 3 --priority 2 | list
     list --ready
     show 1 | show 1 2 | why 1 | why 1 2 | stats | log | prime | claim 1 --lease 1h | prime | renew 1 | note 1 hello
+    tell 1 hello
     done 1 | done 1 | show 1 | claim 3 | fail 3 --error no | show 3 | claim 2 | release 2 | claim 2
     split 2 -F children.jsonl | show 2 | claim 4 | ask 4 what | answer 4 yes | block 4 because | undo | unblock 4
     trust | hook session-start | hook stop | cancel 4 | retry 4 | pause lunch | prime | resume | answer budget yes
