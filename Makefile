@@ -28,7 +28,7 @@ quick: $(VENV)/dev  ## what one runs while editing: half a minute (QUICK=tests/c
 
 test-all: check  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
 	-@sh scripts/system-packages postgres
-	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=20 $(BIN)/pytest -n $(JOBS) --timeout 3000
+	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=20 TASKPIT_HOSTILE=20000 $(BIN)/pytest -n $(JOBS) --timeout 3000
 
 test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm against a stand-in model, on loopback only; writes docs/agents-tried.md
 	@sh scripts/agent-clis .cache/agents

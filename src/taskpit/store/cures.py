@@ -33,6 +33,9 @@ def make_folder(folder: Folder, name: str) -> str:
 
 def aside(folder: Folder, relative: str, reason: str, judged: fs.Stat) -> str:
     """It lies in quarantine with its reason."""
+    there = fs.status(folder.at(QUARANTINE))
+    if there is not None and not stat.S_ISDIR(there.st_mode):
+        fs.move(folder.at(QUARANTINE), folder.at(f"{QUARANTINE}~{fs.fresh_name()}"))
     fs.make_dir(folder.at(QUARANTINE))
     where = folder.set_aside(relative, reason, judged)
     return f"{reason}; now {where}" if where else ""

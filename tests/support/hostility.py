@@ -1,0 +1,218 @@
+"""A queue that was lived in, a tree beside it that nobody may touch, and every consumer of the queue's files.
+
+What hostile hands put into the folder may be refused, set aside or shown as text. It may not crash or hang anybody, and
+the tree beside it stays as it is: nothing of it is changed, nothing of it is read into an answer.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+from pathlib import Path
+
+from boxes import make_fast, pit
+from monsters import patience
+
+from taskpit.board import Board
+from taskpit.queue import Queue
+
+LAYOUTS = ("pit", "mailbox", "workspace", "activities")
+#: What stands in every file outside: it may be in no answer.
+SECRET = "S3CRET-of-the-tree-beside"
+#: What a command may exit with: all but an error that nobody foresaw, which the words tell.
+FINE = frozenset(range(10)) - {2}
+#: Seconds that no command needs.
+PATIENCE = 60
+CONSUMERS = (
+    *(
+        "list --state all",
+        "ready",
+        "status",
+        "search good",
+        "log",
+        "stats",
+        "show {id}",
+        "why {id}",
+        "export",
+        "doctor",
+    ),
+    *("sweep --dry-run", "sweep", "add more", "claim --as w", "done {id} --as w", "doctor --fix", "board", "archive"),
+)
+#: Where only we write; hostile hands make whatever they like there.
+OURS = (
+    *("ids", "sealed", "outcomes", "tries", "late", "workers", "tmp", "notes", "beside", "stops", "fences", "locks"),
+    *("index", "line", "guard", "quarantine", "logs", "crew", "runs", "sessions", "backends", "archive"),
+)
+
+
+class Yard:
+    """A queue of one layout and the tree beside it."""
+
+    def __init__(self, tmp_path, layout):
+        self.layout = layout
+        self.home = tmp_path
+        self.outside = tmp_path / "outside"
+        for name in ("food", "deep/er"):
+            (self.outside / name).mkdir(parents=True)
+        for name in (
+            "food-0077-x.md",
+            "0077~a~result",
+            "x.json",
+            "food/food-0078-y.md",
+            "deep/er/log",
+            "progress.yaml",
+        ):
+            (self.outside / name).write_text(f"# {SECRET}\n- **task:** {SECRET}\n")
+            os.utime(self.outside / name, (1, 1))
+        self.pristine = str(tmp_path / "pristine")
+        self._live(make_fast(self.pristine, layout))
+        self.root = str(tmp_path / "queue")
+        self.fresh()
+        self.before = self.tree()
+
+    def _live(self, root):
+        """Tasks in every state, notes, a try, a lock, a pause that is over: as many kinds of files as there are."""
+        with open(f"{root}/.taskpit/config.toml", "a", encoding="utf-8") as file:
+            file.write('keep_tmp = "0s"\n')
+        for title in ("good", "better", "best", "odd", "more"):
+            assert pit("-C", root, "add", title).code == 0
+        ids = [row["id"] for row in pit("-C", root, "list", "--json").data]
+        for number, verb in ((0, "done"), (1, "fail"), (2, "")):
+            assert pit("-C", root, "claim", ids[number], "--as", "w").code == 0
+            if verb:
+                words = ("--error", "x", "--final") if verb == "fail" else ()
+                pit("-C", root, verb, ids[number], "--as", "w", *words)
+        pit("-C", root, "note", ids[3], "a note")
+        pit("-C", root, "lock", "name", "--as", "w")
+        pit("-C", root, "pause", "--for", "1s", "x")
+        pit("-C", root, "resume")
+        for place in ("crew", "runs", "sessions", "backends", "archive/2026-01", "tmp"):
+            os.makedirs(f"{root}/.taskpit/{place}", exist_ok=True)
+        for name, text in (
+            ("crew/plan.json", '{"plan": {}, "seal": ""}'),
+            ("spend.log", '{"at": 1.0, "task": "0001", "worker": "w", "usd": 1.0}\n'),
+            (f"sessions/{ids[0]}", '{"preset": "x", "session": "s", "cwd": "/", "attempt": 1}'),
+            ("backends/x.json", '{"paused_until": 0, "reason": "", "strikes": 0}'),
+            (f"tmp/{ids[3]}~abc~result", "x"),
+        ):
+            with open(f"{root}/.taskpit/{name}", "w", encoding="utf-8") as file:
+                file.write(text)
+        self.some = ids
+
+    def fresh(self):
+        """The queue as it was lived in."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        shutil.copytree(self.pristine, self.root, symlinks=True)
+
+    def files(self):
+        """Every file and directory of it, from its root."""
+        found = []
+        for folder, dirs, files in os.walk(self.pristine):
+            found += [os.path.relpath(os.path.join(folder, name), self.pristine) for name in (*dirs, *files)]
+        return sorted(found)
+
+    def tree(self):
+        """What stands beside the queue: names, kinds, times and bytes."""
+        told = {}
+        for folder, dirs, files in os.walk(self.outside):
+            for name in (*dirs, *files):
+                path = os.path.join(folder, name)
+                status = os.lstat(path)
+                regular = stat.S_ISREG(status.st_mode)
+                told[path] = (status.st_mode, status.st_nlink if regular else 0, status.st_mtime_ns if regular else 0)
+                told[path] += (Path(path).read_bytes() if regular else b"",)
+        return told, sorted(os.listdir(self.home))
+
+    def run(self, words):
+        """One consumer; whatever it says, it says it in time, and nothing of what is not the queue's."""
+        words = words.format(id=self.some[len(words) % 3])
+        with patience(PATIENCE):
+            if words == "board":
+                self.look()
+                return
+            answer = pit("-C", self.root, *words.split())
+        told = answer.out + answer.err
+        assert answer.code in FINE, (words, answer.code, told)
+        assert "unexpected" not in told, (words, told)
+        assert SECRET not in told, (words, told)
+
+    def look(self):
+        """What both boards show."""
+        from taskpit.errors import TaskpitError
+
+        try:
+            queue = Queue.open(self.root)
+        except TaskpitError:
+            return
+        try:
+            board = Board(queue).load()
+            assert SECRET not in "".join(f"{slip.title} {slip.id}" for slip in board.slips.values())
+        except TaskpitError:
+            return
+        finally:
+            queue.close()
+
+    def judge(self, about):
+        """The tree beside it is as it was."""
+        assert self.tree() == self.before, about
+
+
+# -- what is put in the place of a file or directory -----------------------------------------------
+
+
+def link_to_file(yard, path):
+    os.symlink(yard.outside / "food-0077-x.md", path)
+
+
+def link_to_folder(yard, path):
+    os.symlink(yard.outside / "food", path)
+
+
+def link_to_nothing(yard, path):
+    os.symlink(yard.outside / "new", path)
+
+
+def link_to_zero(_, path):
+    os.symlink("/dev/zero", path)
+
+
+def fifo(_, path):
+    os.mkfifo(path)
+
+
+def a_socket(_, path):
+    here = os.getcwd()
+    os.chdir(os.path.dirname(path))  # names of sockets must be short
+    try:
+        one = socket.socket(socket.AF_UNIX)
+        one.bind(os.path.basename(path)[:90])
+        one.close()
+    finally:
+        os.chdir(here)
+
+
+def folder(_, path):
+    os.mkdir(path)
+
+
+def device(_, path):
+    os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))  # /dev/zero
+
+
+THINGS = (link_to_file, link_to_folder, link_to_nothing, link_to_zero, fifo, a_socket, folder, device)
+
+
+def put_in_place(yard, relative, thing):
+    """The thing stands there, whatever stood there before; False if it cannot be made."""
+    path = os.path.join(yard.root, relative)
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+    try:
+        thing(yard, path)
+    except OSError:  # no device without privileges
+        return False
+    return True
