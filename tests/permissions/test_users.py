@@ -7,7 +7,7 @@ import stat
 
 import pytest
 from boxes import LAYOUTS
-from people import ANN, BOB, EVE, GROUP
+from people import ANN, BOB, EVE, GROUP, start_python
 
 #: What those who may not write may do all the same, and what they may not.
 LOOK = ("list", "show {id}", "why {id}", "ready", "stats", "status", "locks", "log", "sweep --dry-run")
@@ -145,6 +145,7 @@ def test_a_folder_that_is_closed_to_others_says_so(people, shared, layout, trust
 
 def test_a_strangers_checks_are_not_run_until_its_queue_is_trusted(group):
     """Who may write there has a shell of whoever works there: so bob is asked, ann is not."""
+    start_python()
     tasks = [group(ANN, f"add {who} --check true").out.strip() for who in ("x", "y")]
     group(BOB, "list")
     group(BOB, f"claim {tasks[0]}")

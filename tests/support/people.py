@@ -11,11 +11,14 @@ import importlib
 import json
 import os
 import pkgutil
+import shutil
+import stat
 import subprocess
 import sys
 import tempfile
 import traceback
 
+import pytest
 from boxes import Answer, clean_environment, pit
 
 #: Users and groups that exist nowhere: numbers are all the kernel needs.
@@ -30,6 +33,11 @@ class People:
 
     def __init__(self, umask=0o002):
         self.umask = umask
+        self._homes = tempfile.mkdtemp(prefix="taskpit-homes-")
+        os.chmod(self._homes, 0o755)
+        for who in NAMES:
+            os.mkdir(f"{self._homes}/{who}")
+            os.chown(f"{self._homes}/{who}", who, who)
         self._server = subprocess.Popen(
             [sys.executable, os.path.abspath(__file__)],
             stdin=subprocess.PIPE,
@@ -40,6 +48,7 @@ class People:
         assert self._server.stdout.readline() == "here\n"
 
     def __call__(self, who, *words, **env):
+        env = {"HOME": f"{self._homes}/{who}", **env}
         told = {"who": who, "words": [str(word) for word in words], "umask": self.umask, "env": env}
         self._server.stdin.write(json.dumps(told) + "\n")
         self._server.stdin.flush()
@@ -50,6 +59,16 @@ class People:
         self._server.stdin.close()
         assert self._server.wait(timeout=30) == 0
         self._server.stdout.close()
+        shutil.rmtree(self._homes)
+
+
+def start_python():
+    """Skip the test where other users cannot start this interpreter, as every check does."""
+    path = os.path.realpath(sys.executable)
+    while path != "/":
+        if not os.stat(path).st_mode & stat.S_IXOTH:
+            pytest.skip(f"other users cannot start {sys.executable}: {path} is shut")
+        path = os.path.dirname(path)
 
 
 def load_everything():
