@@ -9,6 +9,7 @@ import json
 
 from taskpit import errors, fs
 from taskpit.history import who
+from taskpit.policy import LANDING
 from taskpit.rules import check_task
 from taskpit.status import STATUSES, Status, status_of
 from taskpit.task import Failed, Release, Said, State, Task
@@ -81,12 +82,23 @@ def _retry(queue: Queue, task_id: str, worker: str, _: str) -> str:
 
 def _cancel(queue: Queue, task_id: str, worker: str, text: str) -> str:
     reason, card = " ".join(text.split()), queue.card(task_id)
+    if card.task.hold.startswith(LANDING):
+        _refuse_landed(queue, task_id)
     if card.state is State.CLAIMED and card.worker == worker:  # one's own claim ends at once
         said, _ = queue.finish(queue.holding(task_id, worker), Failed(error=reason or "cancelled", cancelled=True))
         ended = said is not Said.LOST
     else:
         ended = queue.cancel(task_id, worker, reason)
     return f"{task_id} is cancelled" if ended else f"{task_id}: its worker is asked to stop"
+
+
+def _refuse_landed(queue: Queue, task_id: str) -> None:
+    """What has landed is done, although a crash came before that was written: it cannot be cancelled."""
+    from taskpit.landing.review import landed
+
+    if commit := landed(queue, task_id):
+        hint = f"`pit review {task_id} --approve` writes that it is done, or the next `pit work`."
+        raise errors.Conflict(f"{task_id} has landed already, as {commit[:12]}", hint=hint, id=task_id)
 
 
 def _release(queue: Queue, task_id: str, worker: str, text: str) -> str:

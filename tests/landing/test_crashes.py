@@ -133,28 +133,28 @@ def _ours(folder):
     return f"{folder}/state/taskpit/landing/{name}/git"
 
 
-def test_whoever_lost_the_claim_lands_nothing(ground):
-    """The first lander stands still before it moves the line; another takes over, and lands; then the first goes on."""
+def test_whoever_lost_the_claim_lands_nothing(ground, monkeypatch):
+    """The first lander stands still before it moves the line; another takes the fence; then the first goes on."""
     task = ground.put("one", check="true")
     ground.work(task, a_dot_txt="x")
     claim = _claimed(ground, task, "first")
-    pipe = ground.new_pipe()
+    second = []
     real = Git.move
 
     def slow(self, name, new, old, *, fence=("", "")):
-        if name == line_of("main") and fence[0] and not taken:
-            taken.append(True)
+        if name == line_of("main") and fence[0] and not second:
             ground.queue.finish(claim, Release())  # its claim is over
-            ground.land(task)
+            second.append(_claimed(ground, task, "second"))
+            ground.pipe._take_fence(second[0])
         return real(self, name, new, old, fence=fence)
 
-    taken = []
-    Git.move = slow
-    try:
-        with pytest.raises(FenceLost):
-            pipe.land(claim, ground.hands, lambda: True)
-    finally:
-        Git.move = real
+    monkeypatch.setattr(Git, "move", slow)
+    with pytest.raises(FenceLost):
+        ground.new_pipe().land(claim, ground.hands, lambda: True)
+    assert ground.pipe.repository.line("main") == git(ground.top, "rev-parse", "main")
+    outcome = ground.pipe.land(second[0], ground.hands, lambda: True)
+    ground.queue.finish(second[0], outcome)
+    ground.pipe.publish()
     assert ground.log() == ["one", "begin"]
     assert ground.card(task).state is State.DONE
 
@@ -184,11 +184,34 @@ def test_landed_and_not_sealed_is_sealed_by_the_next_without_another_commit(grou
     assert isinstance(ground.pipe.land(claim, ground.hands, lambda: True), Done)
     ground.queue.finish(claim, Release())  # killed before its seal: the claim goes back as it was
     assert ground.card(task).state is not State.DONE
+    other = ground.put("two")
+    ground.work(other, a_dot_txt="and on")  # built on it: merging it once more would conflict
+    ground.land(other)
     ground.hands.ran.clear()
     ground.land(task)
     assert ground.card(task).state is State.DONE
-    assert ground.log() == ["one", "begin"]
+    assert ground.log() == ["two", "one", "begin"]
     assert ground.hands.ran == []
+
+
+def test_landed_and_not_sealed_cannot_be_cancelled_and_runs_no_agent_again(ground):
+    from taskpit.actions import ACTIONS
+    from taskpit.errors import Conflict
+
+    task = ground.put("one", check="exit 3")
+    claim, path = ground.enter(task)
+    write(f"{path}/a.txt")
+    ground.queue.finish(claim, ground.pipe.hand_in(claim, Done(), ground.hands, check=False))
+    claim = _claimed(ground, task, "first")
+    ground.pipe.land(claim, ground.hands, lambda: True)
+    ground.queue.finish(claim, Release())
+    with pytest.raises(Conflict, match="has landed already"):
+        ACTIONS["cancel"].run(ground.queue, task, "ada@here", "")
+    ground.queue.unblock(task, "ada@here")
+    report, _ = ground.pool("touch again; exit 1")
+    assert report.tally == {"done": 1}
+    assert ground.log() == ["one", "begin"]
+    assert ground.card(task).state is State.DONE
 
 
 def test_git_that_outlives_its_worker_moves_nothing(ground):

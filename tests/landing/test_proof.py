@@ -55,7 +55,7 @@ def test_a_frozen_directory_that_was_replaced_is_back(frozen, kind):
 
 
 def test_frozen_means_the_target_as_it_is_now_not_as_it_was_at_the_base(frozen):
-    task = frozen.put()
+    task = frozen.put(check="grep -q stricter tests/test_it.sh")
     claim, path = frozen.enter(task)
     frozen.commit("tests/test_it.sh", "stricter\n")
     write(f"{path}/answer.txt")

@@ -169,7 +169,7 @@ class Pipe:
             told = f"its clone is gone or another stands in its place: {path}"
             return Failed(error=told, kind="task", output=done.output)
         base = self.git.ref(self.ref("base", task.id))
-        tree, nested = self._files.tree_of(path, terms, base, self.repository.line(terms.onto) or base)
+        tree, nested = self._files.tree_of(path, terms, base, self._target(terms, base))
         if tree == self.git.tree_of(base) and task.extra.get("allow-empty") not in (True, "yes", "true"):
             told = "nothing changed in its clone, so there is nothing to land"
             return Failed(error=told, kind="check", output=done.output)
@@ -189,6 +189,15 @@ class Pipe:
             handed = handed.replace(check="")
         self.git.set(self.ref("hand", task.id), self.git.blob(handed.dump()))
         return held(task, handed, questions)
+
+    def _target(self, terms: Terms, base: str) -> str:
+        """What frozen paths are taken from: the branch as it is now."""
+        if not terms.frozen:
+            return base
+        try:
+            return self.repository.sync(terms.onto)
+        except Diverged:  # landing will say so
+            return self.repository.line(terms.onto)
 
     def _handed(
         self,
@@ -296,6 +305,13 @@ class Pipe:
         commit = self.git.ref(self.ref("land", task_id))
         line = self.repository.line(handed.target) if handed else ""
         return commit if commit and line and self.git.is_ancestor(commit, line) else ""
+
+    def already(self, task: Task) -> Done | None:
+        """The end of a task that has landed and is not sealed; None if it has not."""
+        if not self.repository.is_known():
+            return None
+        handed, commit = self.hand_in_of(task.id), self.landed(task.id)
+        return self._sealed(handed, commit) if handed is not None and commit else None
 
     def turn(self, target: str) -> fs.Flock:
         """Held by whoever lands on this branch, so that no check is run in vain; nothing is decided by it."""

@@ -35,6 +35,7 @@ __all__ = [
     "diff",
     "files",
     "find",
+    "landed",
     "pipes",
     "send_back",
     "standing",
@@ -110,6 +111,11 @@ def find(queue: Queue, task_id: str) -> tuple[Pipe, HandIn]:
     if isinstance(told, dict) and told.get("host") not in (None, owner.host()):
         raise NotFound(f"the candidate of {task_id} is on {told['host']}", hint="Look there.", id=task_id)
     raise NotFound(f"nothing of {task_id} waits here", hint=f"`pit why {task_id}` says where it is.", id=task_id)
+
+
+def landed(queue: Queue, task_id: str) -> str:
+    """The commit of a task that has landed and is not sealed yet; empty if it has not landed."""
+    return next(filter(None, (pipe.landed(task_id) for pipe in pipes(queue))), "")
 
 
 def waiting(queue: Queue) -> list[Card]:

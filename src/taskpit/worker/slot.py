@@ -108,16 +108,14 @@ def work(
     fatal: TaskpitError | None = None
     told = ""
     try:
-        outcome = (
-            _refused(run, orders)
-            or _enter(queue, run, orders)
-            or _red_first(run, orders)
-            or _attempt(queue, run, runner, orders)
-        )
+        settled = _refused(run, orders) or _enter(queue, run, orders) or _red_first(run, orders)
+        outcome = settled or _attempt(queue, run, runner, orders)
         gone, told = _gone(queue, run)
-        if not gone and run.cwd:
+        if gone or settled is not None:
+            pass
+        elif run.cwd:
             outcome = _hand_in(queue, run, outcome, orders)
-        elif not gone:
+        else:
             outcome = _checked(queue, run, outcome, orders.check_in)
     except CannotRun as error:
         fatal, gone, outcome = error, "", Failed(error=error.message, kind="infra")
@@ -195,6 +193,8 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
         return _hold(task, "it is to land, and this pool runs in no git checkout") if asked else None
     try:
         if pipe.terms.of(task).land != "none":
+            if (landed := pipe.already(task)) is not None:
+                return landed  # a crash came between landing and its seal, and then somebody let it go on
             if run.sandbox is not None:  # its clone borrows the objects of ours
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))
             run.cwd = pipe.enter(task, _Hands(run))

@@ -1,0 +1,164 @@
+"""Broken variants of landing: each must be caught by a test that is there to catch it.
+
+Unchanged, the same tests pass where they stand.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import signature
+
+import pytest
+from ground import Ground
+
+from taskpit.errors import TaskpitError
+from taskpit.landing import candidate, lander, repository
+from taskpit.landing.candidate import Candidates
+from taskpit.landing.git import Git, GitTrouble
+from taskpit.landing.pipe import Pipe
+from taskpit.landing.repository import Merge, Repository
+
+
+def _tests(name):
+    """The tests beside this one, as a module."""
+    spec = spec_from_file_location(f"victims_{name}", os.path.join(os.path.dirname(__file__), f"test_{name}.py"))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+test_attacks, test_crashes, test_pipe, test_proof = map(_tests, ("attacks", "crashes", "pipe", "proof"))
+
+
+def no_fence(patch):
+    """The line is moved without a look at the fence."""
+    real = Git.move
+    patch.setattr(Git, "move", lambda self, name, new, old, **_: real(self, name, new, old))
+
+
+def no_look_at_what_landed(patch):
+    """A landing that was not sealed is landed again."""
+    patch.setattr(Pipe, "landed", lambda *_: "")
+
+
+def the_check_of_the_candidate_is_enough(patch):
+    """What lands is not what was checked."""
+    patch.setattr(Pipe, "_recheck", lambda *_: None)
+
+
+def any_exit_is_a_conflict(patch):
+    """Trouble is taken for a conflict."""
+    real = Repository.merge
+
+    def merge(self, ours, theirs):
+        try:
+            return real(self, ours, theirs)
+        except GitTrouble:
+            return Merge(tree="0" * 40, conflicts=("?",))
+
+    patch.setattr(Repository, "merge", merge)
+
+
+def frozen_from_the_base(patch):
+    """Frozen paths are those of the base, not of the target."""
+    real = Candidates.tree_of
+    patch.setattr(Candidates, "tree_of", lambda self, path, terms, base, _: real(self, path, terms, base, base))
+    patch.setattr(Candidates, "frozen", lambda _self, _globs, tree, _target: tree)
+
+
+def an_empty_object_is_let_through(patch):
+    """An empty new value deletes the branch."""
+
+    def move(self, name, new, old, **_):
+        return self.alone("update-ref", "--stdin", stdin=f"update {name} {new or '0' * 40} {old}\n".encode()).code == 0
+
+    patch.setattr(Git, "move", move)
+
+
+def excludes_not_copied(patch):
+    """What the person's git ignores is committed."""
+    patch.setattr(repository, "_excludes", lambda _path: b"")
+
+
+def nested_included(patch):
+    """A repository inside is taken as a pointer."""
+    patch.setattr(candidate, "_nested", lambda _path: [])
+
+
+def the_clone_is_not_looked_at(patch):
+    """Whatever stands where the clone was is taken for it."""
+    patch.setattr(Pipe, "_is_ours", lambda _self, path: os.path.exists(f"{path}.ready"))
+
+
+def the_base_is_noted_first(patch):
+    """A clone whose files are of an older base than the one noted for it."""
+    real = Pipe._rebase
+
+    def rebase(self, task_id, target, base, tree):
+        Git.alone(self.git, "update-ref", self.ref("base", task_id), base)
+        real(self, task_id, target, base, tree)
+
+    patch.setattr(Pipe, "_rebase", rebase)
+
+
+def overwriting_ignored_files(patch):
+    """The merge into the checkout may overwrite what git ignores."""
+    real = repository.outside
+
+    def outside(cwd, *words, **more):
+        return real(cwd, *(word for word in words if word != "--no-overwrite-ignore"), **more)
+
+    patch.setattr(repository, "outside", outside)
+
+
+def the_configuration_is_not_looked_at(patch):
+    """Whatever an agent wrote into the person's configuration is obeyed."""
+    patch.setattr(Repository, "_configuration", lambda _self: "")
+
+
+def a_dirty_checkout_is_no_reason(patch):
+    """The person's checkout is moved while they are at work."""
+    patch.setattr(Repository, "_occupied", lambda *_: "")
+
+
+def a_conflict_without_attempts_fails(patch):
+    """Out of attempts its work is thrown away."""
+    patch.setattr(lander, "held", lambda *_: (_ for _ in ()).throw(AssertionError("nothing waits")))
+
+
+CASES = [
+    (no_fence, test_crashes.test_whoever_lost_the_claim_lands_nothing),
+    (no_look_at_what_landed, test_crashes.test_landed_and_not_sealed_is_sealed_by_the_next_without_another_commit),
+    (the_check_of_the_candidate_is_enough, test_pipe.test_red_on_what_would_land_goes_back_to_the_agent),
+    (any_exit_is_a_conflict, test_attacks.test_only_exit_code_one_is_a_conflict),
+    (frozen_from_the_base, test_proof.test_frozen_means_the_target_as_it_is_now_not_as_it_was_at_the_base),
+    (an_empty_object_is_let_through, test_crashes.test_an_empty_object_deletes_no_branch),
+    (excludes_not_copied, test_attacks.test_the_persons_own_excludes_count),
+    (the_clone_is_not_looked_at, test_attacks.test_a_clone_replaced_by_a_link_is_not_followed),
+    (nested_included, test_attacks.test_a_nested_repository_is_left_out_and_asked_about),
+    (the_base_is_noted_first, test_crashes.test_files_of_an_older_base_never_undo_what_landed),
+    (overwriting_ignored_files, test_attacks.test_the_persons_ignored_files_are_not_overwritten),
+    (
+        the_configuration_is_not_looked_at,
+        test_attacks.test_the_persons_configuration_changed_meanwhile_nothing_is_run_there,
+    ),
+    (a_dirty_checkout_is_no_reason, test_pipe.test_a_dirty_checkout_delays_only_the_last_step),
+    (
+        a_conflict_without_attempts_fails,
+        test_pipe.test_a_conflict_without_attempts_left_waits_for_a_person_with_its_candidate,
+    ),
+]
+
+
+@pytest.mark.parametrize(("mutant", "victim"), CASES, ids=[mutant.__name__ for mutant, _ in CASES])
+def test_the_mutant_is_caught(mutant, victim, tmp_path, monkeypatch):
+    frozen = victim.__module__ == "victims_proof"
+    ground = Ground(tmp_path / "mutant", **({"frozen": ("tests/**", "Makefile")} if frozen else {}))
+    if frozen:
+        ground.commit("tests/test_it.sh", "test -s answer.txt\n")
+    mutant(monkeypatch)
+    known = {"ground": ground, "frozen": ground, "tmp_path": tmp_path, "monkeypatch": monkeypatch}
+    with pytest.raises((AssertionError, AttributeError, StopIteration, TaskpitError, pytest.fail.Exception)):
+        victim(*(known[name] for name in signature(victim).parameters))
+    ground.close()
