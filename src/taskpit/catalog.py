@@ -9,6 +9,7 @@ made: with the rows of the old one if that is whole, compared with the directory
 
 from __future__ import annotations
 
+import stat
 import sys
 
 from taskpit import fs, jsontext
@@ -48,6 +49,8 @@ pragma cache_size = -2000;
 pragma journal_mode = persist
 """
 KEY = "rank, age, number, text"
+#: What a database may have besides tables and their indexes.
+PROGRAMS = "type not in ('table', 'index') or sql like 'create virtual%'"
 
 
 def kept(folder: str) -> bool:
@@ -151,11 +154,11 @@ class Catalog:
     def open(cls, folder: str) -> Catalog | None:
         """The catalogue that is there, whole and of this boot; None if there is none."""
         name = _named(folder)
-        if not name or not kept(folder) or not fs.exists(f"{folder}/{name}"):
+        if not name or not kept(folder) or not _is_plain(f"{folder}/{name}"):
             return None
         catalog = cls._connect(folder, name)
         try:
-            if catalog is not None and catalog.fact("boot") == _of_now():
+            if catalog is not None and catalog.is_data() and catalog.fact("boot") == _of_now():
                 return catalog
         except OSError:
             pass  # spoilt: as good as none
@@ -211,7 +214,7 @@ class Catalog:
     def _after(cls, folder: str, old: str) -> Catalog | None:
         """A new one with the rows of an older one, if that is whole: an empty one otherwise."""
         catalog = cls._empty(folder)
-        if catalog is None or not fs.exists(f"{folder}/{old}"):
+        if catalog is None or not _is_plain(f"{folder}/{old}"):
             return catalog
         try:
             catalog._inherit(old)  # noqa: SLF001 - its own
@@ -231,6 +234,8 @@ class Catalog:
             raise OSError("its rows are others")
         if self._ask("pragma old.quick_check(1)") != [("ok",)]:
             raise OSError("it is torn")
+        if self._ask(f"select 1 from old.sqlite_master where {PROGRAMS} limit 1"):  # noqa: S608 - our own words
+            raise OSError("it has more in it than rows")
         self._ask("insert into rows select * from old.rows")
         self._ask("detach database old")
 
@@ -280,6 +285,10 @@ class Catalog:
     def current(self) -> bool:
         """Whether it still stands under its name: another may have been built, or somebody took it away."""
         return _named(self._folder) == self._name
+
+    def is_data(self) -> bool:
+        """Whether it holds nothing but rows: a view or a trigger that somebody put in could run for ever."""
+        return not self._ask(f"select 1 from sqlite_master where {PROGRAMS} limit 1")  # noqa: S608 - our own words
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -352,6 +361,12 @@ def parse(line: bytes) -> Row | None:
         return int(rank), float(age), int(number), str(text), str(name), int(inode), int(tied), str(brief)
     except (ValueError, TypeError):
         return None
+
+
+def _is_plain(path: str) -> bool:
+    """Whether it is a regular file: SQLite opens by path, and would follow a link."""
+    status = fs.status(path)
+    return status is not None and stat.S_ISREG(status.st_mode)
 
 
 def _of_now() -> str:

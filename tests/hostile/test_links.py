@@ -23,6 +23,7 @@ from taskpit.errors import Storage, TaskpitError
 from taskpit.task import Done, Task
 from taskpit.testing.faults import record
 from taskpit.worker.place import Place
+from taskpit.worker.tail import log_of_task
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 
@@ -260,3 +261,64 @@ def test_a_pool_publishes_nothing_that_an_agent_put_in_the_place_of_its_papers(m
     published = [Path(folder, name) for folder, _, files in os.walk(f"{yard.root}/done") for name in files]
     assert len(published) == 2  # the one that was lived in, and this
     assert all(SECRET not in path.read_text() for path in published)
+
+
+def test_a_catalogue_that_is_more_than_rows_is_built_anew(tmp_path):
+    """A view in the place of its table could run for ever; a link leads SQLite out of the folder."""
+    import sqlite3
+
+    root = str(tmp_path / "queue")
+    queue = make(root, "pit")
+    queue.put([Task(id="", title=f"t {number}") for number in range(80)])
+    assert len(queue.claim("w", count=2)) == 2
+    queue.close()
+    index = Path(root, ".taskpit/index")
+    (database,) = index.glob("catalog-*.db")
+    with sqlite3.connect(database) as spoilt:
+        spoilt.execute("drop table rows")
+        endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select i, i, i, i, i, i, i, i from n"
+        spoilt.execute(f"create view rows as {endless}")
+    spoilt.close()
+    with patience(60):
+        assert pit("-C", root, "claim", "--as", "x").code == 0
+        assert pit("-C", root, "list").code == 0
+    (database,) = index.glob("catalog-*.db")
+    outside = tmp_path / "outside.db"
+    os.rename(database, outside)
+    os.symlink(outside, database)
+    before = outside.read_bytes()
+    assert pit("-C", root, "claim", "--as", "y").code == 0
+    assert outside.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "log", ["../outside/food-0077-x.md", "food/../../outside/x.json", "away/food-0077-x.md", "/etc/passwd"]
+)
+def test_a_log_that_a_result_names_is_in_the_queue_or_none(log, tmp_path):
+    yard = Yard(tmp_path, "pit")
+    os.symlink(yard.outside, f"{yard.root}/away")
+    queue = make(yard.root, "pit")
+    card = queue.card(yard.some[0])
+    assert log_of_task(queue.store, card.replace(result=card.result.replace(log=log))) == ""
+    queue.close()
+
+
+def test_a_message_obeys_no_terminal_and_is_whole_for_a_program(tmp_path):
+    root = str(tmp_path / "queue")
+    make(root, "workspace").close()
+    words = [sys.executable, "-m", "taskpit", "-C", root, "pipe"]
+    message = "hello \x1b]0;title\x07\x1b[2Jworld"
+    shown = []
+    for terminal in (True, False):
+        sender = subprocess.Popen([*words, "send", "a", "b", message, "--timeout", "60s"], env=clean_environment())
+        outer, inner = os.openpty() if terminal else os.pipe()
+        out = inner
+        receiver = [*words, "receive", "a", "b", "--timeout", "60s"]
+        subprocess.run(receiver, env=clean_environment(), stdout=out, timeout=100, check=True)
+        os.close(inner)
+        shown.append(os.read(outer, 4096))
+        os.close(outer)
+        assert sender.wait(60) == 0
+    assert b"\x1b" not in shown[0]
+    assert b"hello" in shown[0]
+    assert message.encode() in shown[1]
