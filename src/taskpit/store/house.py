@@ -81,14 +81,16 @@ class House:
 
     @verb
     def keep_log(self, worker: str, data: bytes) -> str:
-        """A file where the layout keeps logs; the name gets a letter more if this second has one already."""
-        path = self.folder.layout.log_path(worker, self.folder.clock.now())
-        try:
-            fs.create(self.folder.at(path), data, sync=False)
-        except FileExistsError:
-            path = self.folder.layout.log_path(f"{worker}-{fs.fresh_name(3)}", self.folder.clock.now())
-            fs.create(self.folder.at(path), data, sync=False)
-        return path
+        """A file where the layout keeps logs, named by its worker and the first second from now on that is free."""
+        second = self.folder.clock.now()
+        while True:
+            path = self.folder.layout.log_path(worker, second)
+            try:
+                fs.create(self.folder.at(path), data, sync=False)
+            except FileExistsError:
+                second += 1.0
+            else:
+                return path
 
     @verb
     def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:

@@ -77,6 +77,9 @@ class Manifest:
 def _rebuild(folder: Folder) -> None:
     path = folder.at(folder.layout.manifest)
     before = _load(path)
+    if before is None:  # whoever wrote it may want it back
+        folder.set_aside(folder.layout.manifest, "it is not a JSON object; it was built again from the tasks")
+        before = {}
     entries = before.get("tasks")
     known = {
         str(entry.get("id")): entry
@@ -132,12 +135,15 @@ def _later(spot: Spot, other: Spot | None) -> bool:
     return other is None or order.index(spot.state) > order.index(other.state)
 
 
-def _load(path: str) -> dict[str, Any]:
+def _load(path: str) -> dict[str, Any] | None:
+    """What it says now; None if it cannot be read as what it should be."""
     try:
         manifest = read_json(fs.read(path, LARGEST_RESULT)[0])
-    except (OSError, ValueError):
+    except FileNotFoundError:
         return {}
-    return manifest if isinstance(manifest, dict) else {}
+    except (OSError, ValueError):
+        return None
+    return manifest if isinstance(manifest, dict) else None
 
 
 def _entry(folder: Folder, spot: Spot, before: dict[str, Any]) -> dict[str, Any]:
@@ -169,7 +175,7 @@ def _created(folder: Folder, spot: Spot) -> str | None:
         created = original.created if original else 0.0
     if created:
         return iso(created)
-    return iso(status.st_mtime) if status else None
+    return iso(min(status.st_mtime, status.st_ctime)) if status else None  # a claim's mtime is the end of its lease
 
 
 def _finished(folder: Folder, spot: Spot, before: dict[str, Any]) -> dict[str, Any]:

@@ -193,9 +193,14 @@ class _Mender:
         for spot in list(self.folder.spots(self.folder.layout.claimed, State.CLAIMED)):
             here = fs.status(self.folder.at(spot.path))  # before the outcome: it may be reopened and claimed anew
             verdict = self.folder.outcome(spot.id)
-            if here is None or (verdict is None and not self.folder.is_finished(spot)):
+            if here is None or (verdict is None and not self._is_finished(spot)):
                 continue
             yield self._aside(spot.path, f"{spot.id} is finished ({verdict or 'done'})", here)
+
+    def _is_finished(self, spot: Spot) -> bool:
+        """Whether another program's result has been there for a moment: until then it removes its claim itself."""
+        there = [fs.status(self.folder.at(path)) for path in self.folder.layout.finished_paths(spot)]
+        return any(status is not None and not self._young(status) for status in there)
 
     def published(self) -> Iterator[Mend]:
         """Results that others wrote become known as outcomes; ours that others replaced are put back."""

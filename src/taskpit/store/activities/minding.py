@@ -9,6 +9,7 @@ from taskpit.layouts.progress import ENDED, Progress, status_of
 from taskpit.store import changelog
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.standing import View
+from taskpit.store.folder import LATE
 from taskpit.store.port import Lapse, Mend
 from taskpit.task import Claim, Lock, State, Verdict
 
@@ -122,6 +123,10 @@ def check(items: Items) -> list[Mend]:
             for need in task.needs
             if view.state_of(need) is None
         ]
+    late = sorted(fs.names(items.folder.at(LATE)))
+    found += [
+        Mend(kind="late result", what=f"{LATE}/{name}", details="not published; kept to be read") for name in late
+    ]
     for progress in items.readable():
         known = [key for key, _ in progress.entries()]
         found += [Mend(kind="no activity", what=progress.item, details=told) for told in progress.odd()]

@@ -1,0 +1,131 @@
+"""What failed for good and is put back with nothing but `mv` or `cp` is tried again, once; what is done stays done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+from pits import make, misplaced, put, root_of, take, task, wrong
+
+from taskpit.keeper import sweep
+from taskpit.task import Done, Failed, Said, State, Want
+from taskpit.testing import FakeClock
+
+ID = "0001"
+
+
+@pytest.fixture(params=["claim", "sweep"])
+def act(request):
+    return request.param
+
+
+def failed(tmp_path, layout):
+    queue = make(str(tmp_path / "queue"), FakeClock(), layout=layout)
+    put(queue, task(1, body="do it", check="true"))
+    queue.finish(take(queue, ID), Failed(error="no", final=True))
+    assert queue.card(ID).state is State.FAILED
+    return queue
+
+
+def by_mv(root):
+    """As a keeper does it in a pit: out of the scraps, back into the food."""
+    os.rename(f"{root}/scraps/food-0001-task-1-needs-keeper.md", f"{root}/food/food-0001-task-1.md")
+
+
+def by_cp(root):
+    shutil.copyfile(f"{root}/scraps/food-0001-task-1-needs-keeper.md", f"{root}/food/food-0001-task-1.md")
+
+
+def by_hand(root):
+    with open(f"{root}/food/food-0001-task-1.md", "w", encoding="utf-8") as file:
+        file.write("- **task:** task 1\n- **done-when:** `true`\n\ndo it\n")
+
+
+def renamed(root):
+    """In a workspace the name is the state."""
+    os.rename(f"{root}/tasks/0001_failed.md", f"{root}/tasks/0001_pending.md")
+
+
+WAYS = [("pit", by_mv), ("pit", by_cp), ("pit", by_hand), ("workspace", renamed)]
+
+
+@pytest.mark.parametrize(("layout", "way"), WAYS, ids=lambda one: getattr(one, "__name__", one))
+def test_it_is_tried_again(layout, way, act, tmp_path):
+    queue = failed(tmp_path, layout)
+    way(root_of(queue))
+    assert [(card.task.id, card.state) for card in queue.store.page().cards] == [(ID, State.READY)]
+    if act == "sweep":
+        assert [mend.kind for mend in sweep(queue)] == ["tried again"]
+        assert sweep(queue) == []
+    (claim,) = queue.claim("snake")
+    assert (claim.task.check, claim.task.body.strip(), claim.task.attempts) == ("true", "do it", 0)
+    assert queue.finish(claim, Done(output="at last"))[0] is Said.OK
+    sweep(queue)
+    card = queue.card(ID)
+    assert (card.state, card.result.output.strip(), len(card.late)) == (State.DONE, "at last", 1)
+    assert (misplaced(queue), os.listdir(f"{root_of(queue)}/.taskpit/quarantine")) == ({}, [])
+    assert {finding.partition(":")[0] for finding in wrong(queue)} <= {"late result"}
+    queue.close()
+
+
+def test_what_is_done_is_not(tmp_path):
+    queue = make(str(tmp_path / "queue"), FakeClock())
+    put(queue, task(1))
+    queue.finish(take(queue, ID), Done())
+    by_hand(root_of(queue))
+    assert [mend.kind for mend in sweep(queue)] == ["set aside"]
+    assert queue.card(ID).state is State.DONE
+    queue.close()
+
+
+def test_a_claimed_file_is_left_to_its_worker_for_a_moment_after_its_result(tmp_path):
+    """Between a stranger's result and its `rm` a sweep takes nothing from under its hands."""
+    queue = make(str(tmp_path / "queue"), FakeClock())
+    queue.store.folder.grace = 2.0
+    put(queue, task(1))
+    root = root_of(queue)
+    os.rename(f"{root}/food/food-0001-task-1.md", f"{root}/claimed/sh.food-0001-task-1.md")
+    with open(f"{root}/done/food-0001-task-1.result.md", "w", encoding="utf-8") as file:
+        file.write("done\n")
+    queue.clock.set_wall(os.stat(f"{root}/done/food-0001-task-1.result.md").st_ctime)
+    assert sweep(queue) == []
+    queue.clock.advance(3)
+    assert {mend.kind for mend in sweep(queue)} == {"set aside", "registered"}
+    queue.close()
+
+
+def test_logs_are_named_by_worker_and_time_and_nothing_else(tmp_path):
+    queue = make(str(tmp_path / "queue"), FakeClock())
+    names = [os.path.basename(queue.store.keep_log("snake-2", b"x")) for _ in range(3)]
+    assert len(set(names)) == 3
+    assert all(len(name) == len("snake-2-20260614T175042Z.log") and name.startswith("snake-2-2") for name in names)
+    queue.close()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", ""])
+def test_a_manifest_that_cannot_be_read_is_kept(text, tmp_path):
+    queue = make(str(tmp_path / "queue"), FakeClock(), layout="workspace")
+    path = f"{root_of(queue)}/manifest.json"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    put(queue, task(1))
+    (kept,) = [name for name in os.listdir(f"{root_of(queue)}/.taskpit/quarantine") if not name.endswith(".reason")]
+    with open(f"{root_of(queue)}/.taskpit/quarantine/{kept}", encoding="utf-8") as file:
+        assert file.read() == text
+    queue.close()
+
+
+def test_a_manifest_tells_no_creation_in_the_future(tmp_path):
+    queue = make(str(tmp_path / "queue"), FakeClock(), layout="workspace")
+    root = root_of(queue)
+    with open(f"{root}/tasks/a_pending.md", "w", encoding="utf-8") as file:
+        file.write("# a\n")
+    queue.store.claim(Want(worker="w", lease=9e6, ids=("a",)))
+    os.unlink(f"{root}/manifest.json")
+    sweep(queue)
+    with open(f"{root}/manifest.json", encoding="utf-8") as file:
+        told = json.load(file)["tasks"][0]["created_at"]
+    assert told <= queue.store.folder.event("").timestamp[:13] + ":99"
+    queue.close()
