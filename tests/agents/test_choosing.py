@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workshop import own, pit_work
+from workshop import own, pit_work, until
 
 from taskpit.explain import costs
 from taskpit.task import State
@@ -77,3 +77,15 @@ def test_show_tells_agent_model_cost_and_session(pit):
     assert told.startswith("claude opus: $0.25, 120 tokens, 3 turns, session ")
     assert costs({}) == ""
     assert costs({"agent": "x", "usd": "much", "refused": 2}) == "x: 2 tools refused"
+
+
+def test_an_agent_without_a_word_since_its_start_waits_for_its_model(pit):
+    own(pit, "dumb", 'bin = "sh"\nargv = ["sh", "-c", "sleep 100"]\nstall = "0.5s"\n')
+    (task,) = pit.put("a")
+    pool = pit.start("--agent", "dumb")
+    until(lambda: "rests until" in pit.said())
+    pool.terminate()
+    pool.wait(20)
+    (one,) = pit.card(task).tries[:1]
+    assert (one.kind, pit.card(task).task.attempts) == ("infra", 0)
+    assert "no answer from its model" in one.error

@@ -299,3 +299,40 @@ def test_acp(bench, record_property):
     assert process.wait(120) == 0, bench.said()
     assert bench.card(task).state is State.DONE, bench.said()
     assert "BLUE" in bench.model.of("spoken")[-1].text
+
+
+def test_crew(bench):
+    """builder and reviewer: what the builder asks for is reviewed."""
+    bench.model.scripts["build"] = [
+        Write(f"{bench.repo}/built.txt", "built"),
+        Shell("pit add 'Review what was built' --tag review --body 'SCRIPT: review'"),
+        Say("Built, and a review asked for."),
+    ]
+    bench.model.scripts["review"] = [Shell("cat built.txt"), Say("Reviewed: it is good.")]
+    crew = f"""
+[backend.real]
+preset = "{bench.agent}"
+model = "{realagents.MODELS[bench.agent]}"
+[[agent]]
+name = "builder"
+backend = "real"
+tags = ["build"]
+[[agent]]
+name = "reviewer"
+backend = "real"
+tags = ["review"]
+"""
+    with open(f"{bench.pit}/agents.toml", "w", encoding="utf-8") as file:
+        file.write(crew)
+    built = bench.put("build", tags=("build",))
+    bench.pit_("crew", "up")
+    try:
+        until(lambda: bench.card(built).state is State.DONE, 150)
+        until(lambda: len(bench.model.of("review")) >= 2, 150)
+        review = next(card.task.id for card in bench.queue.store.page().cards if "review" in card.task.tags)
+        until(lambda: bench.card(review).state is State.DONE, 60)
+    finally:
+        bench.pit_("crew", "down", "--now")
+    assert "built" in bench.model.of("review")[-1].text
+    assert "Reviewed" in bench.card(review).result.output
+    assert os.path.exists(f"{bench.repo}/built.txt")

@@ -4,6 +4,7 @@
     a limit was hit          Retry, kind quota, after the seconds until it ends (0: nobody said)
     network, overload        Retry, kind infra
     it failed, or says so    Failed, kind task; without a last event: crash
+    silent from the start    Retry, kind infra: its model does not answer
     over limit, hung         Failed, kind timeout, whatever it said last: only a green check can still find it done
     told to stop             Release
     not logged in, misused   CannotRun is raised, as for a missing program: no task is to blame
@@ -32,6 +33,7 @@ from taskpit.worker.preset import fill
 from taskpit.worker.process import CannotRun
 from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, say_exit
 from taskpit.worker.sessions import Session, Sessions
+from taskpit.worker.verdict import ORDER as SIGNS
 from taskpit.worker.verdict import Finding, judge
 
 TYPE_CHECKING = False
@@ -227,7 +229,7 @@ class AgentRunner:
     def _conclude(
         self, run: Run, ended: process.Ended, transcript: Transcript, words: str, *, resumed: bool
     ) -> Outcome | None:
-        cost = run.cost
+        cost, facts = run.cost, transcript.facts
         if ended.why == "bell":
             return Release(reason="its worker was told to stop")
         result = run.place.read_result()
@@ -243,11 +245,16 @@ class AgentRunner:
         )
         run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
         if finding.means == "done":
-            talk = "tools" in self.preset.take and not transcript.facts.get("tools") and result is None
+            talk = "tools" in self.preset.take and not facts.get("tools") and result is None
             output = plain(result or transcript.text("text") or words[-OUTPUT_TAIL:]).strip()
             return Done(output=output, seconds=ended.seconds, cost=cost, reason=ONLY_TALK if talk else "")
         if finding.means == "no-session":
             return None
+        if ended.why == "stall" and finding.means not in SIGNS and not (transcript.text("text") or facts.get("tools")):
+            # It has not said a word since it began: it tries its API again and again, and does not tell.
+            return Retry(
+                reason=f"{self.preset.name} had no answer from its model for {say_duration(self.preset.stall)}"
+            )
         return self._refuse(ended, finding, words, plain(result or transcript.text("text")).strip())
 
     def _refuse(self, ended: process.Ended, finding: Finding, words: str, output: str) -> Outcome:

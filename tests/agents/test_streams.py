@@ -1,0 +1,46 @@
+"""What the real CLIs printed against the stand-in model, understood by the shipped presets.
+
+Recorded by `make test-agents`, without what tells nothing (lists of tools, pieces of texts that follow whole).
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from taskpit.agents.said import amount, session_name
+from taskpit.worker.preset import find, places
+from taskpit.worker.transcript import Transcript
+from taskpit.worker.verdict import judge
+
+STREAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "streams")
+NOW = 1794840000.0
+
+
+def heard(name):
+    made = find(name.partition("-")[0], places("", {"HOME": "/nowhere"}))
+    transcript = Transcript(made)
+    with open(f"{STREAMS}/{name}", "rb") as file:
+        transcript.hear(file.readlines())
+    transcript.close()
+    return made, transcript
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(STREAMS)))
+def test_each_means_what_its_name_says(name):
+    means = name.removesuffix(".log").partition("-")[2]
+    made, transcript = heard(name)
+    code = 0 if means == "done" or made.name == "qwen" else 1
+    found = judge(made, transcript, code, why="", words=transcript.words, result=False, resumed=False, now=NOW)
+    assert found.means == means
+
+
+@pytest.mark.parametrize("name", sorted(name for name in os.listdir(STREAMS) if name.endswith("-done.log")))
+def test_what_a_good_run_tells(name):
+    _, transcript = heard(name)
+    assert "Done." in transcript.text("text")
+    assert session_name(transcript.facts["session"])
+    assert transcript.facts["tools"] == 1
+    counted = [transcript.facts.get(key) for key in ("input_tokens", "output_tokens")]
+    assert all(amount(one) for one in counted) or "copilot" in name  # that one leaves them in a file
