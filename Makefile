@@ -12,7 +12,7 @@ HOURS  ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check test-moody test-matrix test-branches format clean test-all test-agents faults soak bench bench-postgres pictures docs reference
+.PHONY: help demo test quick check test-moody test-matrix test-branches format clean test-all test-agents faults soak bench bench-postgres pictures docs reference audit sbom build
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,16 @@ docs: $(VENV)/docs  ## the documentation as a site, in site/
 reference: $(VENV)/dev  ## write docs/reference/ anew, from the program
 	PYTHONPATH=scripts $(BIN)/python -m reference
 
+audit: $(VENV)/supply  ## known holes in what the extras and the tests bring (asks a database on the network)
+	$(VENV)/supply/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
+
+sbom: $(VENV)/supply $(VENV)/dev  ## what the extras bring, as a CycloneDX list in build/sbom.json
+	@mkdir -p build
+	$(VENV)/supply/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json $(BIN)/python
+
+build: $(VENV)/supply  ## the wheel and the sdist of a release, in dist/
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(VENV)/supply/bin/python -m build
+
 check: $(VENV)/dev  ## style, types, import layers and spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -99,6 +109,10 @@ $(VENV)/dev: $(VENV)/installed
 	-@sh scripts/system-packages strace tmux browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev --group postgres
 	@touch $@
+
+$(VENV)/supply: $(VENV)/python
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check build cyclonedx-bom pip-audit
 
 $(VENV)/docs: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group docs
