@@ -105,6 +105,7 @@ VERBS: tuple[Verb, ...] = (
         ("doctor", "keep", "look for what is out of order, change nothing", (), ""),
         ("archive", "keep", "put old results into a folder of their month", (), ""),
         ("trust", "trust", "show what this queue can run or connect to, and let it", (), ""),
+        ("roles", "roles", "print the SQL of owner, worker and reader roles for PostgreSQL", (), ""),
     ),
     *_group(
         "more",

@@ -255,7 +255,9 @@ def _open_pointer(root: str, clock: Clock | None) -> PostgresStore:
     from taskpit.store.postgres.opening import address_in
 
     trust.require(root)
-    return _open_elsewhere(address_in(root) or "", clock, root)
+    store = _open_elsewhere(address_in(root) or "", clock, root)
+    store.config = store.config.replace(hooks=_written(root, Config()).hooks)  # this machine's own, trusted just now
+    return store
 
 
 def _config(root: str, layout: layouts.Layout, env: Mapping[str, str]) -> Config:

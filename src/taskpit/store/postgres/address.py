@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+import os
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from taskpit.clock import duration
 from taskpit.errors import Invalid
 from taskpit.values import Value
 
-__all__ = ["Address", "parse", "shown"]
+__all__ = ["Address", "parse", "shown", "unreadable", "without_secrets"]
 
 #: The schema of a queue whose address names none.
 SCHEMA = "taskpit"
@@ -36,6 +37,22 @@ class Address(Value):
         return shown(self.whole)
 
 
+def unreadable(text: str, why: str) -> Invalid:
+    """An address that cannot be used. Never in the words of who could not read it: they quote the password."""
+    hint = "In a user or a password, write %25 for %, %23 for #, %2F for /, %3A for :, %3F for ? and %40 for @."
+    return Invalid(f"the address {shown(text)} cannot be read: {why}", hint=hint)
+
+
+def without_secrets(text: str, address: Address) -> str:
+    """The text without anything of this address that must not be seen."""
+    userinfo = address.whole.partition("://")[2].rpartition("@")[0]
+    given = [userinfo.partition(":")[2], os.environ.get("PGPASSWORD", "")]
+    given += [value for key, value in parse_qsl(urlsplit(address.server).query) if "password" in key]
+    for secret in sorted({*given, *map(unquote, given)}, key=len, reverse=True):
+        text = text.replace(secret, "***") if secret else text
+    return text
+
+
 def shown(text: str) -> str:
     """An address, well written or not, without its password."""
     rest = text.partition("://")[2]
@@ -61,11 +78,16 @@ def _upto(text: str, marks: str) -> str:
 
 def parse(text: str) -> Address:
     """The address; Invalid says what cannot be one."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise unreadable(text, "its host is none") from None
+    if parts.netloc.count("@") > 1:
+        raise unreadable(text, "there is more than one @ before the database")
     try:
         given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
-        raise Invalid(f"what follows the ? does not read key=value&key=value: {parts.query!r}") from None
+        raise unreadable(text, "what follows the ? does not read key=value&key=value") from None
     ours = {key: value for key, value in given if key in ("schema", "pgbouncer", "patience")}
     rest = urlencode([(key, value) for key, value in given if key not in ours], quote_via=quote)
     server = _joined(parts.netloc, parts.path, rest)

@@ -6,6 +6,8 @@ and has the address in `.taskpit/address`, readable by nobody else: opening the 
 
 from __future__ import annotations
 
+import os
+
 from taskpit import fs, trust
 from taskpit.errors import Invalid, MissingExtra
 from taskpit.schema import is_word
@@ -18,12 +20,23 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.store.postgres.store import PostgresStore
 
-__all__ = ["ADDRESS", "address_in", "init_database", "is_address", "leave_address", "open_database", "papers_of"]
+__all__ = [
+    "ADDRESS",
+    "address_in",
+    "init_database",
+    "is_address",
+    "leave_address",
+    "open_database",
+    "papers_of",
+    "roles_script",
+]
 
 #: Where a folder keeps the address it leads to.
 ADDRESS = ".taskpit/address"
 #: How addresses begin.
 SCHEMES = ("postgresql://", "postgres://")
+#: PostgreSQL cuts longer names.
+LONGEST_NAME = 63
 #: No address is longer.
 LONGEST = 64 * 1024
 
@@ -81,6 +94,19 @@ def init_database(text: str, settings: Mapping[str, object]) -> list[int]:
     from taskpit.store.postgres.wire import Wire
 
     return bring_up(Wire(parse(text)), settings)
+
+
+def roles_script(schema: str) -> tuple[str, list[str]]:
+    """The SQL that makes an owner, workers and readers of the queue in this schema, and what they are called."""
+    names = [f"{schema}_{role}" for role in ("owner", "worker", "reader")]
+    if any(len(name) > LONGEST_NAME for name in names):
+        raise Invalid(f"the schema's name {schema!r} is too long for names of roles made of it")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sql", "roles.sql")
+    with open(path, encoding="utf-8") as file:
+        script = file.read()
+    for role, name in zip(("owner", "worker", "reader"), names, strict=True):
+        script = script.replace(f"{{{role}}}", f'"{name}"').replace(f"{{{role}_text}}", name)
+    return script.replace("{s}", f'"{schema}"').replace("{q}", f'"{schema}"'), names
 
 
 def _need_driver() -> None:

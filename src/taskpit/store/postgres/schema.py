@@ -11,7 +11,7 @@ import time
 
 import psycopg
 
-from taskpit.config import Config, parse
+from taskpit.config import Config, Hooks, parse
 from taskpit.errors import NotFound, Storage, TaskpitError, Unavailable
 from taskpit.store.postgres.spelling import as_json
 from taskpit.store.postgres.trouble import translate
@@ -163,7 +163,8 @@ def look(wire: Wire) -> Meta:
         version=version,
         serves=serves,
         space=space,
-        config=parse(jsontext.loads(config) if config else {}),
+        # What is run on this machine is never taken from a database: its workers can write there.
+        config=parse(jsontext.loads(config) if config else {}).replace(hooks=Hooks()),
         offset=now - (before + time.time()) / 2,
         durability=durability,
         warnings=warnings,

@@ -65,11 +65,11 @@ class PostgresStore:
         self.wire = Wire(address)
         try:
             self._meta = meta = schema.look(self.wire)
+            self._papers = papers or papers_of(meta.space)
         except BaseException:
             self.wire.close()
             raise
         self.config = config or meta.config
-        self._papers = papers or papers_of(meta.space)
         self.clock: Clock = clock or ServerClock(meta.offset)
         self._given = clock
         self._schema = schema.quoted(address.schema)

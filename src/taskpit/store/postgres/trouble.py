@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from taskpit.errors import NotFound, Storage, TaskpitError, TooLarge, Unavailable
+from taskpit.store.postgres.address import without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def is_gone(error: psycopg.Error, *, closed: bool) -> bool:
 
 def translate(error: psycopg.Error, address: Address) -> TaskpitError:
     """The error in our words."""
-    code, said = _code(error), " ".join((error.diag.message_primary or str(error)).split())[:300]
+    code = _code(error)
+    said = without_secrets(" ".join((error.diag.message_primary or str(error)).split()), address)[:300]
     words = {"schema": address.schema, "address": f"'{address.shown}'"}
     for known, kind, told, hint in KNOWN:
         if code.startswith(known):

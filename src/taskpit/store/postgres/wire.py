@@ -14,6 +14,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from taskpit.errors import Unavailable, Unknown
+from taskpit.store.postgres.address import unreadable, without_secrets
 from taskpit.store.postgres.trouble import is_gone, is_undone, translate
 
 TYPE_CHECKING = False
@@ -56,7 +57,10 @@ class Wire:
 
     def connect(self) -> psycopg.Connection[Row]:
         """One more connection; raises what psycopg does."""
-        given = conninfo_to_dict(self.address.server)
+        try:
+            given = conninfo_to_dict(self.address.server)
+        except psycopg.ProgrammingError:
+            raise unreadable(self.address.whole, "the database's own client does not understand it") from None
         told = make_conninfo(self.address.server, **{key: value for key, value in OURS.items() if key not in given})
         connection = psycopg.connect(told, autocommit=True)
         if self.address.pooled is None and not self._met:
@@ -131,9 +135,9 @@ class Wire:
             # Refused in words, it has not happened; cut off in the middle, it may have.
             again = again or not (error.sqlstate or "").startswith(("25006", "57P03"))
             if again and not repeat:
-                raise _unknown(error) from error
+                raise _unknown(error, self.address) from error
         if not isinstance(told, Unavailable) or not self._met or time.monotonic() >= until:
-            raise (_unknown(error) if again else told) from error
+            raise (_unknown(error, self.address) if again else told) from error
         return again
 
     def close(self) -> None:
@@ -141,6 +145,6 @@ class Wire:
         self.drop()
 
 
-def _unknown(error: psycopg.Error) -> Unknown:
-    said = " ".join(str(error).split())[:200]
+def _unknown(error: psycopg.Error, address: Address) -> Unknown:
+    said = without_secrets(" ".join(str(error).split()), address)[:200]
     return Unknown(f"the connection broke before the answer came ({said})", hint="Repeating it is safe.")
