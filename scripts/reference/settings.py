@@ -38,6 +38,7 @@ CREW = {
         "land_check": "what must be green, beside the task's check, on what would land",
         "review": "who looks at each change before it lands",
         "frozen": "path globs that agents cannot change",
+        "review_limit": "nothing is begun while this many changes wait for a person's look",
         "red_first": "ask about tasks whose check is green before the work",
         "worktree": 'the same as `land = "branch"`',
         "merge": '`ff`, with `worktree`: the same as `land = "merge"`',

@@ -14,6 +14,7 @@ from ground import Ground, git, read, write
 from workshop import read_pid, until
 
 from taskpit.keeper import sweep
+from taskpit.landing import review
 from taskpit.policy import REVIEW
 from taskpit.task import State
 
@@ -200,6 +201,23 @@ def test_a_shut_in_agent_works_in_its_clone_and_sees_nothing_of_ours(ground, mon
     assert read(f"{ground.top}/README") == "hello\n"
     assert "begin" in git(ground.top, "show", "main:log.txt")
     assert task
+
+
+def test_a_person_who_has_enough_to_look_at_gets_no_more(tmp_path):
+    ground = Ground(tmp_path / "many", review="person")
+    for number in range(4):
+        put(ground, f"task {number}", f"echo $TASKPIT_SLOT > {number}.txt")
+    report, printed = ground.pool(agent(ground), review_limit=2)
+    assert len(review.waiting(ground.queue)) == 2
+    assert "2 wait for review, and the limit is 2" in printed
+    for card in review.waiting(ground.queue):
+        review.approve(ground.queue, card.task.id, "ada")
+    ground.pool(agent(ground), review_limit=2)
+    assert sorted(ground.log()) == ["begin", "task 0", "task 1"]
+    assert len(review.waiting(ground.queue)) == 2
+    assert git(ground.top, "show", "main:0.txt") == "1"
+    assert report.tally == {}
+    ground.close()
 
 
 def test_a_review_by_a_person_lets_the_pool_end(tmp_path):

@@ -124,11 +124,13 @@ class Ground:
         handed = next(one for one in lander.waiting() if one.task == task_id)
         return lander.land(handed)
 
-    def pool(self, script, slots=1, limit=60.0, sandbox=None, **terms):
+    def pool(self, script, slots=1, limit=60.0, sandbox=None, review_limit=0, **terms):
         """A pool has run until nothing was left; its report and what it printed."""
         runner = CommandRunner(("sh", "-c", script), cwd=self.top, limit=limit)
         pipe = pipe_for(self.queue, self.top, self.terms.replace(**terms))
-        orders = Orders(slots=slots, until_empty=True, check_in=self.top, landing=pipe, sandbox=sandbox)
+        orders = Orders(
+            slots=slots, until_empty=True, check_in=self.top, landing=pipe, sandbox=sandbox, review_limit=review_limit
+        )
         printed = io.StringIO()
         report = Pool(self.queue, runner, orders, progress.choose(printed, {})).run()
         return report, printed.getvalue()

@@ -81,19 +81,26 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("--as", dest="name", default="snake", metavar="BASE", help="workers are BASE-1, BASE-2, ... (default snake)")
     add("--no-checks", dest="checks", action="store_false", help="believe exit 0; don't run the tasks' checks")
     add("--budget", action="append", type=_budget, metavar="B", help="$5/day, $1/task, 200k tokens/task, 2h/day, ...")
+    _landing_arguments(parser)
+    add("--allow-check", action="append", metavar="GLOB", help="hold tasks whose check is not like this; repeatable")
+    add("--dry-run", action="store_true", help="show what would be run for the next task, change nothing")
+    add("command", nargs=REMAINDER, metavar="-- CMD ...", help="the command to run for each task")
+
+
+def _landing_arguments(parser: ArgumentParser) -> None:
+    """How changes land."""
+    add = parser.add_argument
     add("--land", choices=LANDS, help="where a task's changes go: none, a branch of its own, or merged (see --onto)")
     add("--onto", default="", metavar="BRANCH", help="the branch work begins from and is merged into (default: yours)")
     add("--setup", default="", metavar="CMD", help="makes a fresh clone ready, e.g. 'npm ci'; run in each")
     add("--copy", action="append", metavar="FILE", help="a file no commit has that clones need, e.g. .env; repeatable")
     add("--land-check", default="", metavar="CMD", help="must be green, beside the task's check, on what would land")
     add("--review", choices=REVIEWS, default="none", help="who looks at each change before it lands")
+    add("--review-limit", type=a_count, default=0, metavar="N", help="begin nothing while N wait for a person's look")
     add("--frozen", action="append", metavar="GLOB", help="paths an agent cannot change, such as tests; repeatable")
     add("--red-first", action="store_true", help="ask about tasks whose check is green before the work")
     add("--worktree", action="store_true", help="the same as --land branch")
     add("--merge", choices=("none", "ff"), default="none", help="--worktree --merge ff: the same as --land merge")
-    add("--allow-check", action="append", metavar="GLOB", help="hold tasks whose check is not like this; repeatable")
-    add("--dry-run", action="store_true", help="show what would be run for the next task, change nothing")
-    add("command", nargs=REMAINDER, metavar="-- CMD ...", help="the command to run for each task")
 
 
 def _work(args: Namespace, context: Context) -> Reply:
@@ -177,6 +184,7 @@ def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
         sandbox=_sandbox(args, runner),
         check_limit=context.queue.config.check_limit,
         red_first=args.red_first,
+        review_limit=args.review_limit,
         landing=_landing(args, context, runner.cwd),
     )
     show = progress.choose(sys.stderr if context.json else sys.stdout, context.env)

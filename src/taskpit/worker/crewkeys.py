@@ -106,6 +106,7 @@ _SHARED: dict[str, Callable[[object], Any]] = {
     "review": _one_of(REVIEWS),
     "frozen": _texts,
     "red_first": _flag,
+    "review_limit": _number,
     "worktree": _flag,
     "merge": _one_of(MERGES),
     "sandbox": _one_of(("on", "off")),

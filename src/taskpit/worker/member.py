@@ -97,6 +97,7 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
         budget=tuple(parse(limit) for limit in post.budget),
         check_limit=queue.config.check_limit,
         red_first=post.red_first,
+        review_limit=post.review_limit,
         landing=pipe_for(queue, post.cwd, post.terms()),
     )
     show = Pulse(papers, post.name)

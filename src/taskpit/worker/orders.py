@@ -50,6 +50,8 @@ class Orders(Value):
     #: How long a check may run, and whether it must be red before the work.
     check_limit: float = 600.0
     red_first: bool = False
+    #: No further task is begun while this many changes wait for a person's look, 0: no limit.
+    review_limit: int = 0
     #: Gives tasks that land clones of their own, and lands them; None: there is no repository.
     landing: Pipe | None = None
 

@@ -16,8 +16,10 @@ from typing import NamedTuple
 from taskpit import keeper
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.hooks import tell
+from taskpit.policy import REVIEW
+from taskpit.queue import cards
 from taskpit.store.port import Mend
-from taskpit.task import Release
+from taskpit.task import Release, State
 from taskpit.worker.backends import gate_for
 from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.landing import LandingThread
@@ -82,6 +84,7 @@ class Pool:
         #: Workers whose results wait for room on the disk: until these are written nobody begins anything.
         self._short: set[str] = set()
         self._awaited = ""
+        self._drowned = False
         self._looked = 0.0
         self._woke = time.monotonic()
         self._survey: Survey | None = None
@@ -170,6 +173,8 @@ class Pool:
             return False
         if self._closing():
             return True
+        if self.orders.until_empty and self._drowned:
+            return True  # nothing more comes before a person has looked
         return self.orders.until_empty and not self._hungry and self._is_empty()
 
     def _is_empty(self) -> bool:
@@ -195,7 +200,7 @@ class Pool:
 
     def _fill(self) -> None:
         """Idle slots have tasks, as far as there are any."""
-        if not self._hungry or self._short or self._day_is_spent():
+        if not self._hungry or self._short or self._day_is_spent() or self._many_wait_for_review():
             return
         while self._idle and not self._closing() and (way := self._enter()):
             try:
@@ -243,6 +248,24 @@ class Pool:
         tell(self.queue.store, self.queue.config.hooks, "budget", details=reason, worker=self.orders.name)
         return True
 
+    def _many_wait_for_review(self) -> bool:
+        """Whether a person has enough to look at: new work would only drown them."""
+        limit, pipe = self.orders.review_limit, self.orders.landing
+        if not limit or pipe is None or pipe.terms.review != "person":
+            return False
+        try:
+            waiting = sum(
+                1
+                for card in cards(self.queue.store, State.READY, tied=True)
+                if card.task.hold.startswith(f"{REVIEW} by a person")
+            )
+        except Storage:
+            return False
+        self._drowned = waiting + len(self._threads) >= limit
+        if self._drowned:
+            self._wait_for(f"{waiting} wait for review, and the limit is {limit}; `pit review` shows them")
+        return self._drowned
+
     def _was_refused(self, error: Storage) -> None:
         """The disk said no: try again for a while, then say so and end."""
         now = time.monotonic()
@@ -266,6 +289,7 @@ class Pool:
             self.error = Storage(f"there is no room to run {claim.task.id}: {error}")
             return
         run.gate = self._gate
+        run.slot = _number_of(worker)
         run.sandbox = self.orders.sandbox
         self._tender.add(worker, run)
         self.show.claimed(claim)
@@ -383,3 +407,9 @@ class Pool:
             self._tender.stop_all("stop")
         if len(self.signals) == 2 and self._lander is not None:
             self._lander.stop()
+
+
+def _number_of(worker: str) -> int:
+    """The number at the end of a worker's name, which no other living one of this queue has; else 1."""
+    number = worker.rpartition("-")[2]
+    return int(number) if number.isascii() and number.isdecimal() and len(number) < 9 else 1

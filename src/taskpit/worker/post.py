@@ -68,6 +68,7 @@ class Post(Value):
     review: str = "none"
     frozen: tuple[str, ...] = ()
     red_first: bool = False
+    review_limit: int = 0
     worktree: bool = False
     merge: str = "none"
     #: Shut in by bubblewrap, its network on or off; empty: not at all.

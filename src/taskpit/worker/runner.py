@@ -70,6 +70,8 @@ class Run:
         self.cwd = ""
         #: How far its commands reach, if they are shut in.
         self.sandbox: Sandbox | None = None
+        #: A number that no other run of this pool has meanwhile, from 1: for ports and databases of its own.
+        self.slot = 1
         #: Further variables for whatever works on this task.
         self.variables: dict[str, str] = {}
         #: What the runner's backend shares with others, if it has one.

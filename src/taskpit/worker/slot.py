@@ -197,6 +197,7 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
                 return landed  # a crash came between landing and its seal, and then somebody let it go on
             if run.sandbox is not None:  # its clone borrows the objects of ours
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))
+            run.variables["TASKPIT_SLOT"] = str(run.slot)
             run.cwd = pipe.enter(task, _Hands(run))
     except Stopped:
         return Release(reason="its worker was told to stop")
