@@ -85,6 +85,7 @@ stream_max_retries = 0
         "security": {"auth": {"selectedType": "gemini-api-key"}},
         "general": {"disableAutoUpdate": True, "enableAutoUpdate": False, "maxAttempts": 1},
         "privacy": {"usageStatisticsEnabled": False},
+        "model": {"name": MODELS["gemini"]},
         "telemetry": {"enabled": False},
     }
     _write(f"{home}/.gemini/settings.json", gemini)
