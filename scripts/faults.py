@@ -40,7 +40,7 @@ def short() -> list[Step]:
     """A quarter of an hour on two cores."""
     locks = python("-m", "pytest", "-q", "tests/locks/test_takeover.py", "-k", "one")
     return [
-        ("models, a million states and more", python("tests/models/explore.py"), {}, 600),
+        ("models, a million states and more", python("tests/models/explore.py", "--states", "1000000"), {}, 900),
         ("locks, 1,000 rounds", locks, {"TASKPIT_LOCK_ROUNDS": "1000"}, 300),
         *(hammer(disk, 12, seed) for seed, disk in enumerate(DISKS, 1)),
         hammer("here", 12, 6, "--layout", "mailbox"),

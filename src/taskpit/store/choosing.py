@@ -83,7 +83,7 @@ class Chooser:
         #: That nothing fitted when we last looked, and when the next of what waits for its time is due.
         self._idle: Idle | None = None
         self._next_due = NEVER_DUE
-        self._needs = False
+        self._needs = self._asked = False
 
     def close(self) -> None:
         """Stop watching."""
@@ -101,11 +101,14 @@ class Chooser:
         """The best that fit, by priority and age. That nothing did is remembered until something changes."""
         if self._idle is not None and not self._ready.stirs() and self._idle.holds(want, self._ends, self.folder.clock):
             return []
-        began, ends = self.folder.clock.monotonic(), self._ends()
+        began, ends, told = self.folder.clock.monotonic(), self._ends(), self._ready.is_told()
         self._idle, self._next_due, self._needs = None, NEVER_DUE, False
         self._ready.refresh()
         taken = self._take_some(want) or (self._take_some(want) if self._ready.recheck() else [])
-        if not taken and self._ready.is_told():
+        if not taken and not told and self._asked:
+            self._ready.watch()  # whoever asks again is told of changes from now on
+        self._asked = True
+        if not taken and told:
             now = self.folder.clock.monotonic()
             until = now + max(PATIENCE, 100 * (now - began))
             self._idle = Idle(want, ends if self._needs else (), self._next_due, until)
