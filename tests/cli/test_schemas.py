@@ -42,7 +42,8 @@ DAY = """
     tell 1 hello
     done 1 | done 1 | show 1 | claim 3 | fail 3 --error no | show 3 | claim 2 | release 2 | claim 2
     split 2 -F children.jsonl | show 2 | claim 4 | ask 4 what | answer 4 yes | block 4 because | undo | unblock 4
-    roles postgresql://h/d | trust | hook session-start | hook stop | cancel 4 | retry 4 | pause lunch | prime | resume | answer budget yes
+    roles postgresql://h/d | trust | hook session-start | hook stop | cancel 4 | retry 4 | pause lunch
+    prime | resume | answer budget yes
     lock name | lock | lock name --release | lock name -- true | import children.jsonl --dry-run | import children.jsonl
     import .beads --dry-run | import .beads | sweep --dry-run | sweep | doctor | doctor --fix | doctor --system
     work --dry-run -- true {id} | work --max-tasks 1 -- true | search one | status -f --for 0.01s | status | crew down
