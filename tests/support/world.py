@@ -31,7 +31,7 @@ UMASK = 0o022
 #: Signals that are ignored in a suite started by `&`, by nohup or by a supervisor.
 INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 #: How long what a test has ended may take to be gone.
-PATIENCE = 20.0
+PATIENCE = 40.0
 #: Python's own, one for the whole process.
 LASTING = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "from multiprocessing.")
 
