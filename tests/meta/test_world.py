@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from boxes import clean_environment
 
 SUPPORT = Path(__file__).parents[1] / "support"
 
@@ -69,7 +70,7 @@ def suite(tmp_path, text, **env):
 
     return subprocess.run(
         [sys.executable, "-m", "pytest", *words, "--rootdir", tmp_path, "-c", "/dev/null", tmp_path],
-        env={**os.environ, "PYTHONPATH": str(SUPPORT), "TMPDIR": str(tmp_path / "temporary"), **env},
+        env={**clean_environment(), "PYTHONPATH": str(SUPPORT), "TMPDIR": str(tmp_path / "temporary"), **env},
         preexec_fn=spoil,
         capture_output=True,
         text=True,
