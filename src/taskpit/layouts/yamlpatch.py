@@ -26,32 +26,43 @@ def patched(text: str, shaped: str, after: str) -> str | None:
     ours, old, new = (one.split("\n") for one in (text, shaped, after))
     if len(ours) > MOST_LINES:
         return None
-    where = _places(old, ours)
-    return "\n".join(_moved(ours, old, new, where)) if where is not None else None
+    moved = _moved(ours, old, new, _places(old, ours))
+    return "\n".join(moved) if moved is not None else None
 
 
-def _places(old: Sequence[str], ours: Sequence[str]) -> list[int] | None:
-    """Which of our lines each shaped line stands for."""
-    where: list[int] = []
+def _places(old: Sequence[str], ours: Sequence[str]) -> list[tuple[int, int]]:
+    """Which of our lines each shaped line stands for: from where to where.
+
+    Where as many lines as these say the same in fewer or more, the first stands for all of them.
+    """
+    where: list[tuple[int, int]] = []
     for tag, start, end, first, last in _compared([_bare(line) for line in old], [_bare(line) for line in ours]):
         if tag == "equal" or (tag == "replace" and end - start == last - first):
-            where += range(first, last)
+            where += [(at, at + 1) for at in range(first, last)]
         elif tag != "insert":  # a line more in ours, such as `---`, stands for nothing
-            return None
+            where += [(first, last), *[(last, last)] * (end - start - 1)]
     return where
 
 
-def _moved(ours: Sequence[str], old: Sequence[str], new: Sequence[str], where: Sequence[int]) -> list[str]:
+def _moved(
+    ours: Sequence[str], old: Sequence[str], new: Sequence[str], where: Sequence[tuple[int, int]]
+) -> list[str] | None:
+    """Our lines after the change; None if it is about lines that are not the library's, line by line."""
     told: list[str] = []
     at, indents = 0, {(0, False): 0}
     ending = "\r" if ours[0].endswith("\r") else ""
     for tag, start, end, first, last in _compared(_marked(old), _marked(new)):
+        for first_of_ours, after in where[start:end]:
+            if tag != "equal" and after - first_of_ours != 1:
+                return None
         for index in range(start, end):
-            told += ours[at : where[index]]
-            at = where[index] + 1
+            here, after = where[index]
+            told += ours[at:here]
+            at = max(at, after)
             if tag == "equal":
-                told.append(ours[where[index]])
-            _learn(indents, old[index], ours[where[index]])
+                told += ours[here:after]
+            if after - here == 1:
+                _learn(indents, old[index], ours[here])
         for line in new[first:last] if tag != "equal" else ():
             told.append(_indented(line, indents) + ending)
             _learn(indents, line, told[-1])
