@@ -107,6 +107,7 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 $(VENV)/dev: $(VENV)/installed
 	@sh scripts/system-packages git
 	-@sh scripts/system-packages strace tmux browser
+	-@sh scripts/axe $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev --group postgres
 	@touch $@
 

@@ -79,7 +79,7 @@ def test_init_in_a_git_checkout_says_how_to_ignore_it_and_touches_nothing_outsid
 
     assert answer.code == 0
     assert "/deep/queue/" in answer.err
-    assert "git clean -x" in answer.err
+    assert "git clean -fd" in answer.err
     assert (place / ".gitignore").read_text() == "old\n"
     assert run("init", "deep/queue", "--json").data["gitignore"] == "/deep/queue/"
 
@@ -274,6 +274,23 @@ def test_the_next_step_works_from_here(run):
     """A queue that is not found by itself is named."""
     assert "next: pit add 'a first task'" in run("init", "pit").out
     assert "next: pit -C 'deep/my tasks' add 'a first task'" in run("init", "deep/my tasks").out
-    assert "next: pit -C crew up" in run("init", "crew", "--template", "snakepit").out
+    assert "next: pit -C crew crew up" in run("init", "crew", "--template", "snakepit").out
     run("-C", "deep/my tasks", "add", "one")
     assert "then: pit -C 'deep/my tasks' done 0001 --as ada" in run("-C", "deep/my tasks", "claim", "--as", "ada").out
+
+
+def test_init_writes_the_ignore_rule_of_the_checkout(run, tmp_path):
+    """B12: it warned of `git clean -x` alone, and ignored nothing."""
+    import shutil
+    import subprocess
+
+    if shutil.which("git") is None:
+        pytest.skip("there is no git")
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    warned = run("init", "--git", "leave")
+    assert "git clean -fd" in warned.err
+    assert "--git ignore" in warned.err
+    answer = run("init", "--git", "ignore")
+    assert "git ignores it from now on: /pit/" in answer.out
+    assert subprocess.run(["git", "status", "--porcelain"], check=True, capture_output=True, text=True).stdout == ""
+    assert "ignores it already" in run("init", "--git", "ignore").out

@@ -62,7 +62,7 @@ def test_a_bad_form_changes_nothing(shared, form, told):
 def test_hold_and_let_go(queue, board, one):
     assert act(board, one, "block", text="too  early") == (200, "0001 is blocked: too early")
     assert queue.card(one).held == "too early"
-    assert act(board, one, "unblock") == (200, "0001 goes on")
+    assert act(board, one, "unblock") == (200, "0001 is ready")
     assert queue.card(one).held == ""
 
 

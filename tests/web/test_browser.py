@@ -450,3 +450,75 @@ def test_from_a_page_of_another_site_the_link_works(queue, board, visit, tmp_pat
     api.expect(card(page, "0001", "ready")).to_be_visible()
     assert [line for line in visit.complaints if "401" not in line] == []
     visit.complaints.clear()
+
+
+AXE = os.path.join(sys.prefix, "axe.min.js")
+#: What axe finds on a page, as rule and element.
+LOOK = """() => axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]})
+    .then((found) => found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 120)}`))"""
+
+
+@pytest.mark.skipif(not os.path.exists(AXE), reason="axe-core is missing: sh scripts/axe .venv")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nobody_is_kept_out(queue, board, visit, scheme):
+    """B9: contrast under 4.5; measured by axe on six pages, by day and by night."""
+    queue.put([Task(id=f"000{number}", title=f"task {number}", tags=("web",), priority=3) for number in range(1, 8)])
+    (claim,) = queue.claim("w", ids=["0001"])
+    queue.finish(claim, Ask(question="blue or green?"))
+    (claim,) = queue.claim("w", ids=["0002"])
+    queue.finish(claim, Failed(error="step 1\nerror: no such module", final=True))
+    (claim,) = queue.claim("w", ids=["0003"])
+    queue.finish(claim, Done(output="fine", seconds=3.0))
+    queue.cancel("0004", "ada", "no")
+    queue.claim("w", ids=["0005"])
+    page = visit(board.link, color_scheme=scheme, bypass_csp=True)
+    home = "/".join(page.url.split("/")[:3])
+    with open(AXE, encoding="utf-8") as file:
+        axe = file.read()
+    for path in ("/", "/task/0001", "/task/0002", "/agents", "/plots", "/search?q=task"):
+        page.goto(home + path)
+        opened(page)
+        page.evaluate(axe)
+        assert page.evaluate(LOOK) == [], path
+
+
+def test_a_filter_is_in_the_address_and_survives_back(queue, board, visit):
+    """B9: it was lost on Back; tags did not filter; every tab was called pit, whatever it asked."""
+    queue.put([Task(id="0001", title="one", tags=("web",)), Task(id="0002", title="web two")])
+    page = visit(board.link)
+    assert not page.title().startswith("(")
+    page.locator("a.tag", has_text="web").click()
+    api.expect(card(page, "0002", "ready")).to_have_count(0)
+    assert page.url.endswith("/?q=%23web")
+    page.locator("#t-0001 a.title").click()
+    page.go_back()
+    opened(page)
+    assert page.locator("#filter").input_value() == "#web"
+    api.expect(card(page, "0001", "ready")).to_have_count(1)
+    api.expect(card(page, "0002", "ready")).to_have_count(0)
+    queue.block("0002", "ada", "no")
+    page.wait_for_function("() => document.title.startsWith('(1) ')")
+
+
+def test_a_task_is_edited_and_a_complaint_stands_above_the_form(queue, board, visit):
+    """B9: nothing but the priority could be edited; an error was shown behind the dialog, the text was gone."""
+    queue.put([Task(id="0001", title="one", body="old")])
+    page = visit(board.link)
+    page.goto("/".join(page.url.split("/")[:3]) + "/task/0001")
+    opened(page)
+    page.keyboard.press("e")
+    page.locator("#edit [name=title]").fill("two")
+    page.locator("#edit [name=tags]").fill("web, new")
+    page.locator("#edit [name=needs]").fill("0099")
+    page.locator("#edit button.main").click()
+    toast = page.locator("#toasts .toast.bad")
+    toast.wait_for()
+    assert page.locator("#toasts").evaluate("one => one.matches(':popover-open')")  # in the top layer, opened last
+    assert page.locator("#edit [name=title]").input_value() == "two"
+    page.locator("#edit [name=needs]").fill("")
+    page.locator("#edit button.main").click()
+    api.expect(page.locator("h1")).to_have_text("two")
+    task = queue.card("0001").task
+    assert (task.title, task.tags, task.body.strip()) == ("two", ("web", "new"), "old")
+    assert [line for line in visit.complaints if "404" not in line] == []
+    visit.complaints.clear()  # the browser's own line about the refusal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, read_text, task_options, vet, words
@@ -39,6 +40,8 @@ def _init_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks, or an address")
     parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
     parser.add_argument("--template", metavar="NAME", help="with a crew to begin with: snakepit or builder-reviewer")
+    told = "in a git checkout: write an ignore rule, leave it, or ask on a terminal (default)"
+    parser.add_argument("--git", choices=("ignore", "leave", "ask"), default="ask", help=told)
     parser.add_argument("--address", metavar="URL", help="the folder leads to this queue in a database")
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a setting of a queue in a database")
 
@@ -61,16 +64,17 @@ def _init(args: Namespace, context: Context) -> Reply:
     written, kept = _with_template(template, root) if template else ([], [])
     ignore = _ignore_rule(root)
     data = {"path": root, "made": made, "gitignore": ignore, **({"written": written, "kept": kept} if template else {})}
-    if ignore is not None:
-        context.warn(
-            "this folder lies in a git checkout, and `git clean -x` would delete it with all its tasks",
-            hint=f"To keep it out of commits, add the line {ignore} to .gitignore or .git/info/exclude.",
-        )
+    ignored = _ignored(root, ignore, args.git, context) if ignore is not None else ""
     _tell_untrusted(root, context)
     told = f"{root} is a queue now" if made else f"{root} is a queue already; nothing to do"
-    lines = [told, f"wrote {', '.join(written)}" if written else "", f"left alone: {', '.join(kept)}" if kept else ""]
+    lines = [
+        told,
+        ignored,
+        f"wrote {', '.join(written)}" if written else "",
+        f"left alone: {', '.join(kept)}" if kept else "",
+    ]
     if template:
-        lines.append(f"next: {_called(root, context)} up")
+        lines.append(f"next: {_called(root, context)} crew up")
     elif made:
         lines.append(f"next: {_called(root, context)} add 'a first task'")
     return Reply(data=data, text="\n".join(filter(None, lines)))
@@ -158,6 +162,41 @@ def _init_pointer(address: str, shown: str, args: Namespace, context: Context) -
         )
     leave_address(root, address)
     return Reply(data={"path": root, "leads_to": shown}, text=f"{root} leads to {shown}")
+
+
+def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
+    """What was done about the repository around the folder: an ignore rule of this checkout alone, or a warning."""
+    if wish == "ask" and sys.stdin.isatty() and sys.stdout.isatty() and not context.json:
+        context.tell("This folder lies in a git checkout. Keep its files out of commits? [Y/n] ")
+        wish = "leave" if sys.stdin.readline().strip().lower() in ("n", "no") else "ignore"
+    if wish == "ignore":
+        told = _exclude(root, rule)
+        if told:
+            return told
+    context.warn(
+        "this folder lies in a git checkout: `git clean -fd` (once ignored, `-x`) deletes it with all tasks",
+        hint=f"`pit init --git ignore` writes the rule {rule} to .git/info/exclude, for this checkout alone.",
+    )
+    return ""
+
+
+def _exclude(root: str, rule: str) -> str:
+    """The rule stands in this checkout's own list, which no commit has; empty if git cannot say where that is."""
+    import subprocess
+
+    asked = ["git", "-C", root, "rev-parse", "--path-format=absolute", "--git-path", "info/exclude"]
+    try:
+        path = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a+", encoding="utf-8") as file:
+            file.seek(0)
+            before = file.read()
+            if rule in before.splitlines():
+                return f"git ignores it already: {rule} in {path}"
+            file.write(("" if before.endswith("\n") or not before else "\n") + f"{rule}\n")
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return ""
+    return f"git ignores it from now on: {rule} in {path}"
 
 
 def _ignore_rule(root: str) -> str | None:

@@ -100,9 +100,9 @@ class _Frame:
         """The whole drawing."""
         key = "".join(letter for letter in title.lower() if letter.isalnum())
         return Markup(
-            '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-labelledby="{}-t {}-d">'
+            '<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-labelledby="{}-t {}-d">'
             '<title id="{}-t">{}</title><desc id="{}-d">{}</desc>{}</svg>'
-        ).format(self.width, self.height, key, key, key, title, key, told, inner)
+        ).format(self.width, self.height, "group" if "<a " in inner else "img", key, key, key, title, key, told, inner)
 
 
 def nice(top: float, steps: Sequence[float] = ()) -> list[float]:

@@ -165,7 +165,7 @@
     });
     document.body.addEventListener("htmx:afterRequest", (event) => {
       const form = event.target;
-      if (!event.detail.successful) return;
+      if (!(event.detail.xhr?.status < 400)) return; // htmx calls whatever is swapped a success: a refusal would clear the form
       if (form.matches?.("[data-closes]")) { form.closest("dialog").close(); form.reset(); }
       if (form.matches?.("[data-clears]")) form.reset();
       if (form.matches?.("[data-reloads]")) location.reload();
