@@ -204,6 +204,7 @@ def test_killed(bench):
     task = bench.put("slow")
     pool = bench.start("--until", "empty")
     until(lambda: os.path.exists(marker) and os.path.getsize(marker), 120)
+    until(lambda: os.path.exists(f"{bench.pit}/.taskpit/sessions/{task}"))
     mine = [pid for pid in everybody(bench.pit) if pid != pool.pid]
     assert any("/dev/null" in command(pid) for pid in mine)  # its tool runs
     os.kill(pool.pid, signal.SIGKILL)

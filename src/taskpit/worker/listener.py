@@ -106,7 +106,8 @@ class Listener:
         """Why it should be ended: `grace`, `stall`; empty if it should not."""
         self._hear(last=False)
         silent = time.monotonic() - self._last
-        if self.transcript.over and silent >= self.preset.grace:
+        all_said = self._talk is None or self._talk.client.over
+        if self.transcript.over and all_said and silent >= self.preset.grace:
             return "grace"
         return "stall" if self.preset.stall and silent >= self.preset.stall else ""
 

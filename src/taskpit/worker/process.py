@@ -49,6 +49,8 @@ LONGEST_LOG = 10 * 1024 * 1024
 KEPT_LOG = 1024 * 1024
 #: How often the length of a log is looked at.
 TICK = 0.5
+#: How often a command's watcher looks: what an agent says first, its session, must be known soon.
+WATCHED = 0.1
 #: How often processes are looked at where the kernel does not tell.
 LOOK = 0.02
 
@@ -235,7 +237,7 @@ def _attend(
 ) -> str:
     """Wait until it has ended, or ask it to; why we did."""
     deadline = time.monotonic() + order.limit if order.limit else float("inf")
-    pause = TICK if waker >= 0 else LOOK
+    pause = (WATCHED if watch else TICK) if waker >= 0 else LOOK
     why = ""
     while not _ended(process):
         left = deadline - time.monotonic()
