@@ -90,7 +90,7 @@ def attack(chance, yard, files):
 def test_no_file_makes_us_do_what_nobody_asked(layout, part, tmp_path):
     yard = Yard(tmp_path, layout)
     files = [name for name in yard.files() if os.path.isfile(os.path.join(yard.pristine, name))]
-    for number in range(max(RUNS // 16 // 4, 1)):
+    for number in range(-(-RUNS // 64)):
         seed = f"{layout} {part} {number}"
         chance = random.Random(seed)
         told = attack(chance, yard, files)

@@ -24,7 +24,19 @@ PROXIES = {f"{scheme}_proxy" for scheme in ("http", "https", "no", "all")}
 #: What tests are told by whoever starts them; everything else that begins so is for the program.
 KNOBS = {
     f"TASKPIT_{name}"
-    for name in ("LONG", "STATES", "LOCK_ROUNDS", "FUZZ", "PYTHONS", "SCREENS", "TURN", "VM_LOG", "AGENTS", "NO_PAGE")
+    for name in (
+        "LONG",
+        "STATES",
+        "LOCK_ROUNDS",
+        "FUZZ",
+        "HOSTILE",
+        "PYTHONS",
+        "SCREENS",
+        "TURN",
+        "VM_LOG",
+        "AGENTS",
+        "NO_PAGE",
+    )
 }
 GIVEN = {"LANG": "C.UTF-8", "TZ": "UTC", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
 UMASK = 0o022
