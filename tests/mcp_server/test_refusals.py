@@ -20,6 +20,7 @@ from talks import PIT, refused, talk, told
 from workshop import until
 
 from taskpit.cli.main import main
+from taskpit.errors import NotFound
 from taskpit.mcp.desk import Desk
 from taskpit.mcp.server import QueueServer
 from taskpit.mcp.tools import TOOLS
@@ -211,6 +212,19 @@ def test_nobody_listens_elsewhere_by_mistake(root, capsys, monkeypatch):
     assert main(["-C", root, "mcp", "--http"]) == 6
     assert "16 or more" in capsys.readouterr().err
     assert main(["-C", root, "mcp", "--http", "--token", "x" * 20]) == 2  # every user can read a command line
+
+
+def test_a_parent_tells_nothing_of_files(root, queue):
+    """One that leads to a file and one that leads nowhere get the same answer, and nothing is added."""
+    desk = Desk(lambda: Queue.open(root), "me", root)
+    told = set()
+    for parent in ("../..", "../../../../etc/passwd", "../nowhere", "/etc", "x/../../y"):
+        with pytest.raises(NotFound) as refused:
+            desk.answer("add", {"title": "x", "parent": parent})
+        told.add(refused.value.message.replace(parent, ""))
+    assert len(told) == 1
+    assert sum(queue.store.counts().values()) == 0
+    desk.close()
 
 
 def test_those_who_wait_for_work_keep_nobody_else_waiting(root, queue):

@@ -51,6 +51,7 @@ RUNS = [
     ("work", "--until", "empty", "--agent", "claude"),
     ("up",),
     ("restart",),
+    ("review", "1", "--approve"),
 ]
 LOOKS = [
     "list",

@@ -161,6 +161,7 @@ def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
     from taskpit.landing import review
 
     worker = _judge(args, context, task_id)
+    context.queue.need_trust()  # landing runs the task's check
     pipe, handed = review.approve(context.queue, task_id, worker, args.commit)
     word = _land_now(context, pipe, handed, worker)
     card = context.queue.card(task_id)
