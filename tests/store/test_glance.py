@@ -94,10 +94,11 @@ def test_a_glance_at_a_name_tells_what_a_close_look_does(name, file):
     assert layout.ready_id(file) == expected
 
 
-def test_a_sweep_looks_at_no_file_that_is_in_order(queue, calls):
+def test_a_repair_looks_at_no_file_that_is_in_order(queue, calls):
+    """A sweep also asks what is scheduled, which is told by the tasks that wait."""
     finish(queue, 7)
     calls.clear()
-    assert sweep(queue) == []
+    assert queue.store.mend() == []
     assert looked_at(calls, "food") == looked_at(calls, "ids") == looked_at(calls, "done") == set()
 
 
