@@ -135,7 +135,7 @@ class Yard:
             answer = pit("-C", self.root, *words.split())
         told = answer.out + answer.err
         assert answer.code in FINE, (words, answer.code, told)
-        assert "unexpected" not in told, (words, told)
+        assert "something unexpected happened" not in told, (words, told)
         assert SECRET not in told, (words, told)
 
     def look(self):
