@@ -1,0 +1,76 @@
+"""Workers written from the mailbox's own document in other languages, beside two of ours, in one folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import Counter
+
+import pytest
+from boxes import load, make_fast, python, reopened
+
+from taskpit.keeper import sweep
+from taskpit.queue import Queue
+from taskpit.task import Done, State, Task
+
+HERE = os.path.dirname(__file__)
+COUNT = 150
+OURS = """
+import sys
+from taskpit.queue import Queue
+from taskpit.task import Done, Release, Said
+queue = Queue.open(sys.argv[1])
+back = 0
+while claims := queue.claim(sys.argv[2], count=3):
+    for claim in claims:
+        back += 1
+        if back % 5 == 0:
+            queue.finish(claim, Release())
+        elif queue.finish(claim, Done(output=f"{claim.task.id} by {sys.argv[2]}"))[0] is Said.OK:
+            print(claim.task.id, flush=True)
+queue.close()
+"""
+
+
+def in_go(tmp_path):
+    if shutil.which("go") is None:
+        pytest.skip("Go is not installed: scripts/system-packages golang-go:go")
+    built = str(tmp_path / "worker")
+    subprocess.run(["go", "build", "-o", built, f"{HERE}/literal/mailbox.go"], check=True, timeout=100)
+    return [built]
+
+
+def in_node(tmp_path):
+    if shutil.which("node") is None:
+        pytest.skip("Node is not installed: scripts/system-packages nodejs:node")
+    return ["node", f"{HERE}/literal/mailbox.js"]
+
+
+@pytest.mark.parametrize("language", [in_go, in_node], ids=["go", "node"])
+def test_a_literal_worker_and_two_of_ours(language, tmp_path):
+    """Each task is done once and has one result; what ours claim and give back, the other reads."""
+    command, box = language(tmp_path), make_fast(tmp_path / "box", "mailbox")
+    queue = Queue.open(box)
+    wanted = {f"task_{number}" for number in range(COUNT)}
+    queue.store.put([Task(id=task_id, title=task_id, priority=3, tags=("x",)) for task_id in sorted(wanted)])
+    queue.close()
+    theirs = subprocess.Popen([*command, box], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    crew = [theirs, *(python(OURS, box, name) for name in ("one", "two"))]
+    done: Counter[str] = Counter()
+    for worker in crew:
+        out, err = worker.communicate(timeout=100)
+        assert (worker.returncode, err) == (0, "")
+        done.update(out.split())
+    queue = reopened(box, "mailbox")
+    for claim in queue.claim("last", count=COUNT):  # what was given back when nobody looked any more
+        queue.finish(claim, Done(output=f"{claim.task.id} by last"))
+        done.update([claim.task.id])
+    sweep(queue)
+    assert sweep(queue) == []
+    assert (set(done), set(done.values())) == (wanted, {1})
+    assert queue.store.counts() == {State.READY: 0, State.CLAIMED: 0, State.DONE: COUNT, State.FAILED: 0}
+    for task_id in wanted:
+        assert load(f"{box}/outbox/{task_id}_result.json")["output"].startswith(f"{task_id} by ")
+    assert os.listdir(f"{box}/.taskpit/quarantine") == []
+    queue.close()
