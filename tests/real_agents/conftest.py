@@ -136,7 +136,9 @@ def pytest_runtest_logreport(report):
 def _row(request, record_property):
     """The row of the page that a test stands for: its first line."""
     if "agent" in request.fixturenames:
-        record_property("row", request.function.__doc__.splitlines()[0].rstrip("."))
+        row = request.function.__doc__.splitlines()[0].rstrip(".")
+        why = f" ({request.getfixturevalue('why')})" if "why" in request.fixturenames else ""
+        record_property("row", row + why)
         record_property("agent", request.getfixturevalue("agent"))
 
 

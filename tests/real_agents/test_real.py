@@ -133,7 +133,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("why", REFUSALS)
 def test_rests(bench, why):
-    """a limit, no quota or no credit makes it rest; no attempt is spent, and all is done afterwards."""
+    """what its API refuses makes it rest; no attempt is spent, and all is done afterwards."""
     open_ = []
     begun = time.monotonic()
     bench.model.scripts["limited"] = [lambda _: Say("Done.") if open_ else REFUSALS[why]]
@@ -150,7 +150,7 @@ def test_rests(bench, why):
 
 @pytest.mark.parametrize("why", ["overloaded", "cut"])
 def test_trouble(bench, why):
-    """an overloaded model or a cut connection spends no attempt."""
+    """trouble of its model spends no attempt."""
     step = Cut() if why == "cut" else Refuse(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
     open_ = []
     bench.model.scripts["trouble"] = [lambda _: Say("Done.") if open_ else step]
@@ -277,13 +277,19 @@ def test_told(bench):
 
 
 #: Programs that speak the Agent Client Protocol, by the agent they belong to.
-SPEAKERS = {"claude": "claude-agent-acp", "gemini": "gemini --acp", "qwen": "qwen --acp", "copilot": "copilot --acp"}
+SPEAKERS = {
+    "claude": "claude-agent-acp",
+    "gemini": "gemini --acp",
+    "opencode": "opencode acp",
+    "qwen": "qwen --acp",
+    "copilot": "copilot --acp",
+}
 
 
 def test_acp(bench, record_property):
     """by the Agent Client Protocol: works, uses a tool, and is told a note in the same session."""
     if bench.agent not in SPEAKERS:
-        record_property("cannot", "does not speak it")
+        record_property("cannot", "not by itself")
         pytest.skip("does not speak it")
     going = f"{bench.repo}/going"
     bench.model.scripts["spoken"] = [
