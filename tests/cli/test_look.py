@@ -142,3 +142,50 @@ def test_errors_cannot_command_the_terminal_either(pit):
     answer = pit("show", "\x1b[2Jx")
 
     assert "\x1b" not in answer.err
+
+
+def test_a_failure_is_told_by_its_error_line(pit):
+    """B4: eight lines of progress came first, and the error was cut off."""
+    pit("add", "one", "--attempts", "1")
+    pit("claim", "1")
+    steps = "\n".join(f"step {number} of the long migration, table number {number}" for number in range(1, 9))
+    pit("fail", "1", "-", "--final", stdin=f"exit code 3\n{steps}\npsycopg.OperationalError: no such relation users\n")
+    line = "exit code 3: psycopg.OperationalError: no such relation users"
+    assert f"Reason: {line}" in pit("why", "1").out
+    for told in (pit("status").out, pit("list").out):
+        assert line in told
+    shown = pit("show", "1").out
+    assert shown.index(line) < shown.index("step 1 of")  # the rest stands below
+
+
+def test_show_tells_the_cost(pit):
+    """B12: it was left out."""
+    from taskpit.queue import Queue
+    from taskpit.task import Done
+
+    pit("add", "one")
+    queue = Queue.open("pit")
+    (claim,) = queue.claim("w")
+    queue.finish(claim, Done(cost={"usd": 0.42}))
+    queue.close()
+    assert "0.42" in pit("show", "1").out
+
+
+def test_counts_are_of_the_whole_queue_not_of_what_is_shown(pit):
+    """B5: only displayed rows were counted as held, cancelled ones as failed, choked ones as ready."""
+    for number in range(1, 6):
+        pit("add", f"task {number}")
+    pit("block", "4", "no")
+    pit("block", "5", "no")
+    pit("cancel", "3")
+    assert pit("list", "--limit", "1").out.splitlines()[-1] == "2 needs you, 2 ready, 1 cancelled"
+
+
+def test_a_file_dropped_in_under_any_name_is_told(pit):
+    """B6: it was invisible to list."""
+    with open("pit/food/story.md", "w", encoding="utf-8") as file:
+        file.write("# A story\n\nWrite it.\n")
+    told = pit("list").out
+    assert "food/story.md has no task's name" in told
+    assert pit("import", "pit/food/story.md").code == 0
+    assert pit("list", "--json").data[0]["title"] == "A story"

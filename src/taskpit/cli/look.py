@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
+from taskpit import fs, layouts
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import a_count, a_priority, a_status, example, id_argument, named, past_moment, words
-from taskpit.cli.output import paint, table, terminal_width
+from taskpit.cli.output import paint, quoted, table, terminal_width
 from taskpit.clock import say_duration
 from taskpit.explain import ending, facts, reason_of, tries
 from taskpit.facts import card_facts, full_facts
@@ -29,6 +32,8 @@ __all__ = ["VERBS"]
 SCREENFUL = 50
 #: Tasks are read this many at a time.
 PAGE = 1000
+#: So many names are looked at for files that are no tasks.
+MANY = 10_000
 COLOURS = {
     "needs_you": "yellow",
     "ready": "green",
@@ -106,13 +111,30 @@ def _filter(args: Namespace, context: Context, only: frozenset[Status]) -> tuple
 
 
 def _page(queue: Queue, some: list[Card], *, more: bool) -> str:
-    counts = tally(queue.store)
+    counts, strangers = tally(queue.store), _strangers(queue)
     if not any(counts.values()):
-        return "The queue is empty. Put something in: pit add 'a first task'"
+        return "\n".join(["The queue is empty. Put something in: pit add 'a first task'", *strangers])
     lines = [_rows(some)] if some else ["No matching tasks."]
     if more:
         lines.append(paint("dim", f"… and more; `--limit 0` shows all, beginning with these {len(some)}."))
-    return "\n".join([*lines, "", summary(counts)])
+    return "\n".join([*lines, "", summary(counts), *strangers])
+
+
+def _strangers(queue: Queue) -> list[str]:
+    """Files that were dropped where ready tasks lie, and that no worker will take: what to do about them."""
+    info = queue.store.info()
+    layout = layouts.get(info.layout) if info.kind == "files" and info.papers else None
+    if layout is None or layout.name == "activities":
+        return []
+    folder = f"{info.papers}/{layout.ready}"
+    names = sorted(islice(fs.names(folder), MANY))
+    lost = [name for name in names if name.endswith((".md", ".json")) and not layout.spot(layout.ready, name)]
+    lost = [name for name in lost if not name.startswith((".", "README"))]
+    told = [
+        f"{layout.ready}/{name} has no task's name: `pit import {quoted(f'{folder}/{name}')}` makes it one"
+        for name in lost
+    ]
+    return [paint("yellow", line) for line in told[:3]] + ([f"… and {len(told) - 3} more"] if len(told) > 3 else [])
 
 
 def _rows(some: list[Card]) -> str:
