@@ -90,12 +90,16 @@ def _project(given: str | None) -> str:
 
 
 def _told(agent: str, steps: Sequence[Step], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:
+    from taskpit.setup.parts import ALLOW
+
+    allow = [f"{agent}: {ALLOW[agent]}"] if agent in ALLOW and not remove else []
     if check:
-        return [f"{agent}: {step.name} is {step.standing}" + (f" ({step.why})" if step.why else "") for step in steps]
+        told = [f"{agent}: {step.name} is {step.standing}" + (f" ({step.why})" if step.why else "") for step in steps]
+        return [*told, *allow]
     notes = [f"{agent}: {step.why}" for step in steps if step.why]
     if not changed:
         return [*notes, f"{agent}: {'there is nothing of ours' if remove else 'all is as it should be'}"]
-    return [*notes, *(f"{agent}: {'took it out of' if remove else 'wrote'} {name}" for name in changed)]
+    return [*notes, *(f"{agent}: {'took it out of' if remove else 'wrote'} {name}" for name in changed), *allow]
 
 
 VERBS: Handlers = {"setup": (_setup_arguments, _setup)}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from taskpit.setup.blocks import Comment
 
-__all__ = ["AGENTS", "BlockPart", "EntryPart", "FilePart", "Part", "by_hand"]
+__all__ = ["AGENTS", "ALLOW", "BlockPart", "EntryPart", "FilePart", "Part", "by_hand"]
 
 NAME = "taskpit"
 
@@ -135,6 +135,14 @@ AGENTS: Mapping[str, tuple[Part, ...]] = {
     ),
     "cursor": (AGENTS_MD, EntryPart(paths=(".cursor/mcp.json",), group="mcpServers", entry=SERVER)),
     "agents-md": (AGENTS_MD,),
+}
+
+
+#: What a person must do themselves before an agent uses what was written.
+ALLOW: Mapping[str, str] = {
+    "claude": "it asks once before it uses the server; to allow it for good, add mcp__taskpit to its permissions",
+    "codex": "it reads .codex/config.toml only in a folder that it trusts: start codex here once and say yes",
+    "gemini": "it starts the server only in a folder that it trusts: start gemini here once and say yes",
 }
 
 
