@@ -275,3 +275,10 @@ def test_a_mailbox_calls_errors_by_its_own_names(run):
         answer = run("-C", "box", *words, "--json")
         assert answer.error["details"]["name"] == name
         assert answer.error["message"].startswith(f"{name}: ")
+
+
+def test_an_agent_alone_is_no_command(pit):
+    """B11: `work claude` did not suggest `--agent`."""
+    answer = pit("work", "claude")
+    assert answer.code == 2
+    assert "pit work --agent claude" in answer.err

@@ -34,6 +34,10 @@ __all__ = ["VERBS"]
 LIMIT = 3600.0
 
 
+#: Agents that alone on a line are surely meant as such.
+AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen")
+
+
 def _work_arguments(parser: ArgumentParser) -> None:
     parser.usage = "pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...])"
     parser.description = """\
@@ -121,6 +125,8 @@ def _runner(args: Namespace, context: Context) -> AnyRunner:
     if not argv:
         hint = "`pit work --help` shows examples."
         raise Usage("say what to run: pit work -- CMD ..., or pit work --agent PRESET", hint=hint)
+    if len(argv) == 1 and argv[0] in AGENTS:
+        raise Usage(f"{argv[0]} is an agent, not a command for a task", hint=f"`pit work --agent {argv[0]}` runs it.")
     if args.model:
         raise Usage("--model goes with --agent; put the model into CMD instead")
     if args.env:
