@@ -21,9 +21,15 @@ __all__ = ["fix", "give_back", "sweep"]
 
 
 def sweep(
-    queue: Queue, *, dry_run: bool = False, ended: Callable[[Queue, Claim], bool] = lambda _queue, _claim: True
+    queue: Queue,
+    *,
+    dry_run: bool = False,
+    closely: bool = False,
+    ended: Callable[[Queue, Claim], bool] = lambda _queue, _claim: True,
 ) -> list[Mend]:
     """What was done, or what would be. `ended` ends what still works for a claim before it is given back.
+
+    `closely` also looks at every waiting task for schedules that are out of step.
 
     Where it says False, the claim is left alone: the next sweep tries again.
     """
@@ -31,7 +37,7 @@ def sweep(
     _trust_hooks(queue, dry_run=dry_run)
     done = [*store.mend(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
     if not dry_run:
-        done += [Mend(kind="scheduled", what=task_id) for task_id in queue.fire_schedules("keeper")]
+        done += [Mend(kind="scheduled", what=task_id) for task_id in queue.fire_schedules("keeper", closely=closely)]
     return done + store.compost(dry_run=dry_run)
 
 

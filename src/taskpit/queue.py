@@ -191,25 +191,24 @@ class Queue:
         self.store.finish([fire(claim, self.clock.now(), state_of)])
         return True
 
-    def fire_schedules(self, worker: str) -> list[str]:
-        """Schedules whose time has come have put in what is due, whether or not anybody wants such tasks; their ids.
+    def fire_schedules(self, worker: str, *, closely: bool = False) -> list[str]:
+        """Schedules whose time has come have put in what is due, whatever the workers here take; their ids.
 
-        One that waits too long, because the clock was ahead, waits for its next time again.
+        They are found by their tag, as cheaply as any task. `closely`: each waiting task is looked at, too, for
+        schedules that were written by hand, and for one that waits too long because the clock was ahead.
         """
-        fired = []
-        for card in cards(self.store, State.READY, tied=True):
-            task = card.task
-            if "every" not in task.extra or task.hold:
-                continue
-            from taskpit.schedule import stray
+        from taskpit.schedule import TAG, stray
 
-            now = self.clock.now()
-            if task.not_before <= now:
-                fits = not card.held and self.store.claim(Want(worker=worker, lease=EDIT_LEASE, ids=(task.id,)))
-            else:
-                fits = stray(task, now) and [self._take_ready(task.id, worker)]
-            if fits and self._fired(fits[0]):
-                fired.append(task.id)
+        fired: list[str] = []
+        while claims := self.store.claim(Want(worker=worker, lease=EDIT_LEASE, tags=(TAG,), count=10)):
+            fired += [claim.task.id for claim in claims if self._fired(claim)]
+            self.store.finish([End(claim=claim) for claim in claims if "every" not in claim.task.extra])
+            if not fired or len(claims) < 10:
+                break
+        for card in cards(self.store, State.READY, tied=True) if closely else ():
+            if "every" in card.task.extra and not card.task.hold and stray(card.task, self.clock.now()):
+                self._fired(self._take_ready(card.task.id, worker))
+                fired.append(card.task.id)
         return fired
 
     def _refuse_or_mine(self, ids: Sequence[str], want: Want) -> list[Claim]:

@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
     from taskpit.task import Claim, Task
 
-__all__ = ["CATCH_UP", "FIELDS", "Plan", "check_schedule", "fire", "first_time", "local_zone", "parse", "stray"]
+__all__ = ["CATCH_UP", "FIELDS", "TAG", "Plan", "check_schedule", "fire", "first_time", "local_zone", "parse", "stray"]
 
 #: The fields of a schedule; its runs have none of them.
 FIELDS = ("every", "zone", "catch-up", "jitter", "last-run")
+#: The tag by which schedules are found among many tasks; their runs have it not.
+TAG = "@schedule"
 #: What becomes of runs that were missed: nothing; one for all of them; each of them.
 CATCH_UP = ("none", "one", "all")
 #: A run that nobody could start for so long is missed.
@@ -285,8 +287,11 @@ def _jitter(task: Task) -> float:
 
 
 def stray(task: Task, now: float) -> bool:
-    """Whether it waits longer than until its next time: the clock was ahead when that was written down."""
-    return task.not_before > plan_of(task).after(now)
+    """Whether it is out of step: written by hand, or it waits too long since the clock was ahead."""
+    try:
+        return not task.not_before or TAG not in task.tags or task.not_before > plan_of(task).after(now)
+    except Invalid:
+        return True  # whoever fires it holds it for a person
 
 
 def fire(claim: Claim, now: float, state_of: Callable[[str], State | None]) -> End:
@@ -310,7 +315,7 @@ def fire(claim: Claim, now: float, state_of: Callable[[str], State | None]) -> E
         said = f"{len(due)} due" if due else "none due"
     runs = tuple(run for run in (_run(task, at, jitter) for at in due) if state_of(run.id) is None)
     extra = {**task.extra, "last-run": _run(task, due[-1], jitter).id} if due else task.extra
-    waiting = task.replace(not_before=following, attempts=0, extra=extra)
+    waiting = task.replace(not_before=following, attempts=0, extra=extra, tags=_tagged(task))
     details = f"{said}; next {iso(following)}"
     return End(claim=claim, task=waiting, children=runs, action="scheduled_task", details=details)
 
@@ -342,6 +347,7 @@ def _run(task: Task, at: float, jitter: float) -> Task:
     extra = {key: value for key, value in task.extra.items() if key not in FIELDS}
     return task.replace(
         id=name,
+        tags=tuple(tag for tag in task.tags if tag != TAG),
         not_before=at + spread if spread else 0.0,
         attempts=0,
         last_error="",
@@ -355,4 +361,8 @@ def _run(task: Task, at: float, jitter: float) -> Task:
 def first_time(task: Task, now: float) -> Task:
     """The schedule as it is put: checked, with its first time, which is not before the one it has."""
     check_schedule(task)
-    return task.replace(not_before=plan_of(task).after(max(now, task.not_before)))
+    return task.replace(not_before=plan_of(task).after(max(now, task.not_before)), tags=_tagged(task))
+
+
+def _tagged(task: Task) -> tuple[str, ...]:
+    return task.tags if TAG in task.tags else (*task.tags, TAG)

@@ -55,7 +55,7 @@ def _sweep(args: Namespace, context: Context) -> Reply:
     from taskpit.worker.leftover import end_commands_of
 
     with Progress(context, "sweeping", turns=True):
-        mends = sweep(context.queue, dry_run=args.dry_run, ended=end_commands_of)
+        mends = sweep(context.queue, dry_run=args.dry_run, closely=True, ended=end_commands_of)
         if not args.dry_run:
             mends = [*mends, *_publish(context)]
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
