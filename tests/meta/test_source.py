@@ -33,6 +33,7 @@ MAY_CHANGE = (
     "hooks/",
     "landing/",
     "worker/",
+    "agents/steering.py",
     "cli/",
     "setup/place.py",
 )
