@@ -188,6 +188,20 @@ def remember(root: str) -> bool:
     return True
 
 
+def known() -> list[str]:
+    """The folders that this user has made or trusted here and that are still the same, by path."""
+    found = []
+    for name in fs.names(state_path("trust")):
+        try:
+            facts = jsontext.loads(fs.read(state_path("trust", name), LARGEST)[0].decode("utf-8", "surrogateescape"))
+            root = facts["path"]
+            if isinstance(root, str) and os.stat(root).st_ino == facts["inode"] and facts["born"] == _born(root):
+                found.append(root)
+        except (OSError, ValueError, TypeError, KeyError):
+            continue  # gone, moved, or no record of ours
+    return sorted(found)
+
+
 def forget(root: str) -> bool:
     """The folder is not trusted any more; whether it was."""
     return fs.remove(_record_of(os.path.realpath(root)))

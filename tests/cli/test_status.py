@@ -187,3 +187,17 @@ def test_the_last_day_is_told(pit):
     data = pit("status", "--json").data["last_day"]
     assert (data["done"], data["failed"], data["cancelled"]) == (2, 1, 0)
     assert "Last 24 hours\n  2 done, 1 failed" in pit("status").out
+
+
+def test_every_queue_of_this_user(run, place):
+    for name in ("a", "b", "gone"):
+        assert run("init", name).code == 0
+    run("-C", "b", "add", "one")
+    run("-C", "b", "claim")
+    run("-C", "b", "ask", "1", "which?")
+    (place / "gone").rename(place / "moved")
+    (place / "a" / ".taskpit" / "config.toml").write_text("lease = 3\nnonsense")
+    found = run("status", "--all", "--json").data
+    assert [one["path"].rpartition("/")[2] for one in found] == ["b", "a"]
+    assert (found[0]["needs_you"], bool(found[1]["trouble"])) == (1, True)
+    assert "1 needs you" in run("queues").out

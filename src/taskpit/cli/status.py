@@ -53,14 +53,19 @@ def _status_arguments(parser: Any) -> None:
         "One screen: what needs you, what runs and who runs it, what waits and for what, what the last day brought.\n"
         "With -f the same, live, until Ctrl-C; in a pipe one line per change (with --json an envelope)."
     )
-    parser.epilog = example("pit status", "pit status -f", "pit status -f --for 10m > today.log", "pit status WI-001")
+    parser.epilog = example(
+        "pit status", "pit status -f", "pit status --all", "pit status -f --for 10m > today.log", "pit status WI-001"
+    )
     parser.add_argument("id", metavar="WORK-ITEM", nargs="?", help="only this work item, where a queue has them")
     parser.add_argument("-f", "--follow", action="store_true", help="go on as things change, until interrupted")
+    parser.add_argument("--all", action="store_true", help="every queue you made or trusted here, a line each")
     parser.add_argument("--for", dest="seconds", type=a_duration, metavar="T", help="with -f: end after so long")
     config_option(parser)
 
 
 def _status(args: Namespace, context: Context) -> Reply:
+    if args.all:
+        return _every_queue(context)
     posts, trouble = posts_of(context, args.config)
     if trouble is not None:
         context.warn(trouble.message, hint=trouble.hint)
@@ -69,6 +74,38 @@ def _status(args: Namespace, context: Context) -> Reply:
         return _follow(args, context, posts, day)
     overview = look(context, posts, day).replace(work_items=_work_items(context, args.id))
     return Reply(data=overview.facts(), text=lambda: screen(overview, terminal_width()))
+
+
+def _every_queue(context: Context) -> Reply:
+    """A line for each queue of this user, those that need them first. Looks, and connects to nothing."""
+    from taskpit.queue import Queue
+    from taskpit.trust import known
+
+    found = []
+    for root in known():
+        if not os.path.exists(f"{root}/.taskpit/layout"):
+            found.append({"path": root, "trouble": "it leads to a database; `pit -C` looks there", **_NONE})
+            continue
+        try:
+            queue = Queue.open(root, context.env)
+            try:
+                found.append({"path": root, "trouble": "", **tally(queue.store)})
+            finally:
+                queue.close()
+        except (errors.TaskpitError, OSError) as error:
+            found.append({"path": root, "trouble": str(error), **_NONE})
+    found.sort(key=lambda one: (-int(str(one["needs_you"])), -int(str(one["running"])), str(one["path"])))
+    rows = [(str(one["path"]), str(one["trouble"]) or summary(_counts(one))) for one in found]
+    wide = max((width_of(path) for path, _ in rows), default=0)
+    lines = [f"{pad(path, wide)}  {told}" for path, told in rows]
+    return Reply(data=found, text="\n".join(lines) or "There is no queue that you made or trusted on this machine.")
+
+
+_NONE = dict.fromkeys(map(str, STATUSES), 0)
+
+
+def _counts(one: dict[str, Any]) -> dict[str, int]:
+    return {str(status): int(one[str(status)]) for status in STATUSES}
 
 
 def _work_items(context: Context, named: str | None) -> list[dict[str, Any]] | None:

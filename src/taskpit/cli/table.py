@@ -124,6 +124,7 @@ VERBS: tuple[Verb, ...] = (
 MEANT: dict[str, tuple[str, ...]] = {
     "ready": ("list", "--ready"),
     "watch": ("status", "-f"),
+    "queues": ("status", "--all"),
     "logs": ("log",),
     "locks": ("lock",),
     "unlock": ("lock", "--release"),
