@@ -233,6 +233,8 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
     task_id = card.task.id
     if card.state is State.FAILED and card.result:
         return [f"Reason: {headline(card.result.reason)}", f"`pit retry {task_id}` starts it from scratch."]
+    if card.state is State.DONE:
+        return []
     if card.task.hold.startswith(WAITS):
         return [f"`pit answer {task_id} TEXT` answers it."]
     if card.task.hold.startswith(REVIEW):

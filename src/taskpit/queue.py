@@ -201,9 +201,10 @@ class Queue:
 
         fired: list[str] = []
         while claims := self.store.claim(Want(worker=worker, lease=EDIT_LEASE, tags=(TAG,), count=10)):
-            fired += [claim.task.id for claim in claims if self._fired(claim)]
+            due = [claim.task.id for claim in claims if self._fired(claim)]
+            fired += due
             self.store.finish([End(claim=claim) for claim in claims if "every" not in claim.task.extra])
-            if not fired or len(claims) < 10:
+            if len(due) < 10:  # also where tasks that are no schedules have the tag: they would come again and again
                 break
         for card in cards(self.store, State.READY, tied=True) if closely else ():
             if "every" in card.task.extra and not card.task.hold and stray(card.task, self.clock.now()):

@@ -20,8 +20,9 @@ from datetime import date, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
-from taskpit.clock import duration, iso, stamp
+from taskpit.clock import LAST, duration, iso, stamp
 from taskpit.errors import Invalid
+from taskpit.schema import is_word
 from taskpit.task import End, State
 from taskpit.values import Value
 
@@ -80,9 +81,16 @@ class Plan(Value):
     interval: float = 0.0
 
     def after(self, moment: float) -> float:
-        """The first time later than this one; Invalid if there is none in the next forty years."""
-        if self.interval:
-            return (moment // self.interval + 1) * self.interval
+        """The first time later than this one; Invalid if there is none in the next forty years, or none at all."""
+        try:
+            at = (moment // self.interval + 1) * self.interval if self.interval else self._by_calendar(moment)
+        except (OverflowError, ValueError):
+            at = LAST + 1
+        if at > LAST:
+            raise Invalid(f"{self.text!r} is not due again before the year 10000", hint=_EXAMPLES)
+        return at
+
+    def _by_calendar(self, moment: float) -> float:
         zone = ZoneInfo(self.zone)
         day = datetime.fromtimestamp(moment, zone).date() - timedelta(days=1)  # a gap may have moved yesterday's
         last = day + HORIZON
@@ -143,7 +151,10 @@ def parse(text: str, zone: str = "UTC") -> Plan:
 
 
 def _interval(text: str, word: str, zone: str) -> Plan:
-    seconds = duration(word)
+    try:
+        seconds = duration(word)
+    except ValueError as error:
+        raise Invalid(str(error), hint=_EXAMPLES) from None
     if seconds < 60:
         raise Invalid(f"{text!r} is more often than once a minute", hint="Write `every 1m` or longer.")
     return Plan(text=text, zone=zone, interval=seconds)
@@ -266,9 +277,9 @@ def plan_of(task: Task) -> Plan:
 
 def check_schedule(task: Task) -> None:
     """Whether each field of a schedule can be understood; Invalid says which cannot."""
-    plan_of(task).after(0.0)
+    following = plan_of(task).after(0.0)
     _catch_up(task)
-    _jitter(task)
+    _run(task, following, _jitter(task))
 
 
 def _catch_up(task: Task) -> str:
@@ -305,6 +316,7 @@ def fire(claim: Claim, now: float, state_of: Callable[[str], State | None]) -> E
         plan, catch_up, jitter = plan_of(task), _catch_up(task), _jitter(task)
         due = _due(plan, task, now, catch_up)
         following = plan.after(due[-1] if len(due) == AT_ONCE else now)
+        _run(task, following, jitter)  # a run that could never enter is told before it is due
     except Invalid as error:
         reason = f"its schedule cannot be read: {error.message}"
         return End(claim=claim, task=task.replace(hold=reason), action="blocked", details=reason)
@@ -322,8 +334,8 @@ def fire(claim: Claim, now: float, state_of: Callable[[str], State | None]) -> E
 
 def _due(plan: Plan, task: Task, now: float, catch_up: str) -> list[float]:
     """The times for which a run enters now, in order."""
-    if not task.not_before:
-        return []  # written by hand: its first time is to come
+    if not 0 < task.not_before <= now:
+        return []  # written by hand, or by a clock that was ahead: its first time is to come
     if catch_up == "all":
         return list(islice(plan.between(task.not_before, now), AT_ONCE))
     latest = _latest(plan, task.not_before, now)
@@ -341,9 +353,13 @@ def _latest(plan: Plan, first: float, now: float) -> float:
 
 
 def _run(task: Task, at: float, jitter: float) -> Task:
-    """The task that is to be done for this time."""
+    """The task that is to be done for this time; Invalid if there cannot be one."""
     name = f"{task.id}.{stamp(at)}"
+    if task.id and not is_word(name):
+        raise Invalid(f"{task.id} is too long an id for a schedule: its runs are called {name}", id=task.id)
     spread = int.from_bytes(name.encode(), "big") % max(int(jitter), 1)
+    if at + spread > LAST:
+        raise Invalid(f"jitter: {jitter:g} seconds lead beyond the year 9999", id=task.id)
     extra = {key: value for key, value in task.extra.items() if key not in FIELDS}
     return task.replace(
         id=name,

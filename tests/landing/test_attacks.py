@@ -335,3 +335,28 @@ def test_a_partial_clone_is_refused(ground):
     git(ground.top, "config", "remote.origin.promisor", "true")
     with pytest.raises(GitTrouble, match="partial clone"):
         ground.pipe.enter(ground.claim(ground.put()).task, ground.hands)
+
+
+def test_more_questions_than_anybody_reads_stop_no_landing(ground, monkeypatch):
+    monkeypatch.setattr("taskpit.landing.terms.LARGEST_HAND_IN", 16 * 1024)
+    claim, path = ground.enter(ground.put("keys"))
+    for number in range(300):
+        write(f"{path}/{number:0200}.pem")
+    ground.hand_in(claim)
+    assert "looks like a secret" in ground.card(claim.task.id).held
+    assert ground.pipe.hand_in_of(claim.task.id).questions[-1] == "and 280 more"
+    other = ground.put("other")
+    ground.work(other, b_dot_txt="b")
+    ground.land(other)
+    assert ground.log() == ["other", "begin"]
+
+
+def test_a_hand_in_that_cannot_be_read_stops_no_other(ground):
+    broken, other = ground.put("broken"), ground.put("other")
+    ground.work(broken, a_dot_txt="a")
+    ground.pipe.git.set(ground.pipe.ref("hand", broken), ground.pipe.git.blob(b"{"))
+    ground.work(other, b_dot_txt="b")
+    ground.land(other)
+    assert ground.log() == ["other", "begin"]
+    with pytest.raises(GitTrouble, match="cannot be read"):
+        ground.pipe.hand_in_of(broken)

@@ -76,6 +76,7 @@ def test_cron_means_what_cron_means(seed):
         ("50-10 7 * * *", "backwards"),
         ("every 3s", "once a minute"),
         ("0 0 31 2 *", "never due"),
+        ("every 99999999999999999999w", "after the year 9999"),
     ],
 )
 def test_what_means_nothing_is_refused_with_its_place(words, told):
@@ -176,6 +177,48 @@ def test_a_field_that_somebody_broke_holds_the_schedule_and_nothing_else():
     world.queue.put([Task(id="", title="other")])
     assert world.queue.claim("ann")[0].task.title == "other"
     assert "mondays" in world.queue.card(world.id).held
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"every": "every 99999999999999999999w"},
+        {"every": "every 1h", "jitter": "99999999999999999999w"},
+        {"every": "7:00", "zone": "../../etc/passwd"},
+        {"every": "every 1h", "last-run": "../../etc/passwd", "catch-up": "often"},
+    ],
+)
+def test_numbers_without_reason_hold_the_schedule_and_nothing_else(extra):
+    world = World()
+    due = instant("2026-01-05T00:00:00Z", 0.0)
+    world.queue.put([Task(id="0900", title="by hand", extra=extra, not_before=due), Task(id="0901", title="other")])
+    world.queue.fire_schedules("keeper", closely=True)
+    assert world.queue.card("0900").state is State.READY
+    assert "its schedule cannot be read" in world.queue.card("0900").held
+    assert [claim.task.id for claim in world.queue.claim("ann", count=5)] == ["0901"]
+
+
+def test_a_time_at_the_end_of_the_calendar_is_mended_like_any_that_is_too_far():
+    world = World()
+    last = instant("9999-12-31T00:00:00Z", 0.0)
+    world.queue.put([Task(id="0900", title="by hand", extra={"every": "31st 07:00"}, not_before=last)])
+    world.queue.fire_schedules("keeper", closely=True)
+    assert "next 2026-01-31T07:00:00Z" in world.queue.card("0900").held
+
+
+def test_a_schedule_whose_runs_could_have_no_name_is_held():
+    world = World()
+    long = "x" * 60
+    world.queue.put([Task(id=long, title="by hand", extra={"every": "every 1h"}, not_before=1.0)])
+    world.queue.fire_schedules("keeper", closely=True)
+    assert "too long an id" in world.queue.card(long).held
+
+
+def test_many_tasks_that_have_the_tag_stop_no_keeper():
+    world = World()
+    world.queue.put([Task(id=f"09{number:02}", title="work", tags=("@schedule",)) for number in range(12)])
+    world.queue.edit(world.id, "ann", lambda task: task.replace(priority=9, not_before=world.clock.now() - 1))
+    assert world.queue.fire_schedules("keeper") == [world.id]
 
 
 def test_written_by_hand_it_waits_for_its_first_time():

@@ -50,6 +50,8 @@ __all__ = ["Pipe", "queue_key"]
 
 #: How often a landing begins again because others were faster.
 TURNS = 100
+#: So many questions about one candidate are kept, and so much of each.
+QUESTIONS, LONGEST_QUESTION = 20, 500
 
 
 class Pipe:
@@ -188,7 +190,7 @@ class Pipe:
         if not check:
             handed = handed.replace(check="")
         self.git.set(self.ref("hand", task.id), self.git.blob(handed.dump()))
-        return held(task, handed, questions)
+        return held(task, handed, handed.questions)
 
     def _target(self, terms: Terms, base: str) -> str:
         """What frozen paths are taken from: the branch as it is now."""
@@ -226,7 +228,7 @@ class Pipe:
             copy=terms.copy,
             frozen=terms.frozen,
             review=terms.review,
-            questions=tuple(questions),
+            questions=_few(questions),
             worker=claim.fence,
             attempt=claim.attempt,
             output=done.output,
@@ -273,8 +275,14 @@ class Pipe:
             return {}
         self._ready()
         oids = self.git.refs(f"refs/pit/hand/{self._queue}").values()
-        found = [HandIn.load(data) for data in self.git.blobs(list(oids)).values()]
-        return {one.task: one for one in found}
+        found = {}
+        for data in self.git.blobs(list(oids)).values():
+            try:
+                handed = HandIn.load(data)
+            except (ValueError, Invalid):  # one that cannot be read stops no other; `pit review` tells of it
+                continue
+            found[handed.task] = handed
+        return found
 
     def approve(self, handed: HandIn, worker: str) -> HandIn:
         """Somebody has seen this candidate and lets it land; noted where no agent writes."""
@@ -484,6 +492,15 @@ def _read_mark(path: str) -> tuple[str, str]:
     except (OSError, ValueError):
         return "", ""
     return directory, onto
+
+
+def _few(questions: Sequence[str]) -> tuple[str, ...]:
+    """What a person can take in at a glance: an agent may have left a hundred thousand keys."""
+    told = tuple(
+        one if len(one) <= LONGEST_QUESTION else f"…{one[-LONGEST_QUESTION:]}" for one in questions[:QUESTIONS]
+    )
+    left = len(questions) - len(told)
+    return (*told, f"and {left} more") if left else told
 
 
 def _message(task: Task) -> str:
