@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from workitems import FIRST, ITEM, LEASE, by_hand, file_of, lock_of, make, reopened, take
+from workitems import FIRST, ITEM, LEASE, by_hand, disorder, file_of, lock_of, make, reopened, take
 
 from taskpit.errors import Lost, TaskpitError, Unavailable
 from taskpit.keeper import sweep
@@ -125,7 +125,7 @@ def test_what_another_has_taken_is_left_alone(verb, tmp_path):
                 other.claim("fast", ids=[FIRST])
             assert outcome(stopped) is not Said.LOST, stopped.call
         sweep(other)
-        assert other.store.check() == [], stopped.call
+        assert disorder(other) == [], stopped.call
         assert "# the one" in file_of(other).read_text()
     assert places["before"] >= 2, places
     assert places["in it"] >= 5, places

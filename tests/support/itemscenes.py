@@ -10,7 +10,7 @@ import zlib
 from copy import copy
 
 from crashes import AGES, copy_tree, difference
-from workitems import FAST, FIRST, ITEM, LEASE, SECOND, actions, by_hand, make, reopened, take
+from workitems import FAST, FIRST, ITEM, LEASE, SECOND, actions, by_hand, disorder, make, reopened, take
 
 from taskpit.keeper import sweep
 from taskpit.queue import EDIT_LEASE
@@ -277,7 +277,7 @@ class Stages:
             pictures = self._late_before, self._late_after
             assert late in pictures, f"{where}: {difference(late, *pictures)}"
             seen = self.after if late == self._late_after else self.before
-        assert queue.store.check() == [], where
+        assert disorder(queue) == [], where
         if seen == self.after != self.before and self.scene.words:
             assert set(self.scene.words) & set(actions(queue, FIRST)), f"{where}: the changelog misses it"
         now = picture(queue)

@@ -14,6 +14,7 @@ from taskpit.layouts import yamltext
 from taskpit.queue import Queue
 from taskpit.store.activities.store import ActivityStore
 from taskpit.store.opening import init
+from taskpit.store.port import Mend
 from taskpit.task import Task, Want
 from taskpit.testing import FakeClock
 
@@ -88,6 +89,11 @@ def steps(queue, activity=FIRST) -> dict[str, str]:
     """The tasks inside an activity and where they are."""
     progress = queue.store.items.get(activity[:6])
     return {step.id: step.status for step in progress.steps(activity, progress.entry(activity))}
+
+
+def disorder(queue) -> list[Mend]:
+    """What doctor finds, without results that came too late: those are kept to be read."""
+    return [found for found in queue.store.check() if found.kind != "late result"]
 
 
 def actions(queue, about="") -> list[str]:

@@ -1,7 +1,8 @@
 """The folders of work items: finding, reading and changing their `progress.yaml`. Knows files, not what may be done.
 
 Reading takes no turn: a file is replaced whole. Whoever changes one does so in its turn, on what it has just
-read, by one rename; if a person saved the file meanwhile, it is read again.
+read, by one rename; if a person saved the file meanwhile, it is read again. What other programs drop from the
+file is kept beside it, written just before the file: of a later version than the file, it says nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import stat
 from taskpit import fs
 from taskpit.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from taskpit.layouts import activities as names
-from taskpit.layouts import yamltext
+from taskpit.layouts import sidecar, yamltext
 from taskpit.layouts.progress import Progress
 from taskpit.store import changelog
-from taskpit.store.folder import CHANGELOG, GUARDS, Folder
+from taskpit.store.folder import BESIDE, CHANGELOG, GUARDS, Folder
 from taskpit.store.grip import Grip
 from taskpit.store.turns import Turn
 from taskpit.task import Event, worker_type
@@ -139,7 +140,9 @@ class Items:
         known = self._read.get(item)
         if known is None or known[0] != key:
             try:
-                known = (key, parse(item, path)[0])
+                progress = parse(item, path)[0]
+                sidecar.restore(progress, self._beside(item))
+                known = (key, progress)
             except Invalid as error:
                 known = (key, error)
             self._read[item] = known
@@ -159,18 +162,21 @@ class Items:
             for _ in range(TRIES):
                 progress, data, status = parse(item, path)
                 shaped = yamltext.dump(progress.document, data)
+                sidecar.restore(progress, self._beside(item))
                 value = change(progress)
                 progress.touch(worker, self.folder.clock.now())
                 text = yamltext.changed(progress.document, data, shaped)
-                if self._replace(item, path, text, status):
+                if self._replace(progress, path, text, status):
                     return value
         raise Unavailable(f"somebody keeps saving {names.PROGRESS} of {item}; nothing happened", id=item)
 
-    def _replace(self, item: str, path: str, text: bytes, before: fs.Stat) -> bool:
+    def _replace(self, progress: Progress, path: str, text: bytes, before: fs.Stat) -> bool:
+        item = progress.item
         if len(text) > LARGEST:
             raise TooLarge(f"{names.PROGRESS} of {item} would be {len(text)} bytes; {LARGEST} is the most", id=item)
         scratch = self.folder.tmp(item, fs.fresh_name(), "progress")
         fs.create(scratch, text, sync=self.folder.durable)
+        self._keep_beside(progress)
         now = fs.status(path)
         if now is None or _sign(now) != _sign(before):
             fs.remove(scratch)
@@ -180,11 +186,27 @@ class Items:
             fs.sync_dir(os.path.dirname(path))
         return True
 
+    def _beside(self, item: str) -> bytes:
+        """What is kept beside a work item's file; nothing if it cannot be read."""
+        try:
+            return fs.read(self.folder.of(BESIDE, item), LARGEST)[0]
+        except OSError:
+            return b""
+
+    def _keep_beside(self, progress: Progress) -> None:
+        path, kept = self.folder.of(BESIDE, progress.item), sidecar.spell(progress)
+        if kept:
+            fs.replace(path, kept, self.folder.tmp(progress.item, fs.fresh_name(), "beside"), sync=self.folder.durable)
+        else:
+            fs.remove(path)
+
     def create(self, item: str, name: str, document: dict[str, object]) -> bool:
         """A new work item with all its files, whole or not at all; False if there is one of this id."""
         folder = self.folder
         with Turn(folder.at(f"{GUARDS}/work-items")):
             there = self._folder_of(item)
+            if there is None or not fs.exists(folder.at(f"{there}/{names.PROGRESS}")):
+                self._keep_beside(Progress(item, document))
             if there is not None:  # somebody may have made the folder and no more
                 return self._begin(item, f"{there}/{names.PROGRESS}", document)
             scratch = folder.tmp(item, fs.fresh_name(), "item")
