@@ -8,6 +8,7 @@ import pytest
 from ground import Ground, git, read, write
 
 from taskpit.errors import Invalid
+from taskpit.landing import review
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.repository import Repository
 from taskpit.landing.terms import CANDIDATE, SetupFailed, Terms, Waits
@@ -229,6 +230,47 @@ def test_a_person_whose_commits_conflict_with_what_landed_is_asked(ground):
     ground.land(two)
     assert "main has commits that conflict with what has landed: README" in ground.card(two).held
     assert ground.log() == ["mine", "begin"]
+
+    told = ground.card(two).held.partition("`git ")[2]
+    git(ground.top, *told.partition("`")[0].split())
+    git(ground.top, "merge", "-q", "-X", "ours", "FETCH_HEAD")
+    review.approve(ground.queue, two, "ada")
+    ground.land(two)
+    assert ground.files() == {"README", "b.txt"}
+    assert read(f"{ground.top}/README") == "dirty\n"
+
+
+def test_what_a_person_resets_stays_out_also_of_what_was_begun_with_it(ground):
+    one, two, three = ground.put("one"), ground.put("two"), ground.put("three")
+    ground.work(one, a_dot_txt="a")
+    ground.land(one)
+    ground.work(two, b_dot_txt="b")  # begun from what is taken out
+    git(ground.top, "reset", "-q", "--hard", "HEAD~1")
+    ground.land(two)
+    ground.work(three, c_dot_txt="c")
+    ground.land(three)
+    assert ground.log() == ["three", "two", "begin"]
+    assert ground.files() == {"README", "b.txt", "c.txt"}
+
+
+def test_what_a_person_amends_or_rebases_is_what_the_next_task_begins_from(ground):
+    one, two, three = ground.put("one"), ground.put("two"), ground.put("three")
+    git(ground.top, "branch", "upstream")
+    ground.work(one, a_dot_txt="a\n")
+    ground.land(one)
+    write(f"{ground.top}/a.txt", "better\n")
+    git(ground.top, "commit", "-q", "--amend", "-am", "one, better")
+    ground.work(two, b_dot_txt="b")
+    ground.land(two)
+    git(ground.top, "checkout", "-q", "upstream")
+    ground.commit("up.txt")
+    git(ground.top, "checkout", "-q", "main")
+    git(ground.top, "rebase", "-q", "upstream")  # as `git pull --rebase` does
+    ground.work(three, c_dot_txt="c")
+    ground.land(three)
+    assert ground.log() == ["three", "two", "one, better", "add up.txt", "begin"]
+    assert read(f"{ground.top}/a.txt") == "better\n"
+    assert ground.pipe.behind() == []
 
 
 def test_the_target_is_a_name_that_does_not_follow_the_persons_checkout(ground):

@@ -357,7 +357,10 @@ class Pipe:
             frozen = self._files.frozen(handed.frozen, handed.tree, old)  # so that these paths cannot conflict
             same = frozen == handed.tree
             theirs = handed.commit if same else self.git.commit(frozen, [handed.base], "frozen paths\n")
-            merge = self.repository.merge(old, theirs)
+            side = old
+            if not self.git.is_ancestor(handed.base, old):  # the person took out what it began from: that stays out
+                side = self.git.commit(self.git.tree_of(old), [handed.base], "beside\n")
+            merge = self.repository.merge(side, theirs)
             if merge.conflicts:
                 return self._conflict(claim, handed, old, merge)
             tree = self._files.frozen(handed.frozen, merge.tree, old)

@@ -1,7 +1,8 @@
 """The person's repository, ours beside it, and clones: bringing a branch in, and back out. Knows no tasks.
 
 <state>/taskpit/landing/<name>-<digest>/
-    git/         P: `refs/pit/up/<branch>` as last seen at the person's, `refs/pit/line/<branch>` what has landed
+    git/         P: `refs/pit/up/<branch>` as last seen at the person's, `refs/pit/line/<branch>` what has landed,
+                 `refs/pit/now/<branch>` as last fetched: the line may not have it yet
     work/        the agents' clones
     check/       clones in which checks run
     publish.lock held by whoever moves the person's branch
@@ -172,26 +173,41 @@ class Repository:
         return self.git.ref(line_of(branch))
 
     def sync(self, branch: str) -> str:
-        """The line has all that the person's branch has; its last commit. GitTrouble if they cannot be merged."""
-        up = f"refs/pit/up/{branch}"
+        """The line has all that the person's branch has; its last commit. GitTrouble if they cannot be merged.
+
+        A person who resets, amends or rebases takes out commits that they had: where all that landed was theirs
+        already, the line follows, or what they took out would come back.
+        """
+        up, now = f"refs/pit/up/{branch}", f"refs/pit/now/{branch}"
         words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.common)
-        self.git.alone(*words, f"+refs/heads/{branch}:{up}")
+        self.git.alone(*words, f"+refs/heads/{branch}:{now}")
         while True:
-            ours, theirs = self.line(branch), self.git.ref(up)
-            if ours and self.git.is_ancestor(theirs, ours):
-                return ours
-            if not ours or self.git.is_ancestor(ours, theirs):
-                new = theirs
-            else:
-                merge = self.merge(ours, theirs)
-                if merge.conflicts:
-                    told = ", ".join(merge.conflicts[:10])
-                    raise Diverged(
-                        f"{branch} has commits that conflict with what has landed: {told}", files=merge.conflicts
-                    )
-                new = self.git.commit(merge.tree, [ours, theirs], f"Merge {branch}\n")
-            if self.git.move(line_of(branch), new, ours or ZERO):
+            ours, theirs, seen = self.line(branch), self.git.ref(now), self.git.ref(up)
+            new = self._brought_together(branch, ours, theirs, seen)
+            if new == ours or self.git.move(line_of(branch), new, ours or ZERO):
+                if seen != theirs:  # only now: what a crash leaves undone is seen again
+                    self.git.set(up, theirs)
                 return new
+
+    def _brought_together(self, branch: str, ours: str, theirs: str, seen: str) -> str:
+        """What the line should be, whose last commit is `ours`; the person's branch was `seen` and is `theirs`."""
+        if not ours or ours == theirs:
+            return theirs
+        if seen and self.git.is_ancestor(ours, seen) and not self.git.is_ancestor(seen, theirs):
+            return theirs
+        if self.git.is_ancestor(theirs, ours):
+            return ours
+        if self.git.is_ancestor(ours, theirs):
+            return theirs
+        merge = self.merge(ours, theirs)
+        if merge.conflicts:
+            told = ", ".join(merge.conflicts[:5])
+            raise Diverged(
+                f"{branch} has commits that conflict with what has landed: {told}. In {self.top}, "
+                f"`git fetch {self.git.directory} {line_of(branch)}` and `git merge FETCH_HEAD` bring both together",
+                files=merge.conflicts,
+            )
+        return self.git.commit(merge.tree, [ours, theirs], f"Merge {branch}\n")
 
     def merge(self, ours: str, theirs: str) -> Merge:
         """Both together. Only exit code 1 is a conflict; anything else but 0 is trouble."""
@@ -280,6 +296,8 @@ class Repository:
             new = self.line(branch)
             old = outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1, 128)).text
             if not new or old == new:
+                if new and self.git.ref(f"refs/pit/up/{branch}") != new:
+                    self.git.set(f"refs/pit/up/{branch}", new)
                 return Published(branch=branch)
             why = self._move(branch, old, new)
             if why:

@@ -190,7 +190,7 @@ def held(task: Task, handed: HandIn, questions: Sequence[str] = ()) -> Release:
     else:
         hold = f"{LANDING} on {handed.target}"
     extra = {**task.extra, CANDIDATE: handed.summary()}
-    hold = " ".join(hold.split())[:400]
+    hold = " ".join(hold.split())[:700]
     return Release(reason=hold, task=task.replace(hold=hold, extra=extra, last_error=""), action="handed_in")
 
 
