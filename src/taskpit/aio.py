@@ -149,7 +149,7 @@ class AsyncQueue:
 
     def _give_back(self, claims: list[Claim]) -> None:
         for claim in claims:
-            self.sync.finish(claim, Release(reason="nobody waited for it any more"))
+            self.sync.finish(claim, Release(reason="the code that waited for it was cancelled"))
 
     def take(self, worker: str = WORKER, **wish: Unpack[Taking]) -> AbstractAsyncContextManager[Job]:
         """The next task, for an `async with` block: done when it is left, failed if it throws, renewed meanwhile.
@@ -256,7 +256,7 @@ async def _unless_left(started: Future[T], undo: Callable[[T], object]) -> T:
 @asynccontextmanager
 async def _taking(block: AbstractContextManager[Job]) -> AsyncIterator[Job]:
     """A `with` block that is entered and left in threads."""
-    gone = asyncio.CancelledError("nobody waited for it any more")
+    gone = asyncio.CancelledError("the code that waited for it was cancelled")
     job = await _unless_left(_start(block.__enter__), lambda _: _left_by(block, gone))
     try:
         yield job

@@ -98,7 +98,7 @@ def refuse_exposure(host: str, token: str, *, exposed: bool) -> None:
     if is_loopback(host) or (exposed and token):
         return
     raise Invalid(
-        f"{host} can be reached from other machines, and whoever reaches it can give your agents work",
+        f"{host} can be reached from other machines, and anyone who reaches it can give your agents work",
         hint="Leave out --host to serve this machine only, or say --expose and give the token that others must show: "
         "TASKPIT_TOKEN or --token-file.",
         host=host,
@@ -304,7 +304,7 @@ class Guard:
             return
         if asked.safe:
             raise self._unknown(200 if asked.browses and self.rules.door and not words else 401)
-        raise _Refused(403, "csrf", "this does not come from one of our own pages", "Load the page anew and repeat.")
+        raise _Refused(403, "csrf", "this does not come from one of our own pages", "Reload the page and try again.")
 
     def _with_headers(self, send: Send, cookie: str = "") -> Send:
         """Every answer tells browsers what they may do with it."""

@@ -69,7 +69,7 @@ class Job:
 
 def _over(task_id: str, why: str) -> Lost:
     told = {
-        "lost": f"somebody else has {task_id} by now; what you bring is kept aside",
+        "lost": f"another worker holds {task_id} by now; your result is kept aside",
         "cancel": f"{task_id} was cancelled",
         "stop": f"the work on {task_id} is to stop",
     }

@@ -326,7 +326,7 @@ def called(
         except stopped:
             if not run.stopping:
                 raise
-            return Release(reason="its worker was told to stop")
+            return Release(reason="its worker was asked to stop")
         if isinstance(said, Outcome):
             return said
         return job.outcome or Done(output=said or job.output)

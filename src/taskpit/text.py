@@ -70,6 +70,7 @@ def headline(text: str) -> str:
     if not head.startswith(_ENDS):
         head, rest = "", lines[0]
     body = [*filter(None, [rest]), *lines[1:]]
+    body = [line for line in body if not line.startswith("hint:")] or body
     telling = [line for line in body if any(word in line.lower() for word in _ERRORS)]
     last = (telling or body)[-1]
     return f"{head}: {last}" if head else last

@@ -289,7 +289,7 @@ def _take(task: Task, into: Store) -> Claim:
         return claims[0]
     card = _settled(task.id, into)
     if card is None or card.state is not State.CLAIMED or card.worker not in (WORKER, ""):
-        raise errors.Lost(f"somebody works on {task.id} in the new place", id=task.id)
+        raise errors.Lost(f"a worker holds {task.id} in the new queue", id=task.id)
     return Claim(task=card.task, worker=WORKER, fence=card.worker, lease=LEASE, attempt=card.task.attempts + 1)
 
 

@@ -71,7 +71,7 @@ def test_in_progress_and_no_lock_at_all(queue, left):
     lock_of(queue).unlink()
     assert queue.card(FIRST).state is State.READY
     take(queue, worker="agent-2")
-    assert details(queue, "recovered_activity") == [f"it was in progress and nobody had it; resuming at {FIRST}-T2"]
+    assert details(queue, "recovered_activity") == [f"it was in progress and no worker held it; resuming at {FIRST}-T2"]
 
 
 def test_given_back_on_purpose_it_is_resumed(queue):

@@ -38,7 +38,7 @@ def on_disk(queue, *words):
         ("blockers:\n  - {description: the office burnt down}\n", "the office burnt down"),
         ("blockers:\n  x: {description: by its key, task_id: A1-T1}\n", "by its key"),
         ("    actor: human\n", "only a person may do it"),
-        ("    actor: designer\n", "only 'designer', which means nobody here, may do it"),
+        ("    actor: designer\n", "only 'designer', which is neither human nor agent, may do it"),
         ("    tasks:\n      - {id: T1, actor: human}\n", "only a person may do it"),
         (
             "    tasks:\n      - {id: T1, actor: human}\n      - {id: T2, depends_on: [T1]}\n",

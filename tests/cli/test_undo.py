@@ -54,7 +54,7 @@ def test_what_cannot_be_taken_back_is_said(pit, task):
     pit("done", "1")
     answer = pit("undo")
     assert answer.code == 6
-    assert "completed cannot be taken back" in answer.err
+    assert "was completed, which cannot be taken back" in answer.err
     assert "add a new task" in answer.err
 
 

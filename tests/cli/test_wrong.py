@@ -252,12 +252,32 @@ def test_an_empty_queue_says_how_to_begin(pit):
 
 
 def test_a_pool_that_did_nothing_says_where_to_look(pit):
-    pit("add", "x", "--needs", "y")
-    answer = pit("work", "--until", "empty", "--", "true")
+    pit("add", "first")
+    pit("add", "second", "--needs", "1")
+    pit("add", "third")
+    pit("block", "3", "not yet")
+    answer = pit("work", "--tag", "other", "--until", "empty", "--", "true")
 
     assert answer.code == 0
-    assert "1 ready, but none for this pool" in answer.out
-    assert "pit why" in answer.out
+    assert answer.out.splitlines()[-3:] == [
+        "1 ready, but none for this pool: big, or with other tags. `pit why ID` says more.",
+        "1 needs you: `pit status` says what for.",
+        "1 waiting: `pit list` says what for.",
+    ]
+
+
+def test_a_worker_in_a_run_asks_without_naming_its_task(pit):
+    pit("add", "Pick a database")
+    pit("work", "--until", "empty", "--", "sh", "-c", "pit ask 'Which database?'")
+
+    assert "asks: Which database?" in pit("why", "1").out
+    alone = pit("ask", "Which database?")
+    assert (alone.code, "the id of the task or the question is missing" in alone.err) == (2, True)
+
+
+def test_help_about_no_verb_is_an_error_with_a_suggestion(pit):
+    answer = pit("help", "template")
+    assert (answer.code, "pit add --from" in answer.err) == (2, True)
 
 
 def test_a_big_task_says_who_takes_it(pit):

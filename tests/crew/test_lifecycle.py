@@ -251,7 +251,7 @@ def test_one_that_nobody_watches_stays_down(zoo):
     until(lambda: zoo.text("often").count("ran") >= 3)
     assert zoo.text("runs") == "ran\n"
     row = zoo.row("once")
-    assert (row["state"], row["why"]) == ("down", "ended with exit code 3; nobody watches it")
+    assert (row["state"], row["why"]) == ("down", "ended with exit code 3; it is not restarted (watch = none)")
     until(lambda: zoo.seen("often").restarts >= 2 and zoo.seen("often").failures >= 3)
     pauses = [line.rpartition(" in ")[2] for line in zoo.log("supervisor").splitlines() if "started again" in line]
     assert pauses[:3] == ["0.5s", "1s", "2s"]

@@ -189,7 +189,7 @@ def test_a_failure_after_a_loss_is_thrown_with_a_note(queue):
         lose(queue, task_id)
         raise ValueError("mine")
 
-    assert "somebody else has 0001" in caught.value.__notes__[0]
+    assert "another worker holds 0001" in caught.value.__notes__[0]
     assert [one.kind for one in queue.card(task_id).tries] == ["lost"]
 
 

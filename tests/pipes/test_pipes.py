@@ -373,7 +373,7 @@ def test_a_dead_peer_is_exit_4_and_the_message_is_kept(space, pipe):
     assert time.monotonic() - began < 30
     assert (answer.code, answer.error["code"]) == (4, "lost")
     assert answer.error["details"]["kept"] is True
-    assert "nobody read" in answer.error["message"]
+    assert "no reader opened" in answer.error["message"]
     assert pit("-C", space, "pipe", "receive", "orchestrator", "agent_a", "--timeout", "1s").out == "hello"
 
 
@@ -436,7 +436,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
 """
     holder = here(python(script, pipe.spool))
     code, _, err = finished(command(space, "send", "hello", "--timeout", "0.2s"))
-    assert (code, "nobody read" in err) == (4, True)
+    assert (code, "no reader opened" in err) == (4, True)
     os.kill(holder.pid, signal.SIGCONT)
     killed(holder)
     assert received(pipe) == [b"hello"]

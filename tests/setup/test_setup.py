@@ -125,7 +125,7 @@ def test_an_entry_of_somebodys_own_is_left_alone(project, setup, picture):
 
     assert setup("claude").code == 0
     assert setup("claude", "--check").code == 0
-    assert "somebody's own" in setup("claude", "--remove").out
+    assert "written by hand" in setup("claude", "--remove").out
     assert (project / ".mcp.json").read_text() == text
     assert list(picture()) == [".mcp.json"]
 
@@ -230,7 +230,7 @@ def test_a_file_that_changes_meanwhile_is_not_lost(project, setup):
     finally:
         fs.set_hook(None)
 
-    assert (told.code, "changed by somebody else" in told.err) == (6, True)
+    assert (told.code, "changed by another program" in told.err) == (6, True)
     assert path.read_text() == "somebody's new text\n"
 
 

@@ -45,7 +45,7 @@ def test_a_log_is_kept_for_its_time_and_leaves_a_line(tmp_path, clock):
         digest = file.read()
     assert digest.count("**old.log**") == 1
     assert "3 lines, 1 lines of trouble" in digest
-    assert "Last words: last ?words" in digest
+    assert "Last line: last ?words" in digest
     assert "young" not in digest
     assert composted(queue) == []
     queue.close()

@@ -23,7 +23,7 @@ WAYS = {
     "hook": "its agent reads it after the next step",
     "acp": "its agent reads it next",
     "resume": "its agent reads it in the same session, as soon as it would be finished",
-    "": "its agent cannot be told while it runs: the next attempt reads it",
+    "": "its agent takes no messages while it runs: the next attempt reads it",
 }
 #: How it is put to the agent.
 HEAD = "A note from the person who watches this task; do as it says:"

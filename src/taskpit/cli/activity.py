@@ -48,7 +48,7 @@ def _task_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Move the tasks inside an activity. Only its holder may: `pit claim WI-001-A1` first.\n"
         "start: you are at it now, and the lock says so. done: it is completed. wait: a person must do it.\n"
-        "If nobody holds the activity, `done` and `wait` take it for a moment; the last task done completes it."
+        "If no worker holds the activity, `done` and `wait` take it for a moment; the last task done completes it."
     )
     parser.epilog = example(
         "pit task start WI-001-A1-T1 --as agent-7",
@@ -105,7 +105,7 @@ def _left(items: Items, activity: str) -> bool:
 
 def _pivot_arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "Replan a work item. `start`: nothing of it is given out any more. If somebody works on a part of it,\n"
+        "Replan a work item. `start`: nothing of it is given out any more. If a worker holds a part of it,\n"
         "say what to do: --wait for them, --ask them to stop and wait, or --block their activities.\n"
         "`finish`: completed work is kept, except what --redo names; the rest is pending again; --drop cancels."
     )

@@ -32,7 +32,7 @@ def papers(context: Context) -> Papers:
 
     info = context.queue.store.info()
     if not info.papers:
-        raise errors.Invalid("a crew needs a folder for its papers", where=info.where)
+        raise errors.Invalid("a crew needs a queue in a folder, for its state and logs", where=info.where)
     return Papers(os.path.abspath(info.papers))
 
 

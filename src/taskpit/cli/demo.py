@@ -48,7 +48,7 @@ def _demo(args: Namespace, context: Context) -> Reply:
         finally:
             stage.close()
         context.tell(f"\n{_command(f'pit -C {quoted(demo.pit)} status')}\n{_status(demo, context)}\n")
-        context.tell(_command(f"pit -C {quoted(demo.pit)} down"))
+        context.tell(_command(f"pit -C {quoted(demo.pit)} crew down"))
         context.tell(f"stopped {', '.join(demo.down())}")
     finally:
         demo.down(now=True)  # whatever happened: nobody is left behind
@@ -115,9 +115,9 @@ def _epilogue(demo: Demo, good: list[str], bad: list[str], seconds: float) -> st
         f"cat {where}/scraps/*choked.md": "the note about what got stuck",
         f"{pit} show {haiku}": "a task with its tries, its check and its result",
         f"{pit} why {elephant}": "what happened to the elephant",
-        f"{pit} logs {demo.victim or 'supervisor'}": "what the snake that was killed had to say",
+        f"{pit} log {demo.victim or 'supervisor'}": "what the snake that was killed had to say",
         f"{pit} unblock {diary}": "let the stuck one be tried again",
-        f"{pit} up": "and the crew is back",
+        f"{pit} crew up": "and the crew is back",
     }
     width = max(map(len, looks))
     lines = ["", paint("bold", f"What happened in {seconds:.0f} seconds")]

@@ -43,7 +43,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "--zone", metavar="ZONE", help="whose clock it goes by (default: this machine's), Europe/Berlin"
     )
     parser.add_argument(
-        "--catch-up", choices=CATCH_UP, help="when nobody ran at its time: run once later (one), each, or not at all"
+        "--catch-up", choices=CATCH_UP, help="when no pool ran at its time: run once later (one), each, or not at all"
     )
     parser.add_argument("--jitter", metavar="5m", help="spread the runs over this long, so that not all begin at once")
     add_options(parser)

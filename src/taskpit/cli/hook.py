@@ -106,7 +106,7 @@ def _keep(context: Context, worker: str) -> str:
             stopped.append(card.task.id)
     if not stopped:
         return ""
-    told = f"Somebody asks you to stop working on {', '.join(stopped)}: give it back with `pit cancel {stopped[0]}`."
+    told = f"You are asked to stop working on {', '.join(stopped)}: give it back with `pit cancel {stopped[0]}`."
     return json.dumps({"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": told}})
 
 

@@ -96,7 +96,7 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
     if rest[:1] == ["help"]:
         rest, given = rest[1:], {**given, "help": "yes"}
     rest = table.meant(rest)
-    if not rest or ("help" in given and table.find(rest[0]) is None):
+    if not rest:
         return Reply(data=[_row(verb) for verb in table.VERBS], text=_overview)
     verb = table.find(rest[0])
     if verb is None:

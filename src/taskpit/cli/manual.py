@@ -30,7 +30,7 @@ EXIT_CODES = {
     8: "the queue's folder is missing, not writable or full",
     9: "the queue is not trusted to run or connect to anything; `pit trust`",
     130: "interrupted",
-    141: "nobody reads the output any more",
+    141: "the reader of the output went away",
 }
 #: The environment that every verb reads.
 VARIABLES = {

@@ -105,7 +105,7 @@ def _convert(args: Namespace, context: Context) -> Reply:
     claimed = [card.task.id for card in queue.store.page(State.CLAIMED).cards]
     if claimed and not args.release:
         raise Lost(
-            f"somebody works on {', '.join(claimed[:5])}{' and others' if len(claimed) > 5 else ''}",
+            f"workers hold {', '.join(claimed[:5])}{' and others' if len(claimed) > 5 else ''}",
             hint="Wait until they are finished, or convert with --release: they are ready in the new queue.",
         )
     if "://" in args.path:

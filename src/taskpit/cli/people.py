@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import a_duration, example, id_argument, read_text, worker_option
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
@@ -30,18 +30,23 @@ def _ask_arguments(parser: ArgumentParser) -> None:
     )
     parser.epilog = example("pit ask 0007 'Which database?' --key database --wanted 'a name and a version'")
     id_argument(parser)
-    parser.add_argument("question", metavar="QUESTION", help="what a person must say; - is standard input")
+    told = "what a person must say; - is standard input. In a run of the task the ID may be left out"
+    parser.add_argument("question", metavar="QUESTION", nargs="?", help=told)
     parser.add_argument("--key", default="", metavar="KEY", help="equal keys are the same question")
     parser.add_argument("--wanted", default="", metavar="TEXT", help="what would answer it")
     worker_option(parser)
 
 
 def _ask(args: Namespace, context: Context) -> Reply:
-    queue = context.queue
-    question = _text(args.question, context)
+    queue, task_id, question = context.queue, args.id, args.question
+    if question is None:  # a worker that a pool has started works on one task
+        task_id, question = context.env.get("TASKPIT_TASK", ""), args.id
+        if not task_id:
+            raise Usage("the id of the task or the question is missing", hint="`pit ask 7 'Which database?'`")
+    question = _text(question, context)
     if not question.strip():
         raise Invalid("the question is empty")
-    claim = queue.holding(queue.resolve(args.id), context.worker(args))
+    claim = queue.holding(queue.resolve(task_id), context.worker(args))
     said, end = queue.finish(claim, Ask(question=question, key=args.key, wanted=args.wanted))
     if said is Said.LOST:
         raise Lost(f"the claim on {claim.task.id} is over", id=claim.task.id)
@@ -90,7 +95,7 @@ def _text(word: str, context: Context) -> str:
 
 
 def _pause_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Give out no task until `pit resume`, or for so long. Whoever works goes on."
+    parser.description = "Give out no task until `pit resume`, or for so long. Running tasks go on."
     parser.epilog = example("pit pause 'deploying' --for 20m")
     parser.add_argument("text", metavar="REASON", nargs="?", default="", help="why")
     parser.add_argument("--reason", default="", metavar="TEXT", help="the same as an option")

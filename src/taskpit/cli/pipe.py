@@ -26,7 +26,7 @@ def _pipe_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Send a message to an agent, or receive one, through the FIFOs of a workspace. The other side may be\n"
         "`pit pipe`, or any program that writes to the FIFO and closes it, or opens it and reads to the end.\n"
-        "A message nobody reads in time is kept for the next `pit pipe receive`."
+        "A message that is not read in time is kept for the next `pit pipe receive`."
     )
     parser.epilog = example(
         "pit pipe make orchestrator agent_a",
@@ -70,7 +70,7 @@ def _send(pipe: Pipe, args: Namespace) -> Reply:
     if pipe.send(data, args.timeout):
         return Reply(data={"bytes": len(data), "delivered": True})
     raise Lost(
-        f"nobody read {pipe.fifo} within {say_duration(args.timeout)}",
+        f"no reader opened {pipe.fifo} within {say_duration(args.timeout)}",
         hint="The message is kept: the next `pit pipe receive` gets it.",
         kept=True,
         bytes=len(data),

@@ -34,6 +34,8 @@ __all__ = ["VERBS"]
 LIMIT = 3600.0
 
 
+#: Why a pool leaves ready tasks alone.
+NONE_FITS = "none for this pool: big, or with other tags. `pit why ID` says more."
 #: Agents that alone on a line are surely meant as such.
 AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen")
 
@@ -222,16 +224,22 @@ def _sandbox(args: Namespace, runner: AnyRunner) -> Sandbox | None:
 
 def _left(report: Report, context: Context) -> str:
     """A pool that did nothing says what it has left lying, and where to look."""
-    from taskpit.task import State
+    from taskpit.queue import tally
+    from taskpit.status import Status
 
-    ready = 0 if report.tally else context.queue.store.counts()[State.READY]
-    if not ready:
+    if report.tally:
         return ""
-    if paused := context.queue.store.paused():
-        return f"\n{ready} ready, but the queue is {paused}. `pit resume` gives out tasks again."
-    return (
-        f"\n{ready} ready, but none for this pool: held, big, or with other tags. `pit list` and `pit why ID` say more."
-    )
+    counts = tally(context.queue.store)
+    lines = [""]
+    if ready := counts[Status.READY]:
+        paused = context.queue.store.paused()
+        why = f"the queue is {paused}. `pit resume` gives out tasks again." if paused else NONE_FITS
+        lines.append(f"{ready} ready, but {why}")
+    if asking := counts[Status.NEEDS_YOU]:
+        lines.append(f"{asking} {'needs' if asking == 1 else 'need'} you: `pit status` says what for.")
+    if waiting := counts[Status.WAITING]:
+        lines.append(f"{waiting} waiting: `pit list` says what for.")
+    return "\n".join(lines)
 
 
 def _until(text: str | None, context: Context) -> float:

@@ -115,7 +115,7 @@ def _whose(root: str) -> list[str]:
     lines = [] if status.st_uid == os.geteuid() else [f"  belongs to another user (uid {status.st_uid})"]
     return [
         *lines,
-        *([f"  {others} may write there: whoever may write to a queue has a shell of yours"] if others else []),
+        *([f"  {others} may write there: anyone who may write to a queue can run commands as you"] if others else []),
     ]
 
 
@@ -133,7 +133,7 @@ def _checks(root: str, context: Context) -> list[str]:
         finally:
             queue.close()
     except TaskpitError as error:
-        return [paint("bold", "checks"), f"  cannot be told: {error.message}"]
+        return [paint("bold", "checks"), f"  cannot be read: {error.message}"]
     each = list(dict.fromkeys(found))
     lines = [f"  {check}" for check in each[:MOST_CHECKS]]
     lines += [f"  and {len(each) - MOST_CHECKS} more"] if len(each) > MOST_CHECKS else []

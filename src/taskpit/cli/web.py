@@ -83,7 +83,7 @@ def _tell(board: BoardServer, args: Namespace, context: Context) -> None:
         output.envelope({"url": board.link, "address": board.address, "token": board.token, "port": board.port})
     else:
         told = "read" if args.read_only else "read and change"
-        context.tell(f"The board: {board.link}\nWhoever has this link can {told} the queue. Ctrl-C ends it.")
+        context.tell(f"The board: {board.link}\nAnyone with this link can {told} the queue. Ctrl-C ends it.")
     if args.open:
         import webbrowser
 

@@ -170,7 +170,7 @@ class Activity(Value):
 
 def people(kind: str) -> str:
     """Who that is, in a sentence."""
-    return {"human": "a person", "agent": "an agent"}.get(kind, f"{kind!r}, which means nobody here,")
+    return {"human": "a person", "agent": "an agent"}.get(kind, f"{kind!r}, which is neither human nor agent,")
 
 
 class Progress:

@@ -168,7 +168,7 @@ class Desk:
     def _give_back(self, given: Arguments) -> Facts:
         how, reason = given["how"], given.get("reason", "").strip()
         if how == "fail" and not reason:
-            raise errors.Invalid("say what went wrong", hint="Give `reason`: the next attempt is told.")
+            raise errors.Invalid("say what went wrong", hint="Give `reason`: the next attempt reads it.")
         if (how == "split") != ("parts" in given):
             raise errors.Invalid("a split needs `parts`, and nothing else has them", hint="Each part has a title.")
         claim = self.queue.holding(self.queue.resolve(given["id"]), self._who(given))

@@ -195,7 +195,7 @@ class _OldSubscriptions:
 
     async def subscribe(self, asked: Asked, params: types.SubscribeRequestParams) -> types.EmptyResult:
         if asked.request is not None:
-            told = "over HTTP, changes are told to clients of protocol 2026-07-28 (subscriptions/listen)"
+            told = "over HTTP, changes are sent to clients of protocol 2026-07-28 (subscriptions/listen)"
             raise MCPError(types.INVALID_REQUEST, told)
         session, uri = asked.session, str(params.uri)
 

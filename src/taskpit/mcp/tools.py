@@ -109,7 +109,7 @@ TOOLS: tuple[ToolRow, ...] = (
     ),
     ToolRow(
         name="renew",
-        told="Keep a claim for another lease. stop=true: somebody asks you to stop.",
+        told="Keep a claim for another lease. stop=true: you are asked to stop.",
         takes={**ID, **WORKER, **LEASE},
         needs=("id", "worker"),
         gives={**ID, "lease_seconds": NUMBER, "stop": FLAG},

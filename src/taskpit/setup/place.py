@@ -58,7 +58,7 @@ class Place:
         """The file holds these bytes now, or is gone; readers see the old or the new, whole."""
         status = fs.status(seen.path)
         if (_mark(status) if status else None) != (seen.mark if seen.data is not None else None):
-            raise Invalid(f"{seen.name} was changed by somebody else meanwhile", hint="Repeat the command.")
+            raise Invalid(f"{seen.name} was changed by another program meanwhile", hint="Repeat the command.")
         if data is None:
             fs.remove(seen.path)
             self._tidy(os.path.dirname(seen.path))

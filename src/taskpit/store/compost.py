@@ -68,7 +68,7 @@ def _digest(name: str, path: str, size: int, now: float) -> str:
     last = lines[-1][:LAST_WORDS] if lines else "(empty)"
     last = "".join(c if c.isprintable() else "?" for c in last)
     troubles = f", {complaints} lines of trouble" if complaints else ""
-    return f"- **{name}** {size} bytes, {len(lines)} lines{troubles}, composted {iso(now)}. Last words: {last}\n"
+    return f"- **{name}** {size} bytes, {len(lines)} lines{troubles}, composted {iso(now)}. Last line: {last}\n"
 
 
 def _results(folder: Folder, dry_run: bool) -> Iterator[Mend]:

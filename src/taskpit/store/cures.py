@@ -74,7 +74,7 @@ def put_back(folder: Folder, task_id: str) -> str:
         return ""
     folder.sync(folder.layout.ready)
     folder.tell("restored_task", task_id, details="its file was gone")
-    return f"put back as {ready}, as it was asked for; `pit cancel {task_id}` if somebody meant to remove it"
+    return f"put back as {ready}, as it was asked for; `pit cancel {task_id}` if it was meant to be removed"
 
 
 def register(folder: Folder, task_id: str, source: str) -> str:

@@ -260,7 +260,7 @@ def _unknown(folder: Folder) -> Iterator[Case]:
         if status is None or not stat.S_ISREG(status.st_mode):
             continue  # its lease will end, and then it is set aside
         if _is_called_like_ours(folder, IDS, task_id):
-            finding = Mend(kind="unregistered", what=task_id, details=f"{path} is there, but nobody knows its id")
+            finding = Mend(kind="unregistered", what=task_id, details=f"{path} is there, but its id is not registered")
             yield Case(finding=finding, cure=partial(cures.register, folder, task_id, path))
 
 
@@ -303,7 +303,7 @@ def _strangers(folder: Folder) -> Iterator[Case]:
             yield Case(finding=Mend(kind="left alone", what=f"{folder.layout.ready}/{name!r}", details=told))
             continue
         finding = Mend(
-            kind="stranger", what=f"{folder.layout.ready}/{name!r}", details=f"{why}, so nobody will take it"
+            kind="stranger", what=f"{folder.layout.ready}/{name!r}", details=f"{why}, so no worker will take it"
         )
         yield Case(finding=finding, cure=partial(cures.aside, folder, path, why, status))
 

@@ -240,7 +240,7 @@ class Grip(Turn):
                 fs.remove(scratch)
         if not won:
             now = self.look()
-            raise self.refusal(now) if now else Lost(f"{self.name} could not be had: somebody was faster", id=self.name)
+            raise self.refusal(now) if now else Lost(f"{self.name} could not be taken: another worker was faster", id=self.name)
         self._settle(lock)
         return lock
 
@@ -262,7 +262,7 @@ class Grip(Turn):
 
     def refusal(self, seen: Seen) -> Lost:
         """Who has it, and until when."""
-        holder = seen.lock.holder or "somebody whose lock cannot be read"
+        holder = seen.lock.holder or "a holder whose lock cannot be read"
         left = self.until(seen) - self._folder.clock.now()
         until = f"for another {say_duration(left)}" if left > 0 else "though its time is over"
         return Lost(
@@ -318,7 +318,7 @@ class Grip(Turn):
         return now is not None and self._held is not None and _same(now, self._held.status)
 
     def _gone(self) -> Lost:
-        return Lost(f"{self.name} was changed by somebody else", hint="Look at it with `pit lock`.", id=self.name)
+        return Lost(f"{self.name} was changed by another program", hint="Look at it with `pit lock`.", id=self.name)
 
     def _scratch(self, lock: Lock) -> str:
         scratch = self._folder.tmp(self.name, fs.fresh_name(), "lock")

@@ -222,7 +222,7 @@ class _Mender:
                 return  # ours, and about to be withdrawn
             if self.act:
                 learn(folder, spot)
-            yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was written by somebody else")
+            yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was written by another program")
             return
         ours = fs.status(folder.outcome_path(spot.id, known))
         if ours is not None and not ours.st_size and result != spot.path and fs.exists(folder.at(result)):
@@ -230,14 +230,14 @@ class _Mender:
                 scratch = folder.tmp(spot.id, fs.fresh_name(), "known")
                 fs.link(folder.at(result), scratch)
                 fs.move(scratch, folder.outcome_path(spot.id, known))
-            yield Mend(kind="registered", what=spot.id, details=f"{result} was written by somebody else")
+            yield Mend(kind="registered", what=spot.id, details=f"{result} was written by another program")
         if ours is not None and ours.st_size and ours.st_ino != here.st_ino and fs.exists(folder.at(result)):
             if self.act:
                 kept = path_of(LATE, spot.id, f"~{fs.fresh_name()}")
                 fs.move(folder.at(result), folder.at(kept))
                 fs.link(folder.outcome_path(spot.id, known), folder.at(folder.layout.result_path(stub(spot), known)))
-                folder.tell("late_result", spot.id, details=f"somebody replaced {result}; theirs is kept in {kept}")
-            yield Mend(kind="put back", what=spot.id, details=f"somebody else had replaced {result}")
+                folder.tell("late_result", spot.id, details=f"{result} was replaced by another program; its version is kept in {kept}")
+            yield Mend(kind="put back", what=spot.id, details=f"{result} had been replaced by another program")
 
     def leftovers(self) -> Iterator[Mend]:
         """Temporary files of verbs that never came to their commit, once they no longer can.

@@ -105,7 +105,7 @@ def learn(folder: Folder, spot: Spot) -> None:
         fs.link(result if there else folder.at(spot.path), folder.of(IDS, spot.id))
         action = "completed_task" if verdict is Verdict.DONE else "failed_task"
         if not changelog.mentions(folder.at(CHANGELOG), action, spot.id):
-            folder.tell(action, spot.id, details=f"somebody else wrote {spot.path}")
+            folder.tell(action, spot.id, details=f"another program wrote {spot.path}")
         if there:
             fs.link(result, folder.outcome_path(spot.id, verdict))
         else:  # a task may be called done without a result; one that comes later is still welcome

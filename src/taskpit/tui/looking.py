@@ -291,7 +291,7 @@ class Looking(App[None]):
         path = self.desk.log_of(card) if card else ""
         if path != self._tail.path or not path:
             self._tail = Tail(path)
-            self.panel.begin_log("" if path else "Nobody has printed anything for it that is kept.")
+            self.panel.begin_log("" if path else "No output of this task is kept.")
             if path and self.panel.shows("log"):
                 self.panel.add_log(self._tail.more())
 

@@ -218,7 +218,7 @@ def gantt(title: str, spans: Sequence[Span], start: float, end: float, link: Cal
         for worker, row in rows.items()
     )
     drawn = Markup().join(_bar(span, rows[span.worker], frame, link) for span in shown)
-    told = f"{len(shown)} claims by {len(rows)} workers" if shown else "Nobody has worked on anything in this time"
+    told = f"{len(shown)} claims by {len(rows)} workers" if shown else "No worker held a task in this time"
     return Chart(
         title=title,
         svg=frame.draw(title, told, names + frame.times() + drawn),

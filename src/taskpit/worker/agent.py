@@ -143,7 +143,7 @@ class AgentRunner:
             outcome = self._go(run, sessions, prompt + AGAIN, known, resumed=True)
             if outcome is not None:
                 return outcome
-            run.say(f"{self.preset.name} does not know session {known.session} any more; it begins anew")
+            run.say(f"{self.preset.name} does not know session {known.session} any more; it begins a new session")
             sessions.forget(claim)
         fresh = Session(preset=self.preset.name, session=self._new_session(), cwd=cwd, attempt=claim.attempt)
         if fresh.session:
@@ -231,7 +231,7 @@ class AgentRunner:
     ) -> Outcome | None:
         cost, facts = run.cost, transcript.facts
         if ended.why == "bell":
-            return Release(reason="its worker was told to stop")
+            return Release(reason="its worker was asked to stop")
         result = run.place.read_result()
         finding = judge(
             self.preset,

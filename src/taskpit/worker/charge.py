@@ -31,7 +31,7 @@ FIRST, LONGEST = 0.5, 300.0
 #: Who has run this long was well: its earlier ends are forgotten.
 CALM = 60.0
 #: What is noted of one that was asked to end.
-TOLD = "told to stop"
+TOLD = "asked to stop"
 #: Seconds between being told to stop now and being killed.
 KILL_AFTER = 10.0
 
@@ -126,11 +126,11 @@ class Charge:
         until = self._paces_itself(now)
         if until:
             self._say(f"waits for {say_duration(until - now)}, as it said")
-            self._note(state="waiting", why="it said so", since=now, until=until, failures=0)
+            self._note(state="waiting", why="asked to wait", since=now, until=until, failures=0)
         elif wish.post.kind == "session" and code == 0:
             self._note(state="waiting", why="its session is over", since=now, until=now + wish.post.every, failures=0)
         elif wish.post.watch == "none":
-            self._note(state="down", why=f"{_how(code)}; nobody watches it", since=now, until=float(2**40))
+            self._note(state="down", why=f"{_how(code)}; it is not restarted (watch = none)", since=now, until=float(2**40))
         else:
             self._give_up(seen.why or _how(code), "stalled" if seen.why else "down")
 
@@ -171,7 +171,7 @@ class Charge:
         """Asked once, it finishes its task; asked again, it gives it back; then it is killed."""
         now = time.monotonic()
         if not self._told:
-            self._say("told to stop")
+            self._say("asked to stop")
             self._note(why=TOLD)
             _tell(pid, signal.SIGTERM)
             self._told.append(now)

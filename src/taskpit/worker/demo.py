@@ -156,7 +156,7 @@ class Demo:
         )
         yield bool(lost) and saved, f"{told} and finished"
         taught = haiku.result is not None and haiku.result.attempt == 2 and haiku.tries[0].kind == "check"
-        yield taught, f"{haiku.task.id}: its check was red, the next attempt was told why, and was green"
+        yield taught, f"{haiku.task.id}: its check was red, the next attempt got its output, and was green"
         feast = cards["Prepare the feast"]
         whole = len(born) == 3 and all(card.state is State.DONE for card in born)
         planned = feast.result is not None and base(feast.result.worker) == "planner"
@@ -171,7 +171,7 @@ class Demo:
         agents = [row for row in self.standing if row.kind != "service" and row.state in ("up", "waiting")]
         services = [row for row in self.standing if row.kind == "service" and row.state == "up"]
         crew = (
-            f"the crew: {len(agents)} agents and {len(services)} service, {self.victim} hatched anew by the supervisor"
+            f"the crew: {len(agents)} agents and {len(services)} service, {self.victim} started again by the supervisor"
         )
         yield len(agents) == 6 and len(services) == 1 and self._is_healed(), crew
         deadline = time.monotonic() + LEAVING  # they are on their way out: a busy machine takes a while

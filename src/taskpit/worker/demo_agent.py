@@ -149,7 +149,7 @@ def _keep(title: str, prompt: str) -> str:  # noqa: ARG001
     )
     print(f"{food} in the bowl, {done} eaten", flush=True)
     for name in choked:
-        print(f"{name} is stuck in somebody's throat; a person should look", flush=True)
+        print(f"{name} is stuck in a snake's throat; a person should look", flush=True)
     said = f"WAITING-UNTIL: +{os.environ.get('DEMO_ROUND', '30s')}"
     print(said, flush=True)
     return said

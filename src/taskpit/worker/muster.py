@@ -36,7 +36,7 @@ def choose(known: Iterable[str], asked: Sequence[str]) -> list[str]:
         if not found:
             near = nearest(word, names)
             hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(names) or 'none'}."
-            raise NotFound(f"nobody of the crew is called {word!r}", hint=hint, name=word)
+            raise NotFound(f"no member of the crew is called {word!r}", hint=hint, name=word)
         chosen += [name for name in found if name not in chosen]
     return chosen if asked else names
 

@@ -208,7 +208,7 @@ class CommandRunner:
     def _judge(self, run: Run, ended: process.Ended) -> Outcome:
         log = run.place.last_words(8 * OUTPUT_TAIL)
         if ended.why == "bell":
-            return Release(reason="its worker was told to stop")
+            return Release(reason="its worker was asked to stop")
         if ended.why == "limit":
             told = f"it took longer than {say_duration(self.limit)}"
             return Failed(error=_with_log(told, log), kind="timeout", seconds=ended.seconds)

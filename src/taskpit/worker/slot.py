@@ -144,7 +144,7 @@ def _patience(claim: Claim, short: Callable[[str], bool]) -> Callable[[str], boo
 
 def _unsaved(run: Run, why: str) -> Storage:
     """The next task would be worked on in vain, too: so none is begun."""
-    hint = f"Make room, then start the workers again: it is taken up anew. What this run left lies in {run.place.path}."
+    hint = f"Make room, then start the workers again: the task runs again. What this run left is in {run.place.path}."
     return Storage(f"the end of {run.claim.task.id} could not be written: {why}", hint=hint, id=run.claim.task.id)
 
 
@@ -200,7 +200,7 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
             run.variables["TASKPIT_SLOT"] = str(run.slot)
             run.cwd = pipe.enter(task, _Hands(run))
     except Stopped:
-        return Release(reason="its worker was told to stop")
+        return Release(reason="its worker was asked to stop")
     except (Waits, Invalid) as error:
         return _hold(task, error.message)
     except SetupFailed as error:
@@ -221,7 +221,7 @@ def _red_first(run: Run, orders: Orders) -> Outcome | None:
     try:
         evidence = _Hands(run).run(task.check, where, orders.check_limit)
     except Stopped:
-        return Release(reason="its worker was told to stop")
+        return Release(reason="its worker was asked to stop")
     except (TaskpitError, OSError) as error:
         return Failed(error=str(error), kind="infra")
     if not evidence.green:
@@ -244,7 +244,7 @@ def _hand_in(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcom
         try:
             return orders.landing.hand_in(run.claim, done, _Hands(run), check=orders.check_in is not None)
         except Stopped:
-            return Release(reason="its worker was told to stop")
+            return Release(reason="its worker was asked to stop")
         except SetupFailed as error:
             return Failed(error=f"on what it committed {error.message}", kind="check", output=outcome.output)
         except (TaskpitError, OSError) as error:
@@ -262,7 +262,7 @@ def _attempt(queue: Queue, run: Run, runner: Runner, orders: Orders) -> Outcome:
         if run.cwd and orders.landing is not None:
             run.add_to_prompt(BRIEF.format(onto=orders.landing.target_of(run.claim.task)))
     except (Storage, OSError) as error:
-        return Retry(reason=f"its papers could not be written: {error}", after=pause(queue.config, 1))
+        return Retry(reason=f"its run directory could not be written: {error}", after=pause(queue.config, 1))
     try:
         outcome = runner(run.claim, run)
     except CannotRun:
@@ -321,7 +321,7 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> 
     try:
         evidence = _Hands(run).run(command, run.cwd or check_in, queue.config.check_limit)
     except Stopped:
-        return Release(reason="its worker was told to stop")
+        return Release(reason="its worker was asked to stop")
     except TaskpitError as error:
         return Failed(error=error.message, kind="infra")
     if isinstance(outcome, Failed):
@@ -331,7 +331,7 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> 
     if evidence.green:
         return outcome.replace(evidence=evidence)
     if mode == "lenient":
-        return outcome.replace(evidence=evidence, reason="the check is red, which does not count (lenient)")
+        return outcome.replace(evidence=evidence, reason="the check is red; ignored (lenient)")
     told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or command}"
     return Failed(error=told, kind="check", output=getattr(outcome, "output", ""), evidence=evidence)
 
@@ -387,7 +387,7 @@ def end_claim(
             wait = min(2 * wait, LONGEST_PAUSE)
         except TaskpitError as error:  # a runner's split with impossible children
             if tries >= TRIES:
-                return "unsaved", "its end could not be told"
+                return "unsaved", "its result could not be reported"
             outcome = Failed(error=error.message)
     if said is Said.LOST:
         return "lost", "its result came too late and is kept aside"

@@ -127,7 +127,7 @@ def main() -> int:
         signal.signal(number, supervisor.heard)
     print(f"{time.strftime('%H:%M:%S')} supervisor: {os.getpid()} for {root}", flush=True)
     supervisor.run(me)
-    print(f"{time.strftime('%H:%M:%S')} supervisor: nobody is wanted, so it ends", flush=True)
+    print(f"{time.strftime('%H:%M:%S')} supervisor: no member is wanted, so it ends", flush=True)
     return 0
 
 

@@ -49,7 +49,7 @@ def log_of_agent(store: Store, name: str) -> str:
     root = store.info().papers
     if root and not name.startswith(".") and f"{name}.log" in fs.names(Papers(root).folder):
         return Papers(root).log(name)
-    raise NotFound(f"nobody called {name} has printed anything here", hint="`pit status` shows who there is.")
+    raise NotFound(f"there is no output of a worker called {name}", hint="`pit status` shows who there is.")
 
 
 def _inside(root: str, path: str) -> str:

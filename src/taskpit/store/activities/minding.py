@@ -86,7 +86,7 @@ def _swallowed(items: Items, progress: Progress, *, dry_run: bool) -> Iterator[M
         if status_of(fields) in ENDED and isinstance(result, dict) and not told.get(activity_id):
             if not dry_run:
                 action = f"{status_of(fields)}_activity"
-                items.tell(action, activity_id, str(result.get("worker") or "keeper"), "told by the keeper")
+                items.tell(action, activity_id, str(result.get("worker") or "keeper"), "written by the keeper")
             yield Mend(kind="line swallowed", what=activity_id, details=status_of(fields))
 
 

@@ -304,7 +304,7 @@ def _told(now: Standing, lock: Lock) -> tuple[str, str]:
     if now.seen is not None:
         return "recovered_activity", f"{now.over}{where}"
     if now.activity.status == "in_progress":
-        return "recovered_activity", f"it was in progress and nobody had it{where}"
+        return "recovered_activity", f"it was in progress and no worker held it{where}"
     if any(step.status in ("completed", "in_progress") for step in now.activity.steps):
         return "resumed_activity", where.removeprefix("; ")
     return "claimed_activity", ""

@@ -72,7 +72,7 @@ def papers_of(space: str) -> str:
     if not is_word(space):
         raise Invalid(
             f"the queue's own name in the database is {space[:80]!r}, which cannot be the name of a folder",
-            hint="Whoever owns the database mends the column `space` of the table `meta`.",
+            hint="The database's owner can mend the column `space` of the table `meta`.",
         )
     return trust.state_path("queues", space)
 

@@ -92,7 +92,7 @@ def bring_up(wire: Wire, settings: Mapping[str, object]) -> list[int]:
                 return done
         except psycopg.errors.LockNotAvailable as error:
             if turn == TURNS - 1:
-                told = "somebody has used the queue's tables all the time; nothing was changed"
+                told = "the queue's tables were in use all the time; nothing was changed"
                 raise Unavailable(told, hint="Try again.") from error
             time.sleep(0.1)
         except psycopg.Error as error:

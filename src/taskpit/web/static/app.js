@@ -71,7 +71,7 @@
     live.textContent = here ? "" : "not connected";
     if (lost === 2) {
       fetch("/columns", { method: "HEAD", headers: { "X-CSRF-Token": word() } }).then((answer) => {
-        if (answer.status === 401) live.textContent = "started anew: open the new link";
+        if (answer.status === 401) live.textContent = "restarted: open the new link";
       }).catch(() => {});
     }
   };
