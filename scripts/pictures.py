@@ -202,7 +202,7 @@ def _plain_svg(text: str) -> str:
 
 @shot("board-80x24-dark.svg")
 def _board_small(queue: Queue) -> str:
-    return board(queue, (80, 24), "3")
+    return board(queue, (80, 24), "4")
 
 
 @shot("board-80x24-light.svg")
@@ -212,12 +212,12 @@ def _board_small_light(queue: Queue) -> str:
 
 @shot("board-80x24-task.svg")
 def _board_small_task(queue: Queue) -> str:
-    return board(queue, (80, 24), "3", "enter")
+    return board(queue, (80, 24), "4", "enter")
 
 
 @shot("board-120x36-dark.svg")
 def _board_middle(queue: Queue) -> str:
-    return board(queue, (120, 36), "3")
+    return board(queue, (120, 36), "4")
 
 
 @shot("board-120x36-light.svg")
@@ -227,7 +227,7 @@ def _board_middle_light(queue: Queue) -> str:
 
 @shot("board-200x50-dark.svg")
 def _board_large(queue: Queue) -> str:
-    return board(queue, (200, 50), "3", "l")
+    return board(queue, (200, 50), "4", "l")
 
 
 @shot("board-200x50-light.svg")
@@ -331,7 +331,7 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     chosen = {name: make for name, make in SHOTS.items() if not args.names or name.startswith(tuple(args.names))}
     with tempfile.TemporaryDirectory(prefix="taskpit-pictures-") as folder:
-        queue = demo_queue(os.path.join(folder, "pit"))
+        queue = demo_queue(os.path.join(folder, "shop", "pit"))
         for name, make in chosen.items():
             made = make(queue)
             (args.out / name).write_bytes(made.encode() if isinstance(made, str) else made)

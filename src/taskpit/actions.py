@@ -210,7 +210,9 @@ def undo(queue: Queue, worker: str) -> tuple[str, str]:
         queue.edit(task_id, worker, lambda _: before, why="taken back")
         return task_id, f"{task_id} is as it was before"
     raise errors.Conflict(
-        f"{task_id} was {did.removesuffix('_task')}, which cannot be taken back", hint=_instead(did, task_id), id=task_id
+        f"{task_id} was {did.removesuffix('_task')}, which cannot be taken back",
+        hint=_instead(did, task_id),
+        id=task_id,
     )
 
 

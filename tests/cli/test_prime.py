@@ -50,7 +50,7 @@ def test_the_verbs_are_the_programs_own(pit, monkeypatch):
         if name != "task":
             assert f"  # {verb.summary}\n" in told
     assert "\npit fail ID [REASON]" in told
-    assert "\npit split ID -F FILE  #" in told
+    assert "\npit split ID [TITLE]  #" in told
     renamed = tuple(verb.replace(summary="something new") if verb.name == "ask" else verb for verb in table.VERBS)
     monkeypatch.setattr(table, "VERBS", renamed)
     assert "something new" in pit("prime").out
@@ -147,7 +147,7 @@ def test_claims_are_kept_while_tools_are_used(session):
     session("cancel", "1")
     session("renew", "1", "--as", NAME, "--lease", "2m")
     told = json.loads(session("hook", "tool-used", stdin=SESSION).out)["hookSpecificOutput"]
-    assert "asks you to stop working on 0001" in told["additionalContext"]
+    assert "asked to stop working on 0001" in told["additionalContext"]
 
 
 @pytest.mark.parametrize("event", ["session-start", "tool-used", "stop"])

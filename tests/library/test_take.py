@@ -163,7 +163,7 @@ def test_renewing_stops_when_it_is_left(queue, monkeypatch):
 
 def test_a_lost_claim_is_told_and_what_was_brought_is_kept_aside(queue):
     task_id = queue.add("contested")
-    with pytest.raises(Lost, match="somebody else"), queue.take("slow", lease=0.3) as job:  # noqa: PT012
+    with pytest.raises(Lost, match="another worker"), queue.take("slow", lease=0.3) as job:  # noqa: PT012
         lose(queue, task_id)
         with Queue.open(queue.store.info().where) as other, other.take("fast") as theirs:
             theirs.output = "theirs"

@@ -53,9 +53,7 @@ def _machine() -> list[Finding]:
         Finding(name="taskpit", told=__version__),
         Finding(name="python", told=f"{python_implementation()} {python_version()}", works=enough),
         Finding(name="system", told=platform()),
-        Finding(
-            name="boot id", told="guessed from the boot time" if boot.startswith("boot-") else "from the kernel"
-        ),
+        Finding(name="boot id", told="guessed from the boot time" if boot.startswith("boot-") else "from the kernel"),
         Finding(name="processors", told=str(len(os.sched_getaffinity(0)) if _linux() else os.cpu_count())),
     ]
 
@@ -209,7 +207,9 @@ def _inotify(folder: str) -> Finding:
         woke = watch.wait(1.0)
     finally:
         watch.close()
-    return Finding(name="inotify", told=f"yes ({limits})" if woke else "no: changes are not reported", works=woke or None)
+    return Finding(
+        name="inotify", told=f"yes ({limits})" if woke else "no: changes are not reported", works=woke or None
+    )
 
 
 def _limit(name: str) -> str:

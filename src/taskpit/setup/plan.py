@@ -117,7 +117,9 @@ def _said(part: Part, seen: Seen, standing: Standing, data: bytes | None, why: s
 def _wanted_block(part: BlockPart, seen: Seen, agent: str) -> Step:
     found = read_block(seen.data or b"", part.comment)
     if part.comment == HASH and found is None and _in_toml(seen.data):
-        return _said(part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand")
+        return _said(
+            part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand"
+        )
     data = put_block(seen.data, part.text, agent, part.comment)
     if part.comment == HASH:
         _check_toml(seen.data, data)
@@ -162,7 +164,9 @@ def _wanted_entry(part: EntryPart, seen: Seen) -> Step:
     if found is not None:
         if "mcp" not in json.dumps(found):
             raise Invalid(f"its entry {NAME} is something else")
-        return _said(part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand")
+        return _said(
+            part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand"
+        )
     return _said(part, seen, Standing.MISSING, tree.put_entry(text, part.group, NAME, entry).encode())
 
 

@@ -240,7 +240,11 @@ class Grip(Turn):
                 fs.remove(scratch)
         if not won:
             now = self.look()
-            raise self.refusal(now) if now else Lost(f"{self.name} could not be taken: another worker was faster", id=self.name)
+            raise (
+                self.refusal(now)
+                if now
+                else Lost(f"{self.name} could not be taken: another worker was faster", id=self.name)
+            )
         self._settle(lock)
         return lock
 

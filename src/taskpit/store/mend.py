@@ -236,7 +236,11 @@ class _Mender:
                 kept = path_of(LATE, spot.id, f"~{fs.fresh_name()}")
                 fs.move(folder.at(result), folder.at(kept))
                 fs.link(folder.outcome_path(spot.id, known), folder.at(folder.layout.result_path(stub(spot), known)))
-                folder.tell("late_result", spot.id, details=f"{result} was replaced by another program; its version is kept in {kept}")
+                folder.tell(
+                    "late_result",
+                    spot.id,
+                    details=f"{result} was replaced by another program; its version is kept in {kept}",
+                )
             yield Mend(kind="put back", what=spot.id, details=f"{result} had been replaced by another program")
 
     def leftovers(self) -> Iterator[Mend]:

@@ -24,7 +24,9 @@ class Turn(fs.Flock):
         deadline, pause = time.monotonic() + TURN, 0.0002
         while not self.take(wait=False):
             if time.monotonic() >= deadline:
-                raise Unavailable("another process holds the lock and does not go on; nothing was changed", path=self.path)
+                raise Unavailable(
+                    "another process holds the lock and does not go on; nothing was changed", path=self.path
+                )
             time.sleep(pause)
             pause = min(pause * 2, 0.01)
         return self

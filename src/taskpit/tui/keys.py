@@ -43,7 +43,7 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
             ("e", "open in your editor"),
             ("a", "answer what it asks"),
             ("b", "block it, with a reason"),
-            ("u", "release its hold, reset attempts"),
+            ("u", "release, reset attempts"),
             ("r", "retry it from scratch"),
             ("g", "give your claim back"),
             ("+ -", "raise, lower its priority"),

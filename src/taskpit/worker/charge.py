@@ -130,7 +130,9 @@ class Charge:
         elif wish.post.kind == "session" and code == 0:
             self._note(state="waiting", why="its session is over", since=now, until=now + wish.post.every, failures=0)
         elif wish.post.watch == "none":
-            self._note(state="down", why=f"{_how(code)}; it is not restarted (watch = none)", since=now, until=float(2**40))
+            self._note(
+                state="down", why=f"{_how(code)}; it is not restarted (watch = none)", since=now, until=float(2**40)
+            )
         else:
             self._give_up(seen.why or _how(code), "stalled" if seen.why else "down")
 

@@ -187,7 +187,9 @@ class _Reader:
         if not name:
             raise self._wrong((table, index, ""), f"this {table} has no name")
         if _NAME.match(name) is None or name in RESERVED:
-            told = "is reserved for the crew's own files" if name in RESERVED else "may have letters, digits, - and _ only"
+            told = (
+                "is reserved for the crew's own files" if name in RESERVED else "may have letters, digits, - and _ only"
+            )
             raise self._wrong((table, index, "name"), f"the name {name!r} {told}")
         return name
 

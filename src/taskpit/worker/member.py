@@ -163,7 +163,8 @@ def session(queue: Queue, papers: Papers, post: Post) -> int:
 
 def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
     """The runner has run once, on a task that is only the role itself."""
-    asked = f"Look after the queue in {queue.store.info().where}, as your instructions say. `pit status` shows how it stands."
+    where = queue.store.info().where
+    asked = f"Look after the queue in {where}, as your instructions say. `pit status` shows how it stands."
     claim = Claim(task=Task(id=post.name, title=f"{post.role}: a round", body=asked), worker=post.name, fence=post.name)
     place = Place(papers.at(f"{post.name}.run"))
     place.log = papers.log(post.name)  # what it says is what we say

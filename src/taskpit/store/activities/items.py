@@ -168,7 +168,10 @@ class Items:
                 text = yamltext.changed(progress.document, data, shaped)
                 if self._replace(progress, path, text, status):
                     return value
-        raise Unavailable(f"{names.PROGRESS} of {item} is being saved again and again by another program; nothing was changed", id=item)
+        raise Unavailable(
+            f"{names.PROGRESS} of {item} is being saved again and again by another program; nothing was changed",
+            id=item,
+        )
 
     def _replace(self, progress: Progress, path: str, text: bytes, before: fs.Stat) -> bool:
         item = progress.item
@@ -273,5 +276,7 @@ def parse(item: str, path: str) -> tuple[Progress, bytes, fs.Stat]:
         return Progress(item, yamltext.load(data)), data, status
     except Invalid as error:
         raise Unreadable(
-            f"{names.PROGRESS} of {item}: {error.message}", hint="Mend the file by hand: no command repairs it.", path=path
+            f"{names.PROGRESS} of {item}: {error.message}",
+            hint="Mend the file by hand: no command repairs it.",
+            path=path,
         ) from None
