@@ -9,7 +9,7 @@ import json
 
 from taskpit import errors, fs
 from taskpit.history import who
-from taskpit.policy import LANDING
+from taskpit.policy import LANDING, PULL
 from taskpit.rules import check_task
 from taskpit.status import STATUSES, Status, status_of
 from taskpit.task import Failed, Release, Said, State, Task
@@ -82,7 +82,7 @@ def _retry(queue: Queue, task_id: str, worker: str, _: str) -> str:
 
 def _cancel(queue: Queue, task_id: str, worker: str, text: str) -> str:
     reason, card = " ".join(text.split()), queue.card(task_id)
-    if card.task.hold.startswith(LANDING):
+    if card.task.hold.startswith((LANDING, PULL)):
         _refuse_landed(queue, task_id)
     if card.state is State.CLAIMED and card.worker == worker:  # one's own claim ends at once
         said, _ = queue.finish(queue.holding(task_id, worker), Failed(error=reason or "cancelled", cancelled=True))

@@ -228,7 +228,7 @@ def _where(card: Card, now: float) -> str:
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:
-    from taskpit.policy import LANDING, REVIEW, WAITS  # who lists tasks does without
+    from taskpit.policy import LANDING, PULL, REVIEW, WAITS  # who lists tasks does without
 
     task_id = card.task.id
     if card.state is State.FAILED and card.result:
@@ -239,6 +239,8 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
         return [f"`pit answer {task_id} TEXT` answers it."]
     if card.task.hold.startswith(REVIEW):
         return [f"`pit review {task_id}` shows the change; --approve lands it, --send-back TEXT gives it back."]
+    if card.task.hold.startswith(PULL):
+        return [f"It is done when that is merged. `pit review {task_id} --send-back TEXT` gives it back instead."]
     if card.task.hold.startswith(LANDING):
         return ["A running `pit work` with --land lands it, or the next one."]
     if card.task.hold:

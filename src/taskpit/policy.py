@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.task import Claim, Outcome, Task
 
-__all__ = ["LANDING", "REVIEW", "answered", "pause", "settle", "signature"]
+__all__ = ["LANDING", "PULL", "REVIEW", "answered", "pause", "settle", "signature"]
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
@@ -83,6 +83,8 @@ KEY = "ask-key"
 #: How the hold of a task begins that was handed in: it is to be landed, or somebody must look at it first.
 LANDING = "waits for landing"
 REVIEW = "waits for review"
+#: The same of a task whose change waits at a forge, which is asked how it stands.
+PULL = "waits for the pull request"
 
 
 def _ask(claim: Claim, outcome: Ask) -> End:

@@ -71,10 +71,10 @@ def status_of(card: Card) -> Status:
         return Status.CANCELLED if cancelled else Status.FAILED
     if not card.held:
         return Status.READY
-    from taskpit.policy import LANDING, REVIEW  # a command that only claims does without
+    from taskpit.policy import LANDING, PULL, REVIEW  # a command that only claims does without
 
     reason = card.held
-    queues_own = reason.startswith((LANDING, f"{REVIEW} by an agent"))
+    queues_own = reason.startswith((LANDING, f"{PULL} ", f"{REVIEW} by an agent"))
     for_person = card.task.hold == reason or reason.startswith(_BEGINS) or reason.endswith(_ENDS)
     return Status.NEEDS_YOU if for_person and not queues_own else Status.WAITING
 

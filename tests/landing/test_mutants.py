@@ -10,13 +10,15 @@ from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
 
 import pytest
+from forges import StandInForge
 from ground import Ground
 
 from taskpit.errors import TaskpitError
-from taskpit.landing import candidate, lander, repository
+from taskpit.landing import candidate, forge, lander, repository
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.git import Git, GitTrouble
 from taskpit.landing.pipe import Pipe
+from taskpit.landing.pulls import Pulls
 from taskpit.landing.repository import Merge, Repository
 
 
@@ -28,7 +30,9 @@ def _tests(name):
     return module
 
 
-test_attacks, test_crashes, test_pipe, test_proof = map(_tests, ("attacks", "crashes", "pipe", "proof"))
+test_attacks, test_crashes, test_pipe, test_proof, test_pulls = map(
+    _tests, ("attacks", "crashes", "pipe", "proof", "pulls")
+)
 
 
 def no_fence(patch):
@@ -127,7 +131,41 @@ def a_conflict_without_attempts_fails(patch):
     patch.setattr(lander, "held", lambda *_: (_ for _ in ()).throw(AssertionError("nothing waits")))
 
 
+def pushed_over_what_is_there(patch):
+    """Whatever the remote's branch has is pushed over."""
+    real = Git.reach
+
+    def reach(self, *words, **more):
+        return real(self, *("--force" if word.startswith("--force-with-lease") else word for word in words), **more)
+
+    patch.setattr(Git, "reach", reach)
+
+
+def strangers_are_members(patch):
+    """Anybody's words go to the agent."""
+    patch.setattr(forge, "MEMBERS", ("OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "NONE"))
+
+
+def the_forge_is_believed(patch):
+    """A merge commit that the remote does not have on its branch is taken for landed."""
+    patch.setattr(Git, "is_ancestor", lambda *_: True)
+
+
+def old_words_count(patch):
+    """Changes wanted in an older candidate send back the newer one, for ever."""
+    real = Pulls.wanted
+
+    def wanted(self, handed, pull):
+        return real(self, handed, pull.replace(wanted=tuple((handed.commit, words) for _, words in pull.wanted)))
+
+    patch.setattr(Pulls, "wanted", wanted)
+
+
 CASES = [
+    (pushed_over_what_is_there, test_pulls.test_a_head_that_came_between_look_and_push_is_not_pushed_over),
+    (strangers_are_members, test_pulls.test_changes_that_members_want_go_back_once_and_strangers_have_no_say),
+    (the_forge_is_believed, test_pulls.test_a_merge_the_remote_does_not_have_is_not_believed),
+    (old_words_count, test_pulls.test_changes_that_members_want_go_back_once_and_strangers_have_no_say),
     (no_fence, test_crashes.test_whoever_lost_the_claim_lands_nothing),
     (no_look_at_what_landed, test_crashes.test_landed_and_not_sealed_is_sealed_by_the_next_without_another_commit),
     (the_check_of_the_candidate_is_enough, test_pipe.test_red_on_what_would_land_goes_back_to_the_agent),
@@ -153,12 +191,21 @@ CASES = [
 
 @pytest.mark.parametrize(("mutant", "victim"), CASES, ids=[mutant.__name__ for mutant, _ in CASES])
 def test_the_mutant_is_caught(mutant, victim, tmp_path, monkeypatch):
-    frozen = victim.__module__ == "victims_proof"
-    ground = Ground(tmp_path / "mutant", **({"frozen": ("tests/**", "Makefile")} if frozen else {}))
+    frozen, pulled = (victim.__module__ == f"victims_{name}" for name in ("proof", "pulls"))
+    terms = {"frozen": ("tests/**", "Makefile")} if frozen else {"land": "pr"} if pulled else {}
+    ground = Ground(tmp_path / "mutant", **terms)
     if frozen:
         ground.commit("tests/test_it.sh", "test -s answer.txt\n")
+    at_forge = StandInForge(ground, monkeypatch) if pulled else None
     mutant(monkeypatch)
-    known = {"ground": ground, "frozen": ground, "tmp_path": tmp_path, "monkeypatch": monkeypatch}
+    known = {
+        "ground": ground,
+        "frozen": ground,
+        "pulled": ground,
+        "tmp_path": tmp_path,
+        "monkeypatch": monkeypatch,
+        "forge": at_forge,
+    }
     with pytest.raises((AssertionError, AttributeError, StopIteration, TaskpitError, pytest.fail.Exception)):
         victim(*(known[name] for name in signature(victim).parameters))
     ground.close()

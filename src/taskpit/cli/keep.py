@@ -9,7 +9,7 @@ from taskpit.cli.options import example, refusal
 from taskpit.cli.output import paint
 from taskpit.cli.progress import Progress
 from taskpit.clock import duration
-from taskpit.errors import Invalid
+from taskpit.errors import Invalid, TaskpitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _sweep(args: Namespace, context: Context) -> Reply:
     with Progress(context, "sweeping", turns=True):
         mends = sweep(context.queue, dry_run=args.dry_run, closely=True, ended=end_commands_of)
         if not args.dry_run:
-            mends = [*mends, *_publish(context)]
+            mends = [*mends, *_publish(context), *_pulls(context)]
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
     return Reply(data=data, text=lambda: _swept(mends, dry_run=args.dry_run))
 
@@ -74,6 +74,27 @@ def _publish(context: Context) -> list[Mend]:
             context.warn(line)
         moved = before - set(pipe.repository.unpublished())
         did += [Mend(kind="published", what=name, details="your branch has what landed") for name in sorted(moved)]
+    return did
+
+
+def _pulls(context: Context) -> list[Mend]:
+    """Pull requests that were merged, closed or answered have their consequences."""
+    from taskpit import owner
+    from taskpit.cli.review import Here
+    from taskpit.landing.lander import Lander
+    from taskpit.landing.review import pipes
+    from taskpit.store.port import Mend
+
+    did = []
+    worker = owner.default_worker()
+    for pipe in pipes(context.queue):
+        lander = Lander(context.queue, pipe, worker, Here(context))
+        try:
+            ended = lander.look()
+        except (TaskpitError, OSError) as error:
+            context.warn(f"pull requests could not be looked at: {error}")
+            continue
+        did += [Mend(kind="pull request", what=claim.task.id, details=end.details) for claim, end in ended]
     return did
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from taskpit.landing.terms import HandIn
     from taskpit.task import Card, Evidence
 
-__all__ = ["VERBS"]
+__all__ = ["VERBS", "Here"]
 
 #: The longest text of a review.
 LONGEST = 1024 * 1024
@@ -140,7 +140,7 @@ def _coloured(change: str) -> str:
     return "\n".join(paint(colours[line[0]], line) if line[:1] in colours else line for line in lines)
 
 
-class _Here:
+class Here:
     """Checks that run because a person approved: in this terminal's own process."""
 
     def __init__(self, context: Context) -> None:
@@ -162,11 +162,31 @@ def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
 
     worker = _judge(args, context, task_id)
     context.queue.need_trust()  # landing runs the task's check
+    pipe, handed = review.find(context.queue, task_id)
+    if handed.pr:
+        return _merged(context, pipe, handed, worker)
     pipe, handed = review.approve(context.queue, task_id, worker, args.commit)
     word = _land_now(context, pipe, handed, worker)
     card = context.queue.card(task_id)
     data = {"id": task_id, "state": str(card.state), "held": card.held, "commit": handed.commit}
     return Reply(data=data, text=f"{task_id} is approved; {word}")
+
+
+def _merged(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> Reply:
+    """Its pull request is merged: the forge says so, or where nobody can ask it, the person."""
+    from taskpit.landing.lander import Lander
+
+    lander = Lander(context.queue, pipe, worker, Here(context))
+    if handed.number:
+        lander.look(now=True)
+    else:
+        lander.confirm(handed)
+    card = context.queue.card(handed.task)
+    if card.result is None:
+        told = f"{handed.task}: {handed.pr} is not merged"
+        raise errors.Conflict(told, hint="Merge it there, or say what should be different with --send-back.")
+    data = {"id": handed.task, "state": str(card.state), "held": card.held, "commit": handed.commit}
+    return Reply(data=data, text=f"{handed.task} is done: {card.result.reason}")
 
 
 def _land_now(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> str:
@@ -177,7 +197,7 @@ def _land_now(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> str:
     if not turn.take(wait=False):
         return "a pool lands it"
     try:
-        landed = Lander(context.queue, pipe, worker, _Here(context)).land(handed)
+        landed = Lander(context.queue, pipe, worker, Here(context)).land(handed)
     finally:
         turn.drop()
     return landed[1].details if landed else "a pool lands it"

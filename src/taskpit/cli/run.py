@@ -96,13 +96,14 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
 def _landing_arguments(parser: ArgumentParser) -> None:
     """How changes land."""
     add = parser.add_argument
-    add("--land", choices=LANDS, help="where a task's changes go: none, a branch of its own, or merged (see --onto)")
+    add("--land", choices=LANDS, help="where changes go: none, a branch for each task, merged, or a pull request")
     add("--onto", default="", metavar="BRANCH", help="the branch work begins from and is merged into (default: yours)")
     add("--setup", default="", metavar="CMD", help="makes a fresh clone ready, e.g. 'npm ci'; run in each")
     add("--copy", action="append", metavar="FILE", help="a file no commit has that clones need, e.g. .env; repeatable")
     add("--land-check", default="", metavar="CMD", help="must be green, beside the task's check, on what would land")
     add("--review", choices=REVIEWS, default="none", help="who looks at each change before it lands")
     add("--review-limit", type=a_count, default=0, metavar="N", help="begin nothing while N wait for a person's look")
+    add("--pr-command", default="", metavar="CMD", help="opens a pull request where neither gh nor glab does")
     add("--frozen", action="append", metavar="GLOB", help="paths an agent cannot change, such as tests; repeatable")
     add("--red-first", action="store_true", help="ask about tasks whose check is green before the work")
     add("--worktree", action="store_true", help="the same as --land branch")
@@ -284,6 +285,7 @@ def _landing(args: Namespace, context: Context, cwd: str) -> Pipe | None:
         land_check=args.land_check,
         review=args.review,
         frozen=tuple(args.frozen or ()),
+        pr_command=args.pr_command,
     )
     return pipe_for(context.queue, cwd, terms)
 

@@ -16,7 +16,7 @@ from taskpit.cli.past import event_line
 from taskpit.clock import iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import who
-from taskpit.policy import LANDING
+from taskpit.policy import LANDING, PULL
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, STATUSES, Status, status_of, summary
 from taskpit.task import State
@@ -281,7 +281,7 @@ def _waiting(waiting: Sequence[Card], now: float) -> dict[str, float]:
     """How many wait for what, and how long until the first that waits for a time."""
     times = [card.task.not_before - now for card in waiting if card.held.startswith("not before")]
     tasks = sum(1 for card in waiting if card.held.startswith("needs "))
-    landing = sum(1 for card in waiting if card.held.startswith(LANDING))
+    landing = sum(1 for card in waiting if card.held.startswith((LANDING, PULL)))
     other = len(waiting) - len(times) - tasks - landing
     found = {"tasks": tasks, "time": len(times), "landing": landing, "other": other}
     return {**found, **({"next_seconds": round(max(min(times), 0.0), 1)} if times else {})}

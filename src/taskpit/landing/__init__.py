@@ -6,6 +6,8 @@
     candidate.py   from files to a tree, and what a person should see in it
     pipe.py        the steps of one task, in their order: workspace, candidate, check, hand-in, land, publish
     lander.py      takes what was handed in, lands it, ends the claim
+    pulls.py       the other way to land: pushed, a pull request, merged by its forge
+    forge.py       calls of `gh`, `glab` or a command template
     review.py      what waits for a person: its diff; approve, send back, take over
 
 **Where a candidate is.** What counts is in our own repository P, by task: nothing there is written by an agent.
@@ -15,9 +17,11 @@
     refs/pit/hand/<queue>/<task>    a blob: the hand-in as JSON (`HandIn`), with all that landing needs
     refs/pit/fence/<queue>/<task>   a blob: the claim of whoever may land it now
     refs/pit/land/<queue>/<task>    the commit that lands it; it *has* landed once this is in the line
+    refs/pit/pushed/<queue>/<task>  a blob: the commits of ours that its branch at the remote may have
     refs/pit/line/<branch>          what has landed on a branch
+    refs/pit/remote/<branch>        the same at the remote, as last seen
 
-In the queue a handed-in task is ready and held: `hold` begins with `policy.LANDING` or `policy.REVIEW`, and
+In the queue a handed-in task is ready and held: `hold` begins with `policy.LANDING`, `REVIEW` or `PULL`, and
 `extra["candidate"]` tells people and other machines its commit, branch, size and host. That is all a store must
 carry, so it is the same in every layout and in a database. Whoever has a task's clone and P goes on from there
 without the agent: `Pipe.hand_in_of(task_id)` reads the hand-in, `Pipe.land(claim)` gives the outcome to end a

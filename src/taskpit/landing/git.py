@@ -57,6 +57,28 @@ OURS = (
 )
 #: The environment in which git finds the person's own configuration.
 PERSONAL = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")
+#: What reaching a remote needs beside it: who they are there, and the way.
+REACHING = (
+    "USER",
+    "LOGNAME",
+    "SSH_AUTH_SOCK",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_CAINFO",
+    "SSL_CERT_FILE",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "http_proxy",
+    "https_proxy",
+    "HTTPS_PROXY",
+    "no_proxy",
+    "NO_PROXY",
+)
+#: The ways that are taken; others start programs.
+WAYS = tuple((f"protocol.{way}.allow", "always") for way in ("https", "http", "ssh"))
 
 
 class GitTrouble(TaskpitError):
@@ -173,6 +195,16 @@ class Git:
         if index:
             env["GIT_INDEX_FILE"] = index
         return _run(words, _environment(env), tree or self.directory, OURS, stdin, lock)
+
+    def reach(self, *words: str, ok: Sequence[int] = (0,)) -> Ran:
+        """The same where a remote is needed: by the person's own configuration, for their credentials are there.
+
+        Not that of their repository, which an agent may have written to: the remote is named by its address.
+        """
+        known = {key: os.environ[key] for key in REACHING if key in os.environ}
+        env = _environment({**known, "GIT_DIR": self.directory}, personal=True)
+        ran = _run(words, env, self.directory, (*SAFE, *WAYS), b"", -1)
+        return _accept(ran, ok, words, self.directory)
 
     def alone(self, *words: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> Ran:
         """The same for what changes refs: one at a time, and never stopped by what a killed git left."""

@@ -6,12 +6,17 @@ Anybody may do it: a pool beside its work, or a person who approves. What a kill
 from __future__ import annotations
 
 from taskpit.errors import TaskpitError
+from taskpit.landing import review
+from taskpit.landing.pulls import Pulls, is_open
 from taskpit.landing.terms import CANDIDATE, FenceLost, Stopped, held
-from taskpit.policy import LANDING
+from taskpit.policy import LANDING, PULL
 from taskpit.task import Done, Failed, Release, Said, State, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from taskpit.landing.forge import Pull
     from taskpit.landing.pipe import Pipe
     from taskpit.landing.terms import HandIn, Hands
     from taskpit.queue import Queue
@@ -45,6 +50,8 @@ class Lander:
         #: Long enough for two set-ups and checks: a lander that dies is noticed by its lock, not by this.
         self.lease = max(queue.config.lease, 2 * (terms.setup_limit + terms.check_limit) + 60.0)
         self._trouble: dict[str, int] = {}
+        #: What waits for its pull request, as last seen.
+        self._pulled: list[HandIn] | None = None
 
     def waiting(self) -> list[HandIn]:
         """What could be landed now; what was landed, sealed and left lying is cleaned up on the way."""
@@ -53,19 +60,56 @@ class Lander:
         for task_id, card in cards.items():
             if card is None or card.state is State.DONE:
                 self._afterwards(handed[task_id])
+        self._pulled = [one for task_id, one in handed.items() if is_open(cards[task_id], one)]
         return [one for task_id, one in handed.items() if is_to_land(cards[task_id], one)]
 
     def land(self, handed: HandIn) -> tuple[Claim, End] | None:
         """It has landed and is sealed, or is back, or waits for a person. None: it is not to be had."""
+        return self._end(handed, LANDING, lambda claim: self._outcome(claim, handed))
+
+    def look(self, *, now: bool = False) -> list[tuple[Claim, End]]:
+        """What became of pull requests: merged is done, closed is a person's, changes go back to the agent."""
+        if self._pulled is None:
+            self.waiting()
+        waiting = self._pulled or []
+        found = Pulls(self.pipe).look(waiting, now=now)
+        ended = [self._judge(one, found[one.task]) for one in waiting if one.task in found]
+        return [one for one in ended if one is not None]
+
+    def _judge(self, handed: HandIn, pull: Pull) -> tuple[Claim, End] | None:
+        pulls = Pulls(self.pipe)
+        if pull.state == "merged" and pull.merged:
+            return self.confirm(handed, pull.merged)
+        if pull.state == "closed":
+            return self._end(handed, PULL, lambda claim: pulls.closed(claim, handed))
+        if pull.state == "open" and (text := pulls.wanted(handed, pull)):
+            review.send_back(self.queue, handed.task, self.worker, text)
+            self.hands.say(f"{handed.task} goes back to its agent: changes are wanted in {pull.url}")
+        return None
+
+    def confirm(self, handed: HandIn, commit: str = "") -> tuple[Claim, End] | None:
+        """Its pull request is merged, by this commit; or a person says so, and names none."""
+
+        def outcome(claim: Claim) -> Outcome:
+            try:
+                return Pulls(self.pipe).merged(claim, handed, commit)
+            except (TaskpitError, OSError) as error:  # the next look may find it
+                self.hands.say(f"{handed.task}: {error}")
+                return Release(reason=str(error))
+
+        return self._end(handed, PULL, outcome)
+
+    def _end(self, handed: HandIn, hold: str, outcome_of: Callable[[Claim], Outcome]) -> tuple[Claim, End] | None:
+        """The task is taken as any worker would, and ended so; None if it does not wait for that any more."""
         want = Want(worker=self.worker, lease=self.lease, ids=(handed.task,), even_held=True)
         claims = self.queue.store.claim(want)
         if not claims:
             return None
         claim = claims[0]
-        if not claim.task.hold.startswith(LANDING):  # it was sent back or taken over meanwhile
+        if not claim.task.hold.startswith(hold):  # it was sent back or taken over meanwhile
             self.queue.finish(claim, Release(reason="it does not wait for landing"))
             return None
-        outcome = self._outcome(claim, handed)
+        outcome = outcome_of(claim)
         if isinstance(outcome, Failed):
             extra = {key: value for key, value in claim.task.extra.items() if key != CANDIDATE}
             claim = claim.replace(task=claim.task.replace(hold="", extra=extra))
@@ -114,7 +158,7 @@ class Lander:
     def _afterwards(self, handed: HandIn) -> None:
         """The person's branch has it, if nothing is in the way; what only landing needed is gone."""
         try:
-            for line in self.pipe.publish(handed.target):
+            for line in self.pipe.publish(handed.target) if handed.land != "pr" else ():
                 self.hands.say(line)
             self.pipe.clean(handed.task)
         except (TaskpitError, OSError) as error:  # it has landed: the next look does this

@@ -30,6 +30,7 @@ from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.git import ZERO, GitTrouble
+from taskpit.landing.pulls import Pulls
 from taskpit.landing.repository import Diverged, line_of, remove
 from taskpit.landing.terms import FenceLost, HandIn, SetupFailed, Waits, held, name_of
 from taskpit.rules import check_mode
@@ -124,22 +125,32 @@ class Pipe:
         if not terms.onto:
             onto = _read_mark(self.workspace(task.id))[1]
             terms = terms.replace(onto=onto or self.repository.current_branch())
-        self.repository.require_branch(terms.onto)
+        if terms.land != "pr":  # that begins from the remote's branch
+            self.repository.require_branch(terms.onto)
         return terms
 
     def target_of(self, task: Task) -> str:
         """What people call the place where its work goes."""
         terms = self._settled(task)
-        return terms.onto if terms.land == "merge" else f"pit/{name_of(task.id)}"
+        names = {"merge": terms.onto, "pr": f"{terms.onto} by a pull request"}
+        return names.get(terms.land, f"pit/{name_of(task.id)}")
+
+    def branch_of(self, task_id: str) -> str:
+        """Its branch at the remote, where other queues have tasks of the same id."""
+        return f"pit/{name_of(task_id)}-{self._queue[:6]}"
+
+    def _line(self, terms: Terms | HandIn, branch: str) -> str:
+        """The branch with what has landed on it: here, or at the remote."""
+        return self.repository.remote_line(branch) if terms.land == "pr" else self.repository.sync(branch)
 
     def _base(self, task: Task, terms: Terms) -> str:
         """The line, which holds what the needs have landed; a branch begins with the branches it needs."""
-        base = self.repository.sync(terms.onto)
+        base = self._line(terms, terms.onto)
         for need in task.needs:
             landed = self.git.ref(self.ref("land", need))
             if not landed or self.git.is_ancestor(landed, base):
                 continue
-            if terms.land == "merge":
+            if terms.land != "branch":
                 raise Waits(f"{need}, which it needs, landed elsewhere and is not on {terms.onto}")
             merge = self.repository.merge(base, landed)
             if merge.conflicts:
@@ -197,7 +208,7 @@ class Pipe:
         if not terms.frozen:
             return base
         try:
-            return self.repository.sync(terms.onto)
+            return self._line(terms, terms.onto)
         except Diverged:  # landing will say so
             return self.repository.line(terms.onto)
 
@@ -227,6 +238,7 @@ class Pipe:
             setup=terms.setup,
             copy=terms.copy,
             frozen=terms.frozen,
+            pr_command=terms.pr_command,
             review=terms.review,
             questions=_few(questions),
             worker=claim.fence,
@@ -286,13 +298,16 @@ class Pipe:
 
     def approve(self, handed: HandIn, worker: str) -> HandIn:
         """Somebody has seen this candidate and lets it land; noted where no agent writes."""
-        approved = handed.replace(approved=worker)
+        return self.note(handed, handed.replace(approved=worker))
+
+    def note(self, handed: HandIn, changed: HandIn) -> HandIn:
+        """What is known of this very candidate now."""
         old = self.git.ref(self.ref("hand", handed.task))
         if HandIn.load(self.git.read(old)).commit != handed.commit or not self.git.move(
-            self.ref("hand", handed.task), self.git.blob(approved.dump()), old
+            self.ref("hand", handed.task), self.git.blob(changed.dump()), old
         ):
             raise GitTrouble(f"{handed.task} was handed in again meanwhile")
-        return approved
+        return changed
 
     def files(self, base: str, commit: str) -> list[tuple[str, str, int, int]]:
         """Name, letter, lines added and removed of each file that differs."""
@@ -311,15 +326,20 @@ class Pipe:
         """The commit that landed this task; empty if it has not landed."""
         handed = self.hand_in_of(task_id)
         commit = self.git.ref(self.ref("land", task_id))
-        line = self.repository.line(handed.target) if handed else ""
+        line = self._landed_on(handed) if handed else ""
         return commit if commit and line and self.git.is_ancestor(commit, line) else ""
+
+    def _landed_on(self, handed: HandIn) -> str:
+        """The last commit of where it lands, as last seen."""
+        remote = f"refs/pit/remote/{handed.target}"
+        return self.git.ref(remote) if handed.land == "pr" else self.repository.line(handed.target)
 
     def already(self, task: Task) -> Done | None:
         """The end of a task that has landed and is not sealed; None if it has not."""
         if not self.repository.is_known():
             return None
         handed, commit = self.hand_in_of(task.id), self.landed(task.id)
-        return self._sealed(handed, commit) if handed is not None and commit else None
+        return self.sealed(handed, commit) if handed is not None and commit else None
 
     def turn(self, target: str) -> fs.Flock:
         """Held by whoever lands on this branch, so that no check is run in vain; nothing is decided by it."""
@@ -332,11 +352,11 @@ class Pipe:
         handed = self.hand_in_of(task.id)
         if handed is None:
             raise GitTrouble(f"nothing was handed in for {task.id} here")
-        fence = self._take_fence(claim)
+        fence = self.take_fence(claim)
         if not still_ours():  # whoever has the claim now takes the fence after us
             raise FenceLost(f"the claim on {task.id} is over")
         if landed := self.landed(task.id):
-            return self._sealed(handed, landed)
+            return self.sealed(handed, landed)
         for _ in range(TURNS):
             try:
                 outcome = self._turn(claim, handed, fence, hands)
@@ -353,7 +373,7 @@ class Pipe:
             old = self.repository.line(target)
             commit = handed.commit
         else:
-            old = self.repository.sync(target)
+            old = self._line(handed, target)
             frozen = self._files.frozen(handed.frozen, handed.tree, old)  # so that these paths cannot conflict
             same = frozen == handed.tree
             theirs = handed.commit if same else self.git.commit(frozen, [handed.base], "frozen paths\n")
@@ -363,6 +383,8 @@ class Pipe:
             merge = self.repository.merge(side, theirs)
             if merge.conflicts:
                 return self._conflict(claim, handed, old, merge)
+            if handed.land == "pr":
+                return self._open_pull(claim, handed, old, hands)
             tree = self._files.frozen(handed.frozen, merge.tree, old)
             empty = tree == self.git.tree_of(old)
             commit = old if empty else self.git.commit(tree, [old], _landing_message(task, handed))
@@ -373,12 +395,17 @@ class Pipe:
         if red is not None:
             return self._came_red(claim, handed, red, old)
         if old == commit or self.git.move(line_of(target), commit, old or ZERO, fence=fence):
-            return self._sealed(handed, commit)
+            return self.sealed(handed, commit)
         if self.git.ref(fence[0]) != fence[1]:
             raise FenceLost(f"another worker has taken over the landing of {task.id}")
         return None
 
-    def _take_fence(self, claim: Claim) -> tuple[str, str]:
+    def _open_pull(self, claim: Claim, handed: HandIn, old: str, hands: Hands) -> Outcome:
+        """Green by itself, it is pushed as it is: what becomes of it together with others is tried at the forge."""
+        red = self._recheck(handed, handed.commit, hands)
+        return Pulls(self).open(claim, handed) if red is None else self._came_red(claim, handed, red, old)
+
+    def take_fence(self, claim: Claim) -> tuple[str, str]:
         """The fence is this claim's: whoever had it before, and any git it left running, can land nothing more."""
         name, mine = self.ref("fence", claim.task.id), self.git.blob(claim.fence.encode())
         self.git.set(name, mine)
@@ -394,8 +421,10 @@ class Pipe:
                 return evidence
         return None
 
-    def _sealed(self, handed: HandIn, commit: str) -> Done:
-        where = f"landed on {handed.target} as {commit[:12]}"
+    def sealed(self, handed: HandIn, commit: str) -> Done:
+        """How a task ends that this commit has landed."""
+        by = f" by {handed.pr}" if handed.land == "pr" else ""
+        where = f"landed on {handed.target} as {commit[:12]}{by}"
         told = (
             f"{handed.output.rstrip()}\n\nLanded on {handed.target} as {commit}, the work of {handed.worker}.".lstrip()
         )
@@ -426,7 +455,7 @@ class Pipe:
             f"the check is red (exit code {evidence.exit_code}) on what would land on {handed.target}: "
             f"{evidence.tail[-500:] or evidence.command}"
         )
-        if handed.land != "branch":
+        if handed.land == "merge":
             told += f"\nYour clone now begins from {handed.target} at {old[:12]}, with your changes merged in."
             landing = self.git.ref(self.ref("land", claim.task.id))
             self._rebase(claim.task.id, handed.target, old, self.git.tree_of(landing))
@@ -475,7 +504,7 @@ class Pipe:
         for one in fs.names(folder):
             if one == name or one.startswith(f"{name}."):
                 remove(f"{folder}/{one}")
-        self.git.drop(*(self.ref(what, task_id) for what in ("base", "fence", "hand")))
+        self.git.drop(*(self.ref(what, task_id) for what in ("base", "fence", "hand", "pushed")))
 
     def forget(self, task_id: str) -> None:
         """It went back to its agent: what was handed in is none any more. Its clone stays."""

@@ -23,7 +23,7 @@ from taskpit.errors import Invalid
 from taskpit.landing.git import ZERO, Git, GitTrouble, outside, require
 from taskpit.values import Value
 
-__all__ = ["Merge", "Published", "Repository", "state_folder"]
+__all__ = ["Merge", "Published", "Remote", "Repository", "state_folder"]
 
 #: Settings of the person's that decide which bytes a file has in a commit, and the values we take.
 HABITS = {
@@ -70,6 +70,13 @@ class Published(Value):
         return f"{count} landed on {self.branch} not in your checkout yet: {self.why}"
 
 
+class Remote(Value):
+    """Where the person's repository is pushed to."""
+
+    name: str
+    url: str
+
+
 def state_folder() -> str:
     """Where what belongs to this user and to no queue is kept."""
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
@@ -91,6 +98,7 @@ class Repository:
         self.folder = f"{state_folder()}/{name}-{digest}"
         self.git = Git(f"{self.folder}/git")
         self._accepted = ""
+        self._remote: Remote | None = None
 
     def _author(self) -> tuple[str, str]:
         """Who commits: as the environment says, or git."""
@@ -140,6 +148,7 @@ class Repository:
             for name in ("work", "check"):
                 fs.make_dir(f"{self.folder}/{name}")
         self._accepted = self._configuration()
+        self._remote = self._find_remote()
 
     def _clone_ours(self) -> None:
         scratch = f"{self.folder}/git.{fs.fresh_name()}"
@@ -208,6 +217,52 @@ class Repository:
                 files=merge.conflicts,
             )
         return self.git.commit(merge.tree, [ours, theirs], f"Merge {branch}\n")
+
+    # -- the remote --------------------------------------------------------------------------------
+
+    def _find_remote(self) -> Remote | None:
+        """`origin`, or the only one. Read once: what an agent makes of it later is not obeyed."""
+        told = outside(self.top, "config", "--local", "-z", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1, 128)).out
+        found: dict[str, str] = {}
+        for entry in told.decode("utf-8", "surrogateescape").split("\0"):
+            key, _, url = entry.partition("\n")
+            if url and url.isprintable():
+                found.setdefault(key.removeprefix("remote.").removesuffix(".url"), url)
+        name = "origin" if "origin" in found or len(found) != 1 else next(iter(found))
+        return Remote(name=name, url=found[name]) if name in found else None
+
+    def remote(self) -> Remote:
+        """Where pull requests go; Invalid if there is no such place."""
+        if self._remote is None:
+            hint = "`git remote add origin ADDRESS` says where pull requests go."
+            raise Invalid(f"{self.top} has no remote called origin", hint=hint)
+        return self._remote
+
+    def remote_head(self, branch: str) -> str:
+        """The last commit of a branch at the remote; empty if it has no such branch."""
+        name = f"refs/heads/{branch}"
+        lines = self.git.reach("ls-remote", "--", self.remote().url, name).text.splitlines()
+        return next((oid for oid, _, ref in (line.partition("\t") for line in lines) if ref == name), "")
+
+    def remote_line(self, branch: str) -> str:
+        """The same of a branch that must be there, with all of its history here."""
+        head = self.remote_head(branch)
+        if not head:
+            told = f"there is no branch {branch!r} at {self.remote().name}"
+            raise Invalid(told, hint=f"Push it, or name another with --onto: git push {self.remote().name} {branch}")
+        if not self.knows(head):
+            words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.remote().url)
+            self.git.reach(*words, f"refs/heads/{branch}")
+        self.git.set(f"refs/pit/remote/{branch}", head)
+        return head
+
+    def push(self, commit: str, branch: str, old: str) -> None:
+        """The remote's branch is this commit, if it was `old` (empty: there was none)."""
+        if len(commit) < 40:  # an empty one would delete the branch
+            raise GitTrouble(f"{branch} was to be pushed as {commit!r}")
+        name = f"refs/heads/{branch}"
+        words = ("push", "--quiet", "--no-verify", f"--force-with-lease={name}:{old}", "--", self.remote().url)
+        self.git.reach(*words, f"{commit}:{name}")
 
     def merge(self, ours: str, theirs: str) -> Merge:
         """Both together. Only exit code 1 is a conflict; anything else but 0 is trouble."""
@@ -318,12 +373,13 @@ class Repository:
     def _reason(self, branch: str) -> str:
         return f"{self.folder}/behind-{hashlib.sha256(os.fsencode(branch)).hexdigest()[:12]}"
 
-    def _known(self, commit: str) -> bool:
+    def knows(self, commit: str) -> bool:
+        """Whether this commit is among our objects."""
         return self.git.run("cat-file", "-e", commit, ok=(0, 1, 128)).code == 0
 
     def _move(self, branch: str, old: str, new: str) -> str:
         """The branch is moved where it may be; else why it may not."""
-        if old and not (self._known(old) and self.git.is_ancestor(old, new)):
+        if old and not (self.knows(old) and self.git.is_ancestor(old, new)):
             return f"{branch} has commits of its own; they are merged when the next task lands"
         if self._configuration() != self._accepted:
             return (

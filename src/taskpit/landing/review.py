@@ -14,7 +14,7 @@ from taskpit.landing.git import outside
 from taskpit.landing.pipe import Pipe, queue_key
 from taskpit.landing.repository import Repository, state_folder
 from taskpit.landing.terms import CANDIDATE, Terms, held, name_of
-from taskpit.policy import LANDING, REVIEW
+from taskpit.policy import LANDING, PULL, REVIEW
 from taskpit.queue import cards
 from taskpit.task import State, Want
 from taskpit.values import Value
@@ -72,6 +72,8 @@ class Standing(Value):
     #: Ids that wait for a look, and that wait to be landed.
     review: tuple[str, ...] = ()
     landing: tuple[str, ...] = ()
+    #: Ids whose pull requests are open.
+    pulls: tuple[str, ...] = ()
     #: Branches that are behind what landed on them, as sentences.
     behind: tuple[str, ...] = ()
     #: Clones whose tasks are over.
@@ -81,6 +83,7 @@ class Standing(Value):
         """For people."""
         lines = [f"{len(self.review)} wait for review: `pit review`"] if self.review else []
         lines += [f"{len(self.landing)} wait for landing: the next `pit work` does that"] if self.landing else []
+        lines += [f"{len(self.pulls)} wait for their pull requests"] if self.pulls else []
         return [*lines, *self.behind, *(f"a clone is kept: {path}" for path in self.kept)]
 
 
@@ -135,6 +138,7 @@ def standing(queue: Queue) -> Standing:
     return Standing(
         review=tuple(task.id for task in ready if task.hold.startswith(REVIEW)),
         landing=tuple(task.id for task in ready if task.hold.startswith(LANDING)),
+        pulls=tuple(task.id for task in ready if task.hold.startswith(PULL)),
         behind=tuple(line for pipe in found for line in pipe.behind()),
         kept=tuple(path for pipe in found for path in _kept(queue, pipe)),
     )
@@ -227,7 +231,7 @@ def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequ
     told = "\n".join(lines).rstrip() + "\n"
 
     def change(task: Task) -> Task:
-        if not task.hold.startswith((REVIEW, LANDING)):
+        if not task.hold.startswith((REVIEW, LANDING, PULL)):
             raise Conflict(f"{task.id} does not wait for review", hint=f"See `pit why {task.id}`.", id=task.id)
         extra = {key: value for key, value in task.extra.items() if key != CANDIDATE}
         return task.replace(hold="", extra=extra, body=f"{task.body.rstrip()}\n\n{told}".lstrip())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from taskpit import owner, schema
 from taskpit.errors import Invalid, TaskpitError
-from taskpit.policy import LANDING, REVIEW
+from taskpit.policy import LANDING, PULL, REVIEW
 from taskpit.task import Evidence, Release
 from taskpit.text import read_json
 from taskpit.values import Value
@@ -30,11 +30,12 @@ __all__ = [
     "Waits",
     "held",
     "name_of",
+    "opened",
     "spelled",
 ]
 
 #: How a task's change may land, and who may have to look first.
-LANDS = ("none", "branch", "merge")
+LANDS = ("none", "branch", "merge", "pr")
 REVIEWS = ("none", "person", "agent")
 #: The field of a held task that tells of its candidate.
 CANDIDATE = "candidate"
@@ -71,6 +72,8 @@ class Terms(Value):
     review: str = "none"
     #: Path globs that are the target's in what is checked and landed, whatever the agent did to them.
     frozen: tuple[str, ...] = ()
+    #: Opens a pull request where neither `gh` nor `glab` does; run without a shell.
+    pr_command: str = ""
 
     def of(self, task: Task) -> Terms:
         """The same, as this task says otherwise; Invalid if it says something else."""
@@ -109,11 +112,15 @@ class HandIn(Value):
     setup: str = ""
     copy: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
+    pr_command: str = ""
     review: str = "none"
     #: Why a person must look, whatever `review` says.
     questions: tuple[str, ...] = ()
     #: Who has approved this very candidate.
     approved: str = ""
+    #: The address of its pull request once there is one, and its number where a forge can be asked about it.
+    pr: str = ""
+    number: int = 0
     #: The fence of the claim that brought it, and the agent's own words.
     worker: str = ""
     attempt: int = 1
@@ -192,6 +199,16 @@ def held(task: Task, handed: HandIn, questions: Sequence[str] = ()) -> Release:
     extra = {**task.extra, CANDIDATE: handed.summary()}
     hold = " ".join(hold.split())[:700]
     return Release(reason=hold, task=task.replace(hold=hold, extra=extra, last_error=""), action="handed_in")
+
+
+def opened(task: Task, handed: HandIn) -> Release:
+    """The end of a claim whose candidate waits for its pull request, or for a person to say that it was merged."""
+    if handed.number:
+        hold = f"{PULL} {handed.number}: {handed.pr}"
+    else:
+        hold = f"{PULL}, which you confirm (`pit review {task.id} --approve` once it is merged): {handed.pr}"
+    extra = {**task.extra, CANDIDATE: {**handed.summary(), "pr": handed.pr}}
+    return Release(reason=hold, task=task.replace(hold=hold, extra=extra, last_error=""), action="pull_request")
 
 
 def name_of(task_id: str) -> str:

@@ -103,6 +103,7 @@ _SHARED: dict[str, Callable[[object], Any]] = {
     "setup": _text,
     "copy": _texts,
     "land_check": _text,
+    "pr_command": _text,
     "review": _one_of(REVIEWS),
     "frozen": _texts,
     "red_first": _flag,

@@ -9,6 +9,7 @@ import time
 
 from taskpit.agents.environment import without_secrets
 from taskpit.errors import Lost, TaskpitError
+from taskpit.landing.forge import template
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.lander import Lander
 from taskpit.landing.pipe import Pipe, queue_key
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from taskpit.landing.terms import Terms
     from taskpit.queue import Queue
     from taskpit.store.port import Member
-    from taskpit.task import Evidence
+    from taskpit.task import Claim, End, Evidence
     from taskpit.worker.sandbox import Sandbox
 
 __all__ = ["LandingThread", "pipe_for"]
@@ -38,12 +39,14 @@ def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
     """The pipe for work in this directory; None if that is in no checkout and nothing is to land by default."""
     try:
         repository = Repository(cwd)
-        if terms.land != "none":
+        if terms.land not in ("none", "pr"):
             repository.require_branch(terms.onto or repository.current_branch())
     except GitTrouble:
         if terms.land == "none":
             return None
         raise
+    if terms.pr_command:
+        template(terms.pr_command)
     onto = terms.onto or (repository.current_branch() if terms.land != "none" else "")
     limits = terms.replace(onto=onto, check_limit=queue.config.check_limit)
     return Pipe(repository, queue_key(queue), limits)
@@ -148,14 +151,20 @@ class LandingThread:
             finally:
                 turn.drop()
             if landed is not None:
-                claim, end = landed
-                moved = moved or end.result is not None
-                over = Over(claim=claim, word=word_of(end), details=end.details, seconds=time.monotonic() - began)
-                self._inbox.put(("", over))
+                moved = self._over(*landed, began) or moved
+        began = time.monotonic()
+        for looked in lander.look():
+            moved = self._over(*looked, began) or moved
         if not moved:
             for line in self._pipe.publish():
                 self.say(line)
         return moved
+
+    def _over(self, claim: Claim, end: End, began: float) -> bool:
+        """The pool hears how it ended; whether that was the task's end."""
+        over = Over(claim=claim, word=word_of(end), details=end.details, seconds=time.monotonic() - began)
+        self._inbox.put(("", over))
+        return end.result is not None
 
     # -- as the pipe's hands -----------------------------------------------------------------------
 

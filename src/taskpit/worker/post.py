@@ -65,6 +65,7 @@ class Post(Value):
     setup: str = ""
     copy: tuple[str, ...] = ()
     land_check: str = ""
+    pr_command: str = ""
     review: str = "none"
     frozen: tuple[str, ...] = ()
     red_first: bool = False
@@ -93,6 +94,7 @@ class Post(Value):
             land_check=self.land_check,
             review=self.review,
             frozen=self.frozen,
+            pr_command=self.pr_command,
         )
 
     def facts(self) -> dict[str, object]:

@@ -49,6 +49,7 @@ WORDS = {
     "asked": "asked",
     "blocked": "held",
     "handed_in": "handed in",
+    "pull_request": "pull request",
 }
 #: A set-up that failed this often in a row waits for a person: it is nothing the task did.
 SETUPS = 3
@@ -65,8 +66,8 @@ class Over(Value):
     """How a claim of ours ended."""
 
     claim: Claim
-    #: done, failed, cancelled, retry, choked, released, split, asked, held, handed in; itself: the command has
-    #: ended the claim; lost: it was somebody else's by then; unsaved: the store could not be written.
+    #: done, failed, cancelled, retry, choked, released, split, asked, held, handed in, pull request; itself: the
+    #: command has ended the claim; lost: it was somebody else's by then; unsaved: the store could not be written.
     word: str
     details: str = ""
     seconds: float = 0.0
