@@ -235,14 +235,15 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
         return [f"Reason: {headline(card.result.reason)}", f"`pit retry {task_id}` starts it from scratch."]
     if card.state is State.DONE:
         return []
-    if card.task.hold.startswith(WAITS):
-        return [f"`pit answer {task_id} TEXT` answers it."]
-    if card.task.hold.startswith(REVIEW):
-        return [f"`pit review {task_id}` shows the change; --approve lands it, --send-back TEXT gives it back."]
-    if card.task.hold.startswith(PULL):
-        return [f"It is done when that is merged. `pit review {task_id} --send-back TEXT` gives it back instead."]
-    if card.task.hold.startswith(LANDING):
-        return ["A running `pit work` with --land lands it, or the next one."]
+    holds = {
+        WAITS: f"`pit answer {task_id} TEXT` answers it.",
+        REVIEW: f"`pit review {task_id}` shows the change; --approve lands it, --send-back TEXT gives it back.",
+        PULL: f"It is done when that is merged. `pit review {task_id} --send-back TEXT` gives it back instead.",
+        LANDING: "A running `pit work` with --land lands it, or the next one.",
+    }
+    for hold, told in holds.items():
+        if card.task.hold.startswith(hold):
+            return [told]
     if card.task.hold:
         return [f"`pit unblock {task_id}` releases the hold and resets attempts."]
     if card.state is State.READY and paused:
