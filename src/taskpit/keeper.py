@@ -5,7 +5,7 @@ Anybody may run it at any time, ten at once if need be: each step is decided by 
 
 from __future__ import annotations
 
-from taskpit.errors import Unavailable
+from taskpit.errors import CursorLost, Storage, Unavailable
 from taskpit.policy import settle
 from taskpit.store.port import Mend
 from taskpit.task import Failed, Said
@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from taskpit.queue import Queue
+    from taskpit.store.port import Store
     from taskpit.task import Claim
 
 __all__ = ["fix", "give_back", "sweep"]
+
+#: Lines of the changelog that are looked at for what one sweep set aside.
+MANY = 100_000
 
 
 def sweep(
@@ -29,22 +33,55 @@ def sweep(
 ) -> list[Mend]:
     """What was done, or what would be. `ended` ends what still works for a claim before it is given back.
 
-    `closely` also looks at every waiting task for schedules that are out of step.
+    `closely`, for a person: every waiting task is looked at for schedules that are out of step, and what was set
+    aside on the way, whoever came upon it, is told too.
 
     Where it says False, the claim is left alone: the next sweep tries again.
     """
     store = queue.store
     _trust_hooks(queue, dry_run=dry_run)
+    start = _place(store) if closely else None
     done = [*store.mend(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
     if not dry_run:
         done += [Mend(kind="scheduled", what=task_id) for task_id in queue.fire_schedules("keeper", closely=closely)]
-    return done + store.compost(dry_run=dry_run)
+    done += store.compost(dry_run=dry_run)
+    return [*done, *_told_since(store, start, done)]
 
 
 def fix(queue: Queue, *, dry_run: bool = False, ended: Callable[[Queue, Claim], bool]) -> list[Mend]:
     """What a sweep mends and gives back, and what needs a person's word, who has given it. Prunes nothing."""
     _trust_hooks(queue, dry_run=dry_run)
-    return [*queue.store.fix(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
+    start = _place(queue.store)
+    done = [*queue.store.fix(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
+    return [*done, *_told_since(queue.store, start, done)]
+
+
+def _place(store: Store) -> str | None:
+    """Where the changelog ends now; None if it cannot be read."""
+    try:
+        events, cursor = store.latest(1)
+    except Storage:
+        return None
+    return cursor if events else ""
+
+
+def _told_since(store: Store, start: str | None, done: list[Mend]) -> list[Mend]:
+    """What the changelog says was set aside or came too late since then, beyond what is known."""
+    try:
+        events = store.events(start, MANY)[0] if start is not None else []
+    except (CursorLost, Storage):
+        return []  # it was put away meanwhile; doctor shows what is aside
+    known = {mend.what for mend in done if mend.kind in ("set aside", "put back", "late result")}
+    found: list[Mend] = []
+    for event in events:
+        what, details = event.about, event.details
+        if event.action == "quarantined":
+            path, _, details = event.details.partition(": ")
+            what = path.strip("'\"")
+        if event.action in ("quarantined", "late_result") and what not in known:
+            kind = "set aside" if event.action == "quarantined" else "late result"
+            found.append(Mend(kind=kind, what=what, details=details or "not published; kept to be read"))
+    return found
 
 
 def _trust_hooks(queue: Queue, *, dry_run: bool) -> None:

@@ -16,7 +16,7 @@ from taskpit.layouts.layout import check_word
 from taskpit.nonces import process_name
 from taskpit.store import changelog, claims
 from taskpit.store.choosing import Chooser
-from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, OUTCOMES, SEALED, Unreadable
+from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, OUTCOMES, SEALED, Unreadable, stub
 from taskpit.store.house import House
 from taskpit.store.trouble import verb
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
@@ -242,16 +242,20 @@ class FileStore(House):
         from taskpit.store.port import Lapse
 
         found = []
-        for spot, reason in lapsed(self.folder, self._orphans):
+        for spot, why in lapsed(self.folder, self._orphans):
+            reason = why
             try:
                 task = self.folder.load(spot, self.folder.at(spot.path))
             except (FileNotFoundError, Unreadable):
                 continue
             except Invalid as error:
-                original = None if dry_run else self.folder.spoilt(spot, error.message)
-                if original is None:
-                    continue
-                task = original
+                if dry_run:
+                    task, reason = stub(spot), f"{why}; its file would be set aside: {error.message}"
+                else:
+                    original = self.folder.spoilt(spot, error.message)
+                    if original is None:
+                        continue
+                    task = original
             claim = Claim(task=task, worker=owner.base(spot.worker), fence=spot.worker, attempt=task.attempts + 1)
             told = changelog.mentions(self.folder.at(CHANGELOG), "claimed_task", task.id, worker=spot.worker)
             if not told and not dry_run:

@@ -4,7 +4,7 @@ It is rebuilt whole and replaced in one step, so a reader always finds valid JSO
 leaves a mark and rebuilds unless somebody is at it; whoever is at it looks at the mark again before it
 leaves. A crash leaves the mark, and the next change or sweep rebuilds. Where there are so many tasks that it takes
 long, a process that changes one after the other does it in a twentieth of its time, and when it closes the queue.
-Fields that others added are kept.
+Fields that others added are kept, and so are entries of what was never a task here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from taskpit import fs, owner
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
-from taskpit.store.folder import HIDDEN, LARGEST_RESULT, Folder
+from taskpit.schema import is_word
+from taskpit.store.folder import HIDDEN, IDS, LARGEST_RESULT, Folder
 from taskpit.task import State
 from taskpit.text import read_json
 
@@ -81,16 +82,20 @@ def _rebuild(folder: Folder) -> None:
         folder.set_aside(folder.layout.manifest, "it is not a JSON object; it was built again from the tasks")
         before = {}
     entries = before.get("tasks")
-    known = {
-        str(entry.get("id")): entry
-        for entry in (entries if isinstance(entries, list) else [])
-        if isinstance(entry, dict)
-    }
+    entries = entries if isinstance(entries, list) else []
+    known = {str(entry["id"]): entry for entry in entries if isinstance(entry, dict) and "id" in entry}
     spots, ending = _look(folder, known)
     ordered = sorted({*spots, *ending}, key=lambda task_id: (folder.layout.number(task_id), task_id))
     tasks = [_entry(folder, spots[i], known.get(i, {})) if i in spots else known[i] for i in ordered]
+    tasks += [entry for entry in entries if _is_theirs(folder, entry, {*spots, *ending})]
     data = spell({**before, "tasks": tasks}).encode("utf-8", "replace")
     fs.replace(path, data + b"\n", folder.tmp("manifest", fs.fresh_name(), "new"), sync=False)
+
+
+def _is_theirs(folder: Folder, entry: Any, here: set[str]) -> bool:
+    """Whether an entry is of no task of this queue, neither now nor before: then it is left as it stands."""
+    task_id = str(entry["id"]) if isinstance(entry, dict) and "id" in entry else ""
+    return not is_word(task_id) or (task_id not in here and not fs.exists(folder.of(IDS, task_id)))
 
 
 def spell(manifest: dict[str, Any]) -> str:
@@ -105,8 +110,8 @@ def _spell_field(key: str, value: Any) -> str:
     return "[\n" + ",\n".join(map(_spell_entry, value)) + "\n  ]"
 
 
-def _spell_entry(entry: dict[str, Any]) -> str:
-    if not entry or any(isinstance(value, dict | list) for value in entry.values()):
+def _spell_entry(entry: Any) -> str:
+    if not isinstance(entry, dict) or not entry or any(isinstance(value, dict | list) for value in entry.values()):
         return "    " + json.dumps(entry, indent=2, ensure_ascii=False).replace("\n", "\n    ")
     return "    {\n      " + _flat(entry)[1:-1] + "\n    }"
 

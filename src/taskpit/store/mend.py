@@ -232,16 +232,14 @@ class _Mender:
                 fs.move(scratch, folder.outcome_path(spot.id, known))
             yield Mend(kind="registered", what=spot.id, details=f"{result} was written by another program")
         if ours is not None and ours.st_size and ours.st_ino != here.st_ino and fs.exists(folder.at(result)):
+            told = f"{result} had been replaced by another program"
             if self.act:
                 kept = path_of(LATE, spot.id, f"~{fs.fresh_name()}")
+                told = f"{told}; its version is kept in {kept}"
                 fs.move(folder.at(result), folder.at(kept))
                 fs.link(folder.outcome_path(spot.id, known), folder.at(folder.layout.result_path(stub(spot), known)))
-                folder.tell(
-                    "late_result",
-                    spot.id,
-                    details=f"{result} was replaced by another program; its version is kept in {kept}",
-                )
-            yield Mend(kind="put back", what=spot.id, details=f"{result} had been replaced by another program")
+                folder.tell("late_result", spot.id, details=told)
+            yield Mend(kind="put back", what=spot.id, details=told)
 
     def leftovers(self) -> Iterator[Mend]:
         """Temporary files of verbs that never came to their commit, once they no longer can.
