@@ -88,7 +88,7 @@ def test_big_food_without_a_planner_is_told(zoo):
     (big,) = zoo.put("big", big=True)
     (held,) = zoo.put("held", hold="ask ada")
     stuck = {one["id"]: one["why"] for one in zoo.pit("status").data["stuck"]}
-    assert stuck == {held: "ask ada", big: "big, and the crew has no planner"}
+    assert stuck == {held: "ask ada", big: "it is big, and the crew has no planner to split it"}
 
 
 def test_cleanup_composts_and_reclaims(zoo):

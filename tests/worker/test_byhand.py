@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from taskpit.errors import Invalid
@@ -23,14 +21,15 @@ def by_hand(queue):
 
 def in_the_terminal(queue):
     acts = pytest.importorskip("taskpit.tui.acts")
-    acts.find("answer").run(queue, "0001", "me", "yes")
+    acts.find("answer").action.do(queue, "0001", "me", "yes")
 
 
 def in_the_browser(queue):
     pytest.importorskip("starlette")
-    from taskpit.web.actions import Actions
+    from taskpit.actions import ACTIONS
+    from taskpit.web.actions import VERBS
 
-    Actions(SimpleNamespace(queue=queue, worker="me"))._answer("0001", {"text": "yes"})
+    ACTIONS[VERBS["answer"]].do(queue, "0001", "me", "yes")
 
 
 class Elsewhere(MemoryStore):

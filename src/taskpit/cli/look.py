@@ -9,6 +9,7 @@ from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import a_count, a_priority, a_status, example, id_argument, named, past_moment, words
 from taskpit.cli.output import paint, quoted, table, terminal_width
 from taskpit.clock import say_duration
+from taskpit.errors import Invalid
 from taskpit.explain import ending, facts, reason_of, tries
 from taskpit.facts import card_facts, full_facts
 from taskpit.history import who
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
+    from taskpit.layouts import Layout
     from taskpit.queue import Queue
     from taskpit.task import Card, Result
 
@@ -128,13 +130,21 @@ def _strangers(queue: Queue) -> list[str]:
         return []
     folder = f"{info.papers}/{layout.ready}"
     names = sorted(islice(fs.names(folder), MANY))
-    lost = [name for name in names if name.endswith((".md", ".json")) and not layout.spot(layout.ready, name)]
+    lost = [name for name in names if name.endswith((".md", ".json")) and not _is_named(layout, name)]
     lost = [name for name in lost if not name.startswith((".", "README"))]
     told = [
         f"{layout.ready}/{name} has no task's name: `pit import {quoted(f'{folder}/{name}')}` makes it one"
         for name in lost
     ]
     return [paint("yellow", line) for line in told[:3]] + ([f"… and {len(told) - 3} more"] if len(told) > 3 else [])
+
+
+def _is_named(layout: Layout, name: str) -> bool:
+    """Whether its name is a task's, or so nearly that `pit doctor` says what is wrong with it."""
+    try:
+        return layout.spot(layout.ready, name) is not None
+    except Invalid:
+        return True
 
 
 def _rows(some: list[Card]) -> str:
