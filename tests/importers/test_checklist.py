@@ -80,4 +80,4 @@ def test_it_comes_in_once(tmp_path, monkeypatch, capsys):
         assert main(["import", "plan.md", "--from", "checklist"]) == 0
         assert wanted in capsys.readouterr().out
     assert main(["list"]) == 0
-    assert "0002  held   Second (needs 0001" in capsys.readouterr().out
+    assert "Waiting  Second  needs 0001" in capsys.readouterr().out
