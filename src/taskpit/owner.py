@@ -18,9 +18,11 @@ from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from taskpit.clock import Clock
 
-__all__ = ["Member", "Record", "base", "default_worker", "host", "introduce", "lives", "load"]
+__all__ = ["Member", "Record", "base", "default_worker", "host", "introduce", "lives", "load", "run_around"]
 
 #: Between a worker's name and what makes one claim of it unique.
 MARK = "~"
@@ -28,6 +30,8 @@ MARK = "~"
 TRIES = 5
 #: A record is a few hundred bytes; more is not one of ours.
 LIMIT = 64 * 1024
+#: By this variable a command knows that a pool runs it; and how far up its parents are asked.
+RUN_DIR, DEEPEST = "TASKPIT_RUN_DIR", 100
 
 
 class Record(Value):
@@ -157,3 +161,25 @@ class Member:
     def leave(self) -> None:
         """Let go of the name."""
         self._lock.drop()
+
+
+def run_around(env: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables of the run that this process is part of; empty if of none.
+
+    A command that forgets its variables is still a child of its run: nothing leaves that tree. Where there is no
+    /proc, the variables are all there is.
+    """
+    if env.get(RUN_DIR):
+        return env
+    number = os.getppid()
+    for _ in range(DEEPEST):
+        try:
+            with open(f"/proc/{number}/environ", "rb") as file:
+                told = dict(part.partition("=")[::2] for part in os.fsdecode(file.read()).split("\0"))
+            if told.get(RUN_DIR):
+                return told
+            with open(f"/proc/{number}/stat", "rb") as file:
+                number = int(file.read().rpartition(b")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break  # another user's, or the first of all
+    return {}

@@ -383,6 +383,14 @@ def test_every_layout_carries_a_candidate(tmp_path, layout):
 def test_a_task_says_otherwise_than_its_pool(ground):
     told = Terms().of(Task(id="1", title="x", extra={"land": "merge", "onto": "dev", "frozen": "tests/**, Makefile"}))
     assert (told.land, told.onto, told.frozen) == ("merge", "dev", ("tests/**", "Makefile"))
+    for pool, asked, wanted in (
+        ("person", "none", "person"),
+        ("person", "agent", "person"),
+        ("agent", "none", "agent"),
+        ("none", "person", "person"),
+        ("agent", "person", "person"),
+    ):
+        assert Terms(review=pool).of(Task(id="1", title="x", extra={"review": asked})).review == wanted
     with pytest.raises(Invalid, match="land is one of"):
         Terms().of(Task(id="1", title="x", extra={"land": "yes"}))
     with pytest.raises(Invalid, match="no branch 'dev'"):

@@ -70,6 +70,16 @@ def test_only_checks_that_are_allowed_are_run(pit):
     assert pit.card(bad).tries == ()
 
 
+def test_a_set_up_of_the_tasks_own_is_asked_for_like_its_check(pit):
+    bad, good = pit.put("bad", check="make x", extra={"setup": "make y; id"}) + pit.put(
+        "good", extra={"setup": "make y"}
+    )
+    report = work(pit, lambda _c, _r: Done(), until_empty=True, check_in=pit.root, allow_checks=("make *",))
+    assert report.tally == {"done": 1, "held": 1}
+    assert "its set-up is not on the list" in pit.card(bad).held
+    assert pit.card(good).state is State.DONE
+
+
 def test_the_third_identical_failure_chokes_and_leaves_a_note(pit):
     (task,) = pit.put("always the same", max_attempts=9)
     times = itertools.count(1)

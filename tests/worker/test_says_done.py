@@ -47,6 +47,31 @@ def test_inside_a_run_a_red_task_cannot_be_called_done(pit, words):
     assert pit.card(task).state is State.FAILED
 
 
+FORGET = "env -u TASKPIT_RUN_DIR -u TASKPIT_TASK"
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        f"{FORGET} {PIT} done $TASKPIT_TASK --as $TASKPIT_AS --not-mine --no-check",
+        f"t=$TASKPIT_TASK; {PIT} release $t; {PIT} claim $t --as bob; {PIT} done $t --as bob --no-check",
+        (
+            f"t=$TASKPIT_TASK; {PIT} release $t; {PIT} claim $t --as bob; mkdir x; cd x; touch proof; "
+            f"{FORGET} {PIT} -C .. done $t --as bob"
+        ),
+        f"{PIT} split $TASKPIT_TASK child --no-wait",
+        f"t=$TASKPIT_TASK; {PIT} release $t; {PIT} edit $t --check true",
+    ],
+    ids=["forgets its run", "under another name", "in a place of its own", "split away", "asks less"],
+)
+def test_no_way_around_leads_to_a_done_that_nobody_checked(pit, trick):
+    (task,) = pit.put("one", check="test -e proof", max_attempts=1)
+    run(pit, f"{{ {trick}; }} || true")
+    card = pit.card(task)
+    assert card.state is not State.DONE
+    assert card.task.check == "test -e proof"
+
+
 def test_the_check_is_run_where_the_pool_decides_and_as_it_stood_at_the_claim(pit):
     (task,) = pit.put("one", check="test -e proof", max_attempts=1)
     forge = "sed -i s/proof/README/ $TASKPIT_FILE"

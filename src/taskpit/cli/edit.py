@@ -53,8 +53,13 @@ def _edit_arguments(parser: ArgumentParser) -> None:
 
 
 def _edit(args: Namespace, context: Context) -> Reply:
+    from taskpit.owner import run_around
+
     queue = context.queue
     task_id = queue.resolve(args.id)
+    if run_around(context.env).get("TASKPIT_TASK") == task_id:
+        told = f"{task_id} is the task of this very run, which cannot change what is asked of it"
+        raise Invalid(told, hint=f"`pit ask {task_id} TEXT` asks a person; `pit add` puts in another task.", id=task_id)
     changes = _changes(args, queue)
     change: Callable[[Task], Task] | None
     if changes:

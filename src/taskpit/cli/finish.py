@@ -179,7 +179,11 @@ def _split_arguments(parser: ArgumentParser) -> None:
 def _split(args: Namespace, context: Context) -> Reply:
     from taskpit.cli.records import Record, collect
     from taskpit.cli.settle import settle
+    from taskpit.owner import run_around
 
+    if args.no_wait and run_around(context.env):
+        told = "in a pool's run a task waits for its children, and its check runs then"
+        raise errors.Invalid(told, hint="Leave out --no-wait: that is for people.", id=args.id)
     if bool(args.titles) == bool(args.file):
         raise Usage("name the children by their titles, or by a file", hint="`pit split 7 'Design it' 'Build it'`.")
     queue, worker, task_id = context.queue, context.worker(args), _only(args, context)

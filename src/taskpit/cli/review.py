@@ -205,7 +205,9 @@ def _land_now(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> str:
 
 def _judge(args: Namespace, context: Context, task_id: str) -> str:
     """Who approves: a person, so nobody inside a run of an agent's."""
-    if context.env.get("TASKPIT_RUN_DIR"):
+    from taskpit.owner import run_around
+
+    if run_around(context.env):
         raise errors.Invalid(
             f"{task_id} waits for a person, and this is an agent's run", hint="Ask with `pit ask`.", id=task_id
         )

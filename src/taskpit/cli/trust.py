@@ -43,7 +43,9 @@ def _trust(args: Namespace, context: Context) -> Reply:
         was = trust.forget(root)
         told = f"{root} is not trusted any more" if was else f"{root} was not trusted"
         return Reply(data=_facts(root, trusted=False), text=told)
-    if context.env.get("TASKPIT_RUN_DIR"):
+    from taskpit.owner import run_around
+
+    if run_around(context.env):
         raise Untrusted(
             "what may run here is for a person to decide, not for a worker's command", hint="Ask one.", path=root
         )

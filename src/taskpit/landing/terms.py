@@ -37,6 +37,8 @@ __all__ = [
 #: How a task's change may land, and who may have to look first.
 LANDS = ("none", "branch", "merge", "pr")
 REVIEWS = ("none", "person", "agent")
+#: The same, each asking for more than the one before.
+STRICTER = ("none", "agent", "person")
 #: The field of a held task that tells of its candidate.
 CANDIDATE = "candidate"
 #: Fields by which a task says otherwise than its pool.
@@ -84,6 +86,8 @@ class Terms(Value):
         if "frozen" in told:
             globs = told["frozen"] if isinstance(told["frozen"], list | tuple) else str(told["frozen"]).split(",")
             told["frozen"] = tuple(str(glob).strip() for glob in globs if str(glob).strip()) + self.frozen
+        if "review" in told:  # a task may ask for more than its pool, and never for less
+            told["review"] = max(told["review"], self.review, key=STRICTER.index)
         if not all(isinstance(told[key], str) for key in told.keys() - {"frozen"}):
             raise Invalid(f"{task.id}: land, onto, setup and review are texts", id=task.id)
         return self.replace(**told)

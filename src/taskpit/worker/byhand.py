@@ -6,7 +6,7 @@ is called as the layout calls it, however it was written.
 
 from __future__ import annotations
 
-from taskpit import errors, fs, layouts
+from taskpit import errors, fs, layouts, owner
 from taskpit.policy import question_of
 from taskpit.rules import check_mode
 from taskpit.task import Claim, Done, Said, State
@@ -84,8 +84,12 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
         if output and card.state is not State.READY:
             _keep_aside(queue, card, worker, output)
         raise
-    if _runs_in_pool(queue, card, claim) and not (force and "TASKPIT_RUN_DIR" not in (env or {})):
+    around = owner.run_around(env or {})
+    if _runs_in_pool(queue, card, claim) and not (force and not around):
         return _hand_in(claim, env or {}, output, check=check)
+    if around and (not check or around.get("TASKPIT_TASK") == task_id):
+        told = f"{task_id} is not finished from inside a pool's run without what the pool asks of it"
+        raise errors.Invalid(told, hint="Hand in your own task with `pit done`; --no-check is for people.", id=task_id)
     evidence = _checked(queue, claim, cwd) if check and check_mode(claim.task) != "disabled" else None
     said, _ = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
     refuse_lost(said, task_id)

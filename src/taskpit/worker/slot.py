@@ -150,14 +150,17 @@ def _unsaved(run: Run, why: str) -> Storage:
 
 
 def _refused(run: Run, orders: Orders) -> Outcome | None:
-    """A task whose check may not be run here is not run either: it waits for a person."""
+    """A task whose check or own set-up may not be run here is not run either: it waits for a person."""
     task = run.claim.task
-    if not orders.allow_checks or orders.check_in is None or check_mode(task) == "disabled":
+    if not orders.allow_checks:
         return None
-    if is_allowed(task.check, orders.allow_checks):
-        return None
-    reason = f"its check is not on the list of those allowed here: {task.check}"
-    return Release(reason=reason, task=task.replace(hold=reason), action="blocked")
+    checks = [] if orders.check_in is None or check_mode(task) == "disabled" else [("check", task.check)]
+    if setup := task.extra.get("setup"):
+        checks.append(("set-up", str(setup)))
+    for what, command in checks:
+        if not is_allowed(command, orders.allow_checks):
+            return _hold(task, f"its {what} is not on the list of those allowed here: {command}")
+    return None
 
 
 class _Hands:
