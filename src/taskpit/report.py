@@ -181,7 +181,7 @@ def _costs(finished: list[Card]) -> tuple[tuple[str, int, float, float], ...]:
     found: dict[str, tuple[int, float, float]] = {}
     for card in finished:
         if card.result is not None:
-            by = str(card.result.cost.get("model") or _author(card))[:60]
+            by = str(card.result.cost.get("model") or card.result.cost.get("agent") or _author(card))[:60]
             count, seconds, usd = found.get(by, (0, 0.0, 0.0))
             found[by] = (count + 1, seconds + card.result.seconds, usd + amount(card.result.cost.get("usd")))
     return tuple((by, *sums) for by, sums in sorted(found.items(), key=lambda one: (-one[1][2], one[0])))

@@ -59,6 +59,31 @@ def test_needs_and_priorities_are_kept(pit):
     assert ran == [first, last]
 
 
+def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, monkeypatch):
+    first = pit.put("base")[0]
+    last = pit.put("roof", needs=(first,))[0]
+    begun, seen = threading.Event(), []
+
+    def late(*args, **kwargs):
+        over = slot.work(*args, **kwargs)
+        if over.claim.task.id == first:
+            assert begun.wait(30)  # its end is published, and heard of only when the other has begun
+        return over
+
+    class Order(progress.Silent):
+        def claimed(self, claim):
+            seen.append((claim.task.id, "claimed"))
+
+        def over(self, over):
+            seen.append((over.claim.task.id, over.word))
+
+    monkeypatch.setattr("taskpit.worker.pool.work", late)
+    runner = lambda claim, _run: (begun.set() if claim.task.id == last else None) or Done()  # noqa: E731
+    Pool(pit.queue, runner, Orders(until_empty=True, slots=2), Order()).run()
+
+    assert seen == [(first, "claimed"), (first, "done"), (last, "claimed"), (last, "done")]
+
+
 def test_a_raising_runner_does_not_cost_the_slot(pit):
     pit.put("throws", max_attempts=1)
     (good,) = pit.put("works")

@@ -46,7 +46,7 @@ def _import_arguments(parser: ArgumentParser) -> None:
         "in Markdown, `- [ ]` lines), or what a package adds. Files that can be no other's are recognised\n"
         "without it. Fields without a word here are kept beside the task; ids are mapped and remembered, so that a\n"
         "second import makes no second tasks. A record that\n"
-        "can't be read is told with its place and the others go in: exit 6."
+        "can't be read is named with its place and the others go in: exit 6."
     )
     parser.epilog = example(
         "pit import tasks.jsonl notes/",

@@ -232,7 +232,7 @@ def _left(report: Report, context: Context) -> str:
         return ""
     counts = tally(context.queue.store)
     lines = [""]
-    if ready := counts[Status.READY]:
+    if (ready := counts[Status.READY]) and not report.started:
         paused = context.queue.store.paused()
         why = f"the queue is {paused}. `pit resume` gives out tasks again." if paused else NONE_FITS
         lines.append(f"{ready} ready, but {why}")

@@ -62,6 +62,8 @@ class Report(Value):
     #: How often each word of `Over` was heard.
     tally: dict[str, int]
     seconds: float
+    #: How many tasks it began; those that are in no tally were handed in and wait.
+    started: int = 0
     #: The signal that ended it, 0: none.
     signal: int = 0
     error: TaskpitError | None = None

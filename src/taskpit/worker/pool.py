@@ -74,6 +74,9 @@ class Pool:
         self.lease = orders.lease or queue.config.lease
         self.inbox: queues.SimpleQueue[object] = queues.SimpleQueue()
         self.tally: dict[str, int] = {}
+        #: Tasks of ours whose end was not heard of yet, and claims that are shown after the ends of what they need.
+        self._going: set[str] = set()
+        self._unshown: list[Claim] = []
         self.signals: list[int] = []
         self.error: TaskpitError | None = None
         self._idle: list[str] = []
@@ -117,7 +120,13 @@ class Pool:
         finally:
             self._close(members, before)
         number = self.signals[0] if self.signals else 0
-        return Report(tally=self.tally, seconds=time.monotonic() - began, signal=number, error=self.error)
+        return Report(
+            tally=self.tally,
+            started=self._started,
+            seconds=time.monotonic() - began,
+            signal=number,
+            error=self.error,
+        )
 
     def _close(self, members: list[Member], before: dict[int, Any]) -> None:
         self._tender.stop_all("stop")
@@ -292,7 +301,9 @@ class Pool:
         run.slot = _number_of(worker)
         run.sandbox = self.orders.sandbox
         self._tender.add(worker, run)
-        self.show.claimed(claim)
+        self._unshown.append(claim)
+        self._show_claimed()
+        self._going.add(claim.task.id)
         name = f"{worker} {claim.task.id}"
         thread = threading.Thread(target=self._work, args=(worker, run, way), name=name, daemon=True)
         self._threads[worker] = thread
@@ -386,9 +397,20 @@ class Pool:
         self._count(over)
 
     def _count(self, over: Over) -> None:
+        if over.claim in self._unshown:
+            self._unshown.remove(over.claim)
+            self.show.claimed(over.claim)
+        self.show.over(over)
         if over.word != "handed in":  # that is not how it ends
             self.tally[over.word] = self.tally.get(over.word, 0) + 1
-        self.show.over(over)
+            self._going.discard(over.claim.task.id)
+            self._show_claimed()
+
+    def _show_claimed(self) -> None:
+        """What needed another task of ours is shown as claimed after that one's end, which is heard a moment later."""
+        for claim in [one for one in self._unshown if not self._going.intersection(one.task.needs)]:
+            self._unshown.remove(claim)
+            self.show.claimed(claim)
 
     def _waits(self, news: Short) -> None:
         """Nothing is begun while a result waits for room: it would be worked on in vain, too."""

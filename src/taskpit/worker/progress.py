@@ -229,4 +229,5 @@ def summary(report: Report) -> str:
     words = {"itself": "ended by the command", "unsaved": "not saved", "retry": "put back to be tried again"}
     ordered = sorted(report.tally.items(), key=lambda item: [*COLOURS].index(item[0]) if item[0] in COLOURS else 99)
     parts = [f"{count} {words.get(word, word)}" for word, count in ordered]
-    return f"{', '.join(parts) or 'nothing done'} in {say_duration(report.seconds)}"
+    waiting = f"{report.started} handed in" if report.started else "nothing done"
+    return f"{', '.join(parts) or waiting} in {say_duration(report.seconds)}"
