@@ -35,6 +35,7 @@ ADVICE = {
     "stranger": "rename it to food-<id>-<slug>.md if it should be a task; --fix sets it aside",
     "foreign": "nothing of the queue's own; --fix sets it aside",
     "result gone": "the result was removed by hand; --fix puts the kept copy back in its place",
+    "edited result": "look who wrote there, and what it should be; --fix accepts it as it stands, and logs that",
     "unregistered": "--fix makes its id known again",
     "torn": "a writer was killed; --fix ends the line",
     "not readable": "--fix gives you back the right to",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from binascii import crc32
+
 from taskpit import fs, jsontext
 from taskpit.errors import CursorLost
 from taskpit.task import Event
@@ -11,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["append", "decode", "encode", "latest", "mentions", "read", "tells_end"]
+__all__ = ["append", "decode", "digest", "digests", "encode", "latest", "marked", "mentions", "read", "tells_end"]
 
 #: How far back we look for a line that may have been swallowed.
 TAIL = 256 * 1024
@@ -21,8 +23,35 @@ SHORT = 16 * 1024
 WORDS = tuple(key for key in Event._fields if key != "extra")
 #: What may be told of a task at any time; none of it ends a claim.
 ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task", "hook_failed"))
+#: The field with the digest of the result that a line tells of.
+DIGEST = "digest"
 #: What ends a task for good; a split may do so or not.
 FINAL = frozenset(("completed_task", "failed_task", "cancelled_task", "split_task"))
+
+
+def digest(data: bytes) -> str:
+    """What a line says of the result it tells of, by which an edit is noticed. No seal: who edits may also log."""
+    return f"{len(data)}-{crc32(data):08x}"
+
+
+def marked(event: Event, said: str) -> Event:
+    """The line with the digest of its result; with an empty one, without any."""
+    extra = {key: value for key, value in event.extra.items() if key != DIGEST}
+    return event.replace(extra={**extra, DIGEST: said} if said else extra)
+
+
+def digests(path: str) -> dict[str, str]:
+    """The digest of each task's result, as published last; without those that no line tells."""
+    known: dict[str, str] = {}
+    for _, line in fs.lines(path, 0):
+        event = decode(line) if b"_task" in line or DIGEST.encode() in line else None
+        if event is None:
+            continue
+        if said := event.extra.get(DIGEST):
+            known[event.task_id] = str(said)
+        elif event.action in ("reopened_task", "claimed_task"):
+            known.pop(event.task_id, None)
+    return known
 
 
 def encode(event: Event) -> bytes:
@@ -91,8 +120,6 @@ def latest(path: str, limit: int) -> tuple[list[Event], str]:
 
 def _mark(path: str, place: int) -> str:
     """A word for what stands just before this place."""
-    from binascii import crc32
-
     return f"{crc32(next((line for _, line in fs.lines(path, max(place - 64, 0))), b'')) if place else 0:x}"
 
 

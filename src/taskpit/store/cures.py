@@ -13,6 +13,7 @@ import stat
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.schema import path_of
+from taskpit.store import changelog
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, QUARANTINE, Folder, stub
 
 TYPE_CHECKING = False
@@ -20,7 +21,17 @@ if TYPE_CHECKING:
     from taskpit.layouts import Spot
     from taskpit.task import Task, Verdict
 
-__all__ = ["aside", "end_line", "let_owner", "make_folder", "one_name", "put_back", "register", "show_result"]
+__all__ = [
+    "accept_result",
+    "aside",
+    "end_line",
+    "let_owner",
+    "make_folder",
+    "one_name",
+    "put_back",
+    "register",
+    "show_result",
+]
 
 
 def make_folder(folder: Folder, name: str) -> str:
@@ -91,6 +102,17 @@ def register(folder: Folder, task_id: str, source: str) -> str:
     except (FileNotFoundError, fs.NotAFile, fs.TooBig):
         return ""  # it has moved on, or is nothing a task can be known by
     return f"registered again by {source}" if known else ""
+
+
+def accept_result(folder: Folder, task_id: str, path: str) -> str:
+    """A person has looked at a result that was edited: as it stands it is the result."""
+    try:
+        data = fs.read(folder.at(path), LARGEST_RESULT)[0]
+    except OSError:
+        return ""
+    event = folder.event("accepted_result", task_id, details="it was edited after it was published")
+    folder.tell_of([changelog.marked(event, changelog.digest(data))])
+    return "accepted as it stands"
 
 
 def show_result(folder: Folder, spot: Spot, verdict: Verdict) -> str:

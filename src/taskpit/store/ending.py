@@ -57,7 +57,7 @@ LARGEST_PART = 1 << 28
 class Sealed:
     """A claim that has ended (or is about to), and what its name says is left to do."""
 
-    __slots__ = ("folder", "kind", "nonce", "parts", "path", "spot")
+    __slots__ = ("digest", "folder", "kind", "nonce", "parts", "path", "spot")
 
     def __init__(self, folder: Folder, spot: Spot, nonce: str, end: str) -> None:
         name = folder.layout.ready_path(spot).rpartition("/")[2]
@@ -67,6 +67,8 @@ class Sealed:
         self.spot = spot
         self.nonce = nonce
         self.kind, _, self.parts = end.partition(".")
+        #: Of its result, as whoever wrote it knows it.
+        self.digest = ""
 
     def part(self, letter: str) -> str:
         """Where this part was written."""
@@ -85,7 +87,9 @@ def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, 
     content = _content(folder, end)
     kind = end.result.verdict if end.result else "ready"
     nonce = fs.fresh_name() + _tag(kind, end.claim.fence, content)
-    return Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind), content
+    sealed = Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind)
+    sealed.digest = changelog.digest(content["r"]) if "r" in content else ""
+    return sealed, content
 
 
 def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]) -> tuple[Sealed, bool]:
@@ -224,6 +228,11 @@ def _swallowed(sealed: Sealed) -> Event | None:
     if changelog.tells_end(path, sealed.spot.id, since=since, final=sealed.kind != "ready"):
         return None
     details = "carried out after its worker had gone"
+    if "r" in sealed.parts and not sealed.digest:
+        try:
+            sealed.digest = changelog.digest(fs.read(sealed.part("r"), LARGEST_PART)[0])
+        except OSError:  # another roller has published it, and tells
+            sealed.digest = ""
     return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details)
 
 
@@ -290,11 +299,18 @@ def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Sai
         enter(folder, sealed.spot.id, sealed.path, folder.layout.ready_path(sealed.spot))
         return Said.LOST
     folder.sync(target.rpartition("/")[0])
-    _finish_up(sealed, event if said is Said.OK else folder.event("late_result", sealed.spot.id))
+    _finish_up(sealed, _line(sealed, event, said))
     _retire(sealed, task, said)
     if target.rpartition("/")[0] not in folder.layout.results:  # then nothing but the outcome tells
         folder.sync(OUTCOMES)
     return said
+
+
+def _line(sealed: Sealed, event: Event | None, said: Said) -> Event | None:
+    """What the changelog says of a result: with its digest, or that it came late."""
+    if said is not Said.OK:
+        return sealed.folder.event("late_result", sealed.spot.id)
+    return event and changelog.marked(event, sealed.digest)
 
 
 def _retire(sealed: Sealed, task: Task, said: Said) -> None:
@@ -316,12 +332,8 @@ def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[S
         path = folder.layout.result_path(end.claim.task, Verdict(sealed.kind))
         places[path.rpartition("/")[0]] = None
     folder.sync(*places)
-    lines = [
-        event if one is Said.OK else folder.event("late_result", sealed.spot.id)
-        for (sealed, _, event), one in zip(ends, said, strict=True)
-        if one is not None
-    ]
-    folder.tell_of(lines)
+    lines = [_line(sealed, event, one) for (sealed, _, event), one in zip(ends, said, strict=True) if one is not None]
+    folder.tell_of([line for line in lines if line is not None])
     for (sealed, end, _), one in zip(ends, said, strict=True):
         if one is not None:
             _retire(sealed, end.claim.task, one)
@@ -339,7 +351,9 @@ def _publish_again(sealed: Sealed, end: End, event: Event | None) -> Said:
     again = Sealed(folder, sealed.spot, fs.fresh_name() + sealed.nonce[-TAG:], f"{sealed.kind}.r")
     if (result := end.result) is None:
         return Said.LOST
-    fs.create(again.part("r"), folder.layout.dump_result(end.claim.task, result), sync=folder.durable)
+    data = folder.layout.dump_result(end.claim.task, result)
+    again.digest = changelog.digest(data)
+    fs.create(again.part("r"), data, sync=folder.durable)
     if fs.move(sealed.path, again.path):
         return _publish_result(again, None, event)
     kept = give_up(again)

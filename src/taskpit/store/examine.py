@@ -11,7 +11,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.listing import entries
 from taskpit.schema import path_of
-from taskpit.store import cures, glance
+from taskpit.store import changelog, cures, glance
 from taskpit.store.archive import archived
 from taskpit.store.folder import (
     BESIDE,
@@ -135,6 +135,7 @@ def _contents(folder: Folder) -> Iterator[Case]:
     yield from _vanished(folder)
     yield from _unknown(folder)
     yield from _taken_away(folder)
+    yield from _edited(folder)
     yield from _strangers(folder)
 
 
@@ -283,6 +284,30 @@ def _taken_away(folder: Folder) -> Iterator[Case]:
         if lost and _belongs_in_sight(folder, whose, verdict):
             finding = Mend(kind="result gone", what=task_id, details=f"it is kept in {path}")
             yield Case(finding=finding, cure=partial(cures.show_result, folder, whose, verdict))
+
+
+def _edited(folder: Folder) -> Iterator[Case]:
+    """Published results that are not what was published. Another file in a result's place is put right by a sweep."""
+    known = changelog.digests(folder.at(CHANGELOG))
+    for task_id, name, _ in sorted(glance.outcomes(folder)):
+        path, said = f"{OUTCOMES}/{name}", known.get(task_id, "")
+        if said and _differs(folder, path, said):
+            details = "its result is not what was published, and no other copy is kept"
+            finding = Mend(kind="edited result", what=task_id, details=details)
+            yield Case(finding=finding, cure=partial(cures.accept_result, folder, task_id, path))
+
+
+def _differs(folder: Folder, path: str, said: str) -> bool:
+    """Whether a file is there and is not what was said of it; an empty one was pruned."""
+    status = fs.status(folder.at(path))
+    if status is None or not status.st_size or not stat.S_ISREG(status.st_mode):
+        return False
+    if not said.startswith(f"{status.st_size}-"):
+        return True
+    try:
+        return changelog.digest(fs.read(folder.at(path), status.st_size)[0]) != said
+    except OSError:
+        return False  # told as what cannot be read
 
 
 def _belongs_in_sight(folder: Folder, spot: Spot, verdict: Verdict) -> bool:

@@ -335,8 +335,8 @@ class FileStore(House):
 
     @verb
     def record(self, events: Sequence[Event]) -> None:
-        """More lines."""
-        changelog.append(self.folder.at(CHANGELOG), events)
+        """More lines; of results that were written elsewhere, and differently, no digest."""
+        changelog.append(self.folder.at(CHANGELOG), [changelog.marked(event, "") for event in events])
 
     @verb
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
