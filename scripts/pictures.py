@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import html
 import json
 import os
 import re
@@ -302,6 +303,58 @@ def _web_task(queue: Queue) -> bytes:
 @shot("web-plots.png")
 def _web_plots(queue: Queue) -> bytes:
     return page(queue, "/plots", (1280, 960))
+
+
+# -- a recording of the demo -----------------------------------------------------------------------
+
+#: Columns and rows of the recording, how much faster it plays, and how long its end stays, in seconds.
+COLUMNS, ROWS, FASTER, REST = 104, 24, 2.0, 9.0
+#: The colour of a line by its first word after the time, or by its beginning.
+COLOURS = {"done": "#7ee787", "claimed": "#79c0ff", "retry": "#e3b341", "choked": "#e3b341", "lost": "#ff7b72"}
+COLOURS |= {"killed": "#ff7b72", "split": "#d2a8ff", "yes": "#7ee787", "$": "#f0f6fc", "Needs": "#e3b341"}
+
+
+def _demo_lines(folder: str) -> list[tuple[float, str]]:
+    """What `pit demo` prints, each line with the second it came; up to the list of what happened."""
+    command = [sys.executable, "-u", "-m", "taskpit", "demo", "--dir", f"{folder}/zoo"]
+    lines, began = [(0.0, "$ make demo")], time.monotonic()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": str(COLUMNS)}
+    ) as demo:
+        lines += (
+            (time.monotonic() - began, line.rstrip("\n").replace(f"{folder}/", "~/")) for line in demo.stdout or ()
+        )
+    end = next(number for number, (_, line) in enumerate(lines) if line == "Where to look")
+    return lines[: end - 1]
+
+
+@shot("demo.svg")
+def _demo(_: Queue) -> str:
+    with tempfile.TemporaryDirectory(prefix="taskpit-recording-") as folder:
+        lines = _demo_lines(folder)
+    high, wide, step = ROWS * 20 + 24, COLUMNS * 8 + 32, 20
+    total = lines[-1][0] / FASTER + REST
+    texts, frames = [], {}
+    for number, (at, line) in enumerate(lines):
+        words = line.split()
+        key = next((word for word in words[:2] if word in COLOURS), "")
+        shown = line if len(line) <= COLUMNS else f"{line[: COLUMNS - 1]}…"
+        colour = f' fill="{COLOURS[key]}"' if key else ""
+        texts.append(f'<text x="16" y="{number * step}"{colour}>{html.escape(shown)}</text>' if shown else "")
+        frames[f"{100 * at / FASTER / total:.2f}"] = (ROWS - number - 1) * step + 20
+    last = (ROWS - len(lines)) * step + 20
+    keys = "".join(f"{at}%{{transform:translateY({y}px)}}" for at, y in frames.items())
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" '
+        'role="img" aria-label="A recording of make demo">'
+        "<style>text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre;fill:#c9d1d9}"
+        f"#s{{transform:translateY({last}px);animation:s {total:.1f}s steps(1,end) infinite}}"
+        f"@keyframes s{{{keys}100%{{transform:translateY({last}px)}}}}"
+        "@media (prefers-reduced-motion:reduce){#s{animation:none}}"
+        + "".join(f'text[fill="{colour}"]{{fill:{colour}}}' for colour in dict.fromkeys(COLOURS.values()))
+        + f'</style><rect width="{wide}" height="{high}" rx="8" fill="#0d1117"/>'
+        f'<svg y="8" width="{wide}" height="{high - 16}"><g id="s">{"".join(texts)}</g></svg></svg>\n'
+    )
 
 
 # -- all of them -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ def test_the_demo(tmp_path):
     folder = tmp_path / "a showing"
     argv = [sys.executable, "-m", "taskpit", "demo", "--dir", str(folder), "--seed", "3"]
     env = {key: value for key, value in os.environ.items() if not key.startswith("TASKPIT_")}
-    env["DEMO_PACE"] = "0.5"
+    env |= {"DEMO_PACE": "0.5", "COLUMNS": "120"}
     shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert shown.stdout.count("  yes  ") == 7

@@ -112,7 +112,9 @@ def _diary(title: str, prompt: str) -> str | None:  # noqa: ARG001
 
 
 def _feast(title: str, prompt: str) -> str | None:  # noqa: ARG001
-    """Too much for one: three smaller tasks instead, and this claim ends with that."""
+    """Too much for one: three smaller tasks first, and this claim ends with that; then a look at the whole."""
+    if "It was split into" in prompt:
+        return "The table is laid, the candles are lit, the bell was rung."
     parts = {"Lay the table": "plates", "Light the candles": "lights", "Ring the bell": "bell"}
     path = f"{os.environ['TASKPIT_RUN_DIR']}/children.jsonl"
     with open(path, "w", encoding="utf-8") as file:
@@ -120,7 +122,7 @@ def _feast(title: str, prompt: str) -> str | None:  # noqa: ARG001
             child = {"title": part, "body": f"Say so to `out/{name}.txt`.", "check": f"test -s out/{name}.txt"}
             file.write(json.dumps(child) + "\n")
     task = os.environ["TASKPIT_TASK"]
-    pit = [sys.executable, "-m", "taskpit", "split", task, "--no-wait", "-F", path]  # TASKPIT_AS says whose claim it is
+    pit = [sys.executable, "-m", "taskpit", "split", task, "-F", path]  # TASKPIT_AS says whose claim it is
     code = subprocess.run(pit, check=False).returncode
     os.unlink(path)
     return "Split." if code == 0 else None
