@@ -69,7 +69,7 @@ BAD = {
     "bad watch": ("count = 2", 'watch = "always"', 9, "watch is one of none, heal, heal+stall", ""),
     "bad count": ("count = 2", "count = 0", 9, "count is a number, at least 1", ""),
     "bad name": ('name = "snake"', 'name = "sna.ke"', 8, "the name 'sna.ke' may have", ""),
-    "our own name": ('name = "bell"', 'name = "supervisor"', 12, "the name 'supervisor' is taken", ""),
+    "our own name": ('name = "bell"', 'name = "supervisor"', 12, "the name 'supervisor' is reserved", ""),
     "no name": ('name = "bell"\n', "", 11, "this service has no name", ""),
     "bad budget": ("count = 2", 'budget = "5 apples"', 9, "budget is a limit", ""),
     "bad worktree": ("count = 2", 'worktree = "yes"', 9, "worktree is true or false", ""),
