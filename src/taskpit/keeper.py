@@ -33,8 +33,8 @@ def sweep(
 ) -> list[Mend]:
     """What was done, or what would be. `ended` ends what still works for a claim before it is given back.
 
-    `closely`, for a person: every waiting task is looked at for schedules that are out of step, and what was set
-    aside on the way, whoever came upon it, is told too.
+    `closely`, for a person: every waiting task is looked at for schedules and races that are out of step, and what was
+    set aside on the way, whoever came upon it, is told too.
 
     Where it says False, the claim is left alone: the next sweep tries again.
     """
@@ -112,5 +112,7 @@ def give_back(queue: Queue, *, ended: Callable[[Queue, Claim], bool], dry_run: b
                 from taskpit.hooks import tell_ends
 
                 tell_ends(store, queue.config.hooks, [end])
+            if "race-of" in claim.task.extra or "racers" in claim.task.extra:
+                queue.look_after_race(claim.task)
         done.append(Mend(kind="reclaimed", what=claim.task.id, details=lapse.reason))
     return done

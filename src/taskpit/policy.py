@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.task import Claim, Outcome, Task
 
-__all__ = ["LANDING", "PULL", "REVIEW", "answered", "pause", "settle", "signature"]
+__all__ = ["LANDING", "PULL", "RACERS", "RACING", "REVIEW", "answered", "pause", "settle", "signature"]
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
@@ -85,6 +85,9 @@ LANDING = "waits for landing"
 REVIEW = "waits for review"
 #: The same of a task whose change waits at a forge, which is asked how it stands.
 PULL = "waits for the pull request"
+#: How the hold of a task begins whose racers work, and the field that names them.
+RACING = "its racers work on it"
+RACERS = "racers"
 
 
 def _ask(claim: Claim, outcome: Ask) -> End:
@@ -166,7 +169,8 @@ def _lost(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config, n
     """Its worker is gone: back at once, no attempt spent; but a task that keeps losing workers is held."""
     attempt = _try(claim, "lost", outcome.error, now, counted=False)
     losses = 1 + sum(1 for one in _since_reset(tries) if one.kind == "lost")
-    if losses < config.losses or "every" in claim.task.extra:  # a schedule is held for an instant only, for years
+    brief = "every" in claim.task.extra or RACERS in claim.task.extra  # claimed for an instant only, again and again
+    if losses < config.losses or brief:
         return End(claim=claim, attempt=attempt, action="recovered_task", details=outcome.error)
     reason = f"lost its worker {losses} times, last: {_short(outcome.error)}"
     note = ("lost", _note(claim, reason, [*tries, attempt]))
@@ -186,6 +190,7 @@ def _end_for_good(claim: Claim, outcome: Failed, attempt: Try, now: float) -> En
         finished=now,
         seconds=outcome.seconds,
         evidence=outcome.evidence,
+        cost=outcome.cost,
         log=outcome.log,
     )
     action = "cancelled_task" if outcome.cancelled else "failed_task"

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from taskpit.locking import NamedLock
+    from taskpit.race import Race
     from taskpit.store.port import Store
-    from taskpit.task import Card
+    from taskpit.task import Card, Done
 
 __all__ = ["Queue", "cards", "tally"]
 
@@ -115,6 +116,12 @@ class Queue:
     def check(self, task: Task) -> None:
         """Whether this can be a task; Invalid says why not."""
         check_task(task)
+        if "race" in task.extra:
+            from taskpit.race import entrants
+
+            entrants(task)
+            if self.store.info().layout == "activities":
+                raise errors.Invalid("activities cannot race", hint="Use another layout: `pit convert`.", id=task.id)
 
     def _refuse_circles(self, tasks: Sequence[Task]) -> None:
         new = {task.id: task for task in tasks}
@@ -170,7 +177,7 @@ class Queue:
             if claims := [claim for claim in taken if not self._fired(claim)]:
                 return claims
             if taken:
-                continue  # a schedule's time had come: what is due now may be for us
+                continue  # a schedule's time had come, or a race begins: what entered may be for us
             if ids and (mine := self._refuse_or_mine(ids, want)):
                 return mine
             left = deadline - self.clock.monotonic()
@@ -179,9 +186,21 @@ class Queue:
             self.store.wait(min(left, LOOK_AGAIN))
 
     def _fired(self, claim: Claim) -> bool:
-        """Whether this is a claim of a schedule: it has ended, its due runs are in the queue."""
-        if "every" not in claim.task.extra:
+        """Whether this is no work itself, and its claim has ended: a schedule, whose due runs are in the queue now; a
+        task that is to race, whose racers are; or a racer whose race is over.
+        """
+        extra = claim.task.extra
+        if not ("every" in extra or "race" in extra or "race-of" in extra):
             return False
+        if "every" not in extra:
+            race = self._race()
+            end = race.start(claim) if "race" in extra else race.late(claim)
+            try:
+                self.store.finish([end] if end is not None else [])
+            except errors.Invalid as error:  # written by hand where there is no room for racers
+                held = claim.task.replace(hold=f"its racers cannot enter: {error.message}")
+                self.store.finish([End(claim=claim, task=held, action="blocked", details=held.hold)])
+            return end is not None
         from taskpit.schedule import fire  # only schedules pay for a calendar
 
         def state_of(task_id: str) -> State | None:
@@ -207,7 +226,9 @@ class Queue:
             if len(due) < 10:  # also where tasks that are no schedules have the tag: they would come again and again
                 break
         for card in cards(self.store, State.READY, tied=True) if closely else ():
-            if "every" in card.task.extra and not card.task.hold and stray(card.task, self.clock.now()):
+            if "race-of" in card.task.extra or "racers" in card.task.extra:
+                self.look_after_race(card.task)
+            elif "every" in card.task.extra and not card.task.hold and stray(card.task, self.clock.now()):
                 self._fired(self._take_ready(card.task.id, worker))
                 fired.append(card.task.id)
         return fired
@@ -253,8 +274,19 @@ class Queue:
         return self._claim_of(card)
 
     def renew(self, claim: Claim, lease: float = 0.0) -> Said:
-        """The claim lasts another lease; says CANCEL if somebody asks to stop, LOST if it is over."""
-        return self.store.renew([claim], lease or claim.lease or self.config.lease)[0]
+        """The claim lasts another lease; says CANCEL if it should stop, as a racer does when another has won.
+
+        LOST if it is over.
+        """
+        said = self.store.renew([claim], lease or claim.lease or self.config.lease)[0]
+        if said is Said.OK and "race-of" in claim.task.extra and self._race().over(claim.task) is not None:
+            return Said.CANCEL
+        return said
+
+    def _race(self) -> Race:
+        from taskpit.race import Race  # only racers pay for it
+
+        return Race(self.store, self.config, self.clock)
 
     def finish(self, claim: Claim, outcome: Outcome) -> tuple[Said, End]:
         """The claim ends this way. LOST: it was over before; the result is kept aside and the other's stands."""
@@ -270,12 +302,46 @@ class Queue:
             settled.append(settle(claim, meant, self._tries(claim.task.id, meant), self.config, self.clock.now()))
         if self.config.hooks.commands:
             self.need_trust()
-        said = list(zip(self.store.finish(settled), settled, strict=True))
+        return self._carry_out(settled)
+
+    def _carry_out(self, ends: Sequence[End]) -> list[tuple[Said, End]]:
+        """Each of these has ended, and so has what follows from it for a race; hooks are told."""
+        if any("race-of" in end.claim.task.extra or "racers" in end.claim.task.extra for end in ends):
+            said, more = self._finish_races(ends)
+        else:
+            said, more = list(zip(self.store.finish(ends), ends, strict=True)), []
         if self.config.hooks.commands:
             from taskpit.hooks import tell_ends
 
-            tell_ends(self.store, self.config.hooks, [end for answer, end in said if answer is Said.OK])
+            tell_ends(self.store, self.config.hooks, [end for answer, end in (*said, *more) if answer is Said.OK])
         return said
+
+    def _finish_races(self, ends: Sequence[End]) -> tuple[list[tuple[Said, End]], list[tuple[Said, End]]]:
+        """The ends that were asked for, and those that follow from them."""
+        race = self._race()
+        said: list[tuple[Said, End]] = []
+        more: list[tuple[Said, End]] = []
+        for end in ends:
+            if "race-of" in end.claim.task.extra:
+                first, *others = race.finish(end)
+            else:
+                first = (self.store.finish([end])[0], end)
+                others = race.stop(end.claim.task, end.claim.worker) if end.result is not None else []
+            said.append(first)
+            more += others
+        return said, more
+
+    def seal(
+        self, parent: Claim, winner: str, done: Done, costs: Iterable[Mapping[str, object]] = ()
+    ) -> tuple[Said, End]:
+        """The task whose claim this is has the result of its racer `winner`; the other racers end."""
+        return self._carry_out([self._race().sealed(parent, winner, done, costs)])[0]
+
+    def look_after_race(self, task: Task, worker: str = "keeper") -> None:
+        """What a worker that died left undone of the race of this task, or of this racer, is done."""
+        from taskpit.race import parent_of
+
+        self._race().look(parent_of(task) or task.id, worker)
 
     def _tries(self, task_id: str, outcome: Outcome) -> tuple[Try, ...]:
         """Earlier attempts, read only where the policy asks for them."""

@@ -378,6 +378,7 @@ class Failed(Outcome):
     #: No further attempt, whatever is left.
     final: bool = False
     cancelled: bool = False
+    cost: Mapping[str, object] = NOTHING
     log: str = ""
 
 

@@ -77,6 +77,10 @@ def test_most_of_them_are_run():
     assert all(hasattr(_pool, name) for name in FILES)
 
 
+def test_a_race_has_one_result_and_its_losers_are_stopped(pit):
+    _module("test_race").test_racers_in_pools_of_their_own_are_stopped_too(pit)
+
+
 def test_a_claim_taken_away_stops_the_run(pit):
     ids = pit.put("slow")
     pit.start("--", "sh", "-c", "echo $$ > pid; exec sleep 600")

@@ -239,6 +239,7 @@ def add_options(parser: ArgumentParser) -> None:
     task_options(parser)
     parser.add_argument("--big", action="store_true", help="too large for one sitting: a planner splits it")
     parser.add_argument("--address", metavar="URL", help="the folder leads to this queue in a database")
+    parser.add_argument("--race", metavar="N", help="so many racers work on it, or these agents; the first done wins")
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
     parser.add_argument("--by", metavar="W", help="who asks for it (default: TASKPIT_AS, else user@host)")
 
@@ -280,7 +281,7 @@ def asked_for(args: Namespace, context: Context) -> Task:
         big=args.big,
         by=context.worker(args),
     )
-    return with_fields(queue, task, args.set)
+    return with_fields(queue, task, [*(args.set or ()), *([f"race={args.race}"] if args.race is not None else ())])
 
 
 def _given_id(text: str | None) -> str:

@@ -10,7 +10,8 @@ from taskpit.landing import review
 from taskpit.landing.pulls import Pulls, is_open
 from taskpit.landing.terms import CANDIDATE, FenceLost, Stopped, held
 from taskpit.policy import LANDING, PULL
-from taskpit.task import Done, Failed, Release, Said, State, Want
+from taskpit.race import racers_of
+from taskpit.task import Done, End, Failed, Release, Said, State, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from taskpit.landing.pipe import Pipe
     from taskpit.landing.terms import HandIn, Hands
     from taskpit.queue import Queue
-    from taskpit.task import Card, Claim, End, Outcome
+    from taskpit.task import Card, Claim, Outcome
 
 __all__ = ["Lander", "is_to_land"]
 
@@ -58,14 +59,29 @@ class Lander:
         handed = self.pipe.waiting()
         cards = dict(zip(handed, self.queue.store.read(list(handed)), strict=True))
         for task_id, card in cards.items():
-            if card is None or card.state is State.DONE:
+            lost = card is not None and card.state is State.FAILED and bool(handed[task_id].parent)
+            if card is None or card.state is State.DONE or lost:  # a racer's candidate is kept, its clone is not
                 self._afterwards(handed[task_id])
         self._pulled = [one for task_id, one in handed.items() if is_open(cards[task_id], one)]
         return [one for task_id, one in handed.items() if is_to_land(cards[task_id], one)]
 
     def land(self, handed: HandIn) -> tuple[Claim, End] | None:
         """It has landed and is sealed, or is back, or waits for a person. None: it is not to be had."""
-        return self._end(handed, LANDING, lambda claim: self._outcome(claim, handed))
+        if not handed.parent:
+            return self._end(handed, LANDING, lambda claim: self._outcome(claim, handed))
+        card = self.queue.store.read([handed.parent])[0]
+        if card is None or handed.task not in racers_of(card.task):
+            self.hands.say(f"{handed.task} is no racer of {handed.parent}, so it does not land")
+            return None
+        parent = self._take(handed.parent)
+        if parent is None:
+            self.queue.look_after_race(card.task, self.worker)  # it may be over; else another racer's lands just now
+            return None
+        landed = self._end(handed, LANDING, lambda claim: self._outcome(claim, handed, parent), parent)
+        if landed is None or landed[0].task.id != handed.parent:  # not sealed: the race goes on
+            self.queue.store.finish([End(claim=parent)])
+            self.queue.look_after_race(parent.task, self.worker)
+        return landed
 
     def look(self, *, now: bool = False) -> list[tuple[Claim, End]]:
         """What became of pull requests: merged is done, closed is a person's, changes go back to the agent."""
@@ -99,17 +115,27 @@ class Lander:
 
         return self._end(handed, PULL, outcome)
 
-    def _end(self, handed: HandIn, hold: str, outcome_of: Callable[[Claim], Outcome]) -> tuple[Claim, End] | None:
+    def _take(self, task_id: str) -> Claim | None:
+        claims = self.queue.store.claim(Want(worker=self.worker, lease=self.lease, ids=(task_id,), even_held=True))
+        return claims[0] if claims else None
+
+    def _end(
+        self, handed: HandIn, hold: str, outcome_of: Callable[[Claim], Outcome], parent: Claim | None = None
+    ) -> tuple[Claim, End] | None:
         """The task is taken as any worker would, and ended so; None if it does not wait for that any more."""
-        want = Want(worker=self.worker, lease=self.lease, ids=(handed.task,), even_held=True)
-        claims = self.queue.store.claim(want)
-        if not claims:
+        claim = self._take(handed.task)
+        if claim is None:
             return None
-        claim = claims[0]
         if not claim.task.hold.startswith(hold):  # it was sent back or taken over meanwhile
             self.queue.finish(claim, Release(reason="it does not wait for landing"))
             return None
         outcome = outcome_of(claim)
+        if parent is not None and isinstance(outcome, Done):
+            return self._seal(claim, handed, parent, outcome)
+        if parent is not None and isinstance(outcome, Failed) and outcome.cancelled:
+            _, end = self.queue.finish(parent, outcome)
+            self.queue.finish(claim, outcome)
+            return parent, end
         if isinstance(outcome, Failed):
             extra = {key: value for key, value in claim.task.extra.items() if key != CANDIDATE}
             claim = claim.replace(task=claim.task.replace(hold="", extra=extra))
@@ -122,16 +148,28 @@ class Lander:
             self.pipe.forget(handed.task)
         return claim, end
 
-    def _outcome(self, claim: Claim, handed: HandIn) -> Outcome:
+    def _seal(self, claim: Claim, handed: HandIn, parent: Claim, done: Done) -> tuple[Claim, End] | None:
+        """A racer's has landed: the parent is done, then the racer. It may be another's, whose lander died."""
+        winner = self.pipe.hand_in_of(handed.parent) or handed
+        waiting = [one for one in self.pipe.waiting().values() if one.parent == handed.parent]
+        said, end = self.queue.seal(parent, winner.task, done, [one.cost for one in waiting if one.task != winner.task])
+        if said is Said.LOST:
+            self.queue.finish(claim, Release(reason="the claim on its race is over"))
+            return None
+        self.queue.finish(claim, done)
+        self._afterwards(winner)
+        return parent, end
+
+    def _outcome(self, claim: Claim, handed: HandIn, parent: Claim | None = None) -> Outcome:
         """How the claim ends: a conflict is the agent's while it has attempts, and a person's then."""
         asked: list[Said] = []
 
         def still_ours() -> bool:
-            asked.append(self.queue.renew(claim, self.lease))
+            asked.append(self.queue.renew(parent or claim, self.lease))
             return asked[-1] is not Said.LOST
 
         try:
-            outcome = self.pipe.land(claim, self.hands, still_ours)
+            outcome = self.pipe.land(claim, self.hands, still_ours, parent)
         except (FenceLost, Stopped) as error:
             return Release(reason=error.message)
         except (TaskpitError, OSError) as error:
@@ -161,5 +199,8 @@ class Lander:
             for line in self.pipe.publish(handed.target) if handed.land != "pr" else ():
                 self.hands.say(line)
             self.pipe.clean(handed.task)
+            card = self.queue.store.read([handed.parent])[0] if handed.parent else None
+            if card is not None and card.result is not None:
+                self.pipe.clean(handed.parent)
         except (TaskpitError, OSError) as error:  # it has landed: the next look does this
             self.hands.say(f"after {handed.task} landed: {' '.join(str(error).split())[:250]}")

@@ -33,6 +33,7 @@ from taskpit.landing.git import ZERO, GitTrouble
 from taskpit.landing.pulls import Pulls
 from taskpit.landing.repository import Diverged, line_of, remove
 from taskpit.landing.terms import FenceLost, HandIn, SetupFailed, Waits, held, name_of
+from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.schema import path_of
 from taskpit.task import Done, Failed
@@ -125,6 +126,8 @@ class Pipe:
         if not terms.onto:
             onto = _read_mark(self.workspace(task.id))[1]
             terms = terms.replace(onto=onto or self.repository.current_branch())
+        if terms.land == "pr" and parent_of(task):
+            raise Waits(f"racers do not land by pull requests: say `land: merge` or `branch` in {task.id}")
         if terms.land != "pr":  # that begins from the remote's branch
             self.repository.require_branch(terms.onto)
         return terms
@@ -133,7 +136,7 @@ class Pipe:
         """What people call the place where its work goes."""
         terms = self._settled(task)
         names = {"merge": terms.onto, "pr": f"{terms.onto} by a pull request"}
-        return names.get(terms.land, f"pit/{name_of(task.id)}")
+        return names.get(terms.land, f"pit/{name_of(parent_of(task) or task.id)}")
 
     def branch_of(self, task_id: str) -> str:
         """Its branch at the remote, where other queues have tasks of the same id."""
@@ -226,12 +229,13 @@ class Pipe:
         files, added, removed = self._files.size(base, commit)
         return HandIn(
             task=task.id,
+            parent=parent_of(task),
             title=task.title,
             commit=commit,
             base=base,
             tree=tree,
             land=terms.land,
-            target=f"pit/{name_of(task.id)}" if terms.land == "branch" else terms.onto,
+            target=f"pit/{name_of(parent_of(task) or task.id)}" if terms.land == "branch" else terms.onto,
             check=task.check if check_mode(task) == "strict" else "",
             green=evidence is not None and evidence.green,
             land_check=terms.land_check,
@@ -286,14 +290,16 @@ class Pipe:
         if not self.repository.is_known():
             return {}
         self._ready()
-        oids = self.git.refs(f"refs/pit/hand/{self._queue}").values()
+        oids = self.git.refs(f"refs/pit/hand/{self._queue}")
+        blobs = self.git.blobs(list(oids.values()))
         found = {}
-        for data in self.git.blobs(list(oids)).values():
+        for name, oid in oids.items():
             try:
-                handed = HandIn.load(data)
+                handed = HandIn.load(blobs[oid])
             except (ValueError, Invalid):  # one that cannot be read stops no other; `pit review` tells of it
                 continue
-            found[handed.task] = handed
+            if name == name_of(handed.task):  # while a racer's lands, the task that it seals has it, too
+                found[handed.task] = handed
         return found
 
     def approve(self, handed: HandIn, worker: str) -> HandIn:
@@ -334,11 +340,11 @@ class Pipe:
         remote = f"refs/pit/remote/{handed.target}"
         return self.git.ref(remote) if handed.land == "pr" else self.repository.line(handed.target)
 
-    def already(self, task: Task) -> Done | None:
+    def already(self, task_id: str) -> Done | None:
         """The end of a task that has landed and is not sealed; None if it has not."""
         if not self.repository.is_known():
             return None
-        handed, commit = self.hand_in_of(task.id), self.landed(task.id)
+        handed, commit = self.hand_in_of(task_id), self.landed(task_id)
         return self.sealed(handed, commit) if handed is not None and commit else None
 
     def turn(self, target: str) -> fs.Flock:
@@ -346,29 +352,51 @@ class Pipe:
         digest = hashlib.sha256(target.encode("utf-8", "replace")).hexdigest()[:12]
         return fs.Flock(f"{self.repository.folder}/turn-{digest}.lock")
 
-    def land(self, claim: Claim, hands: Hands, still_ours: Callable[[], bool]) -> Outcome:
-        """It has landed: Done. Else who goes on: the same agent session (Failed), or a person (Release, held)."""
+    def land(self, claim: Claim, hands: Hands, still_ours: Callable[[], bool], parent: Claim | None = None) -> Outcome:
+        """It has landed: Done. Else who goes on: the same agent session (Failed), or a person (Release, held).
+
+        What a racer handed in lands for its `parent`: fence and landing are the parent's, so one of them lands.
+        """
         task = claim.task
         handed = self.hand_in_of(task.id)
         if handed is None:
             raise GitTrouble(f"nothing was handed in for {task.id} here")
-        fence = self.take_fence(claim)
+        fence = self.take_fence(parent or claim)
         if not still_ours():  # whoever has the claim now takes the fence after us
             raise FenceLost(f"the claim on {task.id} is over")
-        if landed := self.landed(task.id):
-            return self.sealed(handed, landed)
+        if landed := self.landed(handed.seals):
+            return self.sealed(self.hand_in_of(handed.seals) or handed, landed)
+        if parent is None:
+            return self._turns(claim, handed, fence, hands)
+        mine = self._lend(handed, fence)
+        outcome = self._turns(claim, handed, fence, hands)
+        if not isinstance(outcome, Done):  # the next racer's may land
+            self.git.move(self.ref("hand", handed.seals), ZERO, mine, fence=fence)
+        return outcome
+
+    def _turns(self, claim: Claim, handed: HandIn, fence: tuple[str, str], hands: Hands) -> Outcome:
         for _ in range(TURNS):
             try:
                 outcome = self._turn(claim, handed, fence, hands)
             except Diverged as error:
-                return held(task, handed, [f"it cannot land: {error.message}"])
+                return held(claim.task, handed, [f"it cannot land: {error.message}"])
             if outcome is not None:
                 return outcome
         raise GitTrouble(f"others were faster {TURNS} times")
 
+    def _lend(self, handed: HandIn, fence: tuple[str, str]) -> str:
+        """The parent has this racer's hand-in while that lands: whoever finds it landed knows whose it is."""
+        mine = self.git.blob(handed.dump())
+        for what, oid in (("cand", handed.commit), ("hand", mine)):
+            name = self.ref(what, handed.seals)
+            was = self.git.ref(name) or ZERO
+            if was != oid and not self.git.move(name, oid, was, fence=fence):
+                raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
+        return mine
+
     def _turn(self, claim: Claim, handed: HandIn, fence: tuple[str, str], hands: Hands) -> Outcome | None:
         """One try to land on the line as it is now; None if the line moved meanwhile."""
-        task, target = claim.task, handed.target
+        target, land = handed.target, self.ref("land", handed.seals)
         if handed.land == "branch":
             old = self.repository.line(target)
             commit = handed.commit
@@ -387,17 +415,17 @@ class Pipe:
                 return self._open_pull(claim, handed, old, hands)
             tree = self._files.frozen(handed.frozen, merge.tree, old)
             empty = tree == self.git.tree_of(old)
-            commit = old if empty else self.git.commit(tree, [old], _landing_message(task, handed))
-        was = self.git.ref(self.ref("land", task.id)) or ZERO
-        if was != commit and not self.git.move(self.ref("land", task.id), commit, was, fence=fence):
-            raise FenceLost(f"another worker has taken over the landing of {task.id}")
+            commit = old if empty else self.git.commit(tree, [old], _landing_message(handed))
+        was = self.git.ref(land) or ZERO
+        if was != commit and not self.git.move(land, commit, was, fence=fence):
+            raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         red = self._recheck(handed, commit, hands)
         if red is not None:
             return self._came_red(claim, handed, red, old)
         if old == commit or self.git.move(line_of(target), commit, old or ZERO, fence=fence):
             return self.sealed(handed, commit)
         if self.git.ref(fence[0]) != fence[1]:
-            raise FenceLost(f"another worker has taken over the landing of {task.id}")
+            raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         return None
 
     def _open_pull(self, claim: Claim, handed: HandIn, old: str, hands: Hands) -> Outcome:
@@ -457,7 +485,7 @@ class Pipe:
         )
         if handed.land == "merge":
             told += f"\nYour clone now begins from {handed.target} at {old[:12]}, with your changes merged in."
-            landing = self.git.ref(self.ref("land", claim.task.id))
+            landing = self.git.ref(self.ref("land", handed.seals))
             self._rebase(claim.task.id, handed.target, old, self.git.tree_of(landing))
         return Failed(error=told, kind="check", output=handed.output, evidence=evidence)
 
@@ -540,9 +568,9 @@ def _message(task: Task) -> str:
     return f"{title}\n\nTask: {task.id}\n"
 
 
-def _landing_message(task: Task, handed: HandIn) -> str:
+def _landing_message(handed: HandIn) -> str:
     title = " ".join(handed.title.split())[:200]
-    return f"{title}\n\nTask: {task.id}\nCandidate: {handed.commit}\n"
+    return f"{title}\n\nTask: {handed.seals}\nCandidate: {handed.commit}\n"
 
 
 def queue_key(queue: Queue) -> str:

@@ -103,6 +103,8 @@ class HandIn(Value):
 
     task: str
     title: str
+    #: The task that its landing seals, where a racer handed it in; else it is the task's own.
+    parent: str = ""
     commit: str
     base: str
     tree: str
@@ -148,6 +150,11 @@ class HandIn(Value):
         fields = read_json(data) if len(data) <= LARGEST_HAND_IN else None
         evidence = fields.get("evidence") if isinstance(fields, dict) else None
         return schema.load(cls, fields, evidence=schema.load(Evidence, evidence) if evidence else None)
+
+    @property
+    def seals(self) -> str:
+        """The task that is done once this has landed."""
+        return self.parent or self.task
 
     @property
     def may_land(self) -> bool:

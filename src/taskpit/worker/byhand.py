@@ -9,7 +9,7 @@ from __future__ import annotations
 from taskpit import errors, fs, layouts, owner
 from taskpit.policy import question_of
 from taskpit.rules import check_mode
-from taskpit.task import Claim, Done, Said, State
+from taskpit.task import Claim, Done, Said, State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,8 +91,11 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
         told = f"{task_id} is not finished from inside a pool's run without what the pool asks of it"
         raise errors.Invalid(told, hint="Hand in your own task with `pit done`; --no-check is for people.", id=task_id)
     evidence = _checked(queue, claim, cwd) if check and check_mode(claim.task) != "disabled" else None
-    said, _ = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
+    said, end = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
     refuse_lost(said, task_id)
+    if end.result is not None and end.result.verdict is not Verdict.DONE:
+        hint = f"What you brought is kept: `pit show {task_id}`."
+        raise errors.Lost(f"{task_id} is {end.result.verdict}: {end.result.reason}", hint=hint, id=task_id)
     shown = evidence.as_dict() if evidence else None
     facts = {"id": task_id, "state": "done", "already": said is Said.ALREADY, "check": shown}
     if queue.store.info().layout == "activities":  # a person's part may be left, however well an agent did its own

@@ -12,6 +12,7 @@ from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.landing.terms import SetupFailed, Stopped, Waits
 from taskpit.policy import pause
+from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
 from taskpit.values import Value
@@ -131,7 +132,9 @@ def work(
             outcome = Failed(error="cancelled", cancelled=True)
         outcome = _paid(queue, run, outcome, orders, seconds)
         if isinstance(outcome, Done | Failed):
-            outcome = outcome.replace(log=outcome.log or log, seconds=outcome.seconds or seconds)
+            outcome = outcome.replace(
+                log=outcome.log or log, seconds=outcome.seconds or seconds, cost=outcome.cost or run.cost
+            )
         word, details = end_claim(queue, claim, outcome, _patience(claim, short))
         fatal = fatal or (_unsaved(run, details) if word == "unsaved" else None)
     return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
@@ -197,7 +200,7 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
         return _hold(task, "it is to land, and this pool runs in no git checkout") if asked else None
     try:
         if pipe.terms.of(task).land != "none":
-            if (landed := pipe.already(task)) is not None:
+            if (landed := pipe.already(parent_of(task) or task.id)) is not None:
                 return landed  # a crash came between landing and its seal, and then somebody let it go on
             if run.sandbox is not None:  # its clone borrows the objects of ours
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))

@@ -12,6 +12,7 @@ import time
 
 from taskpit import keeper
 from taskpit.errors import TaskpitError
+from taskpit.race import RACER_OF
 from taskpit.task import Said
 from taskpit.worker.leftover import end_commands_of
 from taskpit.worker.place import prune
@@ -29,6 +30,8 @@ __all__ = ["Tender"]
 
 #: Renewals are this far apart at most, so that a cancelled task stops soon whatever the lease.
 RENEW_AT_MOST = 5.0
+#: A racer looks this often whether another has won.
+RACE_LOOK = 1.0
 #: Sweeps are this far apart, at least and at most.
 SWEEP_AT_LEAST, SWEEP_AT_MOST = 2.0, 30.0
 #: A sweep that looks at everything comes again after so many times as long as it took.
@@ -101,8 +104,13 @@ class Tender:
 
     def _renew(self) -> None:
         period = min(self._lease / 3, RENEW_AT_MOST)
-        while not self._quit.wait(period):
+        due = time.monotonic() + period
+        while not self._quit.wait(min(period, RACE_LOOK, max(due - time.monotonic(), 0.0))):
+            everybody = time.monotonic() >= due
+            due = time.monotonic() + period if everybody else due
             for worker, run in self.runs().items():
+                if not everybody and RACER_OF not in run.claim.task.extra:
+                    continue
                 try:
                     self._renew_one(worker, run)
                 except TaskpitError:

@@ -1,0 +1,88 @@
+"""Racers as real processes: the first that is done wins, the others are stopped, in every layout with fields."""
+
+from __future__ import annotations
+
+import pytest
+from workshop import Pit, alive, read_pid, until
+
+from taskpit.queue import Queue, cards
+from taskpit.store.opening import init
+from taskpit.task import Done, Said, State, Task, Verdict
+from taskpit.worker import progress, tender
+from taskpit.worker.orders import Orders
+from taskpit.worker.pool import Pool
+from taskpit.worker.runner import CommandRunner
+
+#: The second racer is done once the two others run; these never are.
+SCRIPT = """case $TASKPIT_TASK in
+*.r2) while ! [ -s {root}/pid-1 ] || ! [ -s {root}/pid-3 ]; do sleep 0.02; done
+  echo second > "$TASKPIT_RUN_DIR/result.md";;
+*.r1) echo $$ > {root}/pid-1; exec sleep 600;;
+*.r3) echo $$ > {root}/pid-3; exec sleep 600;;
+esac"""
+
+
+@pytest.fixture
+def pit(tmp_path):
+    pit = Pit(tmp_path / "pit")
+    yield pit
+    pit.close()
+
+
+def racers(queue, task):
+    return {card.task.id: card for card in cards(queue.store) if card.task.extra.get("race-of") == task}
+
+
+def test_the_winner_seals_the_task_and_the_others_are_stopped(pit, monkeypatch):
+    monkeypatch.setattr(tender, "RENEW_AT_MOST", 1000.0)  # so that no other renewal tells them
+    pit.configure('durability = "process"\nlease = "1h"\n')
+    pit.queue.close()
+    pit.queue = Queue.open(pit.root)
+    task = pit.put("race", extra={"race": 3}, check="test -s pid-3")[0]
+    runner = CommandRunner(("sh", "-c", SCRIPT.format(root=pit.root)), cwd=pit.root)
+    orders = Orders(slots=3, until_empty=True, check_in=pit.root)
+    report = Pool(pit.queue, runner, orders, progress.Silent()).run()
+    card = pit.card(task)
+    assert card.state is State.DONE
+    assert card.result.output == "second"
+    assert card.result.reason.startswith(f"{task}.r2 won")
+    assert card.checked == "yes"
+    found = racers(pit.queue, task)
+    assert [found[f"{task}.r{n}"].result.verdict for n in (1, 2, 3)] == [
+        Verdict.CANCELLED,
+        Verdict.DONE,
+        Verdict.CANCELLED,
+    ]
+    assert found[f"{task}.r1"].result.reason.startswith(f"the race is over: {task}.r2 won")
+    assert not any(alive(read_pid(f"{pit.root}/pid-{n}")) for n in (1, 3))
+    assert report.tally == {"done": 1, "cancelled": 2}
+    assert [event.task_id for event in pit.events("completed_task")].count(task) == 1
+
+
+def test_racers_in_pools_of_their_own_are_stopped_too(pit):
+    task = pit.put("race", extra={"race": 3})[0]
+    for _ in range(3):
+        pit.start("--", "sh", "-c", SCRIPT.format(root=pit.root))
+    until(lambda: pit.card(task).state is State.DONE)
+    until(lambda: not any(alive(read_pid(f"{pit.root}/pid-{n}")) for n in (1, 3)))
+    until(lambda: all(card.result is not None for card in racers(pit.queue, task).values()))
+
+
+@pytest.mark.parametrize("layout", ["pit", "mailbox", "workspace"])
+def test_every_layout_with_fields_has_races(tmp_path, layout):
+    init(str(tmp_path / "pit"), layout)
+    queue = Queue.open(str(tmp_path / "pit"))
+    task = queue.put([Task(id="", title="race", extra={"race": "claude, codex"}, touches=("src/*",))])[0][0]
+    one = queue.claim("snake-1")[0]
+    two = queue.claim("snake-2")[0]
+    assert [claim.task.extra["agent"] for claim in (one, two)] == ["claude", "codex"]
+    assert queue.claim("snake-3") == []
+    assert queue.finish(two, Done(output="two's"))[0] is Said.OK
+    assert queue.renew(one) is Said.CANCEL
+    queue.finish(one, Done(output="one's"))
+    assert queue.card(task).result.output.strip() == "two's"
+    assert {name: card.state for name, card in racers(queue, task).items()} == {
+        one.task.id: State.FAILED,
+        two.task.id: State.DONE,
+    }
+    queue.close()
