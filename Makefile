@@ -47,7 +47,7 @@ test-branches: $(VENV)/dev  ## which branches of store, layouts, queue and polic
 	$(BIN)/pytest -n $(JOBS) -q --cov=taskpit --cov-branch --cov-report= $(TESTS)
 	$(BIN)/coverage report --show-missing --skip-covered --include='*/store/*,*/layouts/*,*/queue.py,*/policy.py'
 
-faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks: a quarter of an hour
+faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks, other programs: half an hour
 	-@sh scripts/system-packages vm
 	$(BIN)/python scripts/faults.py
 

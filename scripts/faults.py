@@ -1,4 +1,4 @@
-"""The wider proofs, one after the other, each bounded: `make faults` (a quarter of an hour) and `make soak` (hours).
+"""The wider proofs, one after the other, each bounded: `make faults` (half an hour) and `make soak` (hours).
 
 Knows which commands there are and how long each may take; what they prove is theirs to say. A step that cannot
 run here (no guest kernel, no right to mount) says SKIPPED and why. Exits 1 if any step found something.
@@ -36,13 +36,20 @@ def power_loss(disk: str, states: int, seed: int) -> Step:
     return f"power loss on {disk}", python(*words), {}, 120 + states * 1.5
 
 
+def foreign(seconds: int, seed: int) -> Step:
+    """Pools beside workers that know only the seeds' text, all of them killed at random."""
+    words = ("tests/support/mixed.py", "--seconds", str(seconds), "--seed", str(seed))
+    return "other programs' workers beside ours", python(*words), {}, seconds + 400
+
+
 def short() -> list[Step]:
-    """A quarter of an hour on two cores."""
+    """Half an hour on two cores."""
     locks = python("-m", "pytest", "-q", "tests/locks/test_takeover.py", "-k", "one")
     return [
         ("models, a million states and more", python("tests/models/explore.py", "--states", "1000000"), {}, 900),
         ("locks, 1,000 rounds", locks, {"TASKPIT_LOCK_ROUNDS": "1000"}, 300),
         *(hammer(disk, 12, seed) for seed, disk in enumerate(DISKS, 1)),
+        foreign(600, 1),
         hammer("here", 12, 6, "--layout", "mailbox"),
         hammer("here", 12, 7, "--layout", "workspace", "--durability", "power"),
         *(power_loss(disk, states, 1) for disk, states in (("ext4", 100), ("xfs", 60), ("btrfs", 40))),
@@ -57,6 +64,7 @@ def long(seed: int) -> list[Step]:
     suites = ("tests/crash", "tests/locks", "tests/activities", "tests/fuzz", "tests/doctor")
     return [
         *(hammer(disk, 300, seed) for disk in DISKS),
+        foreign(1800, seed),
         *(power_loss(disk, 700, seed) for disk in ("ext4", "xfs", "btrfs")),
         ("two network clients", python("tests/vm/nfs.py", "--seconds", "300", "--seed", str(seed)), {}, 900),
         ("clocks that are set", python("tests/vm/clocks.py", "--seconds", "120", "--seed", str(seed)), {}, 600),

@@ -1,14 +1,17 @@
-"""Workers written from the mailbox's own document in other languages, beside two of ours, in one folder."""
+"""Workers written from the layouts' own documents in other languages, beside ours, in one folder."""
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import shutil
 import subprocess
 from collections import Counter
 
+import mixed as mixed_runs
 import pytest
-from boxes import load, make_fast, python, reopened
+from boxes import LAYOUTS, load, make_fast, python, reopened, write
 
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
@@ -74,3 +77,34 @@ def test_a_literal_worker_and_two_of_ours(language, tmp_path):
         assert load(f"{box}/outbox/{task_id}_result.json")["output"].startswith(f"{task_id} by ")
     assert os.listdir(f"{box}/.taskpit/quarantine") == []
     queue.close()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_literal_workers_and_pools_of_ours_killed_at_random(layout, tmp_path):
+    """Nothing is lost, has two outcomes after a sweep or is done unchecked; no pool ends by itself. `make faults`
+    does it for ten minutes.
+    """
+    mixed = mixed_runs.Mixed(str(tmp_path / "queue"), layout, random.Random(layout))
+    mixed.run(4.0)
+    assert mixed.judge() == []
+    assert len(mixed.put) > 10
+    assert mixed.counts["kills"] > 0
+
+
+def test_the_judge_of_the_mixed_run_sees_what_is_wrong(tmp_path, monkeypatch):
+    """Or its silence would mean nothing. A sweep would leave one of two outcomes."""
+    monkeypatch.setattr(mixed_runs, "sweep", lambda _queue: [])
+    mixed = mixed_runs.Mixed(str(tmp_path / "queue"), "mailbox", random.Random(1))
+    for name in ("task1", "task2", "red3"):
+        mixed.put.append(name)
+        mixed._move_in(name, "false")
+    for name in ("task2", "red3"):
+        os.unlink(f"{mixed.root}/inbox/{name}.json")
+        result = {"task_id": name, "status": "completed", "verdict": "pass", "output": name}
+        write(f"{mixed.root}/outbox/{name}_result.json", json.dumps(result))
+    write(f"{mixed.root}/failed/task2_error.json", json.dumps({"task_id": "task2", "error": "no"}))
+    mixed.put.append("task4")
+    mixed.exits.append("exit 8")
+    said = " ".join(mixed.judge())
+    for word in ("ended by itself", "task4 is lost", "task2 has two outcomes", "red3 was done without its check"):
+        assert word in said

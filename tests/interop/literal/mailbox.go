@@ -26,7 +26,7 @@ type task struct {
 func main() {
 	box := os.Args[1]
 	for {
-		names, _ := filepath.Glob(filepath.Join(box, "inbox", "*.json"))
+		names, _ := filepath.Glob(filepath.Join(box, "inbox", "task*.json"))
 		if len(names) == 0 {
 			return
 		}

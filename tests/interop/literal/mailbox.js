@@ -2,7 +2,7 @@
 const fs = require("fs");
 const box = process.argv[2];
 for (;;) {
-  const names = fs.readdirSync(`${box}/inbox`).filter((name) => name.endsWith(".json"));
+  const names = fs.readdirSync(`${box}/inbox`).filter((name) => /^task.*\.json$/.test(name));
   if (!names.length) break;
   for (const name of names) {
     const id = name.slice(0, -".json".length);
