@@ -145,7 +145,7 @@ def test_whoever_lost_the_claim_lands_nothing(ground, monkeypatch):
         if name == line_of("main") and fence[0] and not second:
             ground.queue.finish(claim, Release())  # its claim is over
             second.append(_claimed(ground, task, "second"))
-            ground.pipe._take_fence(second[0])
+            ground.pipe.take_fence(second[0])
         return real(self, name, new, old, fence=fence)
 
     monkeypatch.setattr(Git, "move", slow)
@@ -157,6 +157,34 @@ def test_whoever_lost_the_claim_lands_nothing(ground, monkeypatch):
     ground.pipe.publish()
     assert ground.log() == ["one", "begin"]
     assert ground.card(task).state is State.DONE
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["before the line is moved", "after it"])
+def test_killed_around_the_one_move_that_decides(ground, monkeypatch, moved):
+    """It is done only if it is in the line, and what is in the line is not landed again."""
+    task = ground.put("one", check="true")
+    ground.work(task, a_dot_txt="x")
+    real = Git.move
+
+    def killed(self, name, new, old, *, fence=("", "")):
+        if name != line_of("main") or not fence[0]:
+            return real(self, name, new, old, fence=fence)
+        if moved:
+            real(self, name, new, old, fence=fence)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Git, "move", killed)
+        with pytest.raises(Killed):
+            ground.land(task)
+    assert ground.card(task).state is not State.DONE
+    assert bool(ground.pipe.landed(task)) == moved
+    ground.queue.finish(ground.queue.holding(task, ground.card(task).worker), Release())
+    line = ground.pipe.repository.line("main")
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+    assert ground.log() == ["one", "begin"]
+    assert (ground.pipe.repository.line("main") == line) == moved
 
 
 def _claimed(ground, task, worker):
@@ -219,7 +247,7 @@ def test_git_that_outlives_its_worker_moves_nothing(ground):
     task = ground.put("one")
     ground.work(task, a_dot_txt="x")
     claim = _claimed(ground, task, "first")
-    name, old = ground.pipe._take_fence(claim)
+    name, old = ground.pipe.take_fence(claim)
     commit = ground.pipe.hand_in_of(task).commit
     text = f"start\nverify {name} {old}\nupdate {line_of('main')} {commit} {ground.pipe.repository.line('main')}\n"
     process = subprocess.Popen(
@@ -233,7 +261,7 @@ def test_git_that_outlives_its_worker_moves_nothing(ground):
     process.stdin.flush()  # it stands still before it prepares
     ground.queue.finish(claim, Release())
     second = _claimed(ground, task, "second")
-    ground.pipe._take_fence(second)
+    ground.pipe.take_fence(second)
     process.communicate(b"prepare\ncommit\n")
     assert process.returncode != 0
     assert ground.pipe.repository.line("main") == git(ground.top, "rev-parse", "main")

@@ -20,6 +20,7 @@ from taskpit.landing.git import Git, GitTrouble
 from taskpit.landing.pipe import Pipe
 from taskpit.landing.pulls import Pulls
 from taskpit.landing.repository import Merge, Repository
+from taskpit.task import Done
 
 
 def _tests(name):
@@ -39,6 +40,30 @@ def no_fence(patch):
     """The line is moved without a look at the fence."""
     real = Git.move
     patch.setattr(Git, "move", lambda self, name, new, old, **_: real(self, name, new, old))
+
+
+def seal_first(patch):
+    """The task is done before its commit is in the line."""
+    real = Pipe._turn
+
+    def turn(self, claim, handed, fence, hands):
+        queues[-1].finish(claim, Done(output="sealed before it landed"))
+        return real(self, claim, handed, fence, hands)
+
+    queues = []
+    begin = lander.Lander.__init__
+
+    def init(self, queue, *rest):
+        queues.append(queue)
+        begin(self, queue, *rest)
+
+    patch.setattr(lander.Lander, "__init__", init)
+    patch.setattr(Pipe, "_turn", turn)
+
+
+def two_ref_mark(patch):
+    """A mark beside the line decides what has landed: a crash comes between the two."""
+    patch.setattr(Pipe, "landed", lambda self, task_id: self.git.ref(self.ref("land", task_id)))
 
 
 def no_look_at_what_landed(patch):
@@ -161,7 +186,13 @@ def old_words_count(patch):
     patch.setattr(Pulls, "wanted", wanted)
 
 
+def before_the_line_is_moved(ground, monkeypatch):
+    test_crashes.test_killed_around_the_one_move_that_decides(ground, monkeypatch, moved=False)
+
+
 CASES = [
+    (seal_first, before_the_line_is_moved),
+    (two_ref_mark, before_the_line_is_moved),
     (pushed_over_what_is_there, test_pulls.test_a_head_that_came_between_look_and_push_is_not_pushed_over),
     (strangers_are_members, test_pulls.test_changes_that_members_want_go_back_once_and_strangers_have_no_say),
     (the_forge_is_believed, test_pulls.test_a_merge_the_remote_does_not_have_is_not_believed),
