@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 from ground import Ground, git, read, write
 from schemata import data_of, judge
+from workshop import until
 
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.landing import review
@@ -196,3 +198,33 @@ def test_status_doctor_and_sweep_tell_and_bring_in_what_is_not_in_the_checkout(g
     assert ground.log() == ["one", "begin"]
     told = json.loads(pit(ground, "status", "--json"))["data"]["landing"]
     assert [line for line in told if "checkout" in line] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_approval_that_is_interrupted_blocks_nothing(looked, number):
+    begun = f"{looked.folder}/begun"
+    task = looked.put("one", check=f"! test -e person.txt || {{ touch {begun}; test -e {begun}.go || sleep 60; }}")
+    looked.work(task, a_dot_txt="a")
+    looked.commit("person.txt")  # so that what would land is checked again
+    argv = [sys.executable, "-m", "taskpit", "-C", looked.root, "review", task, "--approve", "--as", "ada"]
+    approving = subprocess.Popen(argv, cwd=looked.top, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        until(lambda: os.path.exists(begun))
+    finally:
+        approving.send_signal(number)
+        approving.communicate(timeout=20)
+    write(f"{begun}.go")
+    pit(looked, "sweep")
+    assert looked.card(task).task.hold == f"{LANDING} on main"
+    looked.land(task)
+    assert looked.log() == ["one", "add person.txt", "begin"]
+
+
+def test_a_candidate_that_came_since_another_was_chosen_is_looked_at_first(looked):
+    task = looked.put("one")
+    looked.work(task, a_dot_txt="a")
+    handed = looked.pipe.hand_in_of(task)
+    looked.queue.edit(task, "ada", lambda one: one.replace(hold=f"{LANDING} on main"))  # whatever its file says
+    looked.lander().land(handed)
+    assert looked.log() == ["begin"]
+    assert looked.card(task).held.startswith(REVIEW)

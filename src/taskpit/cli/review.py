@@ -191,14 +191,16 @@ def _merged(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> Reply:
 
 def _land_now(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> str:
     """It is landed here and now, unless a pool is at it."""
-    from taskpit.landing.lander import Lander
+    from taskpit.landing.lander import Lander, join
 
     turn = pipe.turn(handed.target)
     if not turn.take(wait=False):
         return "a pool lands it"
+    member = join(context.queue, worker)
     try:
-        landed = Lander(context.queue, pipe, worker, Here(context)).land(handed)
+        landed = Lander(context.queue, pipe, member.worker, Here(context)).land(handed)
     finally:
+        member.leave()
         turn.drop()
     return landed[1].details if landed else "a pool lands it"
 

@@ -5,7 +5,8 @@ Anybody may do it: a pool beside its work, or a person who approves. What a kill
 
 from __future__ import annotations
 
-from taskpit.errors import TaskpitError
+from taskpit import owner
+from taskpit.errors import Lost, TaskpitError
 from taskpit.landing import review
 from taskpit.landing.pulls import Pulls, is_open
 from taskpit.landing.terms import CANDIDATE, FenceLost, Stopped, held
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from taskpit.landing.pipe import Pipe
     from taskpit.landing.terms import HandIn, Hands
     from taskpit.queue import Queue
+    from taskpit.store.port import Member
     from taskpit.task import Card, Claim, Outcome
 
-__all__ = ["Lander", "is_to_land"]
+__all__ = ["Lander", "is_to_land", "join"]
 
 #: Trouble that is nobody's conflict is tried again this often before a person is asked.
 TRIES = 3
@@ -37,6 +39,17 @@ def is_to_land(card: Card | None, handed: HandIn) -> bool:
         return False
     told = card.task.extra.get(CANDIDATE)
     return isinstance(told, dict) and told.get("commit") == handed.commit
+
+
+def join(queue: Queue, name: str) -> Member:
+    """A name to land under, held while we live: what a killed one had is given back at once."""
+    number = 0
+    while True:
+        number += 1
+        try:
+            return queue.store.join(f"{owner.base(name)[:40]}-lander-{number}", queue.config.lease, patience=0.0)
+        except Lost:
+            continue
 
 
 class Lander:
@@ -129,7 +142,11 @@ class Lander:
         if not claim.task.hold.startswith(hold):  # it was sent back or taken over meanwhile
             self.queue.finish(claim, Release(reason="it does not wait for landing"))
             return None
-        outcome = outcome_of(claim)
+        try:
+            outcome = outcome_of(claim)
+        except BaseException:  # a person's Ctrl-C: it waits as before, and not for the end of a long lease
+            self.queue.finish(claim, Release(reason="landing it was interrupted"))
+            raise
         if parent is not None and isinstance(outcome, Done):
             return self._seal(claim, handed, parent, outcome)
         if parent is not None and isinstance(outcome, Failed) and outcome.cancelled:

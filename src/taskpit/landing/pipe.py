@@ -366,6 +366,8 @@ class Pipe:
             raise FenceLost(f"the claim on {task.id} is over")
         if landed := self.landed(handed.seals):
             return self.sealed(self.hand_in_of(handed.seals) or handed, landed)
+        if not handed.may_land:  # another one was handed in since it was chosen
+            return held(task, handed, handed.questions)
         if parent is None:
             return self._turns(claim, handed, fence, hands)
         mine = self._lend(handed, fence)

@@ -8,10 +8,10 @@ import threading
 import time
 
 from taskpit.agents.environment import without_secrets
-from taskpit.errors import Lost, TaskpitError
+from taskpit.errors import TaskpitError
 from taskpit.landing.forge import template
 from taskpit.landing.git import GitTrouble
-from taskpit.landing.lander import Lander
+from taskpit.landing.lander import Lander, join
 from taskpit.landing.pipe import Pipe, queue_key
 from taskpit.landing.repository import Repository
 from taskpit.landing.terms import Stopped
@@ -77,17 +77,8 @@ class LandingThread:
 
     def start(self) -> None:
         """It lands from now on, beginning with what was left."""
-        self._member = self._join()
+        self._member = join(self._queue, self._name)
         self._thread.start()
-
-    def _join(self) -> Member:
-        number = 0
-        while True:
-            number += 1
-            try:
-                return self._queue.store.join(f"{self._name}-lander-{number}", self._queue.config.lease, patience=0.0)
-            except Lost:
-                continue
 
     def hear(self) -> None:
         """Something was handed in."""
