@@ -433,3 +433,10 @@ def test_output_and_cost_of_the_agent_are_those_of_the_result(ground):
     result = ground.card(task).result
     assert result.output.startswith("what I did\n\nLanded on main as ")
     assert (result.cost, result.seconds) == ({"usd": 0.5}, 3.0)
+
+
+def test_a_path_with_an_end_of_line_is_refused_in_words(ground, tmp_path):
+    folder = str(tmp_path / "two\nlines")
+    git(str(tmp_path), "clone", "-q", ground.top, folder)
+    with pytest.raises(GitTrouble, match="an end of line in its path"):
+        Repository(folder)

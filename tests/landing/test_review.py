@@ -228,3 +228,13 @@ def test_a_candidate_that_came_since_another_was_chosen_is_looked_at_first(looke
     looked.lander().land(handed)
     assert looked.log() == ["begin"]
     assert looked.card(task).held.startswith(REVIEW)
+
+
+def test_a_damaged_repository_of_ours_stops_no_look_at_the_queue(ground):
+    task = ground.put("one")
+    ground.work(task, a_dot_txt="a")
+    ground.land(task)
+    os.rename(f"{ground.pipe.git.directory}/objects", f"{ground.folder}/objects")
+    assert "cannot be read" in pit(ground, "status")
+    assert "cannot be read" in pit(ground, "doctor")
+    assert "cannot be brought to its branch" in pit(ground, "sweep")

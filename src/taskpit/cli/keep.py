@@ -70,10 +70,14 @@ def _publish(context: Context) -> list[Mend]:
 
     did = []
     for pipe in pipes(context.queue):
-        before = set(pipe.repository.unpublished())
-        for line in pipe.publish():
-            context.warn(line)
-        moved = before - set(pipe.repository.unpublished())
+        try:
+            before = set(pipe.repository.unpublished())
+            for line in pipe.publish():
+                context.warn(line)
+            moved = before - set(pipe.repository.unpublished())
+        except (TaskpitError, OSError) as error:
+            context.warn(f"what landed in {pipe.repository.top} cannot be brought to its branch: {error}")
+            continue
         did += [Mend(kind="published", what=name, details="your branch has what landed") for name in sorted(moved)]
     return did
 

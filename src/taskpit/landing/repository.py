@@ -92,7 +92,10 @@ class Repository:
             raise GitTrouble(
                 f"{cwd} is in no git checkout: {found.err[-200:]}", hint="Landing needs one: run it there.", path=cwd
             )
-        self.top, self.common = found.text.splitlines()
+        try:
+            self.top, self.common = found.text.split("\n")
+        except ValueError:
+            raise GitTrouble(f"{cwd!r} has an end of line in its path", hint="Landing needs another path.") from None
         digest = hashlib.sha256(os.fsencode(os.path.realpath(self.common))).hexdigest()[:12]
         name = "".join(c if c.isascii() and c.isalnum() else "-" for c in os.path.basename(self.top))[:40]
         self.folder = f"{state_folder()}/{name}-{digest}"

@@ -139,9 +139,16 @@ def standing(queue: Queue) -> Standing:
         review=tuple(task.id for task in ready if task.hold.startswith(REVIEW)),
         landing=tuple(task.id for task in ready if task.hold.startswith(LANDING)),
         pulls=tuple(task.id for task in ready if task.hold.startswith(PULL)),
-        behind=tuple(line for pipe in found for line in pipe.behind()),
+        behind=tuple(line for pipe in found for line in _behind(pipe)),
         kept=tuple(path for pipe in found for path in _kept(queue, pipe)),
     )
+
+
+def _behind(pipe: Pipe) -> list[str]:
+    try:
+        return pipe.behind()
+    except (TaskpitError, OSError) as error:  # whoever looks at the queue sees the rest of it
+        return [f"what landed cannot be read in {pipe.repository.top}: {' '.join(str(error).split())[:300]}"]
 
 
 def _kept(queue: Queue, pipe: Pipe) -> list[str]:
