@@ -5,6 +5,9 @@ that was opened. So a link, or another user's directory, in the place of one of 
 refused. That a directory was replaced or taken away (git switches branches, somebody restores a copy) is noticed
 when it is compared with its path: at most each second, and whenever a name could not be made in it.
 
+Directories stay open between calls only while a store is open there (`Holding`): a disk whose queues are all closed
+can be unmounted.
+
 Paths outside every root are left to the kernel as they are. Belongs to the fs room; knows no tasks.
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from itertools import count
 from sys import is_finalizing
 from time import monotonic
 
@@ -20,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ANYWHERE", "Dir", "Foreign", "NotADirectory", "at", "changed", "directory", "wall"]
+__all__ = ["ANYWHERE", "Dir", "Foreign", "Holding", "NotADirectory", "at", "changed", "directory", "wall"]
 
 #: How old a comparison of a directory with its path may be, in seconds; and before one is made because a call failed.
 COMPARED, COMPARED_AGAIN = 1.0, 0.05
@@ -65,18 +69,51 @@ class Dir:
 #: What is reached by its path, as the kernel finds it.
 ANYWHERE = Dir(None, "", 0.0)
 
-_roots: set[str] = set()
+#: Each root, and the numbers of those who hold its directories open.
+_roots: dict[str, set[int]] = {}
 _held: dict[str, Dir] = {}
+_numbers = count()
+
+
+class Holding:
+    """While one of these is open, the directories beneath its root stay open from one call to the next.
+
+    There is no lock to wait for, nor to inherit locked: whoever keeps a directory looks afterwards whether it is still
+    held for anybody, and whoever closes the last holding drops what was kept before.
+    """
+
+    __slots__ = ("_number", "_root")
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._number = next(_numbers)
+        wall(root, keep=True)
+        _roots[root].add(self._number)
+
+    def close(self) -> None:
+        """Let go. Calls after this still go through the wall, each from the root on."""
+        holders = _roots[self._root]
+        holders.discard(self._number)
+        if not holders:
+            _drop(self._root)
+
+    def __del__(self, ending: Callable[[], bool] = is_finalizing) -> None:
+        if not ending():
+            self.close()
 
 
 def wall(root: str, *, keep: bool = False) -> None:
     """Everything beneath this directory is reached from it from now on. What was held of it is opened anew, or kept."""
     if root not in _roots:
-        _roots.add(root)
+        _roots.setdefault(root, set())
     elif not keep:
-        for path in list(_held):
-            if path == root or path.startswith(f"{root}/"):
-                _held.pop(path, None)
+        _drop(root)
+
+
+def _drop(root: str) -> None:
+    for path in list(_held):
+        if path == root or path.startswith(f"{root}/"):
+            _held.pop(path, None)
 
 
 def at(path: str) -> tuple[Dir, str]:
@@ -130,7 +167,7 @@ def _reach(folder: str) -> Dir:
         if part in DOTS:
             raise OSError(errno.EINVAL, "this leads out of the queue", folder)
         path = f"{path}/{part}"
-        there = _open(there, part, path, now)
+        there = _open(there, part, path, now, root)
     return there
 
 
@@ -143,10 +180,10 @@ def _open_root(root: str, now: float) -> Dir:
         if _same(held, root, None):
             held.seen = now
             return held
-    return _keep(Dir(os.open(root, OPEN_ROOT), root, now))
+    return _keep(Dir(os.open(root, OPEN_ROOT), root, now), root)
 
 
-def _open(parent: Dir, part: str, path: str, now: float) -> Dir:
+def _open(parent: Dir, part: str, path: str, now: float, root: str) -> Dir:
     held = _held.get(path)
     if held is not None:
         if now - held.seen <= COMPARED:
@@ -163,7 +200,7 @@ def _open(parent: Dir, part: str, path: str, now: float) -> Dir:
             raise NotADirectory(errno.ENOTDIR, told, path) from None
         raise
     _refuse_foreign(parent, found)
-    return _keep(found)
+    return _keep(found, root)
 
 
 def _same(held: Dir, name: str, fd: int | None) -> bool:
@@ -176,8 +213,10 @@ def _same(held: Dir, name: str, fd: int | None) -> bool:
     return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _keep(found: Dir) -> Dir:
+def _keep(found: Dir, root: str) -> Dir:
     _held[found.path] = found
+    if not _roots[root]:  # nobody has a store open there, or no longer
+        _held.pop(found.path, None)
     while len(_held) > MOST:
         _held.pop(list(_held)[0], None)  # noqa: RUF015 - other threads may be at it
     return found

@@ -30,31 +30,45 @@ def _finite(text: str) -> float:
     return number
 
 
+def _finite_or_none(text: str) -> float | None:
+    try:
+        return _finite(text)
+    except ValueError:
+        return None
+
+
 class _Plain:
     """How the scanner is to read: no hooks, nothing special."""
 
     strict = True
     object_hook = None
     object_pairs_hook = None
-    parse_float = staticmethod(_finite)
+    parse_float: Any = staticmethod(_finite)
     parse_int = int
-    parse_constant = staticmethod(_finite)
+    parse_constant: Any = staticmethod(_finite)
     memo: dict[str, str] = {}
 
 
+class _Lenient(_Plain):
+    parse_float = staticmethod(_finite_or_none)
+    parse_constant = staticmethod(_finite_or_none)
+
+
 _scan: Any = make_scanner(_Plain()) if make_scanner is not None else None
+_scan_leniently: Any = make_scanner(_Lenient()) if make_scanner is not None else None
 
 
-def loads(data: bytes | str) -> Any:
-    """The value of a JSON text; ValueError if it is none."""
+def loads(data: bytes | str, *, lenient: bool = False) -> Any:
+    """The value of a JSON text; ValueError if it is none. `lenient`: a number that JSON does not have is None."""
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8") if isinstance(data, bytes) else data
     if _scan is None:
         import json
 
-        return json.loads(text, parse_float=_finite, parse_constant=_finite)
+        finite: Any = _finite_or_none if lenient else _finite
+        return json.loads(text, parse_float=finite, parse_constant=finite)
     text = text.strip(" \t\n\r")
     try:
-        value, end = _scan(text, 0)
+        value, end = (_scan_leniently if lenient else _scan)(text, 0)
     except StopIteration:
         raise ValueError("this is not JSON") from None
     if end != len(text):

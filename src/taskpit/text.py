@@ -122,10 +122,13 @@ def last_lines(data: bytes, count: int, longest: int = 2000) -> str:
 DEEPEST = 100
 
 
-def read_json(text: bytes | str) -> Any:
-    """The value in JSON; ValueError for all that is none, also for what is nested beyond reason."""
+def read_json(text: bytes | str, *, lenient: bool = False) -> Any:
+    """The value in JSON; ValueError for all that is none, also for what is nested beyond reason.
+
+    A number without end is refused, too, or None if the reader is `lenient`.
+    """
     try:
-        value = jsontext.loads(text)
+        value = jsontext.loads(text, lenient=lenient)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     level, depth = [value], 0

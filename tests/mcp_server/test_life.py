@@ -160,7 +160,7 @@ def test_two_clients_race_for_one_task(root, serve, queue, monkeypatch):
     (won,) = [answer.structured_content["worker"] for answer in answers if not answer.is_error]
     (lost,) = [answer.content[0].text for answer in answers if answer.is_error]
     assert won == winner
-    assert lost.startswith(f"lost: 0001 is held by {winner},")
+    assert lost.startswith(f"lost: 0001 is claimed by {winner},")
     assert "\nNext: " in lost
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -12,16 +13,20 @@ from workshop import until
 from taskpit.keeper import sweep
 from taskpit.task import State
 
-TASKS = 200
+TASKS = 200 if os.environ.get("TASKPIT_LONG") else 60
 
 
 def children(pid):
-    """The commands a pool runs just now."""
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except FileNotFoundError:
-        return []
+    """The commands a pool runs just now, each begun by a thread of its own."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with (
+                contextlib.suppress(FileNotFoundError, ProcessLookupError),
+                open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file,
+            ):
+                found += map(int, file.read().split())
+    return found
 
 
 def hit(pid):

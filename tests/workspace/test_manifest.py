@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import random
 import pytest
 from boxes import ended, load, make, make_fast, pit, python, reopened, write
 
+from taskpit import fs
 from taskpit.clock import instant, iso
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
@@ -395,3 +397,27 @@ def test_a_large_one_is_not_rebuilt_for_every_change(tmp_path, monkeypatch):
     assert told() == ids[:4]
     queue.close()
     assert told() == ids
+
+
+@pytest.mark.parametrize("call", ["open", "read"])
+def test_one_that_the_disk_does_not_give_is_left_alone(queue, space, call):
+    """It was taken for one that is no JSON and set aside, with what others had written into it."""
+    put(queue, "task_001")
+    write(f"{space}/manifest.json", json.dumps({**manifest(space), "project": "theirs"}))
+
+    def refuse(what, path):
+        if what == call and path.endswith("/manifest.json"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+    fs.set_hook(refuse)
+    try:
+        put(queue, "task_002")
+    finally:
+        fs.set_hook(None)
+    assert os.listdir(f"{space}/.taskpit/quarantine") == []
+    assert os.path.exists(f"{space}/.taskpit/manifest.dirty"), "it is still to be done"
+
+    queue.close()
+
+    assert manifest(space)["project"] == "theirs"
+    assert [one["id"] for one in manifest(space)["tasks"]] == ["task_001", "task_002"]

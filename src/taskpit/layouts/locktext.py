@@ -62,7 +62,7 @@ def dump(lock: Lock) -> bytes:
 def load(name: str, data: bytes) -> Lock:
     """The lock in these bytes; a time that is missing or unreadable is 0. Invalid: it tells no holder."""
     try:
-        fields = read_json(data)
+        fields = read_json(data, lenient=True)  # one bad time must not hide whose lock it is
     except ValueError:
         raise Invalid("it is not JSON, or not all of it is there", name=name) from None
     if not isinstance(fields, dict):

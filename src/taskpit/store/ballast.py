@@ -12,13 +12,8 @@ from contextlib import suppress
 
 from taskpit import fs
 from taskpit.store.folder import HIDDEN, Folder
-from taskpit.task import Said
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["finish_on", "hold"]
+__all__ = ["hold", "make_room"]
 
 #: An end writes at most five small files, and may need a directory; results longer than all of it must wait for room.
 PIECES = 6
@@ -47,12 +42,6 @@ def hold(folder: Folder) -> None:
             raise
 
 
-def finish_on(folder: Folder, refused: OSError, step: Callable[[], Said]) -> Said:
-    """The step was refused: where there was no room, give it all that is held back, and repeat it.
-
-    A step that was decided before it was refused says ALREADY when it is repeated: it was ours.
-    """
-    if refused.errno not in FULL or not sum(map(fs.remove, _paths(folder))):
-        raise refused
-    said = step()
-    return Said.OK if said is Said.ALREADY else said
+def make_room(folder: Folder, refused: OSError) -> bool:
+    """A step was refused: where there was no room, all that is held back is given up. Whether that made any."""
+    return refused.errno in FULL and sum(map(fs.remove, _paths(folder))) > 0

@@ -35,7 +35,7 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
             new = fs.link(original, folder.of(IDS, task.id))
             said.append(Said.CREATED if new else Said.EXISTS)
     except OSError as error:
-        trouble = error
+        trouble = error.with_traceback(None)  # which would keep the directory open that refused
     found = zip(entrants, drafts, said, strict=False)
     _bring_in(folder, [(entrant, draft) for entrant, draft, one in found if one is Said.CREATED])
     for number, (tmp, original, _) in enumerate(drafts):
@@ -68,7 +68,7 @@ def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OS
             fs.create(tmp, data, sync=sync)
             drafts.append((tmp, original, ready))
     except OSError as error:
-        trouble = error
+        trouble = error.with_traceback(None)  # which would keep the directory open that refused
     if drafts:  # an id that is known must not belong to a file that is not there
         folder.settle(layout.tmp, together=together)
     return drafts, trouble

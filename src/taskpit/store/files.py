@@ -197,13 +197,19 @@ class FileStore(House):
             self._changed()
 
     def _patiently(self, step: Callable[[], Said]) -> Said:
-        """The step, with what is held back for it where the disk is full."""
+        """The step, repeated with what is held back for it where the disk is full.
+
+        A step that was decided before it was refused says ALREADY when it is repeated: it was ours.
+        """
         try:
             return step()
         except OSError as error:
-            from taskpit.store.ballast import finish_on
+            from taskpit.store.ballast import make_room
 
-            return finish_on(self.folder, error, step)
+            if not make_room(self.folder, error):
+                raise
+        said = step()
+        return Said.OK if said is Said.ALREADY else said
 
     # -- what people do ----------------------------------------------------------------------------
 
@@ -395,16 +401,18 @@ class FileStore(House):
             self._line.leave()
 
     def close(self) -> None:
-        """Stop watching."""
-        self._chooser.close()
-        if self._manifest is not None:
-            self._manifest.refresh_at_last()
-        self.folder.close()
-        if self._ids and self._ids_of == process_name():
-            from taskpit.store.numbers import give_back
+        """Let go of what is kept open, and give back what is not used."""
+        try:
+            self._chooser.close()
+            if self._manifest is not None:
+                self._manifest.refresh_at_last()
+            if self._ids and self._ids_of == process_name():
+                from taskpit.store.numbers import give_back
 
-            give_back(self.folder, self._ids)
-            self._ids = []
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+                give_back(self.folder, self._ids)
+                self._ids = []
+            if self._line is not None:
+                self._line.close()
+                self._line = None
+        finally:
+            self.folder.close()

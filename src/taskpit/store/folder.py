@@ -16,6 +16,7 @@ import os
 import stat
 
 from taskpit import catalog, fs, kernel
+from taskpit.beneath import Holding
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
@@ -83,7 +84,7 @@ class Folder:
     """Root, layout, settings and clock of one queue, with the steps that are not verbs by themselves."""
 
     def __init__(self, root: str, layout: Layout, config: Config, clock: Clock, grace: float = 2.0) -> None:
-        fs.wall(root, keep=True)
+        self._holding = Holding(root)
         self.root = root
         self.layout = layout
         self.config = config
@@ -428,6 +429,7 @@ class Folder:
         self.arrivals.close()
         if self._log is not None:
             self._log.close()
+        self._holding.close()
 
     def event(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "") -> Event:
         """A line of now."""

@@ -66,6 +66,10 @@ class Manifest:
                 _rebuild(folder)
                 cost = time.thread_time() - began
                 self._due = time.monotonic() + 20 * cost if cost > LONG else 0.0
+            except OSError:
+                with contextlib.suppress(OSError):
+                    fs.create(mark, b"", sync=False)
+                raise
             finally:
                 lock.drop()
 
@@ -141,12 +145,12 @@ def _later(spot: Spot, other: Spot | None) -> bool:
 
 
 def _load(path: str) -> dict[str, Any] | None:
-    """What it says now; None if it cannot be read as what it should be."""
+    """What it says now; None if it cannot be what it should be. OSError: the disk failed, which says nothing of it."""
     try:
         manifest = read_json(fs.read(path, LARGEST_RESULT)[0])
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError):
+    except (fs.NotAFile, fs.TooBig, PermissionError, ValueError):
         return None
     return manifest if isinstance(manifest, dict) else None
 

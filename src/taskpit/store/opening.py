@@ -65,6 +65,7 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None, 
 
         begin(folder)
         hold(folder)
+        folder.close()
     except OSError as error:
         raise storage_error(error) from error
     if trusted and known is None:

@@ -267,7 +267,7 @@ class ActivityStore(House):
 
         inside = [self.folder.at(name) for name in self.items.folders().values()]
         if self._watch is None or self._watched != inside:
-            self.close()
+            self._stop_watching()
             self._watch, self._watched = (
                 Watch([self.folder.root, *inside, *(f"{one}/{names.LOCKS}" for one in inside)]),
                 inside,
@@ -278,7 +278,11 @@ class ActivityStore(House):
         return woken
 
     def close(self) -> None:
-        """Stop watching."""
+        """Let go of what is kept open."""
+        self._stop_watching()
+        self.folder.close()
+
+    def _stop_watching(self) -> None:
         if self._watch is not None:
             self._watch.close()
             self._watch = None
