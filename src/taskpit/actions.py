@@ -6,8 +6,9 @@ The command line, the terminal board and the browser call these; each says the s
 from __future__ import annotations
 
 import json
+import os
 
-from taskpit import errors, fs
+from taskpit import errors, fs, owner
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL
 from taskpit.rules import check_task
@@ -19,13 +20,13 @@ from taskpit.worker.byhand import answer_by_hand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from taskpit.queue import Queue
     from taskpit.task import Card
 
-__all__ = ["ACTIONS", "OPEN", "Action", "a_priority", "freed", "remember", "undo"]
+__all__ = ["ACTIONS", "OPEN", "Action", "a_priority", "freed", "need_person", "remember", "undo"]
 
 #: So many of the newest lines of the changelog are looked at for what somebody did last.
 LOOKED_AT = 500
@@ -40,10 +41,12 @@ class Action(Value):
     stands: frozenset[Status]
     #: Does it to the task of this id, in this worker's name, with these words; the sentence that says so.
     run: Callable[[Queue, str, str, str], str]
-    #: Only for tasks that ask something, or only for those that don't; None is all.
-    question: bool | None = None
+    #: Only for tasks that ask this of a person (see `Slip.asks`); None is all.
+    asks: str | None = None
     #: Only for what this worker itself has claimed.
     own: bool = False
+    #: What takes its time and comes afterwards, beside whatever else goes on; may be called from any thread.
+    then: Callable[[Queue, str, str], None] | None = None
 
     def do(self, queue: Queue, task_id: str, worker: str, text: str = "") -> str:
         """It is done, and how the task was before is remembered for `undo`; the sentence that says so."""
@@ -53,10 +56,9 @@ class Action(Value):
             remember(queue, worker, before.task)
         return told
 
-    def fits(self, status: str, question: str, *, own: bool) -> bool:
+    def fits(self, status: str, asks: str, *, own: bool) -> bool:
         """Whether it can be done to a task that stands so, asks this, and is one's own claim or not."""
-        asks = self.question is None or self.question == bool(question)
-        return asks and status in self.stands and (own or not self.own)
+        return self.asks in (None, asks) and status in self.stands and (own or not self.own)
 
 
 def freed(queue: Queue, task_id: str, told: str) -> str:
@@ -123,6 +125,57 @@ def _note(queue: Queue, task_id: str, worker: str, text: str) -> str:
     return f"noted beside {task_id}"
 
 
+# -- a person's word on a change; what it is about is in `landing` -----------------------------------
+
+
+def need_person(task_id: str, env: Mapping[str, str]) -> None:
+    """Invalid inside a run of an agent's: only a person judges."""
+    if owner.run_around(env):
+        told = f"{task_id} waits for a person, and this is an agent's run"
+        raise errors.Invalid(told, hint="Ask with `pit ask`.", id=task_id)
+
+
+def _approve(queue: Queue, task_id: str, worker: str, commit: str) -> str:
+    from taskpit.landing.review import approve
+
+    need_person(task_id, os.environ)
+    if not commit:
+        raise errors.Invalid("an approval names the candidate that was seen", id=task_id)
+    queue.need_trust()  # landing runs the task's check
+    _, handed = approve(queue, task_id, worker, commit)
+    return f"{task_id} is approved; it lands on {handed.target} now"
+
+
+def _land(queue: Queue, task_id: str, worker: str) -> None:
+    """What was approved lands; what a person must know of it is noted beside the task."""
+    from taskpit.landing.review import find
+    from taskpit.worker.landing import land_by_hand
+
+    try:
+        land_by_hand(queue, *find(queue, task_id), worker, lambda line: queue.note(task_id, line, worker))
+    except (errors.TaskpitError, OSError) as error:  # it stays approved: the next pool lands it
+        queue.note(task_id, f"it was not landed yet: {error}", worker)
+
+
+def _send_back(queue: Queue, task_id: str, worker: str, text: str) -> str:
+    from taskpit.landing.review import find, remarks, send_back
+
+    send_back(queue, task_id, worker, *remarks(*find(queue, task_id), text))
+    return f"{task_id} goes back to its agent"
+
+
+def _take_over(queue: Queue, task_id: str, worker: str, text: str) -> str:
+    from taskpit.landing.review import take_over
+
+    del text
+    need_person(task_id, os.environ)
+    _, branch = take_over(queue, task_id, worker)
+    return f"{task_id} is yours; its change is on the branch {branch}"
+
+
+# -- its place in the line ---------------------------------------------------------------------------
+
+
 def a_priority(text: str) -> int:
     """The number that somebody wrote; nothing is 0."""
     try:
@@ -147,8 +200,11 @@ def _step(by: int) -> Callable[[Queue, str, str, str], str]:
 
 
 ACTIONS = {
-    "answer": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_answer, question=True),
-    "unblock": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_unblock, question=False),
+    "answer": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_answer, asks="question"),
+    "unblock": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_unblock, asks=""),
+    "approve": Action(stands=OPEN, run=_approve, asks="review", then=_land),
+    "send_back": Action(stands=OPEN, run=_send_back, asks="review"),
+    "take_over": Action(stands=OPEN, run=_take_over, asks="review"),
     "retry": Action(stands=frozenset((Status.FAILED, Status.CANCELLED)), run=_retry),
     "block": Action(stands=OPEN, run=_block),
     "release": Action(stands=frozenset((Status.RUNNING,)), run=_release, own=True),

@@ -11,7 +11,7 @@ from collections import deque
 
 from taskpit.errors import CursorLost
 from taskpit.history import moment
-from taskpit.policy import question_of
+from taskpit.policy import REVIEW, question_of
 from taskpit.rules import order
 from taskpit.status import STANDS, STATUSES, Status, status_of
 from taskpit.task import State
@@ -86,6 +86,11 @@ class Slip(Value):
     children: tuple[str, ...] = ()
     #: By which a column is sorted.
     place: tuple[object, ...] = ()
+
+    @property
+    def asks(self) -> str:
+        """What a person is asked for: `question`, `review` or nothing."""
+        return "question" if self.question else "review" if self.held.startswith(REVIEW) else ""
 
     @classmethod
     def of(cls, card: Card, since: float = 0.0) -> Slip:

@@ -6,6 +6,8 @@ import io
 import os
 import subprocess
 
+from world import require
+
 from taskpit.landing.lander import Lander
 from taskpit.landing.pipe import Pipe
 from taskpit.landing.repository import Repository
@@ -29,6 +31,15 @@ def git(cwd, *words, **env):
     ran = subprocess.run(("git", *words), cwd=cwd, check=False, capture_output=True, text=True, env=known)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()
+
+
+def own_state(folder, monkeypatch):
+    """Nothing of the user's own is met, and nothing is left there."""
+    require("git")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (folder / "home").mkdir()
 
 
 def write(path, text="x\n"):

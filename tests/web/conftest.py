@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("starlette", reason="the web extra is missing: pip install 'taskpit[web]'")
 
 from boards import Served, fill, make_queue
+from ground import Ground, own_state
 
 
 @pytest.fixture
@@ -25,6 +26,15 @@ def queue(root):
 def board(queue, root):
     with Served(root) as served:
         yield served
+
+
+@pytest.fixture
+def ground(tmp_path, monkeypatch):
+    """A repository and a queue whose changes wait for a person's review."""
+    own_state(tmp_path, monkeypatch)
+    made = Ground(tmp_path / "ground", review="person")
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from boards import Served, fill, open_queue
+from ground import git
+from workshop import until
 
 from taskpit.board import COLUMNS, Board
 from taskpit.task import Ask, Done, Failed, State, Task
@@ -460,6 +462,23 @@ LOOK = """() => axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "b
 
 @pytest.mark.skipif(not os.path.exists(AXE), reason="axe-core is missing: sh scripts/axe .venv")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nobody_is_kept_out_of_a_review(ground, visit, scheme):
+    ground.commit("a.py", "import os\n\n\ndef one():\n    # old\n    return 'x' + str(1)\n")
+    task = ground.put("Say hello", check="true")
+    ground.work(task, a_dot_py="import os\n\n\nclass A:\n    # new\n    b = 'x', 12, None\n", b_dot_toml="[a]\nb = 1\n")
+    with Served(ground.root) as board:
+        page = visit(board.link, color_scheme=scheme, bypass_csp=True)
+        with open(AXE, encoding="utf-8") as file:
+            axe = file.read()
+        for path in ("/", f"/task/{task}"):
+            page.goto(f"http://{board.host}{path}")
+            opened(page)
+            page.evaluate(axe)
+            assert page.evaluate(LOOK) == [], path
+
+
+@pytest.mark.skipif(not os.path.exists(AXE), reason="axe-core is missing: sh scripts/axe .venv")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nobody_is_kept_out(queue, board, visit, scheme):
     """B9: contrast under 4.5; measured by axe on six pages, by day and by night."""
     queue.put([Task(id=f"000{number}", title=f"task {number}", tags=("web",), priority=3) for number in range(1, 8)])
@@ -480,6 +499,41 @@ def test_nobody_is_kept_out(queue, board, visit, scheme):
         opened(page)
         page.evaluate(axe)
         assert page.evaluate(LOOK) == [], path
+
+
+def test_a_change_is_sent_back_with_a_comment_on_a_line_and_then_approved(ground, visit):
+    """The comment is in the agent's next prompt; what was typed survives what happens meanwhile."""
+    task = ground.put("Say hello", check="test -s a.py")
+    ground.work(task, a_dot_py="def one():\n    return '<img src=x onerror=window.pwned=1>'\n")
+    with Served(ground.root) as board:
+        page = visit(board.link)
+        card(page, task, "needs_you").get_by_role("link", name=f"Review {task}").click()
+        page.wait_for_url("**#review")
+        opened(page)
+        api.expect(page.locator(".diff .code").nth(1)).to_have_text("    return '<img src=x onerror=window.pwned=1>'")
+        text = page.get_by_label("What should be different")
+        text.fill("not like this")
+        page.locator(".diff").get_by_role("button", name="2", exact=True).click()
+        page.keyboard.type("use the helper")
+        assert text.input_value() == "not like this\na.py:2: use the helper"
+        page.locator("h1").click()
+        ground.queue.edit(task, "ann", lambda one: one.replace(tags=("told",)))  # the page is read again
+        api.expect(page.locator(".aside .tag")).to_have_text("told")
+        assert text.input_value() == "not like this\na.py:2: use the helper"
+        page.get_by_role("button", name="Send back").click()
+        api.expect(page.locator(".review")).to_have_count(0)
+
+        ground.pool("cp $TASKPIT_RUN_DIR/prompt.md prompt; printf 'def one(): pass\\n' > a.py")
+        api.expect(page.locator(".review")).to_be_visible()
+        prompt = page.locator('.file[data-path="prompt"]')
+        api.expect(prompt).to_contain_text("not like this")
+        api.expect(prompt).to_contain_text("- `a.py:2`: use the helper")
+        page.get_by_role("button", name="Approve").click()
+        api.expect(page.locator(".task-head .chip")).to_contain_text("Done")
+        api.expect(page.locator(".review")).to_contain_text("def one(): pass")
+        assert not page.evaluate("window.pwned")
+    until(lambda: ground.log() == ["Say hello", "begin"])
+    assert git(ground.top, "show", "main:a.py") == "def one(): pass"
 
 
 def test_a_filter_is_in_the_address_and_survives_back(queue, board, visit):

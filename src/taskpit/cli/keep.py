@@ -85,15 +85,15 @@ def _publish(context: Context) -> list[Mend]:
 def _pulls(context: Context) -> list[Mend]:
     """Pull requests that were merged, closed or answered have their consequences."""
     from taskpit import owner
-    from taskpit.cli.review import Here
     from taskpit.landing.lander import Lander
     from taskpit.landing.review import pipes
     from taskpit.store.port import Mend
+    from taskpit.worker.landing import ByHand
 
     did = []
     worker = owner.default_worker()
     for pipe in pipes(context.queue):
-        lander = Lander(context.queue, pipe, worker, Here(context))
+        lander = Lander(context.queue, pipe, worker, ByHand(context.warn))
         try:
             ended = lander.look()
         except (TaskpitError, OSError) as error:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from taskpit.landing.pipe import Pipe
     from taskpit.landing.review import Comment, FileDiff
     from taskpit.landing.terms import HandIn
-    from taskpit.task import Card, Evidence
+    from taskpit.task import Card
 
-__all__ = ["VERBS", "Here"]
+__all__ = ["VERBS"]
 
 #: The longest text of a review.
 LONGEST = 1024 * 1024
@@ -140,25 +140,9 @@ def _coloured(change: str) -> str:
     return "\n".join(paint(colours[line[0]], line) if line[:1] in colours else line for line in lines)
 
 
-class Here:
-    """Checks that run because a person approved: in this terminal's own process."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
-        """A check or a set-up."""
-        from taskpit.worker.check import run_check
-
-        return run_check(command, directory, limit, log=log)
-
-    def say(self, text: str) -> None:
-        """Told beside the answer."""
-        self._context.warn(text)
-
-
 def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
     from taskpit.landing import review
+    from taskpit.worker.landing import land_by_hand
 
     worker = _judge(args, context, task_id)
     context.queue.need_trust()  # landing runs the task's check
@@ -166,7 +150,7 @@ def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
     if handed.pr:
         return _merged(context, pipe, handed, worker)
     pipe, handed = review.approve(context.queue, task_id, worker, args.commit)
-    word = _land_now(context, pipe, handed, worker)
+    word = land_by_hand(context.queue, pipe, handed, worker, context.warn)
     card = context.queue.card(task_id)
     data = {"id": task_id, "state": str(card.state), "held": card.held, "commit": handed.commit}
     return Reply(data=data, text=f"{task_id} is approved; {word}")
@@ -175,8 +159,9 @@ def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
 def _merged(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> Reply:
     """Its pull request is merged: the forge says so, or where nobody can ask it, the person."""
     from taskpit.landing.lander import Lander
+    from taskpit.worker.landing import ByHand
 
-    lander = Lander(context.queue, pipe, worker, Here(context))
+    lander = Lander(context.queue, pipe, worker, ByHand(context.warn))
     if handed.number:
         lander.look(now=True)
     else:
@@ -189,30 +174,11 @@ def _merged(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> Reply:
     return Reply(data=data, text=f"{handed.task} is done: {card.result.reason}")
 
 
-def _land_now(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> str:
-    """It is landed here and now, unless a pool is at it."""
-    from taskpit.landing.lander import Lander, join
-
-    turn = pipe.turn(handed.target)
-    if not turn.take(wait=False):
-        return "a pool lands it"
-    member = join(context.queue, worker)
-    try:
-        landed = Lander(context.queue, pipe, member.worker, Here(context)).land(handed)
-    finally:
-        member.leave()
-        turn.drop()
-    return landed[1].details if landed else "a pool lands it"
-
-
 def _judge(args: Namespace, context: Context, task_id: str) -> str:
     """Who approves: a person, so nobody inside a run of an agent's."""
-    from taskpit.owner import run_around
+    from taskpit.actions import need_person
 
-    if run_around(context.env):
-        raise errors.Invalid(
-            f"{task_id} waits for a person, and this is an agent's run", hint="Ask with `pit ask`.", id=task_id
-        )
+    need_person(task_id, context.env)
     return context.worker(args)
 
 

@@ -9,6 +9,7 @@
     pulls.py       the other way to land: pushed, a pull request, merged by its forge
     forge.py       calls of `gh`, `glab` or a command template
     review.py      what waits for a person: its diff; approve, send back, take over
+    hunks.py       a diff as files and rows
 
 **Where a candidate is.** What counts is in our own repository P, by task: nothing there is written by an agent.
 

@@ -37,6 +37,7 @@ __all__ = [
     "find",
     "landed",
     "pipes",
+    "remarks",
     "send_back",
     "standing",
     "take_over",
@@ -246,6 +247,20 @@ def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequ
     changed = queue.edit(task_id, worker, change, "sent_back", " ".join(told.split())[:300])
     pipe.forget(task_id)
     return changed
+
+
+def remarks(pipe: Pipe, handed: HandIn, text: str) -> tuple[str, list[Comment]]:
+    """What a person wrote, and out of it the lines `file:line: text` about files that the candidate has."""
+    paths = {one.path for one in files(pipe, handed.base, handed.commit) if one.letter != "D"}
+    rest, comments = [], []
+    for line in text.splitlines():
+        place, found, said = line.strip().partition(": ")
+        path, _, number = place.rpartition(":")
+        if found and said.strip() and path in paths and number.isascii() and number.isdecimal():
+            comments.append(Comment(path=path, line=int(number[:9]), text=said))
+        else:
+            rest.append(line)
+    return "\n".join(rest), comments
 
 
 def _quoted(pipe: Pipe, handed: HandIn, comment: Comment) -> str:

@@ -13,6 +13,7 @@ Needs Textual (`pip install 'taskpit[tui]'`); everything it knows of the queue c
     lines     what a slip looks like. Pure
     detail    all about one task
     dialogs   what is asked before something is done
+    verdict   a change that waits for review
     acts      what a person can do to a task. Knows queues, no screen
     desk      the queue and its board, asked from threads one at a time. Knows no screen
 """

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from taskpit.actions import Action
     from taskpit.board import Slip
 
-__all__ = ["ACTS", "Act", "find"]
+__all__ = ["ACTS", "VERDICTS", "Act", "find"]
 
 
 class Act(Value):
@@ -32,7 +32,7 @@ class Act(Value):
 
     def fits(self, slip: Slip | None, worker: str) -> bool:
         """Whether this worker can do it to this one."""
-        return slip is not None and self.action.fits(slip.column, slip.question, own=slip.worker == worker)
+        return slip is not None and self.action.fits(slip.column, slip.asks, own=slip.worker == worker)
 
 
 ACTS = (
@@ -52,8 +52,20 @@ ACTS = (
     ),
     Act(name="note", key="m", word="note", asks="Your note"),
 )
+#: The keys below a change that waits for review.
+VERDICTS = (
+    Act(
+        name="approve",
+        key="a",
+        word="approve",
+        asks="It is checked once more and lands. Enter approves it",
+        silent=True,
+    ),
+    Act(name="send_back", key="s", word="send back", asks="What should be different? FILE:LINE: TEXT is about a line"),
+    Act(name="take_over", key="o", word="take over"),
+)
 
 
 def find(name: str) -> Act:
     """The key of this name."""
-    return next(act for act in ACTS if act.name == name)
+    return next(act for act in (*ACTS, *VERDICTS) if act.name == name)

@@ -12,6 +12,7 @@ from taskpit.status import LABELS, STATUSES
 from taskpit.tui import acts
 from taskpit.tui.dialogs import AddForm, Ask
 from taskpit.tui.seeking import Seeking
+from taskpit.tui.verdict import MOST, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["PitBoard"]
 
 def _refusal(act: acts.Act) -> str:
     """What a key is for, where it does nothing."""
-    if act.action.question:
+    if act.action.asks == "question":
         return f"{act.name} is for tasks that ask something"
     stands = " or ".join(LABELS[status].lower() for status in STATUSES if status in act.action.stands)
     return f"{act.name} is for {'your own claims' if act.action.own else f'tasks that are: {stands}'}"
@@ -35,6 +36,7 @@ class PitBoard(Seeking):
 
     BINDINGS = [
         *(Binding(act.key, f"act('{act.name}')", show=False) for act in acts.ACTS),
+        Binding("v", "review", show=False),
         Binding("n", "add", show=False),
         Binding("e", "edit", show=False),
         Binding("p", "pause", show=False),
@@ -56,8 +58,29 @@ class PitBoard(Seeking):
             go_on("")
             return
         about = f"{task_id}  {slip.title}"
-        question = slip.question if act.action.question else act.asks
+        question = slip.question if act.action.asks == "question" else act.asks
         self.push_screen(Ask(about, question, silent=act.silent), go_on)
+
+    def action_review(self) -> None:
+        """The change of the task that is picked, and a person's word on it."""
+        slip = self.slip
+        if slip is None or slip.asks != "review":
+            self.notify("v is for tasks that wait for review", severity="warning", markup=False)
+            return
+        self.begin(lambda: self._review(slip.id), "act")
+
+    async def _review(self, task_id: str) -> None:
+        try:
+            handed, parts = await asyncio.to_thread(self.desk.change, task_id, MOST)
+        except (TaskpitError, OSError) as error:
+            self.complain(error)
+            return
+
+        def go_on(word: tuple[str, str] | None) -> None:
+            if word is not None:
+                self._do(lambda: self.desk.act(acts.find(word[0]), task_id, word[1]))
+
+        self.push_screen(Verdict(handed, parts, read_only=self.desk.read_only), go_on)
 
     def action_add(self) -> None:
         """A form, then a task."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Lock
+from threading import Lock, Thread
 
 from taskpit.board import COLUMNS, Board
 from taskpit.errors import Invalid
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from taskpit.board import Change, Slip
+    from taskpit.landing.hunks import FilePart
+    from taskpit.landing.terms import HandIn
     from taskpit.queue import Queue
     from taskpit.search import Hit
     from taskpit.task import Card, Event, Task
@@ -82,6 +84,15 @@ class Desk:
         with self._lock:
             return self.queue.store.read([task_id])[0]
 
+    def change(self, task_id: str, most: int) -> tuple[HandIn, list[FilePart]]:
+        """What was handed in for it and waits, and its diff with at most so many rows."""
+        from taskpit.landing import review
+        from taskpit.landing.hunks import read_hunks
+
+        with self._lock:
+            pipe, handed = review.find(self.queue, task_id)
+        return handed, read_hunks(review.diff(pipe, handed.base, handed.commit), most)
+
     def find(self, text: str, limit: int) -> list[Hit]:
         """Tasks that mention these words anywhere."""
         from taskpit.search import search
@@ -106,7 +117,10 @@ class Desk:
         """It is done; what to tell."""
         self._writable()
         with self._lock:
-            return act.action.do(self.queue, task_id, self.worker, text)
+            told = act.action.do(self.queue, task_id, self.worker, text)
+        if act.action.then is not None:  # it may take as long as a check, and the board goes on meanwhile
+            Thread(target=act.action.then, args=(self.queue, task_id, self.worker), name="lander", daemon=True).start()
+        return told
 
     def add(self, task: Task) -> str:
         """The task is in the queue; its id."""

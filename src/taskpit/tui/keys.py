@@ -42,6 +42,7 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
         [
             ("e", "open in your editor"),
             ("a", "answer what it asks"),
+            ("v", "review its change"),
             ("b", "block it, with a reason"),
             ("u", "release, reset attempts"),
             ("r", "retry it from scratch"),
@@ -57,6 +58,7 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
 def _offered(slip: Slip | None, worker: str, *, reading: bool) -> list[tuple[str, str]]:
     """What can be done now, what matters most first."""
     keys = [("esc", "back")] if reading else []
+    keys += [("v", "review")] if slip is not None and slip.asks == "review" else []
     if worker:
         fitting = [act for act in ACTS if act.fits(slip, worker) and act.word]
         keys += [(SPELT.get(act.key, act.key), act.word) for act in fitting if act.name != "note"]

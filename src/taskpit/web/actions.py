@@ -27,8 +27,11 @@ __all__ = ["Actions"]
 #: What can be done to a task here, by the word in the address, and what that is called in `actions`.
 VERBS = {
     **{name: name for name in ("answer", "unblock", "retry", "block", "priority", "cancel", "note")},
+    **{name: name for name in ("approve", "send_back", "take_over")},
     "release": "take_back",
 }
+#: The field of a form that says more, where that is not `text`.
+FIELD = {"priority": "priority", "approve": "commit"}
 #: A form of ours has few fields.
 FIELDS = 50
 
@@ -49,8 +52,11 @@ class Actions:
                 return task_id, self._edit(task_id, form)
             if verb not in VERBS:
                 raise NotFound("there is no such action")
-            text = form.get("priority" if verb == "priority" else "text", "")
-            return task_id, ACTIONS[VERBS[verb]].do(desk.queue, task_id, desk.worker, text)
+            action = ACTIONS[VERBS[verb]]
+            told = action.do(desk.queue, task_id, desk.worker, form.get(FIELD.get(verb, "text"), ""))
+            if action.then is not None:
+                desk.begin(action.then, task_id)
+            return task_id, told
 
         task_id, told = await self.desk.do(work)
         return self._said(request, told, task_link(task_id))

@@ -35,6 +35,7 @@ STATUS = (
     (errors.Conflict, 409),
     (errors.TooLarge, 413),
     (errors.Invalid, 400),
+    (errors.Untrusted, 403),
     (errors.Nothing, 409),
     (errors.Lost, 409),
     (errors.Storage, 503),

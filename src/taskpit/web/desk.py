@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 
 from taskpit.errors import NotFound
 from taskpit.web.past import Past
@@ -45,6 +46,10 @@ class Desk:
     async def do(self, work: Callable[[], T]) -> T:
         """This, in the desk's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def begin(self, work: Callable[[Queue, str, str], None], task_id: str) -> None:
+        """This, beside what others ask for: it may take as long as a check. If we are ended first, a pool goes on."""
+        Thread(target=work, args=(self.queue, task_id, self.worker), name="lander", daemon=True).start()
 
     def write(self, request: Request, template: str, **values: object) -> str:
         """This page for whoever asked."""

@@ -15,6 +15,7 @@ from taskpit.search import search
 from taskpit.status import status_of
 from taskpit.values import Value
 from taskpit.web import graph
+from taskpit.web.change import change_of
 from taskpit.web.paper import place_of, task_link
 from taskpit.worker.tail import log_of_task
 
@@ -142,6 +143,7 @@ class Pages:
                 "log": bool(log_of_task(desk.queue.store, card)),
                 "column": str(status_of(card)),
                 "question": question_of(card.task),
+                "change": change_of(desk.queue, card),
             }
 
         values = await desk.do(read)

@@ -21,15 +21,16 @@ from taskpit.worker.slot import Over, word_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from queue import SimpleQueue
 
-    from taskpit.landing.terms import Terms
+    from taskpit.landing.terms import HandIn, Terms
     from taskpit.queue import Queue
     from taskpit.store.port import Member
     from taskpit.task import Claim, End, Evidence
     from taskpit.worker.sandbox import Sandbox
 
-__all__ = ["LandingThread", "pipe_for"]
+__all__ = ["ByHand", "LandingThread", "land_by_hand", "pipe_for"]
 
 #: How often it looks whether something was approved elsewhere.
 LOOK = 2.0
@@ -50,6 +51,35 @@ def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
     onto = terms.onto or (repository.current_branch() if terms.land != "none" else "")
     limits = terms.replace(onto=onto, check_limit=queue.config.check_limit)
     return Pipe(repository, queue_key(queue), limits)
+
+
+class ByHand:
+    """What runs because a person approved: in their own process, without what opens our doors."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+
+    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
+        """A check or a set-up."""
+        return run_check(command, directory, limit, without_secrets(os.environ), log=log)
+
+    def say(self, text: str) -> None:
+        """For the person."""
+        self._say(text)
+
+
+def land_by_hand(queue: Queue, pipe: Pipe, handed: HandIn, worker: str, say: Callable[[str], object]) -> str:
+    """What was approved is landed here and now, unless a pool is at it; how it went."""
+    turn = pipe.turn(handed.target)
+    if not turn.take(wait=False):
+        return "a pool lands it"
+    member = join(queue, worker)
+    try:
+        landed = Lander(queue, pipe, member.worker, ByHand(say)).land(handed)
+    finally:
+        member.leave()
+        turn.drop()
+    return landed[1].details if landed else "a pool lands it"
 
 
 class LandingThread:

@@ -126,6 +126,18 @@
     });
   };
 
+  // -- a line of a diff: its place begins a line of the text that goes back ---------------------------
+  const remark = (line) => {
+    const text = $(".verdict textarea", line.closest(".review"));
+    const place = `${line.closest(".file").dataset.path}:${line.textContent}: `;
+    text.value += (text.value && !text.value.endsWith("\n") ? "\n" : "") + place;
+    text.rows = Math.min(text.value.split("\n").length + 1, 8);
+    line.closest("tr").classList.add("remarked");
+    text.focus();
+    text.setSelectionRange(text.value.length, text.value.length);
+    text.scrollTop = text.scrollHeight;
+  };
+
   // -- keys -----------------------------------------------------------------------------------------
   const PAGES = { b: "/", a: "/agents", p: "/plots" };
   const onKey = (event) => {
@@ -158,6 +170,8 @@
       if (opener) $(`#${opener.dataset.open}`)?.showModal();
       if (event.target.closest("[data-close]")) event.target.closest("dialog").close();
       if (event.target.matches("dialog")) event.target.close();
+      const line = event.target.closest(".diff button");
+      if (line) remark(line);
     });
     $("#theme").addEventListener("click", () => {
       root.dataset.theme = isDark() ? "light" : "dark";
