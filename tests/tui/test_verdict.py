@@ -42,7 +42,10 @@ def test_it_is_shown_and_sent_back_with_a_comment_on_a_line_and_then_approved(dr
 
         ground.work(task, src__a_dot_py="better\n")
         await board.follow()
-        await board.press("1", "v", "a", "enter")
+        await board.press("1")
+        await board.press("v")
+        await board.press("a")
+        await board.press("enter")
         assert f"{task} is approved; it lands on main now" in board.toasts
         until(lambda: ground.card(task).state is State.DONE)
         until(lambda: ground.log() == ["Say hello", "begin"])
@@ -55,7 +58,8 @@ def test_who_only_looks_changes_nothing_and_long_changes_scroll(drive, ground):
     ground.work(task, a_dot_txt="".join(f"line {n}\n" for n in range(3000)))
 
     async def look(board):
-        await board.press("1", "v")
+        await board.press("1")
+        await board.press("v")
         assert "approve" not in board.text
         assert "line 5" in board.text
         await board.press("pagedown")
