@@ -31,7 +31,9 @@ from taskpit.task import Done, Failed, State, Task
 
 LITERAL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "interop", "literal")
 #: Of so many tasks one has a check that is never green.
-REDS = 5
+REDS = 10
+#: A pool takes seconds to start: it is struck so much more seldom than a worker of others.
+POOLS_LIVE = 0.15
 #: So many tasks may wait; then no more are put.
 WAITING = 100
 #: How long all that is left may take once nothing is killed any more, in seconds.
@@ -92,7 +94,8 @@ class Mixed:
             self._feed()
             self._look_after()
             if time.monotonic() > strike and self.live:
-                victim = self.rng.choice(list(self.live))
+                ends = [POOLS_LIVE if "taskpit" in command else 1.0 for command in self.live.values()]
+                (victim,) = self.rng.choices(list(self.live), ends)
                 victim.kill()
                 self.counts["kills"] += 1
                 strike = time.monotonic() + self.rng.expovariate(2.0)
@@ -120,7 +123,7 @@ class Mixed:
         """A few more, ours and by `mv`."""
         if self.queue.store.counts()[State.READY] > WAITING:
             return
-        for number in range(len(self.put), len(self.put) + 5):
+        for number in range(len(self.put), len(self.put) + REDS):
             red = number % REDS == 0
             name, check = f"{'red' if red else 'task'}{number}", "false" if red else "true"
             self.put.append(name)
