@@ -231,6 +231,19 @@ def test_the_persons_configuration_changed_meanwhile_nothing_is_run_there(ground
     assert sprung(ground) == []
 
 
+def test_a_file_that_the_persons_configuration_includes_counts_as_part_of_it(ground):
+    included = f"{ground.top}/.git/more"
+    write(included, "")
+    git(ground.top, "config", "include.path", included)
+    ground.pipe.repository.open()
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    write(included, f"[core]\n\tfsmonitor = {trap(ground)}\n")
+    ground.land(task)
+    assert ground.log("--", branch="refs/heads/main") == ["begin"]
+    assert sprung(ground) == []
+
+
 def test_what_a_person_configures_every_day_is_no_reason_to_wait(ground):
     task = ground.put()
     ground.work(task, a_dot_txt="x")

@@ -393,6 +393,8 @@ def test_a_task_says_otherwise_than_its_pool(ground):
         assert Terms(review=pool).of(Task(id="1", title="x", extra={"review": asked})).review == wanted
     with pytest.raises(Invalid, match="land is one of"):
         Terms().of(Task(id="1", title="x", extra={"land": "yes"}))
+    with pytest.raises(Invalid, match="review"):  # it would work in the checkout itself
+        Terms(land="merge", review="person").of(Task(id="1", title="x", extra={"land": "none"}))
     with pytest.raises(Invalid, match="no branch 'dev'"):
         ground.pipe.enter(Task(id="1", title="x", extra={"onto": "dev"}), ground.hands)
 

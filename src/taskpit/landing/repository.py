@@ -329,7 +329,7 @@ class Repository:
     def _configuration(self) -> str:
         """A digest of what in the person's configuration could start something when a branch is moved."""
         told = [
-            outside(self.top, "config", where, "--list", "-z", ok=(0, 1, 128)).out
+            outside(self.top, "config", where, "--includes", "--list", "-z", ok=(0, 1, 128)).out
             for where in ("--local", "--worktree")
         ]
         entries = sorted(entry for out in told for entry in set(out.split(b"\0")) if entry)

@@ -88,6 +88,8 @@ class Terms(Value):
             told["frozen"] = tuple(str(glob).strip() for glob in globs if str(glob).strip()) + self.frozen
         if "review" in told:  # a task may ask for more than its pool, and never for less
             told["review"] = max(told["review"], self.review, key=STRICTER.index)
+        if told.get("land") == "none" and self.review != "none":  # it would work in the checkout, past every look
+            raise Invalid(f"{task.id}: land none leaves out the review that its pool asks for", id=task.id)
         if not all(isinstance(told[key], str) for key in told.keys() - {"frozen"}):
             raise Invalid(f"{task.id}: land, onto, setup and review are texts", id=task.id)
         return self.replace(**told)
