@@ -14,6 +14,8 @@ from taskpit.keeper import sweep
 from taskpit.task import State
 
 TASKS = 200 if os.environ.get("TASKPIT_LONG") else 60
+#: After so many kills the rest is left in peace: a busy machine would never end a task between two of them.
+MOST_KILLS = TASKS // 3
 
 
 def children(pid):
@@ -47,7 +49,9 @@ def test_every_task_ends_once_whoever_is_killed(pit):
     while pit.queue.store.counts()[State.DONE] < TASKS:
         assert time.monotonic() < deadline, pit.queue.store.counts()
         until(lambda pool=pool: pool.poll() is not None or children(pool.pid))
-        if choose.random() < 0.2:
+        if sum(kills.values()) >= MOST_KILLS:
+            pass
+        elif not kills["pools"] or choose.random() < 0.2:
             kills["pools"] += hit(pool.pid)
         elif children(pool.pid):
             kills["commands"] += hit(choose.choice(children(pool.pid) or [pool.pid]))
