@@ -171,8 +171,9 @@ def test_killed_on_the_way_there_is_one_pull_request_all_the_same(pulled, forge,
         patch.setattr(owner, name, killed)
         with pytest.raises(KeyboardInterrupt):
             pulled.land(task)
-    claim = pulled.queue.holding(task, pulled.card(task).worker)
-    pulled.queue.finish(claim, Release(reason="its worker is gone"))
+    if pulled.card(task).state is State.CLAIMED:  # a lander that is only interrupted gives it back itself
+        claim = pulled.queue.holding(task, pulled.card(task).worker)
+        pulled.queue.finish(claim, Release(reason="its worker is gone"))
     pulled.land(task)
     assert pulled.card(task).held.startswith(f"{PULL} 1:")
     assert len(forge.pulls) == 1

@@ -202,18 +202,18 @@ def test_a_log_without_end_keeps_its_end(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("verb", "state"),
+    ("verb", "word", "state"),
     [
-        ("done $TASKPIT_TASK", State.DONE),
-        ("fail $TASKPIT_TASK --error broken", State.READY),
-        ("release $TASKPIT_TASK", State.READY),
+        ("done $TASKPIT_TASK", "done", State.DONE),
+        ("fail $TASKPIT_TASK --error broken", "itself", State.READY),
+        ("release $TASKPIT_TASK", "itself", State.READY),
     ],
 )
-def test_the_command_may_end_its_claim_itself(pit, verb, state):
+def test_the_command_may_hand_in_or_end_its_claim_itself(pit, verb, word, state):
     (task,) = pit.put("on my own")
     over = pit.work_once(shell(f"{sys.executable} -m taskpit {verb} --as $TASKPIT_AS && exit 9"))
     card = pit.card(task)
-    assert (over.word, card.state) == ("itself", state)
+    assert (over.word, card.state) == (word, state), (over, card.tries)
     assert not card.late
     assert not pit.events("late_result")
     assert all(one.kind != "crash" for one in card.tries)

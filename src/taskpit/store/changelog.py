@@ -40,15 +40,15 @@ def marked(event: Event, said: str) -> Event:
     return event.replace(extra={**extra, DIGEST: said} if said else extra)
 
 
-def digests(path: str) -> dict[str, str]:
-    """The digest of each task's result, as published last; without those that no line tells."""
-    known: dict[str, str] = {}
+def digests(path: str) -> dict[str, set[str]]:
+    """The digests of each task's result since it was last claimed: a line that came late may be another one's."""
+    known: dict[str, set[str]] = {}
     for _, line in fs.lines(path, 0):
         event = decode(line) if b"_task" in line or DIGEST.encode() in line else None
         if event is None:
             continue
         if said := event.extra.get(DIGEST):
-            known[event.task_id] = str(said)
+            known.setdefault(event.task_id, set()).add(str(said))
         elif event.action in ("reopened_task", "claimed_task"):
             known.pop(event.task_id, None)
     return known

@@ -290,22 +290,22 @@ def _edited(folder: Folder) -> Iterator[Case]:
     """Published results that are not what was published. Another file in a result's place is put right by a sweep."""
     known = changelog.digests(folder.at(CHANGELOG))
     for task_id, name, _ in sorted(glance.outcomes(folder)):
-        path, said = f"{OUTCOMES}/{name}", known.get(task_id, "")
+        path, said = f"{OUTCOMES}/{name}", known.get(task_id, set())
         if said and _differs(folder, path, said):
             details = "its result is not what was published, and no other copy is kept"
             finding = Mend(kind="edited result", what=task_id, details=details)
             yield Case(finding=finding, cure=partial(cures.accept_result, folder, task_id, path))
 
 
-def _differs(folder: Folder, path: str, said: str) -> bool:
+def _differs(folder: Folder, path: str, said: set[str]) -> bool:
     """Whether a file is there and is not what was said of it; an empty one was pruned."""
     status = fs.status(folder.at(path))
     if status is None or not status.st_size or not stat.S_ISREG(status.st_mode):
         return False
-    if not said.startswith(f"{status.st_size}-"):
+    if not any(one.startswith(f"{status.st_size}-") for one in said):
         return True
     try:
-        return changelog.digest(fs.read(folder.at(path), status.st_size)[0]) != said
+        return changelog.digest(fs.read(folder.at(path), status.st_size)[0]) not in said
     except OSError:
         return False  # told as what cannot be read
 

@@ -85,9 +85,10 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
             _keep_aside(queue, card, worker, output)
         raise
     around = owner.run_around(env or {})
-    if _runs_in_pool(queue, card, claim) and not (force and not around):
+    own = check and around.get("TASKPIT_TASK") == task_id
+    if (own or _runs_in_pool(queue, card, claim)) and not (force and not around):
         return _hand_in(claim, env or {}, output, check=check)
-    if around and (not check or around.get("TASKPIT_TASK") == task_id):
+    if around and not check:
         told = f"{task_id} is not finished from inside a pool's run without what the pool asks of it"
         raise errors.Invalid(told, hint="Hand in your own task with `pit done`; --no-check is for people.", id=task_id)
     evidence = _checked(queue, claim, cwd) if check and check_mode(claim.task) != "disabled" else None
