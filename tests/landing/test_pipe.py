@@ -442,3 +442,23 @@ def test_a_path_with_an_end_of_line_is_refused_in_words(ground, tmp_path):
     git(str(tmp_path), "clone", "-q", ground.top, folder)
     with pytest.raises(GitTrouble, match="an end of line in its path"):
         Repository(folder)
+
+
+def test_a_publishing_between_two_looks_is_no_reset_by_the_person(ground, monkeypatch):
+    repository = ground.pipe.repository
+    repository.open()
+    old = repository.sync("main")
+    new = repository.git.commit(repository.git.tree_of(old), [old], "landed\n")
+    repository.git.set("refs/pit/line/main", new)
+    real = type(repository.git).alone
+
+    def alone(git, *words, **options):
+        ran = real(git, *words, **options)
+        if words[0] == "fetch":  # the branch was read as it was; now another lander publishes
+            monkeypatch.undo()
+            assert repository.publish("main").told() == ""
+        return ran
+
+    monkeypatch.setattr(type(repository.git), "alone", alone)
+    assert repository.sync("main") == new
+    assert repository.line("main") == new

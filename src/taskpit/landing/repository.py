@@ -2,7 +2,7 @@
 
 <state>/taskpit/landing/<name>-<digest>/
     git/         P: `refs/pit/up/<branch>` as last seen at the person's, `refs/pit/line/<branch>` what has landed,
-                 `refs/pit/now/<branch>` as last fetched: the line may not have it yet
+                 `refs/pit/now-<nonce>/<branch>` as just fetched, for one look
     work/        the agents' clones
     check/       clones in which checks run
     publish.lock held by whoever moves the person's branch
@@ -190,16 +190,22 @@ class Repository:
         A person who resets, amends or rebases takes out commits that they had: where all that landed was theirs
         already, the line follows, or what they took out would come back.
         """
-        up, now = f"refs/pit/up/{branch}", f"refs/pit/now/{branch}"
+        up, now = f"refs/pit/up/{branch}", f"refs/pit/now-{fs.fresh_name()}/{branch}"
         words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.common)
+        # What was seen is read before the branch is: a publishing between the two must not look like a reset.
+        seen = self.git.ref(up)
         self.git.alone(*words, f"+refs/heads/{branch}:{now}")
-        while True:
-            ours, theirs, seen = self.line(branch), self.git.ref(now), self.git.ref(up)
-            new = self._brought_together(branch, ours, theirs, seen)
-            if new == ours or self.git.move(line_of(branch), new, ours or ZERO):
-                if seen != theirs:  # only now: what a crash leaves undone is seen again
-                    self.git.set(up, theirs)
-                return new
+        theirs = self.git.ref(now)
+        try:
+            while True:
+                ours = self.line(branch)
+                new = self._brought_together(branch, ours, theirs, seen)
+                if new == ours or self.git.move(line_of(branch), new, ours or ZERO):
+                    if seen != theirs:  # only now: what a crash leaves undone is seen again
+                        self.git.move(up, theirs, seen or ZERO)
+                    return new
+        finally:
+            self.git.drop(now)
 
     def _brought_together(self, branch: str, ours: str, theirs: str, seen: str) -> str:
         """What the line should be, whose last commit is `ours`; the person's branch was `seen` and is `theirs`."""
