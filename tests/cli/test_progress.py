@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pty
@@ -102,12 +103,19 @@ def test_verbs_show_it_on_a_terminal(pit, monkeypatch, verb, place):
     monkeypatch.setattr(Progress, "step", _noting(Progress.step, shown))
     (place / "some.jsonl").write_text('{"title": "a"}\n{"title": "b"}\n', encoding="utf-8")
     ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb", 0), os.fdopen(theirs, "w") as terminal:
+    threading.Thread(target=_read_all, args=(ours,), daemon=True).start()  # one that nobody reads is full soon
+    with os.fdopen(theirs, "w") as terminal:
         monkeypatch.setattr(sys, "stderr", terminal)
         words = {"search": ["x"], "import": ["some.jsonl"]}.get(verb, [])
         assert pit(verb, *words).code == 0
     assert shown or verb in ("sweep", "doctor")  # these may be over before their wheel has turned once
     assert all(live for live in shown)
+
+
+def _read_all(terminal):
+    with os.fdopen(terminal, "rb", 0) as screen, contextlib.suppress(OSError):
+        while screen.read(4096):
+            pass
 
 
 def _noting(step, shown):
