@@ -62,7 +62,7 @@ def test_needs_and_priorities_are_kept(pit):
 def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, monkeypatch):
     first = pit.put("base")[0]
     last = pit.put("roof", needs=(first,))[0]
-    begun, seen = threading.Event(), []
+    begun, shown, seen = threading.Event(), threading.Event(), []
 
     def late(*args, **kwargs):
         over = slot.work(*args, **kwargs)
@@ -76,9 +76,15 @@ def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, mo
 
         def over(self, over):
             seen.append((over.claim.task.id, over.word))
+            shown.set()
+
+    def runner(claim, _run):
+        if claim.task.id == last:
+            begun.set()
+            assert shown.wait(30)  # its own end comes after the other's
+        return Done()
 
     monkeypatch.setattr("taskpit.worker.pool.work", late)
-    runner = lambda claim, _run: (begun.set() if claim.task.id == last else None) or Done()  # noqa: E731
     Pool(pit.queue, runner, Orders(until_empty=True, slots=2), Order()).run()
 
     assert seen == [(first, "claimed"), (first, "done"), (last, "claimed"), (last, "done")]
