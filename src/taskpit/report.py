@@ -119,20 +119,20 @@ def _line(row: Row) -> str:
     return f"- **{row.id}** {row.title}{by}{f': {row.what}' if row.what else ''}"
 
 
-def events_since(store: Store, since: str) -> list[Event]:
-    """The changelog's lines from this time on, without reading all that came before."""
+def events_since(store: Store, since: str) -> tuple[list[Event], str]:
+    """The changelog's lines from this time on, without reading all that came before, and the cursor after them."""
     count = 1000
     while True:
-        events, _ = store.latest(count)
+        events, cursor = store.latest(count)
         if len(events) < count or events[0].timestamp < since:
-            return [event for event in events if event.timestamp >= since]
+            return [event for event in events if event.timestamp >= since], cursor
         count *= 8
 
 
 def make_report(queue: Queue, since: float) -> Report:
     """How it went since then, and how it stands."""
     store, now = queue.store, queue.clock.now()
-    ended = dict.fromkeys(event.about for event in events_since(store, iso(since)) if event.did in _ENDS)
+    ended = dict.fromkeys(event.about for event in events_since(store, iso(since))[0] if event.did in _ENDS)
     finished = [card for card in store.read(list(ended)) if card is not None and card.result is not None]
     parts: dict[str, list[Row]] = {name: [] for name, _ in PARTS}
     for card in finished:

@@ -18,6 +18,7 @@ from taskpit.explain import reason_of
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL
 from taskpit.queue import cards, tally
+from taskpit.report import events_since
 from taskpit.status import LABELS, STATUSES, Status, status_of, summary
 from taskpit.task import State
 from taskpit.text import fit, width_of
@@ -144,12 +145,7 @@ class LastDay:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        since, count = iso(queue.clock.now() - DAY), 1000
-        while True:
-            events, self._cursor = queue.store.latest(count)
-            if len(events) < count or events[0].timestamp < since:
-                break
-            count *= 8
+        events, self._cursor = events_since(queue.store, iso(queue.clock.now() - DAY))
         self._ends = [(event.timestamp, event.did) for event in events if event.did in ENDS]
 
     def more(self) -> list[Event]:

@@ -21,6 +21,7 @@ import stat
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.landing.git import ZERO, Git, GitTrouble, outside, require
+from taskpit.trust import state_path
 from taskpit.values import Value
 
 __all__ = ["Merge", "Published", "Remote", "Repository", "state_folder"]
@@ -79,8 +80,7 @@ class Remote(Value):
 
 def state_folder() -> str:
     """Where what belongs to this user and to no queue is kept."""
-    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(home, "taskpit", "landing")
+    return state_path("landing")
 
 
 class Repository:
