@@ -20,7 +20,7 @@ from taskpit.worker.slot import work
 CONFIG = 'durability = "process"\nlease = "2s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
 
 
-def until(met, seconds=20.0):
+def until(met, seconds=60.0):
     """Poll until it holds; what it returned."""
     deadline = time.monotonic() + seconds
     while True:
