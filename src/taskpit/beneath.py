@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ANYWHERE", "Dir", "Foreign", "Holding", "NotADirectory", "at", "changed", "directory", "wall"]
+__all__ = ["ANYWHERE", "Dir", "Foreign", "Holding", "NotADirectory", "at", "changed", "directory", "leave_open", "wall"]
 
 #: How old a comparison of a directory with its path may be, in seconds; and before one is made because a call failed.
 COMPARED, COMPARED_AGAIN = 1.0, 0.05
@@ -46,7 +46,7 @@ class Foreign(OSError):
 class Dir:
     """An open directory. Whoever has one in hand keeps it open: it is closed when nobody has."""
 
-    __slots__ = ("fd", "path", "seen", "status")
+    __slots__ = ("fd", "path", "seen", "shut", "status")
 
     def __init__(self, fd: int | None, path: str, seen: float) -> None:
         self.fd = fd
@@ -54,6 +54,8 @@ class Dir:
         #: When it was last known to be what its path leads to.
         self.seen = seen
         self.status: os.stat_result | None = None
+        #: Whether nobody but us can make names in it; None: nobody has asked.
+        self.shut: bool | None = None
 
     def __del__(self, close: Callable[[int], None] = os.close, ending: Callable[[], bool] = is_finalizing) -> None:
         if self.fd is not None and not ending():  # at the end of the process the kernel closes all of them at once
@@ -73,6 +75,7 @@ ANYWHERE = Dir(None, "", 0.0)
 _roots: dict[str, set[int]] = {}
 _held: dict[str, Dir] = {}
 _numbers = count()
+_last: list[Dir] = []
 
 
 class Holding:
@@ -108,6 +111,11 @@ def wall(root: str, *, keep: bool = False) -> None:
         _roots.setdefault(root, set())
     elif not keep:
         _drop(root)
+
+
+def leave_open() -> None:
+    """This process ends now: what it holds open is left to the kernel, which closes all of it at once."""
+    _last.extend(_held.values())
 
 
 def _drop(root: str) -> None:
@@ -228,11 +236,12 @@ def _refuse_foreign(parent: Dir, found: Dir) -> None:
     Where nobody but us can, nobody but us has made it: it is not even looked at.
     """
     above = parent.looked_at()
-    me = os.geteuid()
-    if above.st_uid in (me, 0) and not above.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if parent.shut is None:
+        parent.shut = above.st_uid in (os.geteuid(), 0) and not above.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if parent.shut:
         return
     here = found.looked_at()
-    if here.st_uid in (me, 0, above.st_uid):
+    if here.st_uid in (os.geteuid(), 0, above.st_uid):
         return
     shared = above.st_mode & stat.S_IWGRP and above.st_mode & stat.S_ISGID and here.st_gid == above.st_gid
     if not shared:

@@ -234,8 +234,9 @@ def replace(path: str, data: bytes, scratch: str, *, sync: bool, mode: int = 0o6
 
 def overwrite(fd: int, data: bytes, path: str) -> None:
     """The open file now holds these bytes, written in place: for records whose lock is the open file."""
-    os.lseek(fd, 0, os.SEEK_SET)
-    _write_all(fd, data, path)
+    at = 0
+    while at < len(data):
+        at += os.pwrite(fd, data[at:][: _step("write", path)], at)
     os.ftruncate(fd, len(data))
 
 

@@ -140,6 +140,8 @@ class Queue:
 
     def missing_needs(self, task: Task) -> list[str]:
         """Ids this task needs that nobody has put yet."""
+        if not task.needs:
+            return []
         return [need for need, card in zip(task.needs, self.store.read(task.needs), strict=True) if card is None]
 
     # -- out ---------------------------------------------------------------------------------------

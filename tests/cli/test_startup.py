@@ -58,10 +58,41 @@ def test_hot_verbs_load_next_to_nothing(pit, words, needs_rename):
     assert names - set(allowed.split()) == set()
 
 
-def test_a_claim_needs_no_regular_expressions(pit):
-    """They, and the json package that brings them, cost as much as all the rest of a claim."""
+@pytest.mark.parametrize("words", [["add", "y"], ["claim"], ["renew", "1"], ["done", "1"], ["release", "1"]])
+def test_hot_verbs_need_no_regular_expressions(pit, words):
+    """They, and the json package and the parser that bring them, cost as much as all the rest of a claim."""
     pit("add", "x")
-    assert not {"json", "re", "enum"} & loaded("claim")[0]
+    if words[0] not in ("add", "claim"):
+        pit("claim", "1")
+    assert not {"json", "re", "enum", "argparse"} & loaded(*words)[0]
+
+
+OPENED = """
+import os
+held, real = {}, os.open
+def opening(path, flags, *more, **kinds):
+    fd = real(path, flags, *more, **kinds)
+    if flags & os.O_DIRECTORY:
+        print(path, file=sys.stderr)
+        held[fd] = path
+    return fd
+os.open = opening
+from taskpit.cli.main import main
+main()
+for fd in held:
+    os.fstat(fd)
+"""
+
+
+def test_a_command_opens_each_directory_once_and_leaves_the_closing_to_the_kernel(pit):
+    """The queue was opened for the layout, again for the settings and once more for the store."""
+    pit("add", "x")
+    words = [sys.executable, "-c", SETUP + OPENED, "claim"]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    names = answer.stderr.split()
+    assert ".taskpit" in names
+    assert len(names) == len(set(names))
 
 
 def test_a_claim_among_many_loads_a_database_and_nothing_around_it(pit, tmp_path):

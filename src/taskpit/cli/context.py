@@ -96,8 +96,12 @@ class Context:
         """Something the caller should know, though it worked."""
         self.screen.write(f"pit: warning: {text}" + (f"\n  hint: {hint}" if hint else ""), sys.stderr)
 
-    def close(self) -> None:
-        """Let go of the queue."""
+    def close(self, *, last: bool = False) -> None:
+        """Let go of the queue; `last` if the process ends with it."""
         if self._queue is not None:
+            if last:
+                from taskpit.beneath import leave_open
+
+                leave_open()
             self._queue.close()
             self._queue = None

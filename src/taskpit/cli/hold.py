@@ -11,7 +11,6 @@ from taskpit.cli.context import Reply
 from taskpit.cli.options import a_duration, example, id_argument, named, refusal, words, worker_option
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
-from taskpit.facts import card_facts
 from taskpit.task import Card, Said, State
 
 TYPE_CHECKING = False
@@ -63,13 +62,18 @@ def _claim(args: Namespace, context: Context) -> Reply:
 
         raise nothing(queue.store.counts(), queue.store.paused(), ids[0] if ids else "", tags)
     claim = claims[0]
-    data = {
+    return Reply(data=_facts(claim) if context.json else None, text=lambda: _told(claim, context, args.worker))
+
+
+def _facts(claim: Claim) -> dict[str, object]:
+    from taskpit.facts import card_facts
+
+    return {
         "task": card_facts(Card(task=claim.task, state=State.CLAIMED, worker=claim.fence)),
         "worker": claim.worker,
         "lease_seconds": claim.lease,
         "attempt": claim.attempt,
     }
-    return Reply(data=data, text=lambda: _told(claim, context, args.worker))
 
 
 def _patience(text: str) -> float:

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     try:
         try:
-            return _run(words)
+            return _run(words, last=argv is None)
         except errors.TaskpitError as error:
             _report(error, screen, as_json=as_json)
             return error.exit_code
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], *, last: bool) -> int:
     given, rest = _globals(words)
     context = Context(os.environ, directory=given.get("directory"), json="json" in given)
     try:
@@ -63,7 +63,7 @@ def _run(words: list[str]) -> int:
     except Exception as error:
         raise _unexpected(error) from error
     finally:
-        context.close()
+        context.close(last=last)
 
 
 def _globals(words: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -74,7 +74,7 @@ class Quick:
     def add_argument(self, *flags: str, **said: Any) -> str:
         """Declare one; the name it goes by."""
         option = _Option(flags, said)
-        if option.action not in ("store", "store_true", "append") or option.nargs not in (None, "?", "+"):
+        if option.action not in ("store", "store_true", "append") or option.nargs not in (None, "?", "+", "*"):
             raise NotPlain
         if option.default != SUPPRESS:
             self._defaults[option.dest] = option.default
@@ -134,8 +134,8 @@ class Quick:
 
     def _place(self, loose: list[str], found: dict[str, Any]) -> None:
         for option in self._words:
-            if option.nargs == "+":
-                if not loose or option is not self._words[-1]:
+            if option.nargs in ("+", "*"):
+                if not (loose or option.nargs == "*") or option is not self._words[-1]:
                     raise NotPlain
                 found[option.dest] = [option.value(word) for word in loose]
                 loose = []

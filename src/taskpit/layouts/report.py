@@ -6,9 +6,6 @@ and a program gets each part back byte for byte, whatever the output looks like.
 
 from __future__ import annotations
 
-import json
-import re
-
 from taskpit import schema
 from taskpit.clock import LAST, instant, iso
 from taskpit.layouts.sheet import Sheet, are_plain, command_in, is_plain, one_line, quote_command
@@ -17,9 +14,8 @@ from taskpit.text import read_json
 
 __all__ = ["dump_report", "load_report"]
 
-_PART = re.compile(r"^<!-- taskpit:(\w+) -->$", re.MULTILINE)
-_LOOKS_LIKE_PART = re.compile(r"^( *)(<!-- taskpit:)", re.MULTILINE)
-_CHECK_TAIL = re.compile(r" exited (-?\d+) after (\S+)\Z")
+#: How the line begins and ends before each part.
+_MARK, _MARKED = "<!-- taskpit:", " -->"
 KEYS = frozenset(("verdict", "reason", "worker", "attempt", "finished", "seconds", "check", "children", "cost", "log"))
 KEYS |= {"carried"}
 
@@ -56,9 +52,9 @@ def _page(stem: str, result: Result, carried: dict[str, object], task: bytes) ->
         ("seconds", result.seconds and f"{result.seconds:.3f}"),
         ("check", evidence and _say(evidence)),
         ("children", result.children and one_line(", ".join(result.children))),
-        ("cost", result.cost and json.dumps(dict(result.cost))),
+        ("cost", result.cost and _json(dict(result.cost))),
         ("log", result.log and one_line(result.log)),
-        ("carried", carried and json.dumps(carried)),
+        ("carried", carried and _json(carried)),
     ):
         if value:
             text += f"- **{key}:** {value}\n"
@@ -67,6 +63,12 @@ def _page(stem: str, result: Result, carried: dict[str, object], task: bytes) ->
     if evidence and evidence.tail:
         text += f"\n## What the check printed\n<!-- taskpit:evidence -->\n{_escape(evidence.tail)}\n"
     return f"{text}\n## Task\n<!-- taskpit:task -->\n".encode("utf-8", "replace") + task
+
+
+def _json(value: object) -> str:
+    import json  # most results do without, and it takes as long as the rest of a command
+
+    return json.dumps(value)
 
 
 def _say(evidence: Evidence) -> str:
@@ -114,20 +116,30 @@ def _with_lines(result: Result, carried: dict[str, object]) -> Result:
 
 
 def _parts(head: str) -> dict[str, str]:
-    pieces = _PART.split(head)
-    found = {}
-    for name, content in zip(pieces[1::2], pieces[2::2], strict=True):
-        # After the mark: a newline, the content, an empty line, the title of the next part.
-        found[name] = _unescape(content[1:].rpartition("\n\n## ")[0])
-    return found
+    found: dict[str, list[str]] = {"": []}
+    lines = found[""]
+    for line in head.split("\n"):
+        name = line.removeprefix(_MARK).removesuffix(_MARKED)
+        if line == f"{_MARK}{name}{_MARKED}" and name.isidentifier():
+            lines = found[name] = []
+        else:
+            lines.append(line)
+    # After the mark: the content, an empty line, the title of the next part.
+    return {name: _unescape("\n".join(lines).rpartition("\n\n## ")[0]) for name, lines in found.items()}
 
 
 def _escape(text: str) -> str:
-    return _LOOKS_LIKE_PART.sub(r" \1\2", text) if "<!-- taskpit:" in text else text
+    """What looks like the mark of a part is moved to the right by one blank."""
+    if _MARK not in text:
+        return text
+    return "\n".join(f" {line}" if line.lstrip(" ").startswith(_MARK) else line for line in text.split("\n"))
 
 
 def _unescape(text: str) -> str:
-    return _LOOKS_LIKE_PART.sub(lambda match: match[1][1:] + match[2] if match[1] else match[0], text)
+    if _MARK not in text:
+        return text
+    lines = text.split("\n")
+    return "\n".join(line.removeprefix(" ") if line.lstrip(" ").startswith(_MARK) else line for line in lines)
 
 
 def _number(text: str | None, default: float) -> float:
@@ -154,12 +166,13 @@ def _mapping(text: str | None) -> dict[str, object]:
 
 
 def _evidence(text: str | None, tail: str) -> Evidence | None:
-    match = _CHECK_TAIL.search(text or "")
-    if text is None or match is None:
+    told, _, seconds = (text or "").rpartition(" after ")
+    code = told.rpartition(" exited ")[2]
+    if text is None or not code.removeprefix("-").isdecimal() or not seconds or seconds.split() != [seconds]:
         return None
     return Evidence(
         command=command_in(text),
-        exit_code=int(match[1]) if len(match[1]) < 10 else 1,
-        seconds=_number(match[2].rstrip("s"), 0.0),
+        exit_code=int(code) if len(code) < 10 else 1,
+        seconds=_number(seconds.rstrip("s"), 0.0),
         tail=tail,
     )

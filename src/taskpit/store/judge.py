@@ -8,8 +8,6 @@ count only where nothing speaks against them: same machine, same boot, and the c
 
 from __future__ import annotations
 
-import json
-
 from taskpit import fs, owner
 from taskpit.clock import say_duration
 from taskpit.layouts import Spot
@@ -159,6 +157,8 @@ def _compare(
 
 def _keep(folder: Folder, others: dict[str, Any], mine: dict[str, Any]) -> None:
     """What was seen in this boot, and in some before."""
+    import json  # commands that judge nothing do without
+
     kept = {**dict(list(others.items())[-BOOTS:]), folder.clock.boot(): mine}
     scratch = folder.tmp("sightings", fs.fresh_name(), "new")
     try:

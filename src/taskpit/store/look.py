@@ -6,12 +6,10 @@ anybody is told that it is not there.
 
 from __future__ import annotations
 
-import json
 from itertools import repeat
 
 from taskpit import fs, rules, schema
 from taskpit.errors import Invalid
-from taskpit.explain import ENDING
 from taskpit.layouts import Spot
 from taskpit.rules import held, held_in_circle, in_the_way
 from taskpit.schema import is_word
@@ -102,6 +100,8 @@ def _find(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
             published = folder.published(task_id) if end.startswith(Verdict.DONE) else None
             if published is not None:
                 return _card_at_end(folder, published)
+            from taskpit.explain import ENDING
+
             return Card(task=folder.original(task_id) or stub(spot), state=State.CLAIMED, worker=ENDING)
     return _finished_card(folder, task_id)
 
@@ -276,15 +276,27 @@ def _text(path: str) -> str:
         return ""
 
 
+def _place(cursor: str) -> Key:
+    import json  # one page is all that most commands look at
+
+    return tuple(json.loads(cursor))
+
+
+def _cursor(place: Key | None) -> str:
+    import json
+
+    return json.dumps(place)
+
+
 def page(store: FileStore, state: State | None, after: str, limit: int, *, tied: bool) -> Page:
     """Cards after a cursor. The cursor is the last card's place in the order, so nothing is skipped for good."""
-    start: Key | None = tuple(json.loads(after)) if after else None
+    start = _place(after) if after else None
     cards: list[Card] = []
     last: Key | None = None
     ready = _Ready(store)
     for key, spot in _ordered(store, state, start, tied=tied):
         if len(cards) == limit:
-            return Page(cards=tuple(cards), cursor=json.dumps(last))
+            return Page(cards=tuple(cards), cursor=_cursor(last))
         found = _card_at(store, spot, ready)
         if found is not None:
             cards.append(found)

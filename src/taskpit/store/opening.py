@@ -9,6 +9,7 @@ import errno
 import os
 
 from taskpit import catalog, fs, layouts
+from taskpit.beneath import Holding
 from taskpit.clock import Clock
 from taskpit.config import SAMPLE, Config, parse, plain_settings
 from taskpit.errors import Invalid, NotFound, Storage
@@ -212,6 +213,14 @@ def open_store(
         return _open_elsewhere(root, clock)
     root = os.path.abspath(root)
     fs.wall(root)
+    holding = Holding(root)  # what is read now and the store go through the same open directories
+    try:
+        return _open_folder(root, env or {}, clock)
+    finally:
+        holding.close()
+
+
+def _open_folder(root: str, env: Mapping[str, str], clock: Clock | None) -> FileStore | ActivityStore | PostgresStore:
     name = _layout_name(root)
     if name is None and os.path.isfile(f"{root}/{HIDDEN}/address"):
         return _open_pointer(root, clock)
@@ -231,7 +240,7 @@ def open_store(
 
         trust.require(root)  # another package's code would be loaded because the folder says so
     layout = layouts.get(name)
-    config = _config(root, layout, env or {})
+    config = _config(root, layout, env)
     if name != "activities":
         return FileStore(root, layout, config, clock)
     from taskpit.store.activities.store import ActivityStore
