@@ -34,6 +34,7 @@ CREW = {
         "onto": "the branch work begins from and is merged into; the one checked out unless said otherwise",
         "setup": "the command that makes a fresh clone ready",
         "copy": "files that no commit has and every clone needs",
+        "env": "further variables that the agent and its checks may see; patterns such as `NPM_*`",
         "sandbox": "`on` or `off`: shut in by bubblewrap, with a network or without; not said: not shut in",
         "land_check": "what must be green, beside the task's check, on what would land",
         "pr_command": "opens a pull request where neither `gh` nor `glab` does",

@@ -16,7 +16,8 @@ from workshop import read_pid, until
 from taskpit.keeper import sweep
 from taskpit.landing import review
 from taskpit.policy import REVIEW
-from taskpit.task import State
+from taskpit.task import Failed, State
+from taskpit.worker.landing import land_by_hand
 
 #: Writes the body of its task as a script, and counts how often it was run.
 AGENT = (
@@ -65,6 +66,56 @@ def test_two_that_conflict_both_land_and_the_second_is_told_what_to_do(ground):
     assert "- README" in told
     assert "has landed on main" in told
     assert "clone of your own" in told
+
+
+def test_checks_that_run_what_an_agent_wrote_see_no_more_than_the_agent(ground, monkeypatch):
+    for name in ("DEPLOY_KEY", "TASKPIT_TOKEN", "NPM_REGISTRY"):
+        monkeypatch.setenv(name, f"value-of-{name}")
+    seen = f"env >> {ground.folder}/seen"
+    for name in ("a", "b"):  # the second is checked again on what the first has landed
+        put(ground, name, f"echo {name} > {name}.txt", check=f"test -s {name}.txt && {seen}")
+    ground.pool(agent(ground), slots=2, env=("NPM_*",), setup=seen, land_check=seen)
+    waits = put(ground, "c", "echo c > c.txt", check=f"test -s c.txt && {seen}")
+    ground.pool(agent(ground), env=("NPM_*",), review="person")
+    told = read(f"{ground.folder}/seen")
+    os.unlink(f"{ground.folder}/seen")
+    ground.commit("d.txt", message="the person moves on")  # so that what is approved is checked once more
+    pipe, handed = review.approve(ground.queue, waits, "ada")
+    assert "landed" in land_by_hand(ground.queue, pipe, handed, "ada", ground.hands.say)
+    for text in (told, read(f"{ground.folder}/seen")):
+        assert "NPM_REGISTRY=value" in text
+        assert "PATH=" in text
+        assert "DEPLOY_KEY" not in text
+        assert "value-of-TASKPIT_TOKEN" not in text
+
+
+def cut_short(name):
+    """A runner whose run is ended at its limit, with a file written by then."""
+
+    def runner(_claim, run):
+        write(f"{run.cwd}/{name}", "late\n")
+        return Failed(error="it took longer than 1h", kind="timeout", output="almost", seconds=3600.0)
+
+    return runner
+
+
+def test_a_run_cut_short_whose_check_is_green_lands_and_says_so(ground):
+    task = ground.put("late", check="test -s late.txt")
+    report, _ = ground.pool(cut_short("late.txt"))
+    card = ground.card(task)
+    assert (report.tally, card.state, card.task.attempts) == ({"done": 1}, State.DONE, 0)
+    assert card.result.reason.startswith("it took longer than 1h; its check is green nevertheless; landed on main")
+    assert "late.txt" in ground.files()
+
+
+@pytest.mark.parametrize("check", ["test -s missing.txt", ""])
+def test_a_run_cut_short_without_a_green_check_is_not_handed_in(ground, check):
+    task = ground.put("late", check=check, max_attempts=1)
+    ground.pool(cut_short("late.txt"))
+    card = ground.card(task)
+    assert card.result.verdict == "failed"
+    assert "it took longer than 1h" in card.result.reason
+    assert ground.log() == ["begin"]
 
 
 def test_a_dirty_checkout_costs_no_run(ground):

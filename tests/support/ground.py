@@ -62,7 +62,7 @@ class Hands:
         self.ran = []
         self.said = []
 
-    def run(self, command, directory, limit, log=""):
+    def run(self, command, directory, limit, log="", env=()):
         self.ran.append((command, sorted(os.listdir(directory))))
         return run_check(command, directory, limit, log=log)
 
@@ -136,8 +136,8 @@ class Ground:
         return lander.land(handed)
 
     def pool(self, script, slots=1, limit=60.0, sandbox=None, review_limit=0, **terms):
-        """A pool has run until nothing was left; its report and what it printed."""
-        runner = CommandRunner(("sh", "-c", script), cwd=self.top, limit=limit)
+        """A pool has run until nothing was left, by a script or a function; its report and what it printed."""
+        runner = script if callable(script) else CommandRunner(("sh", "-c", script), cwd=self.top, limit=limit)
         pipe = pipe_for(self.queue, self.top, self.terms.replace(**terms))
         orders = Orders(
             slots=slots, until_empty=True, check_in=self.top, landing=pipe, sandbox=sandbox, review_limit=review_limit

@@ -68,7 +68,7 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
         "--env",
         action="append",
         metavar="NAME",
-        help="a variable the agent may see; a pattern such as NPM_*; repeatable",
+        help="a variable the agent and its checks may see; a pattern such as NPM_*; repeatable",
     )
     add(
         "--sandbox",
@@ -195,6 +195,7 @@ def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
         red_first=args.red_first,
         review_limit=args.review_limit,
         landing=_landing(args, context, runner.cwd),
+        env=_seen_by_checks(args),
     )
     show = progress.choose(sys.stderr if context.json else sys.stdout, context.env)
     try:
@@ -274,6 +275,11 @@ def _budget(text: str) -> Limit:
         raise ArgumentTypeError(f"{error.message}. {error.hint}") from None
 
 
+def _seen_by_checks(args: Namespace) -> tuple[str, ...]:
+    """Patterns of what checks may see: after an agent no more than it was to see, else all that we see."""
+    return tuple(args.env or ()) if args.agent else ("*",)
+
+
 def _landing(args: Namespace, context: Context, cwd: str) -> Pipe | None:
     from taskpit.worker.landing import pipe_for
 
@@ -286,6 +292,7 @@ def _landing(args: Namespace, context: Context, cwd: str) -> Pipe | None:
         review=args.review,
         frozen=tuple(args.frozen or ()),
         pr_command=args.pr_command,
+        env=_seen_by_checks(args),
     )
     return pipe_for(context.queue, cwd, terms)
 

@@ -169,7 +169,7 @@ class Pipe:
         self.repository.copy(terms.copy, path)
         if not terms.setup:
             return
-        evidence = hands.run(terms.setup, path, self.terms.setup_limit, log)
+        evidence = hands.run(terms.setup, path, self.terms.setup_limit, log, terms.env)
         if not evidence.green:
             told = evidence.tail[-500:] or terms.setup
             raise SetupFailed(f"the set-up failed (exit code {evidence.exit_code}): {told}", log=log)
@@ -198,7 +198,7 @@ class Pipe:
             evidence = self._check(task.check, commit, terms, hands, path)
             hands.say(f"the check is {'green' if evidence.green else 'red'} on exactly that")
             if not evidence.green and check_mode(task) == "strict":
-                there = hands.run(task.check, path, self.terms.check_limit)
+                there = hands.run(task.check, path, self.terms.check_limit, env=terms.env)
                 return self._red(done, evidence, self._files.loose(path, commit, terms) if there.green else None)
         handed = self._handed(claim, done, terms, evidence, (base, commit, tree), questions)
         if not check:
@@ -241,6 +241,7 @@ class Pipe:
             land_check=terms.land_check,
             setup=terms.setup,
             copy=terms.copy,
+            env=terms.env,
             frozen=terms.frozen,
             pr_command=terms.pr_command,
             review=terms.review,
@@ -248,6 +249,7 @@ class Pipe:
             worker=claim.fence,
             attempt=claim.attempt,
             output=done.output,
+            reason=done.reason,
             evidence=evidence,
             cost=dict(done.cost),
             seconds=done.seconds,
@@ -262,7 +264,7 @@ class Pipe:
         place = f"{self.repository.folder}/check/{os.path.basename(path)}.{fs.fresh_name()}"
         try:
             self._furnish(place, commit, terms, hands, f"{path}.log")
-            return hands.run(check, place, self.terms.check_limit)
+            return hands.run(check, place, self.terms.check_limit, env=terms.env)
         finally:
             remove(place)
 
@@ -460,7 +462,7 @@ class Pipe:
         )
         return Done(
             output=told,
-            reason=where,
+            reason=f"{handed.reason}; {where}" if handed.reason else where,
             evidence=handed.evidence,
             seconds=handed.seconds,
             cost=handed.cost,

@@ -50,8 +50,11 @@ LARGEST_HAND_IN = 8 * 1024 * 1024
 class Hands(Protocol):
     """Whoever runs commands for the pipe, and hears what it does."""
 
-    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
-        """What a command showed; its output is in the file `log`, if one is named. Stopped: it was told to stop."""
+    def run(self, command: str, directory: str, limit: float, log: str = "", env: Sequence[str] = ()) -> Evidence:
+        """What a command showed; its output is in the file `log`, if one is named. Stopped: it was told to stop.
+
+        It sees the variables that every program needs, and those that are like a pattern in `env`.
+        """
 
     def say(self, text: str) -> None:
         """A step was done."""
@@ -68,6 +71,8 @@ class Terms(Value):
     setup_limit: float = 900.0
     #: Files of the person's checkout that no commit has and every clone needs.
     copy: tuple[str, ...] = ()
+    #: Patterns of further variables that set-up and checks may see: they run what an agent wrote.
+    env: tuple[str, ...] = ()
     #: What must be green, beside the task's own check, on what would land.
     land_check: str = ""
     check_limit: float = 600.0
@@ -119,6 +124,7 @@ class HandIn(Value):
     land_check: str = ""
     setup: str = ""
     copy: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
     pr_command: str = ""
     review: str = "none"
@@ -133,6 +139,8 @@ class HandIn(Value):
     worker: str = ""
     attempt: int = 1
     output: str = ""
+    #: What must be known about how it ended, beside that it is done.
+    reason: str = ""
     evidence: Evidence | None = None
     cost: Mapping[str, object] = {}
     seconds: float = 0.0

@@ -50,7 +50,7 @@ def make_runner(post: Post, root: str) -> Runner:
     model = post.model or config.model
     if config.preset:
         agent = AgentRunner(
-            _preset(post, config, root), cwd=post.cwd, model=model, limit=post.limit, extra=config.flags
+            _preset(post, config, root), cwd=post.cwd, model=model, limit=post.limit, extra=config.flags, env=post.env
         )
         return Briefed(agent, post.prompt, agent.backend)
     argv = [word.replace("{model}", model) for word in (*config.command, *config.flags)]

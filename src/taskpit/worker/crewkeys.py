@@ -102,6 +102,7 @@ _SHARED: dict[str, Callable[[object], Any]] = {
     "onto": _text,
     "setup": _text,
     "copy": _texts,
+    "env": _texts,
     "land_check": _text,
     "pr_command": _text,
     "review": _one_of(REVIEWS),

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from taskpit.agents.environment import without_secrets
+from taskpit.agents.environment import allowed
 from taskpit.errors import TaskpitError
 from taskpit.landing.forge import template
 from taskpit.landing.git import GitTrouble
@@ -21,7 +21,7 @@ from taskpit.worker.slot import Over, word_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from queue import SimpleQueue
 
     from taskpit.landing.terms import HandIn, Terms
@@ -54,14 +54,14 @@ def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
 
 
 class ByHand:
-    """What runs because a person approved: in their own process, without what opens our doors."""
+    """What runs because a person approved: in their own process, with what its agent's checks may see."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
 
-    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
+    def run(self, command: str, directory: str, limit: float, log: str = "", env: Sequence[str] = ()) -> Evidence:
         """A check or a set-up."""
-        return run_check(command, directory, limit, without_secrets(os.environ), log=log)
+        return run_check(command, directory, limit, allowed(os.environ, *env), log=log)
 
     def say(self, text: str) -> None:
         """For the person."""
@@ -189,15 +189,13 @@ class LandingThread:
 
     # -- as the pipe's hands -----------------------------------------------------------------------
 
-    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
+    def run(self, command: str, directory: str, limit: float, log: str = "", env: Sequence[str] = ()) -> Evidence:
         """A check or a set-up, ended with us."""
-        env = {
-            **without_secrets(os.environ),
-            "TASKPIT_DIR": self._queue.store.info().papers or self._queue.store.info().where,
-        }
+        info = self._queue.store.info()
+        seen = {**allowed(os.environ, *env), "TASKPIT_DIR": info.papers or info.where}
         try:
             shell = (*(self._sandbox.wrap(directory, ()) if self._sandbox is not None else ()), *SHELL)
-            evidence = run_check(command, directory, limit, env, self._started, log=log, shell=shell)
+            evidence = run_check(command, directory, limit, seen, self._started, log=log, shell=shell)
         finally:
             self._group = 0
         if self._stopping:

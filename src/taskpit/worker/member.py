@@ -99,6 +99,7 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
         red_first=post.red_first,
         review_limit=post.review_limit,
         landing=pipe_for(queue, post.cwd, post.terms()),
+        env=post.seen_by_checks,
     )
     show = Pulse(papers, post.name)
     show.say("is there")

@@ -43,6 +43,9 @@ class Orders(Value):
     allow_checks: tuple[str, ...] = ()
     #: Where the tasks' checks are run, None: not at all.
     check_in: str | None = None
+    #: Patterns of variables that set-ups and checks may see beside those that every program needs: where an agent
+    #: has worked, they run what it wrote.
+    env: tuple[str, ...] = ("*",)
     #: How far commands and checks reach; None: as far as we do.
     sandbox: Sandbox | None = None
     #: What work may cost.

@@ -64,6 +64,8 @@ class Post(Value):
     onto: str = ""
     setup: str = ""
     copy: tuple[str, ...] = ()
+    #: Patterns of further variables that its agent and its checks may see.
+    env: tuple[str, ...] = ()
     land_check: str = ""
     pr_command: str = ""
     review: str = "none"
@@ -83,6 +85,11 @@ class Post(Value):
         """Seconds of silence after which it counts as stalled."""
         return self.stall or STALL
 
+    @property
+    def seen_by_checks(self) -> tuple[str, ...]:
+        """Patterns of what checks may see: after an agent no more than it was to see, else all that we see."""
+        return self.env if self.backend is not None and self.backend.preset else ("*",)
+
     def terms(self) -> Terms:
         """How its work lands."""
         land = self.land or spelled(worktree=self.worktree, merge=self.merge)
@@ -91,6 +98,7 @@ class Post(Value):
             onto=self.onto,
             setup=self.setup,
             copy=self.copy,
+            env=self.seen_by_checks,
             land_check=self.land_check,
             review=self.review,
             frozen=self.frozen,

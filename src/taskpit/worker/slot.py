@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import traceback
 
+from taskpit.agents.environment import allowed
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.landing.terms import SetupFailed, Stopped, Waits
@@ -23,7 +24,7 @@ from taskpit.worker.process import CannotRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from taskpit.queue import Queue
     from taskpit.task import Card, Claim, End, Evidence, Task
@@ -118,7 +119,7 @@ def work(
         elif run.cwd:
             outcome = _hand_in(queue, run, outcome, orders)
         else:
-            outcome = _checked(queue, run, outcome, orders.check_in)
+            outcome = _checked(queue, run, outcome, orders)
     except CannotRun as error:
         fatal, gone, outcome = error, "", Failed(error=error.message, kind="infra")
     seconds = time.monotonic() - began
@@ -172,19 +173,18 @@ class _Hands:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def run(self, command: str, directory: str, limit: float, log: str = "") -> Evidence:
+    def run(self, command: str, directory: str, limit: float, log: str = "", env: Sequence[str] = ()) -> Evidence:
         """A check or a set-up."""
+        run, seen = self._run, allowed(self._run.env(), *env)
         try:
-            evidence = self._run_check(command, directory, limit, log)
+            evidence = run_check(
+                command, directory, limit, seen, run.check_started, log=log, shell=run.shell(directory)
+            )
         finally:
             self._run.check_ended()
         if self._run.stopping:
             raise Stopped
         return evidence
-
-    def _run_check(self, command: str, directory: str, limit: float, log: str) -> Evidence:
-        run = self._run
-        return run_check(command, directory, limit, run.env(), run.check_started, log=log, shell=run.shell(directory))
 
     def say(self, text: str) -> None:
         """In the run's log."""
@@ -226,7 +226,7 @@ def _red_first(run: Run, orders: Orders) -> Outcome | None:
     if not wanted or where is None or check_mode(task) == "disabled" or run.claim.attempt > 1 or GREEN in task.body:
         return None
     try:
-        evidence = _Hands(run).run(task.check, where, orders.check_limit)
+        evidence = _Hands(run).run(task.check, where, orders.check_limit, env=orders.env)
     except Stopped:
         return Release(reason="its worker was asked to stop")
     except (TaskpitError, OSError) as error:
@@ -244,16 +244,19 @@ def _hold(task: Task, reason: str) -> Release:
 
 def _hand_in(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcome:
     """What was done becomes a candidate, is checked as such, and waits to be landed; the slot is free."""
+    cut = outcome if isinstance(outcome, Failed) and _is_cut_short(run, outcome, orders) else None
+    outcome = outcome if cut is None else _green_nevertheless(run, cut)
     if orders.landing is None or not isinstance(outcome, Done) or run.stopping:
-        return outcome
+        return cut or outcome
     done = outcome.replace(log=_keep_log(queue, run), seconds=outcome.seconds, cost=outcome.cost or run.cost)
     for pause_ in (FIRST_PAUSE, 10 * FIRST_PAUSE, 0.0):
         try:
-            return orders.landing.hand_in(run.claim, done, _Hands(run), check=orders.check_in is not None)
+            ended = orders.landing.hand_in(run.claim, done, _Hands(run), check=orders.check_in is not None)
+            return cut.replace(evidence=ended.evidence) if cut and isinstance(ended, Failed) else ended
         except Stopped:
             return Release(reason="its worker was asked to stop")
         except SetupFailed as error:
-            return Failed(error=f"on what it committed {error.message}", kind="check", output=outcome.output)
+            return cut or Failed(error=f"on what it committed {error.message}", kind="check", output=outcome.output)
         except (TaskpitError, OSError) as error:
             told = str(error)
         time.sleep(pause_)
@@ -319,22 +322,34 @@ def _gone(queue: Queue, run: Run) -> tuple[str, str]:
     return ("", "") if found == "ours" else (found, "")
 
 
-def _checked(queue: Queue, run: Run, outcome: Outcome, check_in: str | None) -> Outcome:
+def _is_cut_short(run: Run, outcome: Outcome, orders: Orders) -> bool:
+    """Whether it was ended by us, so that only its check can tell how far it was."""
+    strict = check_mode(run.claim.task) == "strict" and orders.check_in is not None
+    return isinstance(outcome, Failed) and outcome.kind == "timeout" and strict
+
+
+def _green_nevertheless(run: Run, outcome: Failed) -> Done:
+    """What a run that was cut short is if its check is green."""
+    told = f"{outcome.error.splitlines()[0]}; its check is green nevertheless"
+    return Done(output=outcome.output, reason=told, seconds=outcome.seconds, cost=run.cost)
+
+
+def _checked(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcome:
     """Done counts only once the task's own check is green. A run that was cut short is done only by its check."""
     command, mode = run.claim.task.check, check_mode(run.claim.task)
-    cut_short = isinstance(outcome, Failed) and outcome.kind == "timeout" and mode not in ("disabled", "lenient")
-    if not (isinstance(outcome, Done) or cut_short) or mode == "disabled" or check_in is None or run.stopping:
+    if not (isinstance(outcome, Done) or _is_cut_short(run, outcome, orders)):
+        return outcome
+    if mode == "disabled" or orders.check_in is None or run.stopping:
         return outcome
     try:
-        evidence = _Hands(run).run(command, run.cwd or check_in, queue.config.check_limit)
+        evidence = _Hands(run).run(command, run.cwd or orders.check_in, queue.config.check_limit, env=orders.env)
     except Stopped:
         return Release(reason="its worker was asked to stop")
     except TaskpitError as error:
         return Failed(error=error.message, kind="infra")
     if isinstance(outcome, Failed):
-        told = f"{outcome.error.splitlines()[0]}; its check is green nevertheless"
-        done = Done(output=outcome.output, evidence=evidence, reason=told, seconds=outcome.seconds, cost=run.cost)
-        return done if evidence.green else outcome.replace(evidence=evidence)
+        green = evidence.green
+        return (_green_nevertheless(run, outcome) if green else outcome).replace(evidence=evidence)
     if evidence.green:
         return outcome.replace(evidence=evidence)
     if mode == "lenient":
