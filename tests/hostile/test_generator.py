@@ -17,6 +17,8 @@ from monsters import BITS, PUNGENT
 
 #: How many times a consumer is run, in all layouts together.
 RUNS = int(os.environ.get("TASKPIT_HOSTILE", "320"))
+#: Whatever stands here makes other files of it.
+SEED = os.environ.get("TASKPIT_HOSTILE_SEED", "")
 _WORD = re.compile(rb'"[^"\n]*"|[-\w.:+]+')
 #: Values that lead elsewhere, or are of the wrong kind.
 LEADS = (
@@ -91,7 +93,7 @@ def test_no_file_makes_us_do_what_nobody_asked(layout, part, tmp_path):
     yard = Yard(tmp_path, layout)
     files = [name for name in yard.files() if os.path.isfile(os.path.join(yard.pristine, name))]
     for number in range(-(-RUNS // 64)):
-        seed = f"{layout} {part} {number}"
+        seed = f"{layout} {part} {number}{SEED}"
         chance = random.Random(seed)
         told = attack(chance, yard, files)
         consumers = chance.sample(CONSUMERS, 4)

@@ -52,15 +52,16 @@ class Answer:
 class Served:
     """A board in a thread of its own; `with Served(root) as board`."""
 
-    def __init__(self, root: str, port: int = 0, **wish):
+    def __init__(self, root: str, port: int = 0, opened=open_queue, **wish):
         self.root = str(root)
+        self._opened = opened
         self._wish = {"token": TOKEN, "port": port, **wish}
 
     def __enter__(self):
         usual, serve.PORT = serve.PORT, 0
         try:
             self.server = serve.BoardServer(
-                lambda: open_queue(self.root),
+                lambda: self._opened(self.root),
                 serve.Wish(**self._wish),
                 "ada@home",
                 lambda queue, name, data: bring_file(queue, name, data, "ada@home"),

@@ -10,9 +10,11 @@ import os
 import shutil
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
-from boxes import make_fast, pit
+from boxes import Answer, clean_environment, make_fast, pit
 from monsters import patience
 
 from taskpit.board import Board
@@ -39,7 +41,13 @@ CONSUMERS = (
         "doctor",
     ),
     *("sweep --dry-run", "sweep", "add more", "claim --as w", "done {id} --as w", "doctor --fix", "board", "archive"),
+    *("web", "work --until +1s --max-tasks 2 --limit 5s -- true"),
 )
+#: What a browser asks the board for, and what it has it do.
+PAGES = ("/", "/columns", "/task/{id}", "/task/{id}/part", "/search?q=good", "/agents", "/report", "/plots", "/metrics")
+POSTS = (("/tasks", {"title": "more"}), ("/task/{id}/note", {"text": "x"}), ("/task/{id}/cancel", {"reason": "x"}))
+#: What it may answer: anything but that something unforeseen has happened.
+ANSWERS = frozenset((200, 201, 204, 303, 400, 403, 404, 405, 409, 413, 503))
 #: Where only we write; hostile hands make whatever they like there.
 OURS = (
     *("ids", "sealed", "outcomes", "tries", "late", "workers", "tmp", "notes", "beside", "stops", "fences", "locks"),
@@ -129,10 +137,10 @@ class Yard:
         """One consumer; whatever it says, it says it in time, and nothing of what is not the queue's."""
         words = words.format(id=self.some[len(words) % 3])
         with patience(PATIENCE):
-            if words == "board":
-                self.look()
+            if words in ("board", "web"):
+                self.look() if words == "board" else self.browse()
                 return
-            answer = pit("-C", self.root, *words.split())
+            answer = self.work(words.split()) if words.startswith("work") else pit("-C", self.root, *words.split())
         told = answer.out + answer.err
         assert answer.code in FINE, (words, answer.code, told)
         assert "something unexpected happened" not in told, (words, told)
@@ -153,6 +161,34 @@ class Yard:
             return
         finally:
             queue.close()
+
+    def browse(self):
+        """What the web board answers, over HTTP."""
+        from boards import Served
+
+        from taskpit.errors import TaskpitError
+
+        try:
+            served = Served(self.root, opened=Queue.open).__enter__()
+        except TaskpitError:
+            return
+        try:
+            asked = [("GET", path, None) for path in PAGES] + [("POST", path, form) for path, form in POSTS]
+            for number, (method, path, form) in enumerate(asked):
+                path = path.format(id=self.some[number % 4])
+                answer = served.get(path) if method == "GET" else served.post(path, form)
+                assert answer.status in ANSWERS, (method, path, answer.status, answer.body)
+                assert SECRET.encode() not in answer.body, (method, path)
+        finally:
+            served.__exit__()
+
+    def work(self, words):
+        """A pool, by itself: it is trusted, so whatever a task has for a check is run."""
+        command = [sys.executable, "-m", "taskpit", "-C", self.root, *words]
+        ran = subprocess.run(
+            command, env=clean_environment(TASKPIT_TRUST="1"), capture_output=True, timeout=PATIENCE, check=False
+        )
+        return Answer(words, ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode(errors="replace"))
 
     def judge(self, about):
         """The tree beside it is as it was."""
