@@ -173,12 +173,11 @@ class Yard:
         except TaskpitError:
             return
         try:
-            asked = [("GET", path, None) for path in PAGES] + [("POST", path, form) for path, form in POSTS]
-            for number, (method, path, form) in enumerate(asked):
-                path = path.format(id=self.some[number % 4])
-                answer = served.get(path) if method == "GET" else served.post(path, form)
-                assert answer.status in ANSWERS, (method, path, answer.status, answer.body)
-                assert SECRET.encode() not in answer.body, (method, path)
+            for number, (asked, form) in enumerate((*((page, None) for page in PAGES), *POSTS)):
+                path = asked.format(id=self.some[number % 4])
+                answer = served.get(path) if form is None else served.post(path, form)
+                assert answer.status in ANSWERS, (path, answer.status, answer.body)
+                assert SECRET.encode() not in answer.body, path
         finally:
             served.__exit__()
 
