@@ -238,3 +238,22 @@ def test_a_damaged_repository_of_ours_stops_no_look_at_the_queue(ground):
     assert "cannot be read" in pit(ground, "status")
     assert "cannot be read" in pit(ground, "doctor")
     assert "cannot be brought to its branch" in pit(ground, "sweep")
+
+
+def test_a_repository_that_was_moved_away_is_told_everywhere_and_goes_on_once_it_is_back(looked):
+    """Its candidate was silently not shown; "nothing waits here" was all that was said."""
+    task = looked.put("Say hello", check="grep -q hi a.txt")
+    looked.work(task, a_dot_txt="hi\n")
+    away = f"{looked.top}.away"
+    os.rename(looked.top, away)
+    os.mkdir(looked.top)
+    told = f"{task} waits for a repository that was moved away: put it back at"
+    assert told in pit(looked, "status")  # cut to the width of the terminal
+    for words, code in ((("doctor",), 1), (("review",), 0), (("review", task), 5)):
+        assert f"{told} {looked.top}" in pit(looked, *words, code=code), words
+    assert "is not at" in pit(looked, "diff", task, code=5)
+    assert "Nothing is lost" in pit(looked, "review", task, "--approve", code=5)
+    os.rmdir(looked.top)
+    os.rename(away, looked.top)
+    assert "moved away" not in pit(looked, "status") + pit(looked, "review")
+    assert "landed on main" in pit(looked, "review", task, "--approve")

@@ -109,7 +109,8 @@ def _unlanded(context: Context) -> list[Mend]:
     from taskpit.store.port import Mend
 
     found = standing(context.queue)
-    behind = [Mend(kind="not published", what="git", details=line) for line in found.behind]
+    behind = [Mend(kind="repository gone", what="git", details=line) for line in found.stranded]
+    behind += [Mend(kind="not published", what="git", details=line) for line in found.behind]
     return [*behind, *(Mend(kind="kept clone", what=path, details="its task is over") for path in found.kept)]
 
 

@@ -66,9 +66,11 @@ def _review(args: Namespace, context: Context) -> Reply:
 
 
 def _waiting(context: Context) -> Reply:
-    from taskpit.landing.review import waiting
+    from taskpit.landing.review import standing, waiting
 
     found = waiting(context.queue)
+    for line in standing(context.queue).stranded if found else ():
+        context.warn(line)
     data = [{"id": card.task.id, "title": card.task.title, "held": card.held, **_told(card)} for card in found]
 
     def text() -> str:

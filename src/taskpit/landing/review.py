@@ -46,6 +46,8 @@ __all__ = [
 
 #: The longest diff that is shown, in bytes.
 LONGEST_DIFF = 4 * 1024 * 1024
+#: How the hold of a task begins whose candidate waits in a repository.
+WAITS = (REVIEW, LANDING, PULL)
 
 
 class Comment(Value):
@@ -77,6 +79,8 @@ class Standing(Value):
     pulls: tuple[str, ...] = ()
     #: Branches that are behind what landed on them, as sentences.
     behind: tuple[str, ...] = ()
+    #: What waits for a repository that is not where it was, as sentences.
+    stranded: tuple[str, ...] = ()
     #: Clones whose tasks are over.
     kept: tuple[str, ...] = ()
 
@@ -85,35 +89,58 @@ class Standing(Value):
         lines = [f"{len(self.review)} wait for review: `pit review`"] if self.review else []
         lines += [f"{len(self.landing)} wait for landing: the next `pit work` does that"] if self.landing else []
         lines += [f"{len(self.pulls)} wait for their pull requests"] if self.pulls else []
-        return [*lines, *self.behind, *(f"a clone is kept: {path}" for path in self.kept)]
+        return [*lines, *self.stranded, *self.behind, *(f"a clone is kept: {path}" for path in self.kept)]
 
 
 def pipes(queue: Queue) -> list[Pipe]:
     """The repositories of this machine in which tasks of this queue have landed or wait."""
+    return _repositories(queue)[0]
+
+
+def _repositories(queue: Queue) -> tuple[list[Pipe], list[str]]:
+    """Those of this queue that are there, and where others were that are not."""
     key = queue_key(queue)
-    found = []
+    found, gone = [], []
     for name in fs.names(state_folder()):
         folder = f"{state_folder()}/{name}"
         if not os.path.exists(f"{folder}/queues/{Pipe.digest(key)}"):
             continue
+        place = "(nobody noted where)"
         try:
-            repository = Repository(fs.read(f"{folder}/repository", 8192)[0].decode("utf-8", "surrogateescape").strip())
+            place = fs.read(f"{folder}/repository", 8192)[0].decode("utf-8", "surrogateescape").strip()
+            repository = Repository(place)
         except (OSError, TaskpitError):
-            continue  # it was moved or removed; what is in ours stays
+            gone.append(place)  # it was moved or removed; what is in ours stays
+            continue
         if repository.folder == folder:
             found.append(Pipe(repository, key, Terms(check_limit=queue.config.check_limit)))
-    return found
+        else:
+            gone.append(place)
+    return found, gone
+
+
+def _stranded(found: Sequence[Pipe], gone: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """What waits for a repository that is not where it was."""
+    lost = [one for one in ids if not any(pipe.hand_in_of(one) for pipe in found)] if gone else []
+    if not lost:
+        return []
+    wait = f"{', '.join(lost)} {'waits' if len(lost) == 1 else 'wait'}"
+    return [f"{wait} for a repository that was moved away: put it back at {' or '.join(gone)}"]
 
 
 def find(queue: Queue, task_id: str) -> tuple[Pipe, HandIn]:
     """What was handed in for this task and has not come to an end, and where."""
-    for pipe in pipes(queue):
+    found, gone = _repositories(queue)
+    for pipe in found:
         handed = pipe.hand_in_of(task_id)
         if handed is not None:
             return pipe, handed
     told = queue.card(task_id).task.extra.get(CANDIDATE)
     if isinstance(told, dict) and told.get("host") not in (None, owner.host()):
         raise NotFound(f"the candidate of {task_id} is on {told['host']}", hint="Look there.", id=task_id)
+    if told is not None and gone:
+        hint = "Nothing is lost: what was handed in is kept, and goes on once the repository is there again."
+        raise NotFound(_stranded(found, gone, [task_id])[0], hint=hint, id=task_id)
     raise NotFound(f"nothing of {task_id} waits here", hint=f"`pit why {task_id}` says where it is.", id=task_id)
 
 
@@ -132,14 +159,15 @@ def standing(queue: Queue) -> Standing:
     """What of this queue's work has not come to rest. Changes nothing; costs nothing where nothing ever landed."""
     if not os.path.isdir(state_folder()):
         return Standing()
-    found = pipes(queue)
-    if not found:
+    found, gone = _repositories(queue)
+    if not found and not gone:
         return Standing()
     ready = [card.task for card in cards(queue.store, State.READY, tied=True) if card.task.hold]
     return Standing(
         review=tuple(task.id for task in ready if task.hold.startswith(REVIEW)),
         landing=tuple(task.id for task in ready if task.hold.startswith(LANDING)),
         pulls=tuple(task.id for task in ready if task.hold.startswith(PULL)),
+        stranded=tuple(_stranded(found, gone, [task.id for task in ready if task.hold.startswith(WAITS)])),
         behind=tuple(line for pipe in found for line in _behind(pipe)),
         kept=tuple(path for pipe in found for path in _kept(queue, pipe)),
     )
@@ -191,10 +219,14 @@ def files(pipe: Pipe, base: str, commit: str) -> list[FileDiff]:
 
 def candidate(queue: Queue, task_id: str) -> tuple[Pipe, str, str]:
     """Base and commit of the last candidate of a task, also once it has landed."""
-    for pipe in pipes(queue):
+    found, gone = _repositories(queue)
+    for pipe in found:
         commit = pipe.git.ref(pipe.ref("cand", task_id))
         if commit:
             return pipe, pipe.git.ref(f"{commit}^"), commit
+    if gone:
+        told = f"if there is a candidate of {task_id}, its repository is not at {' or '.join(gone)} any more"
+        raise NotFound(told, hint="Move the repository back there.", id=task_id)
     raise NotFound(
         f"there is no candidate of {task_id} here", hint=f"`pit show {task_id}` says where it is.", id=task_id
     )
