@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card
 
-__all__ = ["ACTIONS", "OPEN", "Action", "a_priority", "freed", "need_person", "remember", "undo"]
+__all__ = ["ACTIONS", "OPEN", "Action", "a_priority", "freed", "moves", "need_person", "remember", "undo"]
 
 #: So many of the newest lines of the changelog are looked at for what somebody did last.
 LOOKED_AT = 500
@@ -45,6 +45,8 @@ class Action(Value):
     asks: str | None = None
     #: Only for what this worker itself has claimed.
     own: bool = False
+    #: Whether `undo` can take it back, as long as nothing else has happened to the task.
+    undoable: bool = False
     #: What takes its time and comes afterwards, beside whatever else goes on; may be called from any thread.
     then: Callable[[Queue, str, str], None] | None = None
 
@@ -200,21 +202,36 @@ def _step(by: int) -> Callable[[Queue, str, str, str], str]:
 
 
 ACTIONS = {
-    "answer": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_answer, asks="question"),
-    "unblock": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_unblock, asks=""),
+    "answer": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_answer, asks="question", undoable=True),
+    "unblock": Action(stands=frozenset((Status.NEEDS_YOU,)), run=_unblock, asks="", undoable=True),
     "approve": Action(stands=OPEN, run=_approve, asks="review", then=_land),
     "send_back": Action(stands=OPEN, run=_send_back, asks="review"),
     "take_over": Action(stands=OPEN, run=_take_over, asks="review"),
     "retry": Action(stands=frozenset((Status.FAILED, Status.CANCELLED)), run=_retry),
-    "block": Action(stands=OPEN, run=_block),
+    "block": Action(stands=OPEN, run=_block, undoable=True),
     "release": Action(stands=frozenset((Status.RUNNING,)), run=_release, own=True),
     "take_back": Action(stands=frozenset((Status.RUNNING,)), run=_take_back),
-    "priority": Action(stands=OPEN, run=_priority),
-    "raise": Action(stands=OPEN, run=_step(1)),
-    "lower": Action(stands=OPEN, run=_step(-1)),
-    "cancel": Action(stands=OPEN | {Status.RUNNING}, run=_cancel),
+    "priority": Action(stands=OPEN, run=_priority, undoable=True),
+    "raise": Action(stands=OPEN, run=_step(1), undoable=True),
+    "lower": Action(stands=OPEN, run=_step(-1), undoable=True),
+    "cancel": Action(stands=OPEN | {Status.RUNNING}, run=_cancel, undoable=True),
     "note": Action(stands=frozenset(STATUSES), run=_note),
 }
+
+#: What it means to move a task to another column of a board. A worker's own is not taken away like that.
+MOVES = {
+    Status.READY: ("unblock", "retry"),
+    Status.NEEDS_YOU: ("block",),
+    Status.CANCELLED: ("cancel",),
+}
+
+
+def moves(status: str, asks: str) -> dict[Status, str]:
+    """The columns to which a task that stands so and asks this can be moved, each with the action that it is."""
+    if status == Status.RUNNING:
+        return {}
+    fitting = [(to, name) for to, names in MOVES.items() for name in names]
+    return {to: name for to, name in fitting if to != status and ACTIONS[name].fits(status, asks, own=False)}
 
 
 # -- taking back -----------------------------------------------------------------------------------
@@ -275,8 +292,11 @@ def undo(queue: Queue, worker: str) -> tuple[str, str]:
 def _before(queue: Queue, worker: str, card: Card) -> Task:
     """The task as it was before this worker's last change; Conflict if it was changed since."""
     task_id, path = card.task.id, _memory(queue, worker)
+    if not path:
+        told = f"{task_id} cannot be taken back: this queue has no folder to keep what it was before"
+        raise errors.Conflict(told, hint=f"`pit edit {task_id}` changes it.")
     try:
-        kept = read_json(fs.read(path, queue.config.largest_task * 4)[0]) if path else {}
+        kept = read_json(fs.read(path, queue.config.largest_task * 4)[0])
         fields: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in kept.get("task", {}).items()
         }

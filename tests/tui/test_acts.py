@@ -60,6 +60,19 @@ def test_answer_hold_unblock_retry_give_back_cancel_note_priority(drive, full):
     drive(full, act)
 
 
+def test_what_was_done_last_is_undone(drive, full):
+    async def act(board):
+        await board.press("x", "enter")
+        assert full.card("0007").state is State.FAILED
+        await board.press("z")
+        assert full.card("0007").state is State.READY
+        assert "0007 is ready again" in board.toasts
+        await board.press("plus", "z")  # in memory there is no folder
+        assert any("no folder to keep what it was before" in toast for toast in board.toasts)
+
+    drive(full, act)
+
+
 def test_cancelling_needs_a_second_key_and_no_reason(drive, full):
     async def act(board):
         await board.press("x", "escape")

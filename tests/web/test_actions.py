@@ -19,6 +19,12 @@ def one(queue):
 
 def act(board, task_id, verb, **form):
     answer = board.post(f"/task/{task_id}/{verb}", form, hx_request="true")
+    text = re.sub(r"<button.*?</button>", "", answer.text)
+    return answer.status, re.sub(r"<[^>]+>", "", text).strip()
+
+
+def undo(board):
+    answer = board.post("/undo", {}, hx_request="true")
     return answer.status, re.sub(r"<[^>]+>", "", answer.text).strip()
 
 
@@ -80,6 +86,23 @@ def test_cancel_and_retry(queue, board, one):
     assert queue.card(one).state is State.READY
     queue.finish(queue.claim("snake", ids=[one])[0], Done())
     assert act(board, one, "retry")[0] == 409
+    assert queue.card(one).state is State.DONE
+
+
+def test_what_was_done_last_is_undone(queue, board, one):
+    before = queue.card(one).task.wish()
+    form = {"title": "another", "body": "text", "priority": "3"}
+    for verb, more in (("edit", form), ("block", {"text": "later"}), ("priority", {"priority": "9"}), ("cancel", {})):
+        answer = board.post(f"/task/{one}/{verb}", more, hx_request="true")
+        assert 'hx-post="/undo"' in answer.text, verb
+        assert queue.card(one).task.wish() != before or queue.card(one).state is State.FAILED
+        assert undo(board)[0] == 200, verb
+        assert (queue.card(one).task.wish(), queue.card(one).state) == (before, State.READY), verb
+    assert act(board, one, "note", text="hello")[0] == 200
+    queue.finish(queue.claim("ada@home", ids=[one])[0], Done())
+    status, told = undo(board)
+    assert status == 409
+    assert "0001 was completed, which cannot be taken back" in told
     assert queue.card(one).state is State.DONE
 
 

@@ -143,6 +143,51 @@ def test_a_file_is_dropped(queue, board, visit):
     visit.complaints.clear()
 
 
+def test_a_card_is_dragged_where_it_may_go_and_back_again(queue, root, board, visit):
+    fill(queue, 3)
+    queue.claim("snake", ids=["0003"])
+    page = visit(board.link)
+    column = {name: page.locator(f"#c-{name}") for name in COLUMNS}
+    card(page, "0001", "ready").drag_to(column["running"])  # nobody's work begins like that
+    card(page, "0003", "running").drag_to(column["ready"])  # nor ends
+    api.expect(column["needs_you"]).to_be_hidden()
+    page.mouse.move(*centre(card(page, "0001", "ready")))
+    page.mouse.down()
+    page.mouse.move(600, 600, steps=4)
+    api.expect(column["needs_you"]).to_be_visible()  # empty columns that take it are there meanwhile
+    page.mouse.move(*centre(column["needs_you"]), steps=4)
+    page.mouse.up()
+    reason = page.get_by_role("textbox", name="Why is it blocked?")
+    reason.fill("after the holidays")
+    reason.press("Enter")
+    api.expect(card(page, "0001", "needs_you")).to_contain_text("after the holidays")
+    for _ in range(2):
+        card(page, "0001", "needs_you").drag_to(column["ready"])
+        card(page, "0001", "ready").wait_for()
+        page.keyboard.press("z")
+        card(page, "0001", "needs_you").wait_for()
+    card(page, "0001", "needs_you").drag_to(column["ready"])
+    card(page, "0001", "ready").wait_for()
+    page.mouse.move(*centre(card(page, "0002", "ready")))
+    page.mouse.down()
+    page.mouse.move(600, 600, steps=4)
+    page.mouse.move(*centre(column["cancelled"]), steps=4)
+    page.mouse.up()
+    card(page, "0002", "cancelled").wait_for()
+    page.locator(".toast", has_text="0002 is cancelled").get_by_role("button", name="Undo").click()
+    card(page, "0002", "ready").wait_for()
+    assert {card.task.id: card.state for card in queue.store.page().cards} == {
+        "0001": State.READY,
+        "0002": State.READY,
+        "0003": State.CLAIMED,
+    }
+
+
+def centre(locator):
+    box = locator.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + min(box["height"] / 2, 40)
+
+
 def test_a_card_is_answered(queue, board, visit):
     fill(queue, 1)
     queue.finish(queue.claim("snake", ids=["0001"])[0], Ask(question="blue or green?"))

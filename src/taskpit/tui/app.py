@@ -40,6 +40,7 @@ class PitBoard(Seeking):
         Binding("n", "add", show=False),
         Binding("e", "edit", show=False),
         Binding("p", "pause", show=False),
+        Binding("z", "undo", show=False),
     ]
 
     def action_act(self, name: str) -> None:
@@ -105,6 +106,10 @@ class PitBoard(Seeking):
                 self._do(lambda: self.desk.pause(text))
 
         self.push_screen(Ask("Give out no task; running tasks go on", "Why?", silent=True), go_on)
+
+    def action_undo(self) -> None:
+        """Take back what the person did last."""
+        self._do(self.desk.undo)
 
     def action_edit(self) -> None:
         """The task in the person's own editor, which has the terminal meanwhile."""

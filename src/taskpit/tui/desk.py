@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from threading import Lock, Thread
 
+from taskpit.actions import undo
 from taskpit.board import COLUMNS, Board
 from taskpit.errors import Invalid
 from taskpit.values import Value
@@ -121,6 +122,12 @@ class Desk:
         if act.action.then is not None:  # it may take as long as a check, and the board goes on meanwhile
             Thread(target=act.action.then, args=(self.queue, task_id, self.worker), name="lander", daemon=True).start()
         return told
+
+    def undo(self) -> str:
+        """The last thing this person did is taken back; what to tell."""
+        self._writable()
+        with self._lock:
+            return undo(self.queue, self.worker)[1]
 
     def add(self, task: Task) -> str:
         """The task is in the queue; its id."""

@@ -35,7 +35,7 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
     ),
     (
         "The queue",
-        [("n", "a new task"), ("p", "pause, resume"), ("q", "quit")],
+        [("n", "a new task"), ("z", "undo what you did last"), ("p", "pause, resume"), ("q", "quit")],
     ),
     (
         "This task",

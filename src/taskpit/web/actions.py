@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from taskpit.actions import ACTIONS, a_priority
+from taskpit.actions import ACTIONS, a_priority, remember, undo
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.task import Task
 from taskpit.text import words_in
@@ -46,26 +46,31 @@ class Actions:
         """One of these verbs on one task."""
         desk, verb, form = self.desk, request.path_params["verb"], await _form(request)
 
-        def work() -> tuple[str, str]:
+        def work() -> tuple[str, str, bool]:
             task_id = desk.task_id(request.path_params["id"])
             if verb == "edit":
-                return task_id, self._edit(task_id, form)
+                return task_id, self._edit(task_id, form), True
             if verb not in VERBS:
                 raise NotFound("there is no such action")
             action = ACTIONS[VERBS[verb]]
             told = action.do(desk.queue, task_id, desk.worker, form.get(FIELD.get(verb, "text"), ""))
             if action.then is not None:
                 desk.begin(action.then, task_id)
-            return task_id, told
+            return task_id, told, action.undoable
 
-        task_id, told = await self.desk.do(work)
+        task_id, told, undoable = await self.desk.do(work)
+        return self._said(request, told, task_link(task_id), undoable=undoable)
+
+    async def undo(self, request: Request) -> Response:
+        """The last thing that was done on this board is taken back."""
+        task_id, told = await self.desk.do(lambda: undo(self.desk.queue, self.desk.worker))
         return self._said(request, told, task_link(task_id))
 
     async def add(self, request: Request) -> Response:
         """A task from the form."""
         form = await _form(request)
         task_id = await self.desk.do(lambda: self._add(form))
-        return self._said(request, f"{task_id} is in", task_link(task_id))
+        return self._said(request, f"{task_id} is in", task_link(task_id), undoable=True)
 
     async def file(self, request: Request) -> Response:
         """The tasks of one file that was dropped on the page; it is all of them or none."""
@@ -77,9 +82,10 @@ class Actions:
             request, f"{name}: {shown} {'are' if len(ids) > 1 else 'is'} in" if ids else f"{name}: nothing new", "/"
         )
 
-    def _said(self, request: Request, told: str, then: str) -> Response:
+    def _said(self, request: Request, told: str, then: str, *, undoable: bool = False) -> Response:
         if "hx-request" in request.headers:
-            return HTMLResponse(self.desk.paper.write("toast.html", told=told, hint="", good=True, link=then))
+            values = {"told": told, "hint": "", "good": True, "link": then, "undoable": undoable}
+            return HTMLResponse(self.desk.paper.write("toast.html", **values))
         return RedirectResponse(then, status_code=303)
 
     # -- the verbs, in the desk's thread -----------------------------------------------------------
@@ -91,7 +97,7 @@ class Actions:
     def _edit(self, task_id: str, form: Form) -> str:
         """What the form says instead of what was there; refused if the task was changed since the form was shown."""
         queue = self.desk.queue
-        fields = self._fields(form)
+        fields, before = self._fields(form), queue.card(task_id).task
 
         def change(task: Task) -> Task:
             if form.get("was") and form["was"] != mark_of(task):
@@ -100,6 +106,7 @@ class Actions:
             return task.replace(**fields)
 
         queue.edit(task_id, self.desk.worker, change)
+        remember(queue, self.desk.worker, before)
         return f"{task_id} is changed"
 
     def _fields(self, form: Form) -> dict[str, Any]:

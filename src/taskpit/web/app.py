@@ -73,6 +73,7 @@ def _starlette(desk: Desk) -> Starlette:
         Route("/task/{id}/{verb}", actions.act, methods=["POST"]),
         Route("/tasks", actions.add, methods=["POST"]),
         Route("/files", actions.file, methods=["POST"]),
+        Route("/undo", actions.undo, methods=["POST"]),
         Route("/agents", crew.agents),
         Route("/agents/part", crew.agents_part),
         Route("/agent/{name}", crew.log),
@@ -102,7 +103,7 @@ def _told(desk: Desk) -> Callable[[Request, Exception], Response]:
 
     def answer(request: Request, error: Exception) -> Response:
         status, code, told, hint = _describe(error)
-        values = {"told": told, "hint": hint, "good": False, "link": ""}
+        values = {"told": told, "hint": hint, "good": False, "link": "", "undoable": False}
         if "hx-request" in request.headers:
             return HTMLResponse(desk.paper.write("toast.html", **values), status)
         if "text/html" in request.headers.get("accept", ""):

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from taskpit.actions import moves
 from taskpit.board import COLUMNS
 from taskpit.clock import iso, say_duration
 from taskpit.history import who
@@ -72,6 +73,7 @@ class Paper:
         )
         self._env.globals.update(
             columns=COLUMNS,
+            moves=moves,
             titles=LABELS,
             title=title,
             read_only=read_only,

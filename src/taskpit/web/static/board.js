@@ -175,6 +175,44 @@
     if (card && !event.target.closest("a, button, input, form, .tag") && !String(getSelection())) $("a.title", card).click();
   });
 
+  // -- a card that is dragged to a column: the server has said where each may go, and what that does -----
+  let dragged = null; // its id, and what each column does to it
+  const ways = (card) => Object.fromEntries(card.dataset.moves.split(" ").filter(Boolean).map((one) => one.split(":")));
+  const takes = (event) => dragged && event.target.closest?.(".column.takes");
+  const act = (id, verb, text = "") => htmx.ajax("POST", `/task/${encodeURIComponent(id)}/${verb}`, { source: "#board", target: "#toasts", swap: "beforeend", values: { text } });
+  const laidDown = () => {
+    dragged = null;
+    document.querySelectorAll(".column.takes").forEach((one) => one.classList.remove("takes", "over"));
+  };
+  document.addEventListener("dragstart", (event) => {
+    const card = event.target.closest?.(".card[data-moves]");
+    if (!card) return;
+    dragged = { id: card.dataset.id, ways: ways(card) };
+    event.dataTransfer.effectAllowed = "move";
+    event.dataTransfer.setData("text/plain", dragged.id);
+    setTimeout(() => Object.keys(dragged?.ways || {}).forEach((to) => $(`#c-${to}`)?.classList.add("takes"))); // what moves under the hand at once ends the drag
+  });
+  document.addEventListener("dragover", (event) => {
+    const column = takes(event);
+    document.querySelectorAll(".column.over").forEach((one) => one.classList.toggle("over", one === column));
+    if (!column) return;
+    column.classList.add("over");
+    event.preventDefault();
+  });
+  document.addEventListener("drop", (event) => {
+    const column = takes(event);
+    if (!column) return;
+    event.preventDefault();
+    const { id, ways: { [column.id.slice(2)]: verb } } = dragged;
+    laidDown();
+    if (verb !== "block") { act(id, verb); return; }
+    const dialog = $("#why"), form = $("form", dialog);
+    form.reset();
+    form.onsubmit = () => { act(id, verb, form.text.value); };
+    dialog.showModal();
+  });
+  document.addEventListener("dragend", laidDown);
+
   document.body.addEventListener("htmx:afterOnLoad", (event) => {
     const read = event.detail.xhr.getResponseHeader("X-Place");
     if (event.detail.target?.id === "board") {
