@@ -190,7 +190,12 @@
     dragged = { id: card.dataset.id, ways: ways(card) };
     event.dataTransfer.effectAllowed = "move";
     event.dataTransfer.setData("text/plain", dragged.id);
-    setTimeout(() => Object.keys(dragged?.ways || {}).forEach((to) => $(`#c-${to}`)?.classList.add("takes"))); // what moves under the hand at once ends the drag
+    setTimeout(() => { // what moves under the hand at once ends the drag
+      for (const [to, verb] of Object.entries(dragged?.ways || {})) {
+        $(`#c-${to}`).classList.add("takes");
+        $(`#h-${to}`).dataset.does = `drop to ${verb}`;
+      }
+    });
   });
   document.addEventListener("dragover", (event) => {
     const column = takes(event);
