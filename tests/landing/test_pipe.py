@@ -462,3 +462,46 @@ def test_a_publishing_between_two_looks_is_no_reset_by_the_person(ground, monkey
     monkeypatch.setattr(type(repository.git), "alone", alone)
     assert repository.sync("main") == new
     assert repository.line("main") == new
+
+
+def test_a_repository_whose_objects_have_longer_names(tmp_path):
+    """SHA-256: the name of no object has 64 letters there; 40 were refused at the first task."""
+    ground = Ground(tmp_path / "long", objects="sha256", frozen=("kept/*",))
+    ground.commit("kept/as-is", "mine\n")
+    first, second = ground.put("first", check="grep -q hi a.txt"), ground.put("second")
+    ground.work(first, a_dot_txt="hi\n", kept__new="an agent's\n", kept__as_is="an agent's\n")
+    ground.work(second, a_dot_txt="other\n")
+    ground.land(first)
+    assert ground.card(first).state is State.DONE
+    assert ground.files() == {"README", "a.txt", "kept/as-is"}
+    assert git(ground.top, "show", "main:kept/as-is") == "mine"
+    assert len(git(ground.top, "rev-parse", "main")) == 64
+    ground.land(second)  # both made the same file
+    assert "<<<<<<< (main)" in ground.card(second).task.last_error
+    ground.close()
+
+
+def test_what_an_agent_changed_in_a_submodule_is_told_by_its_name(ground, tmp_path):
+    """It was "nothing changed", and a repository of its own."""
+    library = str(tmp_path / "library")
+    git(str(tmp_path), "init", "-q", "-b", "main", library)
+    write(f"{library}/x.txt")
+    git(library, "add", "x.txt")
+    git(library, "-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "x")
+    allowed = ("-c", "protocol.file.allow=always", "submodule")
+    git(ground.top, *allowed, "--quiet", "add", library, "lib")
+    git(ground.top, "commit", "-qm", "with a library")
+    task = ground.put()
+    claim, path = ground.enter(task)
+    git(path, *allowed, "--quiet", "update", "--init")
+    write(f"{path}/lib/x.txt", "changed\n")
+    outcome = ground.hand_in(claim)
+    told = "lib is a submodule: nothing of it lands, commit and push what changed in it there"
+    assert isinstance(outcome, Failed)
+    assert outcome.error == f"nothing changed in its clone, so there is nothing to land; {told}"
+    other = ground.put()
+    claim, path = ground.enter(other)
+    git(path, *allowed, "--quiet", "update", "--init")
+    write(f"{path}/a.txt")
+    ground.hand_in(claim)
+    assert ground.card(other).held == f"{REVIEW} by a person: {told}"

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 import threading
 
 import mcp_types
@@ -331,3 +332,34 @@ def test_asking_a_person(root, serve, queue):
 
     again = talk(serve(root).protocol, lambda client: told(client, "claim", worker="w2"), **MODERN)
     assert "the second" in again["task"]["body"]
+
+
+IN_A_RUN = """
+import asyncio, os, sys
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+async def main():
+    words = ["-C", os.environ["TASKPIT_DIR"], "mcp"]
+    server = StdioServerParameters(command=sys.argv[1], args=words, env=dict(os.environ))
+    async with Client(server) as client:
+        words = {"id": os.environ["TASKPIT_TASK"], "worker": os.environ["TASKPIT_AS"], "result": "it is done"}
+        answer = await client.call_tool("done", {**words, "cwd": sys.argv[2]})
+        print(answer.structured_content)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("check", ["true", "test -e forged"], ids=["green", "red where the pool looks"])
+def test_done_inside_a_run_hands_in_and_the_pool_checks(check, root, queue, tmp_path):
+    """It ended the claim itself, by a check in whatever folder the agent named."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "forged").touch()
+    ((task_id, _),) = queue.put([Task(id="", title="x", check=check, max_attempts=1)])
+    script = [sys.executable, "-c", IN_A_RUN, PIT, str(tmp_path / "mine")]
+    words = [PIT, "-C", root, "work", "--max-tasks", "1", "--", *script]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    card = queue.card(task_id)
+    assert card.state is (State.DONE if check == "true" else State.FAILED), ran.stdout + ran.stderr
+    assert card.result.evidence.green is (check == "true")
+    if check == "true":
+        assert (card.result.output.strip(), card.checked) == ("it is done", "yes")

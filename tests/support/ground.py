@@ -73,11 +73,11 @@ class Hands:
 class Ground:
     """One repository, one queue, one pipe."""
 
-    def __init__(self, folder, layout="pit", **terms):
+    def __init__(self, folder, layout="pit", objects="sha1", **terms):
         self.folder = str(folder)
         self.top = f"{folder}/repository"
         os.makedirs(self.top)
-        git(self.top, "init", "-q", "-b", "main")
+        git(self.top, "init", "-q", "-b", "main", f"--object-format={objects}")
         git(self.top, "config", "user.email", "ada@example.org")
         git(self.top, "config", "user.name", "Ada")
         self.commit("README", "hello\n", "begin")

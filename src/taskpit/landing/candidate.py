@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from taskpit import fs
-from taskpit.landing.git import ZERO
 from taskpit.values import Value
 
 TYPE_CHECKING = False
@@ -78,7 +77,14 @@ class Candidates:
             self.git.run(*words, stdin=b"\0".join(specs), tree=path, index=index)
             self._freeze(terms.frozen, target, index)
             tree = self.git.run("write-tree", index=index).text
-        return tree, [f"{os.fsdecode(name)} is a repository of its own and was left out" for name in nested]
+        return tree, [self._left_out(name, base) for name in nested]
+
+    def _left_out(self, name: bytes, base: str) -> str:
+        """What is said of a repository in the clone, whose files do not land."""
+        listed = self.git.run("ls-tree", "-z", "--full-tree", base, "--", os.fsdecode(name)).out
+        if listed.startswith(GITLINK.encode()):
+            return f"{os.fsdecode(name)} is a submodule: nothing of it lands, commit and push what changed in it there"
+        return f"{os.fsdecode(name)} is a repository of its own and was left out"
 
     def _not_ignored(self, names: list[bytes], path: str, index: str) -> list[bytes]:
         """Those that git would take; it complains of one that is ignored and left out by name."""
@@ -104,7 +110,8 @@ class Candidates:
         listed = self.git.run("ls-files", "-z", index=index).out.split(b"\0")
         parents = {name[:at] for name in wanted for at, letter in enumerate(name) if letter == ord("/")}
         gone = [name for name in listed if name and name not in wanted and (name in parents or _matches(name, globs))]
-        lines = [b"0 " + ZERO.encode() + b"\t" + name for name in gone]
+        none = b"0" * len(target)
+        lines = [b"0 " + none + b"\t" + name for name in gone]
         lines += [mode + b" " + oid + b" 0\t" + name for name, (mode, oid) in wanted.items()]
         self.git.run("update-index", "-z", "--index-info", stdin=b"".join(line + b"\0" for line in lines), index=index)
 

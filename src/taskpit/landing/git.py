@@ -280,7 +280,8 @@ class Git:
         """
         if len(new) < 40:  # an empty new value would delete the ref
             raise GitTrouble(f"{name} was to be moved to {new!r}")
-        lines = ["start", f"update {name} {new} {old}"]
+        none = "0" * len(new)  # as long as this repository's names are: 40 letters, or 64
+        lines = ["start", f"update {name} {new} {none if old == ZERO else old}"]
         if fence[0]:
             lines.insert(1, f"verify {fence[0]} {fence[1]}")
         text = "\n".join([*lines, "prepare", "commit", ""])

@@ -187,7 +187,7 @@ class Pipe:
         base = self.git.ref(self.ref("base", task.id))
         tree, nested = self._files.tree_of(path, terms, base, self._target(terms, base))
         if tree == self.git.tree_of(base) and task.extra.get("allow-empty") not in (True, "yes", "true"):
-            told = "nothing changed in its clone, so there is nothing to land"
+            told = "; ".join(("nothing changed in its clone, so there is nothing to land", *nested))
             return Failed(error=told, kind="check", output=done.output)
         questions = [*nested, *self._files.questions(base, tree)]
         commit = self.git.commit(tree, [base], _message(task))

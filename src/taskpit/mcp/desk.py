@@ -162,7 +162,8 @@ class Desk:
         if not os.path.isdir(cwd):
             raise errors.NotFound(f"there is no folder {cwd} to run the check in", path=cwd)
         task_id = self.queue.resolve(given["id"])
-        facts = finish_by_hand(self.queue, task_id, self._who(given), output=given.get("result", ""), cwd=cwd)
+        output = given.get("result", "")
+        facts = finish_by_hand(self.queue, task_id, self._who(given), output=output, cwd=cwd, env=os.environ)
         return _filled(facts, "id", "state")
 
     def _give_back(self, given: Arguments) -> Facts:
