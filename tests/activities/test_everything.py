@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from boxes import LAYOUTS, PATIENCE, clean_environment, make_fast, pit, read
+from boxes import LAYOUTS, clean_environment, make_fast, pit, read
 from boxes import make as make_other
+from waits import PATIENCE
 from workitems import FIRST, ITEM, SECOND, actions, by_hand, file_of, make, put, status, steps, take
 
 from taskpit import layouts, transfer

@@ -6,7 +6,8 @@ import os
 import shutil
 
 import pytest
-from boxes import PATIENCE, ended, python
+from boxes import ended, python
+from waits import PATIENCE
 from workitems import (
     FIRST,
     ITEM,

@@ -10,7 +10,8 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from workshop import pit_work, until
+from waits import PATIENCE, until
+from workshop import pit_work
 
 from taskpit.agents.acp import Client
 from taskpit.task import State
@@ -47,7 +48,7 @@ def test_what_is_no_success_and_what_is_a_limit(pit, agent):
     pool = pit.start("--agent", agent)
     until(lambda: "rests until" in pit.said())
     pool.terminate()
-    pool.wait(20)
+    pool.wait(PATIENCE)
     assert pit.card(limited).task.attempts == 0
 
 
@@ -64,11 +65,11 @@ def test_it_is_told_in_the_same_session(pit, agent):
     pool = pit.start("--agent", agent, "--until", "empty")
     until(lambda: os.path.exists(f"{pit.root}/going"))
     argv = [sys.executable, "-m", "taskpit", "-C", pit.root, "--json", "tell", task, "mind the gap"]
-    reply = json.loads(subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True).stdout)
+    reply = json.loads(subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout)
     assert reply["data"]["way"] == "acp"
     with open(f"{pit.root}/go", "w", encoding="ascii"):
         pass
-    assert pool.wait(30) == 0
+    assert pool.wait(PATIENCE) == 0
     assert "mind the gap" in pit.calls()[1]["prompt"]
     assert pit.card(task).state is State.DONE
 

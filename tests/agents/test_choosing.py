@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from workshop import own, pit_work, until
+from waits import PATIENCE, until
+from workshop import own, pit_work
 
 from taskpit.explain import costs
 from taskpit.task import State
@@ -85,7 +86,7 @@ def test_an_agent_without_a_word_since_its_start_waits_for_its_model(pit):
     pool = pit.start("--agent", "dumb")
     until(lambda: "rests until" in pit.said())
     pool.terminate()
-    pool.wait(20)
+    pool.wait(PATIENCE)
     (one,) = pit.card(task).tries[:1]
     assert (one.kind, pit.card(task).task.attempts) == ("infra", 0)
     assert "no answer from its model" in one.error

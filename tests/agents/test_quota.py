@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from workshop import until
+from waits import PATIENCE, until
 
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
@@ -122,7 +122,7 @@ def test_a_backend_rests_until_its_reset_and_others_go_on(pit, queue, clock, mon
         until(lambda since=mark: claude._woke > since)
     assert [call["agent"] for call in pit.calls()] == ["claude", "codex", "codex"]
     clock.advance(20)
-    thread.join(30)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     card = queue.card(limited)
     assert (card.state, card.result.attempt) == (State.DONE, 1)
@@ -279,5 +279,5 @@ def test_a_queue_that_is_no_folder_rests_too(clock):
     until(lambda: show.said)
     assert runner.runs == 1
     clock.advance(3601)
-    thread.join(20)
+    thread.join(PATIENCE)
     assert (runner.runs, thread.is_alive()) == (2, False)

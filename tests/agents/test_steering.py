@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 
-from workshop import own, pit_work, until
+from waits import PATIENCE, until
+from workshop import own, pit_work
 
 from taskpit.agents import steering
 from taskpit.task import State
@@ -23,7 +24,7 @@ session = "ours"
 
 def tell(pit, task, text):
     argv = [sys.executable, "-m", "taskpit", "-C", pit.root, "--json", "tell", task, text]
-    done = subprocess.run(argv, cwd=pit.root, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, cwd=pit.root, capture_output=True, text=True, timeout=PATIENCE, check=False)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -36,7 +37,7 @@ def test_what_comes_too_late_for_the_run_goes_on_in_its_session(pit):
     assert (code, reply["data"]["way"]) == (0, "resume")
     with open(f"{pit.root}/told", "w", encoding="ascii"):
         pass
-    assert process.wait(30) == 0, pit.said()
+    assert process.wait(PATIENCE) == 0, pit.said()
     card = pit.card(task)
     assert (card.state, card.result.output) == (State.DONE, "and again")
     session = next(name for name in os.listdir(pit.root) if name.count("-") == 4)
@@ -60,10 +61,10 @@ def test_the_hook_says_it_once_and_in_the_agents_words(tmp_path):
     assert steering.way_of(str(tmp_path)) == "hook"
     steering.say_to(str(tmp_path), 'one "quoted"')
     steering.say_to(str(tmp_path), "two")
-    said = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30).stdout)
+    said = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout)
     told = said["hookSpecificOutput"]
     assert told["hookEventName"] == "PostToolUse"
     assert 'one "quoted"\n\ntwo' in told["additionalContext"]
-    assert subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30).stdout == ""
+    assert subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout == ""
     (tmp_path / "steer").write_text("rm -rf")
     assert steering.way_of(str(tmp_path)) == ""

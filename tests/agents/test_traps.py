@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from waits import Leap, Rush
 from workshop import alive
 
 from taskpit.task import State
-from taskpit.worker import progress
+from taskpit.worker import listener, process, progress
 from taskpit.worker.orders import Orders
 from taskpit.worker.pool import Pool
 from taskpit.worker.runner import CannotRun
@@ -109,22 +112,31 @@ def test_who_does_not_leave_after_the_result_is_made_to(pit):
     assert not any(map(alive, pit.children()))
 
 
-def test_who_says_nothing_more_is_ended(pit):
-    over, card = run(pit, "claude", "hangs", stall=0.6)
+def hung(pit, mode="hangs"):
+    """Whether an agent in this mode hangs just now, with a child that does."""
+    calls = pit.calls()
+    return calls and calls[-1]["mode"] == mode and os.path.exists(f"{pit.root}/children") and alive(pit.children()[-1])
+
+
+def test_who_says_nothing_more_is_ended(pit, monkeypatch):
+    monkeypatch.setattr(listener, "time", Rush(lambda: hung(pit)))
+    over, card = run(pit, "claude", "hangs", stall=3600.0)
     assert (over.word, card.tries[0].kind) == ("retry", "timeout")
-    assert card.tries[0].error.startswith("it printed nothing for 0.6s")
+    assert card.tries[0].error.startswith("it printed nothing for 1h")
     assert not any(map(alive, pit.children()))
 
 
-def test_who_takes_too_long_is_ended(pit):
-    over, card = run(pit, "codex", "hangs", limit=0.6)
+def test_who_takes_too_long_is_ended(pit, monkeypatch):
+    monkeypatch.setattr(process, "time", Leap(lambda: hung(pit)))
+    over, card = run(pit, "codex", "hangs", limit=3600.0)
     assert (over.word, card.tries[0].kind) == ("retry", "timeout")
-    assert card.tries[0].error.startswith("it took longer than 0.6s")
+    assert card.tries[0].error.startswith("it took longer than 1h")
     assert not any(map(alive, pit.children()))
 
 
-def test_waiting_for_a_network_is_nobodys_fault(pit):
-    _, card = run(pit, "codex", "offline", stall=0.6)
+def test_waiting_for_a_network_is_nobodys_fault(pit, monkeypatch):
+    monkeypatch.setattr(listener, "time", Rush(lambda: hung(pit, "offline")))
+    _, card = run(pit, "codex", "offline", stall=3600.0)
     assert (card.tries[0].kind, card.task.attempts) == ("infra", 0)
 
 
@@ -156,11 +168,12 @@ def test_a_prompt_too_long_for_an_argument_is_read_from_its_file(pit):
         assert file.read().startswith("Read ")
 
 
-def test_no_trap_costs_the_slot(pit):
+def test_no_trap_costs_the_slot(pit, monkeypatch):
     """One worker, all traps, each once: every one gets its verdict, and the last task is done."""
     modes = ["lying", "mute", "cut off", "hangs-after", "hangs", "orphans", "exits 1", "no turns", "good"]
     ids = pit.put(*(f"{mode}: trap" for mode in modes), max_attempts=1)
-    runner = pit.runner("claude", stall=0.6)
+    monkeypatch.setattr(listener, "time", Rush(lambda: hung(pit)))
+    runner = pit.runner("claude", stall=3600.0)
     report = Pool(pit.queue, runner, Orders(until_empty=True), progress.Silent()).run()
     done = {mode for mode, task in zip(modes, ids, strict=True) if pit.card(task).state is State.DONE}
     assert done == {"hangs-after", "orphans", "good"}

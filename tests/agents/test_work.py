@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
-from workshop import alive, own, pit_work, until
+from waits import PATIENCE, until
+from workshop import alive, own, pit_work
 
 from taskpit.queue import Queue
 from taskpit.task import State
@@ -93,6 +94,6 @@ def test_a_killed_pool_leaves_no_agent_and_the_next_one_goes_on_in_its_session(p
     until(lambda: len(pit.children()) == 2)
     second.send_signal(signal.SIGTERM)
     second.send_signal(signal.SIGINT)
-    second.wait(30)
+    second.wait(PATIENCE)
     assert not any(map(alive, pit.children()))
     assert pit.card(task).task.attempts == 0

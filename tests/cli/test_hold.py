@@ -6,6 +6,7 @@ import json
 import threading
 
 import pytest
+from waits import PATIENCE
 
 
 def test_claim_takes_the_best_task(pit, place):
@@ -117,7 +118,7 @@ def test_claim_waits_for_work(pit, place):
     waiter = threading.Thread(target=lambda: answers.append(_claim_elsewhere(place)))
     waiter.start()
     pit("add", "late")
-    waiter.join(30)
+    waiter.join(PATIENCE)
 
     assert answers == ["0001"]
 

@@ -10,6 +10,7 @@ import sys
 import threading
 
 import pytest
+from waits import PATIENCE
 
 from taskpit.cli import progress
 from taskpit.cli.context import Context
@@ -88,7 +89,7 @@ def test_a_wheel_turns_by_itself(hours):
     hours[0] += 5
     with Progress(Context({}), "sweeping", turns=True, stream=screen) as wheel:
         hours[0] += 5
-        assert drawn.wait(30)
+        assert drawn.wait(PATIENCE)
         assert "sweeping, 5s" in screen.getvalue()
     assert last(screen) == ""
     assert not wheel._wheel.is_alive()

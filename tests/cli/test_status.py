@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -79,7 +80,7 @@ def test_on_a_terminal_one_block_rewritten(pit, meanwhile, monkeypatch):
     assert [f"{block.count(chr(10))}A" for block in blocks[:-1]] == ups
     assert "\n2 ready\n" in blocks[1]
     assert "Running\n  0001  First thing" in blocks[2]
-    assert "  me  0s" in blocks[2]
+    assert re.search(r"  me  \d+s", blocks[2])
     assert "\x1b" not in blocks[2]
 
 
@@ -170,7 +171,7 @@ def test_pools_are_shown_without_a_crew(pit):
     try:
         told = pit("status").out
         assert "0001  one" in told
-        assert "builder-1  0s" in told
+        assert re.search(r"builder-1  \d+s", told)
         assert "1 idle: builder-2" in told
     finally:
         for member in members:

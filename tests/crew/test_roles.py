@@ -7,7 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from workshop import until
+from waits import until
 
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore

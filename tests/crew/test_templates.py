@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from workshop import until
+from waits import PATIENCE, until
 
 from taskpit import trust
 from taskpit.task import State
@@ -17,7 +17,7 @@ from taskpit.worker.template import FOLDER, Template
 
 def init(*words):
     argv = [sys.executable, "-P", "-m", "taskpit", "init", *map(str, words)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 @pytest.mark.parametrize("name", sorted(os.listdir(FOLDER)))

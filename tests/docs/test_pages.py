@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import sessions
 from ruamel.yaml import YAML
+from waits import PATIENCE
 
 from taskpit import layouts
 from taskpit.cli import table
@@ -82,7 +83,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
         pytest.skip("`make docs` does; here only with TASKPIT_LONG=1")
     pytest.importorskip("zensical", reason="zensical is missing: make .venv/docs")
     subprocess.run(
-        [sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=True, timeout=100
+        [sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=True, timeout=PATIENCE
     )
 
 

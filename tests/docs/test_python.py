@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waits import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -45,7 +46,7 @@ def test_it_runs(page, tmp_path):
         env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
@@ -58,7 +59,7 @@ def test_types_are_strict(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE,
         check=False,
     )
     assert ran.returncode == 0, ran.stdout

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from boxes import LAYOUTS, clean_environment, make_fast, pit
+from waits import PATIENCE
 
 #: Each would leave a file called `trap` if anybody gave it to a shell, or took it for an option or a place.
 TRAPS = (
@@ -54,7 +55,9 @@ def work(root, *words, env=None):
     """A pool that ends once there is nothing left to do."""
     argv = [sys.executable, "-P", "-m", "taskpit", "-C", root, "work", "-n", "2", "--until", "empty", *words]
     environment = clean_environment(**(env or {}))
-    return subprocess.run(argv, env=environment, cwd=root, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(
+        argv, env=environment, cwd=root, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from monsters import SHAPES, Late, anything, huge, one_word_wrong, patience
 from parsers import MEGABYTE, PARSERS, Parser, load_task
 from rotation import examples
+from waits import PATIENCE
 
 from taskpit import clock, layouts, schema, text
 from taskpit.layouts import report, sheet
@@ -22,7 +23,6 @@ from taskpit.store import judge
 
 TIMES = int(os.environ.get("TASKPIT_FUZZ", "1"))
 #: What anything but a parser that goes over its text again and again has done long before, in seconds.
-PATIENCE = 20
 BY_NAME = {parser.name: parser for parser in PARSERS}
 
 fuzz = settings(

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 from boxes import LAYOUTS, clean_environment, make_fast, pit
+from waits import PATIENCE
 
 from taskpit.cli import output
 
@@ -170,7 +171,7 @@ def on_terminal(root, words):
             break
         seen += more
     os.close(ours)
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE)
     return seen.decode("utf-8", "replace")
 
 

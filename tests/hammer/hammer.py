@@ -26,16 +26,15 @@ import disks  # noqa: E402
 import strangers  # noqa: E402
 import verdicts  # noqa: E402
 from variants import MUTANTS  # noqa: E402
+from waits import PATIENCE  # noqa: E402
 
 from taskpit import fs  # noqa: E402
 from taskpit.keeper import sweep  # noqa: E402
 from taskpit.store.opening import init  # noqa: E402
-from taskpit.task import Done, State  # noqa: E402
+from taskpit.task import Done, Said, State  # noqa: E402
 
 #: What automake and others call a test that could not be run.
 UNABLE = 77
-#: How long everything that is left may take once nobody disturbs it, in seconds.
-PATIENCE = 60.0
 #: Of all that happens to a process so much is a death; the rest are freezes, for up to so many leases.
 DEATHS, LONGEST_FREEZE = 0.75, 3.0
 
@@ -61,13 +60,19 @@ class Hammer:
         for role in self._roles:
             self._start(role)
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline or not self._enough(deadline + PATIENCE):
             time.sleep(self.rng.random() * 2 * self._peace)  # how long they are left in peace
             self._strike(self.rng.choice(list(self._live)))
             self._look_after()
         for pid in self._live:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+    def _enough(self, deadline):
+        """On a busy machine it goes on until all sorts of things have happened: ends, repairs, deaths and freezes."""
+        told = self.job.told()
+        enough = all(self.counts.values()) and Said.OK in told and told & {"carried out", "reclaimed"}
+        return enough or time.monotonic() > deadline
 
     def _start(self, role):
         work, job, *rest = role

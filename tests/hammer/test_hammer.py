@@ -10,16 +10,16 @@ import os
 import subprocess
 import sys
 
+import pytest
+from waits import PATIENCE
+
 HAMMER = f"{os.path.dirname(__file__)}/hammer.py"
 LAYOUTS = ("pit", "mailbox")
-#: The others are noticed in the long run, and by tests/mutants always.
-MUTANTS = (
-    ("seal skipped", "fixed name")
-    if not os.environ.get("TASKPIT_LONG")
-    else ("seal skipped", "publish by rename", "seal by link and unlink", "fixed name")
-)
-#: A round lasts so long, and each mutant is noticed in one of so many: most in the first.
-SECONDS, ROUNDS = 6, 5
+#: Noticed by tests/mutants, too, in forced orders: here by chance, so that no short run can promise it.
+MUTANTS = ("seal skipped", "publish by rename", "seal by link and unlink", "fixed name")
+LONG = bool(os.environ.get("TASKPIT_LONG"))
+#: A round lasts so long at least, and each mutant is noticed in one of so many: most in the first.
+SECONDS, ROUNDS = 6 if LONG else 3, 20
 
 
 def hammers(tmp_path, flag, values, *words):
@@ -32,7 +32,7 @@ def hammers(tmp_path, flag, values, *words):
             [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
     for value, process in running.items():
-        out, err = process.communicate(timeout=110)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode in (0, 1), f"{value}: {out}{err}"
         print(out)
     return {value: json.loads((tmp_path / f"{number}.json").read_text()) for number, value in enumerate(values)}
@@ -47,6 +47,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(tmp_path):
         assert found.get("carried out", 0) + found.get("reclaimed", 0) > 0
 
 
+@pytest.mark.skipif(not LONG, reason="rounds until chance has found each: TASKPIT_LONG=1")
 def test_the_hammer_notices_what_is_broken(tmp_path):
     unnoticed = set(MUTANTS)
     for _ in range(ROUNDS):

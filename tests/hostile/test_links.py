@@ -17,6 +17,7 @@ import pytest
 from boxes import clean_environment, make, pit
 from hostility import CONSUMERS, LAYOUTS, SECRET, THINGS, Yard, fifo, link_to_file, link_to_folder, put_in_place
 from monsters import patience
+from waits import PATIENCE
 
 from taskpit import beneath, fs, layouts
 from taskpit.errors import Storage, TaskpitError
@@ -255,7 +256,9 @@ def test_a_pool_publishes_nothing_that_an_agent_put_in_the_place_of_its_papers(m
     command = make_thing.format(secret=yard.outside / "food-0077-x.md")
     script = f'for one in log result.md; do rm -f "$TASKPIT_RUN_DIR/$one"; {command} "$TASKPIT_RUN_DIR/$one"; done'
     words = [sys.executable, "-m", "taskpit", "-C", yard.root, "work", "--max-tasks", "1", "--", "sh", "-c", script]
-    ran = subprocess.run(words, env=clean_environment(TASKPIT_TRUST="1"), capture_output=True, timeout=120, check=False)
+    ran = subprocess.run(
+        words, env=clean_environment(TASKPIT_TRUST="1"), capture_output=True, timeout=PATIENCE, check=False
+    )
     assert ran.returncode in (0, 1), ran.stderr
     yard.judge("pool")
     published = [Path(folder, name) for folder, _, files in os.walk(f"{yard.root}/done") for name in files]
@@ -314,11 +317,11 @@ def test_a_message_obeys_no_terminal_and_is_whole_for_a_program(tmp_path):
         outer, inner = os.openpty() if terminal else os.pipe()
         out = inner
         receiver = [*words, "receive", "a", "b", "--timeout", "60s"]
-        subprocess.run(receiver, env=clean_environment(), stdout=out, timeout=100, check=True)
+        subprocess.run(receiver, env=clean_environment(), stdout=out, timeout=PATIENCE, check=True)
         os.close(inner)
         shown.append(os.read(outer, 4096))
         os.close(outer)
-        assert sender.wait(60) == 0
+        assert sender.wait(PATIENCE) == 0
     assert b"\x1b" not in shown[0]
     assert b"hello" in shown[0]
     assert message.encode() in shown[1]

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 
 import pytest
+from waits import PATIENCE
 
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
@@ -45,7 +46,7 @@ def put(queue, count):
 def clean_up(queue):
     """What the foreign cleanup moved back."""
     done = subprocess.run(
-        ["sh", f"{HERE}/cleanup.sh", root_of(queue)], capture_output=True, text=True, check=True, timeout=60
+        ["sh", f"{HERE}/cleanup.sh", root_of(queue)], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     assert done.stderr == ""
     return done.stdout.split()
@@ -73,7 +74,7 @@ def test_a_snake_in_sh_races_four_of_ours(queue):
     ran = Counter()
     shares = []
     for process in crowd:
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (0, "")
         lines = [line.split()[0].removeprefix("food-").partition("-")[0] for line in out.splitlines()]
         ran.update(lines)

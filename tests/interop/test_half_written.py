@@ -14,7 +14,8 @@ import threading
 
 import pytest
 from pits import CONFIG, put, root_of, task
-from workshop import Pit, until
+from waits import PATIENCE, until
+from workshop import Pit
 
 from taskpit import kernel, layouts
 from taskpit import queue as queues
@@ -279,7 +280,7 @@ def waiting(queue):
 
     thread = threading.Thread(target=claim, daemon=True)
     thread.start()
-    assert asleep.wait(60)
+    assert asleep.wait(PATIENCE)
     return thread, got
 
 
@@ -293,7 +294,7 @@ def test_the_kernel_wakes_who_waits_when_a_writer_is_done(leases, queue, path, m
         file.write("# x\n")
         file.flush()
         file.write("- **tags:** late\n")
-    thread.join(60)
+    thread.join(PATIENCE)
     assert [claim.task.tags for claim in got] == [("late",)]
 
 
@@ -306,7 +307,7 @@ def test_what_is_moved_in_is_taken_at_once(leases, queue, path, monkeypatch):
     with open(f"{root_of(queue)}/.elsewhere", "w", encoding="utf-8") as file:
         file.write("# x\n")
     os.rename(file.name, path)
-    thread.join(60)
+    thread.join(PATIENCE)
     assert [claim.task.id for claim in got] == ["a1"]
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 import mixed as mixed_runs
 import pytest
 from boxes import LAYOUTS, load, make_fast, python, reopened, write
+from waits import PATIENCE
 
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
@@ -40,7 +41,7 @@ def in_go(tmp_path):
     if shutil.which("go") is None:
         pytest.skip("Go is not installed: scripts/system-packages golang-go:go")
     built = str(tmp_path / "worker")
-    subprocess.run(["go", "build", "-o", built, f"{HERE}/literal/mailbox.go"], check=True, timeout=100)
+    subprocess.run(["go", "build", "-o", built, f"{HERE}/literal/mailbox.go"], check=True, timeout=PATIENCE)
     return [built]
 
 
@@ -62,7 +63,7 @@ def test_a_literal_worker_and_two_of_ours(language, tmp_path):
     crew = [theirs, *(python(OURS, box, name) for name in ("one", "two"))]
     done: Counter[str] = Counter()
     for worker in crew:
-        out, err = worker.communicate(timeout=100)
+        out, err = worker.communicate(timeout=PATIENCE)
         assert (worker.returncode, err) == (0, "")
         done.update(out.split())
     queue = reopened(box, "mailbox")

@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 from ground import Ground, git, write
-from workshop import until
+from waits import until
 
 from taskpit.keeper import sweep
 from taskpit.landing.git import Git

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 from ground import Ground, git, read, write
-from workshop import until
+from waits import until
 
 from taskpit.landing import review
 from taskpit.policy import REVIEW

@@ -11,7 +11,8 @@ import sys
 
 import pytest
 from ground import Ground, git, read, write
-from workshop import read_pid, until
+from waits import PATIENCE, until
+from workshop import read_pid
 
 from taskpit.keeper import sweep
 from taskpit.landing import review
@@ -162,10 +163,10 @@ def test_only_tasks_that_ask_for_it_land_where_the_pool_does_not(ground):
 
 def test_a_killed_pool_loses_nothing_and_the_next_attempt_goes_on(ground):
     script = (
-        "if [ -e half.txt ]; then cat half.txt > whole.txt; else echo half > half.txt; echo $$ > started; sleep 60; fi"
+        "if [ -e half.txt ]; then cat half.txt > whole.txt; else echo half > half.txt; echo $$ > started; sleep 600; fi"
     )
     task = put(ground, "half a job", script, check="test -s whole.txt")
-    words = ("-n", "1", "--lease", "1s", "--land", "merge", "--until", "empty")
+    words = ("-n", "1", "--land", "merge", "--until", "empty")
     argv = [sys.executable, "-m", "taskpit", "-C", ground.root, "work", *words, "--", "sh", "-c", agent(ground)]
     path = ground.pipe.workspace(task)
     with open(os.devnull, "wb") as nowhere:
@@ -192,7 +193,7 @@ def test_a_pool_killed_while_it_lands_leaves_the_rest_to_the_next(ground):
         "--until",
         "empty",
         "--land-check",
-        f"test -e '{gate}' || {{ echo $$ > '{gate}.pid'; sleep 60; }}",
+        f"test -e '{gate}' || {{ echo $$ > '{gate}.pid'; sleep 600; }}",
     )
     argv = [sys.executable, "-m", "taskpit", "-C", ground.root, "work", *words, "--", "sh", "-c", agent(ground)]
     with open(os.devnull, "wb") as nowhere:
@@ -211,14 +212,14 @@ def test_a_pool_killed_while_it_lands_leaves_the_rest_to_the_next(ground):
 def test_told_to_stop_twice_a_landing_is_left_to_the_next_pool(ground):
     gate = f"{ground.folder}/gate"
     task = put(ground, "one", "echo a > a.txt", check="true")
-    words = ("-n", "1", "--land", "merge", "--until", "empty", "--land-check", f"echo $$ > '{gate}.pid'; sleep 60")
+    words = ("-n", "1", "--land", "merge", "--until", "empty", "--land-check", f"echo $$ > '{gate}.pid'; sleep 600")
     argv = [sys.executable, "-m", "taskpit", "-C", ground.root, "work", *words, "--", "sh", "-c", agent(ground)]
     with open(os.devnull, "wb") as nowhere:
         pool = subprocess.Popen(argv, cwd=ground.top, stdout=nowhere, stderr=nowhere)
         read_pid(f"{gate}.pid")
         pool.send_signal(signal.SIGTERM)
         pool.send_signal(signal.SIGINT)
-        assert pool.wait(30) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+        assert pool.wait(PATIENCE) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
     card = ground.card(task)
     assert (card.state, card.held, card.tries) == (State.READY, "waits for landing on main", ())
 

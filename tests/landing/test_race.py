@@ -7,7 +7,7 @@ import os
 from functools import partial
 
 from ground import Ground, git, read
-from workshop import until
+from waits import until
 
 from taskpit.keeper import sweep
 from taskpit.landing import review

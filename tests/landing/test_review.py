@@ -11,7 +11,7 @@ import sys
 import pytest
 from ground import Ground, git, read, write
 from schemata import data_of, judge
-from workshop import until
+from waits import PATIENCE, until
 
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.landing import review
@@ -212,7 +212,7 @@ def test_an_approval_that_is_interrupted_blocks_nothing(looked, number):
         until(lambda: os.path.exists(begun))
     finally:
         approving.send_signal(number)
-        approving.communicate(timeout=20)
+        approving.communicate(timeout=PATIENCE)
     write(f"{begun}.go")
     pit(looked, "sweep")
     assert looked.card(task).task.hold == f"{LANDING} on main"

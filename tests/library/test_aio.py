@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 import pytest
+from waits import PATIENCE
 
 from taskpit import Done, Queue, State, Task
 from taskpit.aio import AsyncQueue
@@ -105,7 +106,7 @@ def test_cancelled_while_it_is_claimed_it_goes_back(root, monkeypatch, way):
     def slow(self, *given, **named):
         claims = claim(self, *given, **named)
         claimed.set()
-        go_on.wait(60)
+        go_on.wait(PATIENCE)
         return claims
 
     def noted(self, *given):
@@ -144,7 +145,7 @@ def test_an_end_that_was_begun_is_carried_out(root, monkeypatch):
 
     def slow(self, *given):
         begun.set()
-        go_on.wait(60)
+        go_on.wait(PATIENCE)
         return finish(self, *given)
 
     monkeypatch.setattr(Queue, "finish", slow)

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from workshop import until
+from waits import PATIENCE, until
 
 from taskpit import Ask, Done, Failed, Queue, Split, State, Task
 from taskpit.errors import CheckFailed, Invalid, Lost, Nothing, Storage, Unknown
@@ -43,7 +43,7 @@ class Counting:
 
     def wait_for(self, count):
         with self._heard:
-            assert self._heard.wait_for(lambda: self.count >= count, timeout=60)
+            assert self._heard.wait_for(lambda: self.count >= count, timeout=PATIENCE)
 
 
 def test_left_in_good_order_it_is_done(queue):
@@ -115,7 +115,7 @@ def test_it_waits_for_a_task_as_long_as_it_is_told(queue):
 
     later = threading.Timer(0.2, lambda: queue.add("late"))
     later.start()
-    with queue.take(wait=30) as job:
+    with queue.take(wait=PATIENCE) as job:
         job.output = "had it"
     later.join()
     assert queue.card(job.task.id).result.output == "had it"
@@ -126,7 +126,7 @@ def test_a_red_check_is_a_failure_and_a_green_one_is_evidence(queue, tmp_path):
     with pytest.raises(CheckFailed, match="red"), queue.take(checks=str(tmp_path)):
         pass
     assert queue.card(task_id).tries[-1].kind == "check"
-    with queue.take(wait=30, checks=str(tmp_path)):
+    with queue.take(wait=PATIENCE, checks=str(tmp_path)):
         (tmp_path / "proof").touch()
 
     assert queue.card(task_id).result.evidence.tail.strip() == "seen"
@@ -142,35 +142,39 @@ def test_checks_can_be_left_out(queue):
 
 def test_who_works_is_never_given_up(queue, root, monkeypatch):
     task_id = queue.add("long")
-    counting = Counting(queue, monkeypatch)
-    with queue.take("slow", lease=0.3) as job, Queue.open(root) as other:
+    counting, ends = Counting(queue, monkeypatch), []
+    monkeypatch.setattr("taskpit.job.RENEW_AT_MOST", 0.05)
+    with queue.take("slow", lease=60.0) as mine, Queue.open(root) as other:
         for turn in range(1, 6):
             counting.wait_for(3 * turn)
+            ends.append(other.card(task_id).until)
             assert [mend for mend in sweep(other) if mend.kind == "reclaimed"] == []
-            job.check()
+            mine.check()
 
+    assert ends == sorted(set(ends))  # later and later
     assert queue.card(task_id).state is State.DONE
 
 
-def test_renewing_stops_when_it_is_left(queue, monkeypatch):
+def test_renewing_stops_when_it_is_left(queue):
     queue.add("short")
-    with queue.take(lease=0.3):
+    with queue.take():
         names = [thread.name for thread in threading.enumerate()]
         assert "keeps 0001" in names
 
     assert "keeps 0001" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_lost_claim_is_told_and_what_was_brought_is_kept_aside(queue):
+def test_a_lost_claim_is_told_and_what_was_brought_is_kept_aside(queue, monkeypatch):
+    monkeypatch.setattr("taskpit.job.RENEW_AT_MOST", 0.05)
     task_id = queue.add("contested")
-    with pytest.raises(Lost, match="another worker"), queue.take("slow", lease=0.3) as job:  # noqa: PT012
+    with pytest.raises(Lost, match="another worker"), queue.take("slow") as mine:  # noqa: PT012
         lose(queue, task_id)
         with Queue.open(queue.store.info().where) as other, other.take("fast") as theirs:
             theirs.output = "theirs"
-        until(lambda: job.lost)
+        until(lambda: mine.lost)
         with pytest.raises(Lost):
-            job.check()
-        job.output = "mine"
+            mine.check()
+        mine.output = "mine"
     card = queue.card(task_id)
 
     assert card.result.output.strip() == "theirs"
@@ -193,13 +197,14 @@ def test_a_failure_after_a_loss_is_thrown_with_a_note(queue):
     assert [one.kind for one in queue.card(task_id).tries] == ["lost"]
 
 
-def test_a_person_can_cancel_it(queue):
+def test_a_person_can_cancel_it(queue, monkeypatch):
+    monkeypatch.setattr("taskpit.job.RENEW_AT_MOST", 0.05)
     task_id = queue.add("not needed")
-    with pytest.raises(Lost, match="cancelled"), queue.take(lease=0.3) as job:  # noqa: PT012
+    with pytest.raises(Lost, match="cancelled"), queue.take() as mine:  # noqa: PT012
         queue.cancel(task_id, "ada@home")
-        until(lambda: job.stopping)
-        assert (job.stopping, job.lost) == ("cancel", False)
-        job.check()
+        until(lambda: mine.stopping)
+        assert (mine.stopping, mine.lost) == ("cancel", False)
+        mine.check()
 
     assert queue.card(task_id).result.verdict == "cancelled"
 

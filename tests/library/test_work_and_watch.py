@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from waits import PATIENCE
 
 from taskpit import Failed, Job, Queue, State
 from taskpit.store.memory import MemoryStore
@@ -17,7 +18,7 @@ def test_a_function_is_run_on_every_task(queue):
     together = threading.Barrier(3)  # three at once, or it breaks
 
     def handler(job: Job) -> str:
-        together.wait(60)
+        together.wait(PATIENCE)
         return f"did {job.task.title}"
 
     report = queue.work(handler, n=3, until_empty=True)
@@ -97,12 +98,12 @@ def test_a_watcher_sleeps_until_something_happens(queue, root, monkeypatch):
     with Queue.open(root) as other:
         heard, asleep = [], threading.Event()
         monkeypatch.setattr(Watch, "wait", lambda one, seconds, wait=Watch.wait: asleep.set() or wait(one, seconds))
-        watching = other.watch(timeout=60.0)
+        watching = other.watch(timeout=PATIENCE)
         thread = threading.Thread(target=lambda: heard.append(next(watching)))
         thread.start()
-        assert asleep.wait(60)
+        assert asleep.wait(PATIENCE)
         task_id = queue.add("news")
-        thread.join(60)
+        thread.join(PATIENCE)
 
     assert [event.task_id for event in heard] == [task_id]
 

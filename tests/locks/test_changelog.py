@@ -11,6 +11,7 @@ import time
 from collections import Counter
 
 from lockers import read, write
+from waits import PATIENCE
 
 from taskpit.store import changelog
 from taskpit.task import Event
@@ -43,7 +44,7 @@ def crowd(path, count, style="ours"):
         process.stdin.write("go\n")
         process.stdin.flush()
     for process in processes:
-        _, errors = process.communicate(timeout=100)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert (process.returncode, errors) == (0, "")
 
 
@@ -96,7 +97,7 @@ def test_writers_that_are_killed_spoil_nobody_elses_lines(tmp_path):
 def ended(name, process):
     """It is killed; the lines it had been told are in."""
     process.send_signal(signal.SIGKILL)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGKILL
     return {(name, int(line)) for line in out.splitlines(keepends=True) if line.endswith("\n")}
 

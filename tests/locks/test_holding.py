@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from lockers import LEASE, NAME, make, path_of, read, spelled, store, write
+from waits import PATIENCE
 
 from taskpit.errors import Lost, Storage, Unavailable
 from taskpit.locking import NamedLock, one_of
@@ -180,7 +181,7 @@ def test_it_renews_by_itself(queue):
     counting = Counting(queue.store, [Storage("no room"), Storage("no room")])
     with NamedLock(counting, queue.clock, NAME, "ann", ttl=0.15) as held:
         for _ in range(5):
-            assert counting.renewed.acquire(timeout=60)
+            assert counting.renewed.acquire(timeout=PATIENCE)
         assert not held.lost
 
 
@@ -191,7 +192,7 @@ def test_who_loses_it_is_told(queue):
     named = NamedLock(counting, queue.clock, NAME, "ann", ttl=0.15, when_lost=told.set)
 
     def work(held):
-        assert told.wait(60)
+        assert told.wait(PATIENCE)
         assert held.lost
 
     with pytest.raises(Lost):

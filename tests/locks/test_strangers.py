@@ -26,6 +26,7 @@ from lockers import (
     write,
     write_and_read_again,
 )
+from waits import PATIENCE
 
 from taskpit.errors import Lost
 from taskpit.task import Said
@@ -100,7 +101,7 @@ def test_a_free_name_has_one_taker_whoever_wants_it(tmp_path):
         wins[winners[0].partition("-")[0]] += 1
         os.unlink(path)
     for process in crowd.values():
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert (process.returncode, errors) == (0, "")
     assert min(wins.values()) > 0, f"a contest that one kind never wins shows nothing: {wins}"
 

@@ -14,6 +14,7 @@ import time
 
 import pytest
 from lockers import LONG, NAME, Shifted, holder_of, make, path_of, spelled, store, write
+from waits import PATIENCE
 
 from taskpit.errors import Lost
 from taskpit.keeper import sweep
@@ -83,14 +84,14 @@ class Contest:
     def replace_the_dead(self):
         """The first of them starts anew."""
         process = self.processes[0]
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == -signal.SIGKILL
         self.processes[0] = self._start("worker-0")
 
     def close(self):
         """All end, and end well."""
         for process in self.processes:
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=PATIENCE)
             assert (process.returncode, errors) == (0, "")
 
 

@@ -11,6 +11,7 @@ import pytest
 from mcp.client.stdio import StdioServerParameters
 from schemata import judge_command
 from talks import PIT
+from waits import PATIENCE
 
 from taskpit.mcp.desk import Desk
 from taskpit.mcp.server import QueueServer
@@ -65,7 +66,7 @@ def http(root):
             yield data["address"]
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=30)
+            process.communicate(timeout=PATIENCE)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import asyncio
 import threading
 
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
+from waits import PATIENCE
 
 from taskpit.mcp.changes import Changes, told
 from taskpit.queue import Queue
@@ -69,7 +70,7 @@ def test_a_clock_that_is_behind_is_no_matter_later(root, queue):
                 looked.set()
 
     def then():
-        assert looked.wait(60)
+        assert looked.wait(PATIENCE)
         queue.store.record([event("claimed_task")])
 
     assert hear(Looking(lambda: Queue.open(root)), 2, then)[0] == ResourceUpdated(uri="pit://task/0001")
@@ -88,7 +89,7 @@ def test_a_new_changelog_is_followed(root, queue):
                 looked.set()
 
     def then():
-        assert looked.wait(60)
+        assert looked.wait(PATIENCE)
         with open(f"{root}/.taskpit/changelog.log", "w", encoding="utf-8"):
             pass
         queue.store.record([event("claimed_task", "0007")])

@@ -14,6 +14,7 @@ import pytest
 import workitems
 from mcp import Client
 from talks import PIT, refused, talk, told
+from waits import PATIENCE
 
 from taskpit import fs
 from taskpit.clock import Clock
@@ -128,7 +129,7 @@ def test_the_old_protocol_line_by_line(root):
         done = ask("tools/call", 7, name="done", arguments={"id": "1"})
         assert done["structuredContent"]["state"] == "done"
         process.stdin.close()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 def test_two_clients_race_for_one_task(root, serve, queue, monkeypatch):
@@ -139,7 +140,7 @@ def test_two_clients_race_for_one_task(root, serve, queue, monkeypatch):
     def stop(call, path):
         if call == "open" and "/food/food-0001" in path and threading.get_ident() not in stood:
             stood.add(threading.get_ident())
-            both.wait(30)
+            both.wait(PATIENCE)
 
     async def race():
         async with Client(serve(root).protocol) as one, Client(serve(root).protocol) as two:

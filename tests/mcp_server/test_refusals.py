@@ -17,7 +17,7 @@ import anyio.to_thread
 import mcp_types as types
 import pytest
 from talks import PIT, refused, talk, told
-from workshop import until
+from waits import PATIENCE, until
 
 from taskpit.cli.main import main
 from taskpit.errors import NotFound
@@ -174,7 +174,7 @@ def ask(http):
 
 
 def http_client(host, port):
-    return http.client.HTTPConnection(host, port, timeout=30)
+    return http.client.HTTPConnection(host, port, timeout=PATIENCE)
 
 
 def test_attacks_over_http(ask, queue):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from boxes import clean_environment
+from waits import PATIENCE
 
 SUPPORT = Path(__file__).parents[1] / "support"
 
@@ -74,7 +75,7 @@ def suite(tmp_path, text, **env):
         preexec_fn=spoil,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
         check=False,
     )
 

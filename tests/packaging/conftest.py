@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waits import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +22,7 @@ def build(target: Path, *, source: Path = ROOT) -> dict[str, Path]:
         env=env,
         check=True,
         capture_output=True,
-        timeout=100,
+        timeout=PATIENCE,
     )
     return {"wheel": next(target.glob("*.whl")), "sdist": next(target.glob("*.tar.gz"))}
 

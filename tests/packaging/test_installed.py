@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import sessions
+from waits import PATIENCE
 
 import taskpit
 
@@ -19,7 +20,7 @@ PYTHONS = [sys.executable, *filter(None, os.environ.get("TASKPIT_PYTHONS", "").s
 
 def answer(*words, cwd=None, env=None):
     ran = subprocess.run(
-        list(map(str, words)), capture_output=True, text=True, cwd=cwd, env=env, check=False, timeout=60
+        list(map(str, words)), capture_output=True, text=True, cwd=cwd, env=env, check=False, timeout=PATIENCE
     )
     return ran.returncode, ran.stdout + ran.stderr
 
@@ -28,12 +29,12 @@ def answer(*words, cwd=None, env=None):
 def programs(request, built, tmp_path_factory):
     """The `bin` of an environment with the wheel and nothing else."""
     folder = tmp_path_factory.mktemp("clean") / "venv"
-    subprocess.run([request.param, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([request.param, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=PATIENCE)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
     subprocess.run(
         [*pip, "--no-index", "--no-deps", "--disable-pip-version-check", str(built["wheel"])],
         check=True,
-        timeout=100,
+        timeout=PATIENCE,
         capture_output=True,
     )
     return folder / "bin"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from waits import PATIENCE
 
 from taskpit import Queue, State, importers, layouts, plugins
 from taskpit.config import Config
@@ -34,7 +35,7 @@ def pit(site, *words, stdin=""):
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -10,7 +10,7 @@ import os
 
 import psycopg
 import pytest
-from workshop import until
+from waits import until
 
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
@@ -153,7 +153,7 @@ def test_dead_rows_go_once_the_old_transaction_is_over(server, store):
         held_up = _buffers(store)
     store.wire.drop()  # what a session did is counted when it ends
     counted = "SELECT 1 FROM pg_stat_user_tables WHERE schemaname = %s AND relname = 'ready' AND n_dead_tup > 2000"
-    until(lambda: server.sql(counted, store.address.schema), 60)
+    until(lambda: server.sql(counted, store.address.schema))
     store.compost()
     assert _buffers(store) < held_up / 3
     assert len(store.claim(Want(worker="w", lease=60.0))) == 1

@@ -22,7 +22,7 @@ def ground(tmp_path, server, monkeypatch):
     made = Ground(tmp_path / "ground")
     made.queue.close()
     address = server.new()
-    init_database(address, {"lease": "5s", "backoff": "0s", "backoff_longest": "0s"})
+    init_database(address, {"lease": "1m", "backoff": "0s", "backoff_longest": "0s"})
     made.queue = Queue.open(address)
     made.pipe = Pipe(Repository(made.top), queue_key(made.queue), made.terms)
     yield made

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from pgservers import PATIENCE, Server
+from pgservers import Server
+from waits import PATIENCE
 
 from taskpit.errors import CursorLost, Unavailable, Unknown
 from taskpit.store.postgres.address import parse

@@ -9,7 +9,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from workshop import Pit, alive, read_pid, until
+from waits import until
+from workshop import Pit, alive, read_pid
 
 from taskpit import trust
 from taskpit.cli.main import main
@@ -18,7 +19,7 @@ from taskpit.queue import Queue
 from taskpit.store.postgres.opening import leave_address
 from taskpit.task import Done, State
 
-SETTINGS = {"lease": "2s", "backoff": "0.1s", "backoff_longest": "0.2s"}
+SETTINGS = {"lease": "1m", "backoff": "0.1s", "backoff_longest": "0.2s"}
 
 
 def _module(name):
@@ -153,7 +154,7 @@ def test_a_crew_on_a_database(pit, capsys):
     ids = pit.put("one", "two")
     assert main(["-C", pit.root, "up"]) == 0
     try:
-        until(lambda: pit.queue.store.counts()[State.DONE] == len(ids), 60)
+        until(lambda: pit.queue.store.counts()[State.DONE] == len(ids))
         assert main(["-C", pit.root, "status"]) == 0
         assert "worker" in capsys.readouterr().out
     finally:

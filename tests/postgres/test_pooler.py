@@ -8,7 +8,7 @@ import subprocess
 
 import psycopg
 import pytest
-from workshop import until
+from waits import until
 
 from taskpit.store.postgres import bell
 from taskpit.store.postgres.address import parse

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from pgservers import PATIENCE
+from waits import PATIENCE
 
 from taskpit.store.postgres import changelog
 from taskpit.store.postgres.spelling import as_ending, as_item, as_json

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from pgservers import PATIENCE
+from waits import PATIENCE
 
 from taskpit.store.postgres import bell
 from taskpit.task import End, Result, Task, Verdict, Want

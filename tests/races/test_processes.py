@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 from pits import misplaced, task
+from waits import PATIENCE
 
 from taskpit.queue import Queue
 from taskpit.store.opening import init
@@ -43,7 +44,7 @@ def crowd(root, actor, words):
         pass
     said = []
     for process in processes:
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (0, ""), err
         said.append(out.split("\n")[:-1])
     os.unlink(start)

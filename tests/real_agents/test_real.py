@@ -10,7 +10,8 @@ import time
 import pytest
 import realagents
 from standin import CACHED, INPUT, OUTPUT, Cut, Refuse, Say, Shell, Write
-from workshop import alive, until
+from waits import until
+from workshop import alive
 
 from taskpit.agents import prices
 from taskpit.task import State

@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 
 import pytest
+from waits import PATIENCE
 
 from taskpit import kernel
 from taskpit.store.opening import init
@@ -127,7 +128,7 @@ def counted(root, durability, tmp_path):
         file.write(f'durability = "{durability}"\n')
     trace = str(tmp_path / "trace")
     command = [STRACE, "-f", "-y", "-s", "0", "-o", trace, sys.executable, "-c", LIFE, root, durability]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     if "ptrace" in ran.stderr:
         pytest.skip(f"strace may not be used here: {ran.stderr.strip()}")
     assert ran.returncode == 0, ran.stderr

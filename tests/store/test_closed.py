@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from boxes import FAST, LAYOUTS, make, reopened
+from waits import PATIENCE
 
 from taskpit import beneath, fs, layouts
 from taskpit.queue import Queue
@@ -96,14 +97,14 @@ def test_closed_while_another_thread_opens_a_directory(tmp_path, monkeypatch):
     def stop(parent, found):
         if found.path == ready:
             stands.set()
-            assert goes_on.wait(30)
+            assert goes_on.wait(PATIENCE)
         refuse(parent, found)
 
     monkeypatch.setattr(beneath, "_refuse_foreign", stop)
     thread = threading.Thread(target=fs.names, args=(ready,))
     thread.start()
-    assert stands.wait(30)
+    assert stands.wait(PATIENCE)
     queue.close()
     goes_on.set()
-    thread.join(30)
+    thread.join(PATIENCE)
     assert opened(root) == []

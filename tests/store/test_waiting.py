@@ -10,6 +10,7 @@ import threading
 
 import pytest
 from pits import make, reopened, root_of, task
+from waits import PATIENCE
 
 from taskpit import queue as queues
 from taskpit.clock import Clock
@@ -19,8 +20,6 @@ from taskpit.store.line import Line
 from taskpit.task import Done
 from taskpit.testing.faults import record
 from taskpit.watch import Watch
-
-PATIENCE = 60.0
 
 #: Says that it sleeps, and then does until it has a task.
 SLEEPER = """

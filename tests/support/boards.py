@@ -8,6 +8,7 @@ import threading
 from urllib.parse import urlencode
 
 from pits import reopened
+from waits import PATIENCE
 
 from taskpit.cli.bring import bring_file
 from taskpit.clock import Clock
@@ -17,7 +18,6 @@ from taskpit.task import Task
 from taskpit.web import serve
 
 TOKEN = "a-token-nobody-would-guess"
-PATIENCE = 20.0
 
 
 def make_queue(root: str, layout: str = "pit") -> Queue:

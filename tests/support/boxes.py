@@ -11,6 +11,7 @@ import sys
 from unittest import mock
 
 from schemata import judge_command
+from waits import PATIENCE
 
 from taskpit import fs, layouts
 from taskpit.cli.main import main
@@ -22,8 +23,6 @@ from taskpit.store.opening import init
 LEASE = 900.0
 FAST = Config(durability="process", lease=LEASE)
 LAYOUTS = ("pit", "mailbox", "workspace")
-#: What any command may take before we call it a hang, in seconds.
-PATIENCE = 60
 
 
 def make(root, layout, clock=None, config=FAST) -> Queue:

@@ -22,7 +22,7 @@ from taskpit.worker.orders import Orders
 from taskpit.worker.pool import Pool
 from taskpit.worker.runner import CommandRunner
 
-CONFIG = 'durability = "process"\nlease = "5s"\nbackoff = "0s"\nbackoff_longest = "0s"\n'
+CONFIG = 'durability = "process"\nlease = "1m"\nbackoff = "0s"\nbackoff_longest = "0s"\n'
 
 
 def git(cwd, *words, **env):

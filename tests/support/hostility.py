@@ -16,6 +16,7 @@ from pathlib import Path
 
 from boxes import Answer, clean_environment, make_fast, pit
 from monsters import patience
+from waits import PATIENCE
 
 from taskpit.board import Board
 from taskpit.queue import Queue
@@ -25,8 +26,6 @@ LAYOUTS = ("pit", "mailbox", "workspace", "activities")
 SECRET = "S3CRET-of-the-tree-beside"
 #: What a command may exit with: all but an error that nobody foresaw, which the words tell.
 FINE = frozenset(range(10)) - {2}
-#: Seconds that no command needs.
-PATIENCE = 60
 CONSUMERS = (
     *(
         "list --state all",

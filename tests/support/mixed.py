@@ -22,6 +22,7 @@ import time
 from collections import Counter
 
 from boxes import FAST, LAYOUTS, clean_environment, reopened, write
+from waits import PATIENCE
 
 from taskpit import trust
 from taskpit.keeper import sweep
@@ -36,8 +37,6 @@ REDS = 10
 POOLS_LIVE = 0.15
 #: So many tasks may wait; then no more are put.
 WAITING = 100
-#: How long all that is left may take once nothing is killed any more, in seconds.
-PATIENCE = 60.0
 SETTINGS = 'durability = "process"\nlease = "3s"\nabandoned = "2s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
 CONFIG = FAST.replace(lease=3.0, abandoned=2.0, backoff=0.1, backoff_longest=0.2)
 #: Whose worker it was, by its name; results of others name none.
@@ -78,7 +77,7 @@ class Mixed:
                 yield ["node", f"{LITERAL}/mailbox.js", self.root]
             else:
                 built = f"{os.path.dirname(self.root)}/go-worker"
-                subprocess.run(["go", "build", "-o", built, f"{LITERAL}/mailbox.go"], check=True, timeout=100)
+                subprocess.run(["go", "build", "-o", built, f"{LITERAL}/mailbox.go"], check=True, timeout=PATIENCE)
                 yield [built, self.root]
 
     # -- while it goes on ----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import traceback
 
 import pytest
 from boxes import Answer, clean_environment, pit
+from waits import PATIENCE
 
 #: Users and groups that exist nowhere: numbers are all the kernel needs.
 ANN, BOB, EVE = 54322, 54323, 54329
@@ -57,7 +58,7 @@ class People:
     def close(self):
         """The process ends when nobody can ask it any more."""
         self._server.stdin.close()
-        assert self._server.wait(timeout=30) == 0
+        assert self._server.wait(timeout=PATIENCE) == 0
         self._server.stdout.close()
         shutil.rmtree(self._homes)
 

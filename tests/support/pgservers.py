@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import psycopg
+from waits import PATIENCE
 
 from taskpit.store.postgres import schema
 from taskpit.store.postgres.address import parse
@@ -48,7 +49,6 @@ FILL = """
     g AS (INSERT INTO {s}.ready_tag (tag, big, key) SELECT 'tag' || n % 3, false, key FROM n WHERE n % 2 = 0)
     INSERT INTO {s}.ready (big, key, id, tags) SELECT false, key, 'N' || n, ARRAY['tag' || n % 3] FROM n WHERE n % 2 = 0
 """
-PATIENCE = 60.0
 
 
 def wheel() -> str:

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 
+from waits import PATIENCE
+
 #: What is in the cache that `make test-agents` fills: the directory with the programs.
 PROGRAMS = os.environ.get("TASKPIT_AGENTS", "")
 #: npm packages by preset.
@@ -49,7 +51,9 @@ def installed():
 
 def version(name):
     """What it calls itself."""
-    done = subprocess.run([f"{PROGRAMS}/{name}", "--version"], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [f"{PROGRAMS}/{name}", "--version"], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     return next(word.rstrip(".") for word in done.stdout.split() if word[0].isdigit())
 
 

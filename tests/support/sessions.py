@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from waits import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LASTING = re.compile(r"(cd|export) [^&|;]*")
@@ -83,7 +85,7 @@ def play(text: str, folder: Path, programs: str = "", **more: str) -> list[Said]
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
         check=False,
     )
     parts = re.split(rf"\n{MARK}\d+\n", ran.stdout)

@@ -1,4 +1,4 @@
-"""A pit for tests of workers, and waiting for things to happen."""
+"""A pit for tests of workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-import time
+
+from waits import PATIENCE, until
 
 from taskpit import trust
 from taskpit.queue import Queue
@@ -17,18 +18,16 @@ from taskpit.worker.place import place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import work
 
-CONFIG = 'durability = "process"\nlease = "2s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
-
-
-def until(met, seconds=60.0):
-    """Poll until it holds; what it returned."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = met()
-        if found:
-            return found
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
+#: No lease ends by itself, however busy the machine.
+CONFIG = 'durability = "process"\nlease = "1m"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
+#: `pit`, in which pools renew and sweep more often than a lease of a minute asks for.
+BRISK = """\
+import sys
+from taskpit.cli.main import main
+from taskpit.worker import tender
+tender.RENEW_AT_MOST, tender.SWEEP_AT_MOST = 0.2, 2.0
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def alive(pid):
@@ -79,7 +78,7 @@ class Pit:
 
     def work_once(self, runner, checks=True, lay_down=lambda: None, sandbox=None, check_in=""):
         """Claim one task and run it in this thread, as a slot would."""
-        claim = self.queue.claim("snake-1", wait=5.0)[0]
+        claim = self.queue.claim("snake-1", wait=PATIENCE)[0]
         run = Run(claim, place_for(self.queue.store, claim), self.root)
         run.sandbox = sandbox
         try:
@@ -91,7 +90,7 @@ class Pit:
 
     def start(self, *words):
         """`pit work` as a process of its own."""
-        argv = [sys.executable, "-m", "taskpit", "-C", self.root, "work", *words]
+        argv = [sys.executable, "-c", BRISK, "-C", self.root, "work", *words]
         with open(f"{self.root}/../pool-{len(self.processes)}.out", "wb") as log:
             process = subprocess.Popen(argv, cwd=self.root, stdout=log, stderr=log, env={**os.environ})
         self.processes.append(process)
@@ -113,7 +112,7 @@ def pit_work(pit, *words, **env):
     """`pit work` to its end; its exit code and its reply."""
     argv = [sys.executable, "-m", "taskpit", "-C", pit.root, "--json", "work", *words]
     done = subprocess.run(
-        argv, cwd=pit.root, capture_output=True, text=True, timeout=60, env={**os.environ, **env}, check=False
+        argv, cwd=pit.root, capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, **env}, check=False
     )
     return done.returncode, json.loads(done.stdout)
 

@@ -16,6 +16,7 @@ import tempfile
 import time
 
 import pytest
+from waits import PATIENCE
 
 #: What a test may know of the machine: where programs and temporary files are, and how to reach a package index.
 KEPT = {"PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CI", "COLUMNS", "LINES"}
@@ -42,8 +43,6 @@ GIVEN = {"LANG": "C.UTF-8", "TZ": "UTC", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMIN
 UMASK = 0o022
 #: Signals that are ignored in a suite started by `&`, by nohup or by a supervisor.
 INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-#: How long what a test has ended may take to be gone.
-PATIENCE = 40.0
 #: Python's own, one for the whole process.
 LASTING = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "from multiprocessing.")
 

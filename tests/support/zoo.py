@@ -11,7 +11,8 @@ import sys
 import textwrap
 
 from schemata import judge_command
-from workshop import alive, until
+from waits import PATIENCE, until
+from workshop import alive
 
 from taskpit import trust
 from taskpit.queue import Queue
@@ -20,7 +21,7 @@ from taskpit.task import Task
 from taskpit.worker.crew import SUPERVISOR, Papers
 from taskpit.worker.standing import pid_here
 
-CONFIG = 'durability = "process"\nlease = "2s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
+CONFIG = 'durability = "process"\nlease = "15s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
 
 
 class Said:
@@ -71,7 +72,13 @@ class Zoo:
         argv = [sys.executable, "-P", "-m", "taskpit", "-C", self.root, *map(str, words), "--json"]
         keep = {key: value for key, value in os.environ.items() if not key.startswith(("TASKPIT_", "DROVER_"))}
         ran = subprocess.run(
-            argv, cwd=self.root, env={**keep, **(env or {})}, capture_output=True, text=True, timeout=60, check=False
+            argv,
+            cwd=self.root,
+            env={**keep, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
         )
         self.notice()
         assert code is None or ran.returncode == code, ran.stdout + ran.stderr + self.log(SUPERVISOR)

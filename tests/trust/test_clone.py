@@ -8,7 +8,7 @@ import socket
 import time
 
 import pytest
-from workshop import until
+from waits import PATIENCE, until
 
 AGENTS = """
     [backend.sh]
@@ -27,7 +27,7 @@ def armed(project):
     """Hooks for everything, a preset under a known name, a crew, tasks with checks."""
     events = ("done", "failed", "choked", "ask", "budget")
     lines = [f"{event} = {json.dumps(['touch', f'{project.marks}/hook-{event}'])}" for event in events]
-    project.write(".taskpit/config.toml", 'lease = "1s"\nmax_attempts = 1\n[hooks]\n' + "\n".join(lines) + "\n")
+    project.write(".taskpit/config.toml", 'lease = "1m"\nmax_attempts = 1\n[hooks]\n' + "\n".join(lines) + "\n")
     preset = (
         f'about = "x"\nbin = "touch"\nargv = ["touch", "{project.marks}/preset", "{{prompt_file}}"]\nprompt = "file"\n'
     )
@@ -123,7 +123,7 @@ def test_every_kind_of_change_asks_again(armed, name):
 def test_other_settings_and_tasks_may_change(armed):
     assert armed("trust", "--yes").code == 0
     path = armed.pit / ".taskpit/config.toml"
-    path.write_text(path.read_text().replace('lease = "1s"', 'lease = "2m"'))
+    path.write_text(path.read_text().replace('lease = "1m"', 'lease = "2m"'))
     assert armed("add", "another", "--check", armed.mark("new")).code == 0
     assert armed("claim", "5").code == 0
     assert armed("done", "5").code == 0
@@ -192,7 +192,7 @@ def test_an_address_is_not_connected_to(project):
         assert "password@" not in shown.out
         assert project("trust", "--yes").code == 0
         server.setblocking(True)
-        server.settimeout(20)
+        server.settimeout(PATIENCE)
         import threading
 
         asked = threading.Thread(target=project, args=("list",), kwargs={"PGCONNECT_TIMEOUT": "2"})

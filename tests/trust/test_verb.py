@@ -10,6 +10,7 @@ import sys
 import pytest
 from boxes import pit as run
 from people import ANN, BOB
+from waits import PATIENCE
 
 from taskpit import Queue, fs, trust
 from taskpit.errors import Untrusted
@@ -43,7 +44,7 @@ def test_a_person_is_asked(clone, said, code):
     argv = [sys.executable, "-m", "taskpit", "-C", str(clone.pit), "trust"]
     process = subprocess.Popen(argv, stdin=follower, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env)
     os.write(leader, f"{said}\n".encode())
-    out = process.communicate(timeout=60)[0].decode()
+    out = process.communicate(timeout=PATIENCE)[0].decode()
     os.close(leader)
     os.close(follower)
     assert process.returncode == code, out

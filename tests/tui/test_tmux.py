@@ -9,11 +9,11 @@ import sys
 import time
 
 import pytest
+from waits import PATIENCE
 
 from taskpit.cli.main import main
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is missing: sh scripts/system-packages tmux")
-PATIENCE = 60.0
 
 
 class Tmux:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ground import Ground, own_state
-from workshop import until
+from waits import until
 
 from taskpit.policy import REVIEW
 from taskpit.task import State

@@ -9,6 +9,7 @@ import socket
 
 import pytest
 from boards import TOKEN, Served, fill
+from waits import PATIENCE
 
 from taskpit import asgi_serving
 from taskpit.task import Ask, Done, State, Task
@@ -148,7 +149,7 @@ def test_a_kept_log_is_shown(queue, board):
 
 def send(board, head, chunks):
     """Whatever is answered before the sender has finished, or after."""
-    with socket.create_connection(("127.0.0.1", board.port), timeout=20) as line:
+    with socket.create_connection(("127.0.0.1", board.port), timeout=PATIENCE) as line:
         line.sendall(head.encode())
         sent = 0
         try:
@@ -186,7 +187,7 @@ def test_a_thousand_who_dawdle_keep_nobody_out(queue, board):
     lines = []
     try:
         for number in range(1000):
-            lines.append(socket.create_connection(("127.0.0.1", board.port), timeout=20))
+            lines.append(socket.create_connection(("127.0.0.1", board.port), timeout=PATIENCE))
             lines[-1].sendall(b"GET / HTTP/1.1\r\nHost: 127" if number % 2 else b"POST /tasks HTTP/1.1\r\n")
             if number % 200 == 199:
                 assert well(board)
@@ -201,7 +202,7 @@ def test_a_thousand_who_dawdle_keep_nobody_out(queue, board):
 def test_two_hundred_who_dawdle(queue, board):
     """Half a request each; everybody else is served."""
     fill(queue, 3)
-    lines = [socket.create_connection(("127.0.0.1", board.port), timeout=20) for _ in range(200)]
+    lines = [socket.create_connection(("127.0.0.1", board.port), timeout=PATIENCE) for _ in range(200)]
     try:
         for number, line in enumerate(lines):
             line.sendall(b"GET / HTTP/1.1\r\nHost: 127" if number % 2 else b"POST /tasks HTTP/1.1\r\n")
@@ -227,7 +228,7 @@ def test_who_dawdles_is_not_waited_for(queue, root, monkeypatch):
     ]
     with Served(root) as board, board.listen("/events") as ear:
         for sent in half:
-            with socket.create_connection(("127.0.0.1", board.port), timeout=20) as line:
+            with socket.create_connection(("127.0.0.1", board.port), timeout=PATIENCE) as line:
                 line.sendall(sent)
                 assert line.recv(4096) == b""  # they have hung up
         ear.event()

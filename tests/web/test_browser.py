@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from boards import Served, fill, open_queue
 from ground import git
-from workshop import until
+from waits import until
 
 from taskpit.board import COLUMNS, Board
 from taskpit.task import Ask, Done, Failed, State, Task

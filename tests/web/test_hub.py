@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from pits import task
+from waits import PATIENCE
 
 from taskpit.board import COMPARE
 from taskpit.errors import Unavailable
@@ -261,7 +262,7 @@ def test_a_page_does_not_wait_long_for_a_large_queue(queue, monkeypatch):
     page = queue.store.page
 
     def slow(*args):
-        assert gate.wait(20)
+        assert gate.wait(PATIENCE)
         return page(*args)
 
     async def story():

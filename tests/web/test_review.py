@@ -9,7 +9,7 @@ import sys
 import pytest
 from boards import Served
 from ground import write
-from workshop import until
+from waits import until
 
 from taskpit import trust
 from taskpit.policy import REVIEW

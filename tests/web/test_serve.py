@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from boards import TOKEN, Listener, Served, fill
 from schemata import judge_command
-from workshop import until
+from waits import PATIENCE, until
 
 from taskpit.asgi_serving import listen
 from taskpit.errors import Invalid
@@ -51,7 +51,12 @@ class Started:
 
 def run(root, *words, **env):
     return subprocess.run(
-        [*PIT, "-C", root, "web", *words], capture_output=True, text=True, env=pit_env(**env), timeout=60, check=False
+        [*PIT, "-C", root, "web", *words],
+        capture_output=True,
+        text=True,
+        env=pit_env(**env),
+        timeout=PATIENCE,
+        check=False,
     )
 
 
@@ -70,7 +75,7 @@ def test_the_link_works_and_ctrl_c_ends_it_at_once(queue, root):
             web.process.send_signal(signal.SIGINT)
             with pytest.raises(EOFError):
                 listener.event()
-            out, err = web.process.communicate(timeout=20)
+            out, err = web.process.communicate(timeout=PATIENCE)
         assert "Traceback" not in out + err
         assert web.process.returncode in (0, 130)
 

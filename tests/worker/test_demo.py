@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+from waits import PATIENCE
+
 from taskpit.cli import demo
 from taskpit.worker.demo_food import tasks
 
@@ -15,7 +17,7 @@ def test_the_demo(tmp_path):
     argv = [sys.executable, "-m", "taskpit", "demo", "--dir", str(folder), "--seed", "3"]
     env = {key: value for key, value in os.environ.items() if not key.startswith("TASKPIT_")}
     env |= {"DEMO_PACE": "0.5", "COLUMNS": "120"}
-    shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
+    shown = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False, env=env)
     assert shown.returncode == 0, shown.stdout + shown.stderr
     assert shown.stdout.count("  yes  ") == 7
     assert "\x1b" not in shown.stdout
@@ -36,7 +38,7 @@ def test_the_demo(tmp_path):
 def test_a_folder_with_something_in_it_is_refused(tmp_path):
     (tmp_path / "precious").write_text("mine")
     argv = [sys.executable, "-m", "taskpit", "demo", "--dir", str(tmp_path)]
-    shown = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    shown = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert shown.returncode == 6
     assert os.listdir(tmp_path) == ["precious"]
 

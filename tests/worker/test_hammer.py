@@ -8,7 +8,8 @@ import random
 import signal
 import time
 
-from workshop import CONFIG, until
+from waits import PATIENCE, until
+from workshop import CONFIG
 
 from taskpit.keeper import sweep
 from taskpit.task import State
@@ -46,7 +47,7 @@ def test_every_task_ends_once_whoever_is_killed(pit):
     choose = random.Random(7)
     kills = {"pools": 0, "commands": 0}
     pool = pit.start("-n", "8", "--until", "empty", "--", "sh", "-c", script)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 2 * PATIENCE
     while pit.queue.store.counts()[State.DONE] < TASKS:
         assert time.monotonic() < deadline, pit.queue.store.counts()
         until(lambda pool=pool: pool.poll() is not None or children(pool.pid))
@@ -79,7 +80,7 @@ def test_tasks_that_touch_the_same_never_overlap_in_time(pit):
     for number in range(TASKS):
         pit.put(f"task {number}", touches=(globs[number % len(globs)],))
     pool = pit.start("-n", "8", "--until", "empty", "--", "true")
-    until(lambda: pool.poll() is not None, 60)
+    until(lambda: pool.poll() is not None)
     assert pit.queue.store.counts()[State.DONE] == TASKS
 
     group = {f"{number + 1:04d}": globs[number % len(globs)].partition("/")[0] for number in range(TASKS)}

@@ -7,21 +7,34 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
-from workshop import alive, read_pid, until
+from lockers import Shifted
+from waits import until
+from workshop import alive, read_pid
 
 from taskpit.keeper import sweep
+from taskpit.queue import Queue
+from taskpit.store.opening import open_store
 from taskpit.task import State
 from taskpit.worker import leftover
 
 
 def frozen_pool(pit):
     """A pool that was stopped while its command runs; the command's number."""
-    pool = pit.start("-n", "1", "--lease", "1s", "--", "sh", "-c", f"echo $$ > '{pit.root}/command'; sleep 60")
+    pool = pit.start("-n", "1", "--", "sh", "-c", f"echo $$ > '{pit.root}/command'; sleep 600")
     command = read_pid(f"{pit.root}/command")
     until(lambda: glob.glob(f"{pit.root}/.taskpit/runs/*/group"))  # it has written down what it started
     os.kill(pool.pid, signal.SIGSTOP)
     return pool, command
+
+
+@contextmanager
+def later(pit):
+    """The queue as it is in an hour, when every lease is over."""
+    store = open_store(pit.root, clock=Shifted(3600.0))
+    yield Queue(store, store.config, store.clock)
+    store.close()
 
 
 def test_the_command_of_a_frozen_pool_is_ended_before_its_task_goes_on(pit):
@@ -34,7 +47,8 @@ def test_the_command_of_a_frozen_pool_is_ended_before_its_task_goes_on(pit):
         seen.append(leftover.end_commands_of(queue, claim))
         return seen[-1]
 
-    until(lambda: sweep(pit.queue, ended=ended))
+    with later(pit) as queue:
+        assert sweep(queue, ended=ended)
     assert seen == [True]
     assert not alive(command)
     assert pit.card(task).state is State.READY
@@ -46,11 +60,12 @@ def test_what_cannot_be_ended_keeps_its_task(pit, monkeypatch):
     pool, command = frozen_pool(pit)
     monkeypatch.setattr(leftover, "tell_group", lambda _group, _number: True)
     monkeypatch.setattr(leftover, "PATIENCE", 0.05)
-    until(pit.queue.store.lapsed)
-    assert sweep(pit.queue, ended=leftover.end_commands_of) == []
-    assert pit.card(task).state is State.CLAIMED
-    monkeypatch.undo()
-    sweep(pit.queue, ended=leftover.end_commands_of)
+    with later(pit) as queue:
+        assert queue.store.lapsed()
+        assert sweep(queue, ended=leftover.end_commands_of) == []
+        assert pit.card(task).state is State.CLAIMED
+        monkeypatch.undo()
+        sweep(queue, ended=leftover.end_commands_of)
     assert (pit.card(task).state, alive(command)) == (State.READY, False)
     os.kill(pool.pid, signal.SIGCONT)
 

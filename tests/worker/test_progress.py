@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+from waits import PATIENCE
+
 from taskpit.store.port import Mend
 from taskpit.task import Claim, Task
 from taskpit.text import fit, last_lines, plain
@@ -108,7 +110,7 @@ def test_a_terminal_gets_a_board(pit):
             break
         data += more
     os.close(leader)
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE) == 0
     assert data.startswith(b"\x1b[?25l")
     assert b"\x1b[?25h" in data
     assert b"2 done in" in data

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from workshop import Pit, alive, read_pid, until
+from waits import until
+from workshop import Pit, alive, read_pid
 
 from taskpit.queue import Queue, cards
 from taskpit.store.opening import init

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from workshop import until
+from waits import PATIENCE, until
 
 from taskpit.task import Done, State
 
@@ -17,7 +17,7 @@ PIT = f'"{sys.executable}" -m taskpit'
 
 def run(pit, script, *words):
     """A pool has run one task with this script."""
-    return pit.start("--max-tasks", "1", *words, "--", "sh", "-c", script).wait(40)
+    return pit.start("--max-tasks", "1", *words, "--", "sh", "-c", script).wait(PATIENCE)
 
 
 def said(pit, *words, code=0, **env):
@@ -101,7 +101,7 @@ def test_another_workers_claim_is_ended_only_by_a_person_who_says_so(pit):
     said(pit, "done", task, "--as", fence, "--not-mine")
     assert pit.card(task).state is State.DONE
     with open(go, "w", encoding="ascii"):
-        assert pool.wait(20) == 0
+        assert pool.wait(PATIENCE) == 0
 
 
 def test_done_without_a_check_that_ran_says_so(pit):

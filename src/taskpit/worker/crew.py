@@ -38,7 +38,7 @@ LARGEST = 4 * 1024 * 1024
 #: Who has left no sign of life for this long on another machine is gone; here its lock tells.
 FRESH = 60.0
 #: How long the supervisor may take to begin.
-PATIENCE = 20.0
+PATIENCE = 60.0
 #: The word by which one that paces itself says when it wants to be started again.
 WAITING = "WAITING-UNTIL:"
 

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CONFIG", "Demo"]
 
-CONFIG = 'lease = "8s"\nbackoff = "0.3s"\nbackoff_longest = "1s"\n'
+CONFIG = 'lease = "1m"\nbackoff = "0.3s"\nbackoff_longest = "1s"\n'
 #: The demo is over after this many seconds, or something is wrong.
-LIMIT = 50.0
+LIMIT = 150.0
 #: How long a crew that was stopped may take to be gone.
-LEAVING = 10.0
+LEAVING = 60.0
 #: How often it is looked at.
 LOOK = 0.1
 #: Bites a snake has had of the elephant when it is killed.

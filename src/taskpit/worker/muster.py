@@ -22,7 +22,7 @@ __all__ = ["Orderly", "choose"]
 #: How often the papers are looked at while waiting.
 LOOK = 0.05
 #: How long those who start may take to be there.
-PATIENCE = 30.0
+PATIENCE = 60.0
 #: How often somebody who waits is told what for.
 TELL_EVERY = 5.0
 

@@ -169,7 +169,7 @@ def run(
 #: known to those who would end it, the input closes and it never begins. No command is nobody's.
 BEGIN, STOP, KILL = b"\n", b"t", b"k"
 #: How long the reaper may take to clear up before it is killed itself.
-LAST_CALL = 4.0
+LAST_CALL = 30.0
 
 
 def _start(order: Order, log: int) -> subprocess.Popen[bytes]:

@@ -23,7 +23,7 @@ __all__ = ["family"]
 #: Seconds between asking everything to stop and killing it, when whoever started us was killed.
 ORPHANED = 1.0
 #: How long what was killed may take to be gone: who is still there then hangs in the kernel.
-PATIENCE = 2.0
+PATIENCE = 20.0
 #: How often the tree is looked at while it ends.
 LOOK = 0.01
 #: From linux/prctl.h.

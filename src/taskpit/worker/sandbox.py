@@ -23,7 +23,7 @@ __all__ = ["NoSandbox", "Sandbox"]
 
 PROGRAM = "bwrap"
 #: How long the trial may take.
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class NoSandbox(TaskpitError):

@@ -24,6 +24,7 @@ def main():
     if mode == "offline":
         say({"type": "error", "message": "stream disconnected before completion; retrying 5/5"})
         deaf()
+        leave_child()
         hang()
     if mode == "hangs":
         leave_child()

@@ -34,7 +34,7 @@ def calls():
 
 
 def hang():
-    time.sleep(120)
+    time.sleep(600)
 
 
 def deaf():
@@ -47,7 +47,7 @@ def leave_child():
     child = os.fork()
     if child == 0:
         deaf()
-        time.sleep(120)
+        time.sleep(600)
         os._exit(0)
     note("children", str(child))
 

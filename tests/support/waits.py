@@ -1,0 +1,48 @@
+"""Waiting in tests: for what happens, never for a time to pass."""
+
+from __future__ import annotations
+
+import time
+
+#: The end of every wait, in seconds: only what hangs meets it, on the busiest machine, too.
+PATIENCE = 120.0
+
+
+def until(met, seconds=PATIENCE):
+    """Poll until it holds; what it returned."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = met()
+        if found:
+            return found
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+class Leap:
+    """`time` for a module, far ahead from the moment at which something has happened.
+
+    A limit that is measured with it ends then and no sooner, however slowly the command starts.
+    """
+
+    def __init__(self, met, seconds=100_000.0):
+        self._met, self._ahead, self._by = met, 0.0, seconds
+
+    def monotonic(self):
+        if not self._ahead and self._met():
+            self._ahead = self._by
+        return time.monotonic() + self._ahead
+
+    def __getattr__(self, name):
+        return getattr(time, name)
+
+
+class Rush(Leap):
+    """It runs so many times as fast while something is so: a silence of hours is over soon, no other is."""
+
+    def monotonic(self):
+        now = time.monotonic()
+        if self._met():
+            self._ahead += (now - getattr(self, "_last", now)) * self._by
+        self._last = now
+        return now + self._ahead
