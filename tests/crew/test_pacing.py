@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -94,17 +95,18 @@ def test_one_that_hangs_is_killed_and_its_task_finds_another(zoo):
         name = "snake"
         backend = "sh"
         watch = "heal+stall"
-        stall = "3s"
+        stall = "1h"
     """
     )
     zoo.pit("up")
     (task,) = zoo.put("hang")
     hung = read_pid(zoo.path / "pid")
     zoo.pids.add(hung)
+    doing = until(lambda: os.path.exists(zoo.papers.now("snake").log) and zoo.papers.now("snake"))
+    zoo.papers.say_now("snake", doing.replace(since=1.0, log=""))  # as if it had begun long ago and printed nothing
     until(lambda: zoo.card(task).state is State.DONE)
-    # On a busy machine one may be killed before it has said its first word: more than once is fine.
-    assert {one.kind for one in zoo.card(task).tries} == {"lost"}
-    assert zoo.seen("snake").restarts >= 1
+    assert [one.kind for one in zoo.card(task).tries] == ["lost"]
+    assert zoo.seen("snake").restarts == 1
     assert "silent for" in zoo.log("supervisor")
     until(lambda: not alive(hung))
 
@@ -113,7 +115,8 @@ def test_one_that_stands_still_is_killed_though_it_has_no_task(zoo):
     zoo.crew('[[agent]]\nname = "cleanup"\nrole = "cleanup"\nwatch = "heal+stall"\nstall = "2s"\n')
     zoo.pit("up")
     stopped = zoo.pid("cleanup")
-    os.kill(stopped, signal.SIGSTOP)
+    with contextlib.suppress(ProcessLookupError):  # so busy a machine that it was killed before
+        os.kill(stopped, signal.SIGSTOP)
     until(lambda: zoo.papers.living("cleanup") not in (0, stopped))
     assert zoo.seen("cleanup").restarts >= 1
 

@@ -199,10 +199,12 @@ class Papers:
 
     def silent(self, post: Post, since: float) -> float:
         """For how many seconds nothing was heard of it that shows it is not stuck."""
-        doing = self.now(post.name) if post.kind == "tasks" else Now()
+        pulse = _changed(self.at(f"{post.name}.now"))
+        # What was said before it began was said by the one before it, which may have been silent for long.
+        doing = self.now(post.name) if post.kind == "tasks" and pulse >= since else Now()
         spoke = [_changed(self.log(post.name)), since]
         if post.kind in ("tasks", "rounds"):
-            spoke = [max(_changed(self.at(f"{post.name}.now")), since)]  # its own pulse, whether or not it says a thing
+            spoke = [max(pulse, since)]  # its own pulse, whether or not it says a thing
         silence = time.time() - max(spoke)
         if doing.task:  # what it runs must be heard of too
             silence = max(silence, time.time() - max(_changed(doing.log), doing.since))
