@@ -71,14 +71,17 @@ reference: $(VENV)/dev  ## write docs/reference/ anew, from the program
 	PYTHONPATH=scripts $(BIN)/python -m reference
 
 audit: $(VENV)/supply  ## known holes in what the extras and the tests bring (asks a database on the network)
-	$(VENV)/supply/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict
+	@$(VENV)/supply/bin/pip-audit --requirement supply.txt --require-hashes --disable-pip --strict \
+	  && $(VENV)/supply/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip --strict \
+	  || { echo "The audit is not green. It asks the package index for known holes; \"could not be audited\" or a connection error"; \
+	       echo "means that it does not answer here, and nothing was looked at: run it where it does."; exit 1; }
 
 sbom: $(VENV)/supply $(VENV)/dev  ## what the extras bring, as a CycloneDX list in build/sbom.json
 	@mkdir -p build
 	$(VENV)/supply/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json $(BIN)/python
 
 build: $(VENV)/supply  ## the wheel and the sdist of a release, in dist/
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(VENV)/supply/bin/python -m build
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(VENV)/supply/bin/python -m build --no-isolation
 
 check: $(VENV)/dev  ## style, types, import layers and spelling
 	$(BIN)/ruff format --check .
@@ -111,9 +114,10 @@ $(VENV)/dev: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev --group postgres
 	@touch $@
 
-$(VENV)/supply: $(VENV)/python
+$(VENV)/supply: $(VENV)/python supply.txt
 	$(PYTHON) -m venv $@
-	$@/bin/python -m pip install --quiet --disable-pip-version-check build cyclonedx-bom pip-audit
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement supply.txt
+	@touch $@
 
 $(VENV)/docs: $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group docs

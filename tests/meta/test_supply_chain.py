@@ -63,3 +63,23 @@ def test_targets_that_the_release_uses_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in ("audit", "sbom", "build"):
         assert re.search(rf"^{target}:.*## ", makefile, re.MULTILINE), target
+
+
+def test_the_tools_of_a_release_are_installed_by_hash_and_nothing_else_is():
+    lines = (ROOT / "supply.txt").read_text(encoding="utf-8").replace("\\\n", "").splitlines()[1:]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+(\s+--hash=sha256:[0-9a-f]{64})+", line) for line in lines)
+    names = {line.partition("==")[0] for line in lines}
+    assert {"build", "hatchling", "cyclonedx-bom", "pip-audit"} <= names
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "--require-hashes --requirement supply.txt" in makefile
+    assert "-m build --no-isolation" in makefile
+
+
+def test_the_release_has_the_list_of_what_the_extras_bring():
+    jobs = read(ROOT / ".github/workflows/release.yml")["jobs"]
+    assert (jobs["attach"]["needs"], jobs["attach"]["permissions"]) == ("publish", {"contents": "write"})
+    fetched, attached = jobs["attach"]["steps"]
+    assert fetched["with"] == {"path": "built/", "merge-multiple": True}  # all that was built, sbom.json with it
+    assert "gh release create" in attached["run"]
+    assert attached["run"].endswith("built/*")
+    assert jobs["attest"]["steps"][1]["with"] == {"subject-path": "built/*"}
