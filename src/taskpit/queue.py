@@ -395,6 +395,10 @@ class Queue:
         """The task as it stands; NotFound if there is none."""
         card = self.store.read([task_id])[0]
         if card is None:
+            if self.store.resolve(task_id) == [task_id]:
+                told = f"{task_id} was added, but its file is gone: it was moved or removed by hand"
+                hint = "`pit doctor` shows it, `pit doctor --fix` puts it back."
+                raise errors.NotFound(told, hint=hint, id=task_id)
             raise errors.NotFound(f"there is no task {task_id}", hint="`pit list` shows what there is.", id=task_id)
         return card
 

@@ -41,7 +41,7 @@ def test_doctor_finds_nothing(pit, place):
 
 
 def test_doctor_groups_what_needs_a_person(pit, place):
-    (place / "pit/food/shopping list.md").write_text("milk")
+    (place / "pit/food/shopping list.txt").write_text("milk")
     (place / "pit/food/food-1-x.md").write_bytes(b"caf\xe9")
     os.utime(place / "pit/food/food-1-x.md", (1, 1))
     pit("sweep")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 EVIL = "\x1b[2J\x1b]0;owned\x07plain\x9b31m\r\x08\u202etext"
@@ -185,7 +187,23 @@ def test_a_file_dropped_in_under_any_name_is_told(pit):
     """B6: it was invisible to list."""
     with open("pit/food/story.md", "w", encoding="utf-8") as file:
         file.write("# A story\n\nWrite it.\n")
+    with open("pit/food/empty.md", "w", encoding="utf-8"):
+        pass
     told = pit("list").out
-    assert "food/story.md has no task's name" in told
-    assert pit("import", "pit/food/story.md").code == 0
-    assert pit("list", "--json").data[0]["title"] == "A story"
+    assert "food/story.md is no task yet: `pit sweep` takes it in" in told
+    assert "food/empty.md is no task yet: it is empty" in told
+    assert pit("sweep").code == 0
+    found = pit("list", "--json").data
+    assert [(one["id"], one["title"]) for one in found] == [("0001", "A story")]
+    assert sorted(os.listdir("pit/food")) == ["empty.md", "food-0001-story.md"]
+
+
+def test_a_file_that_was_moved_by_hand_is_told(pit):
+    """B6: "there is no task 0001"."""
+    pit("add", "A story")
+    os.rename("pit/food/food-0001-a-story.md", "pit/done/food-0001-a-story.md")
+    told = pit("show", "1").err
+    assert "0001 was added, but its file is gone: it was moved or removed by hand" in told
+    assert "`pit doctor --fix` puts it back" in told
+    assert pit("doctor", "--fix").code in (0, 1)
+    assert pit("show", "1").code == 0

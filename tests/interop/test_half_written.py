@@ -17,7 +17,7 @@ from pits import CONFIG, put, root_of, task
 from waits import PATIENCE, until
 from workshop import Pit
 
-from taskpit import kernel, layouts
+from taskpit import fs, kernel, layouts
 from taskpit import queue as queues
 from taskpit.clock import Clock
 from taskpit.errors import Held
@@ -180,6 +180,12 @@ def swept(queue):
     return found
 
 
+def looks(path):
+    """All that a hand could change; when it was last read is not among it."""
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ctime_ns
+
+
 WAYS = [claimed, claimed_by_name, waited_for, claimed_among_many, swept]
 
 
@@ -188,10 +194,10 @@ def test_what_is_open_for_writing_is_no_task_by_any_way(way, queue, path):
     with open(path, "w", encoding="utf-8") as file:
         file.write("# x\n- **task:** x\n")
         file.flush()
-        before = os.stat(path)
+        before = looks(path)
         queue.clock.advance(GRACE * 10)  # however long it takes
         assert way(queue) == []
-        assert os.stat(path) == before
+        assert looks(path) == before
         assert [(card.task.id, card.held) for card in listed(queue)] == [("a1", "it is still being written")]
         file.write("- **tags:** late\n")
     assert way(queue) == ["a1"]
@@ -340,3 +346,40 @@ def test_a_copy_that_is_being_written_is_judged_when_it_is_whole(queue, layout):
         assert os.path.exists(name)
     assert [mend.kind for mend in sweep(queue)] == ["set aside"]
     assert not os.path.exists(name)
+
+
+@pytest.mark.parametrize("layout", ["pit", "workspace"])
+def test_a_text_that_is_dropped_in_under_any_name_is_taken_in_once_it_is_whole(tmp_path, layout, monkeypatch):
+    root = str(tmp_path / "q")
+    init(root, layout)
+    queue = Queue.open(root)
+    ready = f"{root}/{layouts.get(layout).ready}"
+    with open(f"{ready}/My story.md", "w", encoding="utf-8") as file:
+        file.write("# Build a boat\n")
+        file.flush()
+        sweep(queue)
+        assert queue.store.counts()[State.READY] == 0
+        file.write("\nwith oars\n")
+    os.symlink("/etc/hostname", f"{ready}/link.md")
+    with open(f"{ready}/README.md", "w", encoding="utf-8") as file:
+        file.write("about this folder\n")
+
+    move = fs.move_new
+
+    def faster(source, target):
+        """Another keeper has renamed it just before us."""
+        monkeypatch.setattr(fs, "move_new", move)
+        sweep(other)
+        return move(source, target)
+
+    other = Queue.open(root)
+    monkeypatch.setattr(fs, "move_new", faster)
+    sweep(queue)
+    (card,) = queue.store.page().cards
+    assert (card.task.title, card.task.body.strip(), card.state) == ("Build a boat", "with oars", State.READY)
+    named = os.path.basename(queue.store.folder.layout.ready_path(card.task))
+    assert set(os.listdir(ready)) == {"README.md", "link.md", named}
+    assert os.path.islink(f"{ready}/link.md")
+    assert queue.claim("snake")[0].task.title == "Build a boat"
+    other.close()
+    queue.close()

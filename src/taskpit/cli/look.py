@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from itertools import islice
 
 from taskpit import fs, layouts
@@ -132,11 +133,19 @@ def _strangers(queue: Queue) -> list[str]:
     names = sorted(islice(fs.names(folder), MANY))
     lost = [name for name in names if name.endswith((".md", ".json")) and not _is_named(layout, name)]
     lost = [name for name in lost if not name.startswith((".", "README"))]
-    told = [
-        f"{layout.ready}/{name} has no task's name: `pit import {quoted(f'{folder}/{name}')}` makes it one"
-        for name in lost
-    ]
+    told = [f"{layout.ready}/{name} is no task yet: {_way_in(layout, folder, name)}" for name in lost]
     return [paint("yellow", line) for line in told[:3]] + ([f"… and {len(told) - 3} more"] if len(told) > 3 else [])
+
+
+def _way_in(layout: Layout, folder: str, name: str) -> str:
+    """What makes a task of a file that was dropped in under no task's name."""
+    path = f"{folder}/{name}"
+    status = fs.status(path)
+    if status is None or not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return "it is empty, or not a file; `pit doctor` shows it"
+    if layout.takes_in and name.endswith(layout.takes_in):
+        return "`pit sweep` takes it in, and so does a running pool"
+    return f"`pit import {quoted(path)}` makes it one"
 
 
 def _is_named(layout: Layout, name: str) -> bool:

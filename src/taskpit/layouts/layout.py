@@ -87,6 +87,8 @@ class Layout(ABC):
     prunes = False
     #: A ready file's name has more in it than the id, so two of them can claim to be the same task.
     slugged = False
+    #: How the name of a text ends that is taken for a task when it is dropped among the ready ones; empty: none is.
+    takes_in = ""
     #: Settings that differ from the queue's own defaults here.
     defaults: Mapping[str, object] = {}
     #: What this layout's own documents call our errors, by code.

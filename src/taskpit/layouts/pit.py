@@ -37,6 +37,7 @@ class Pit(Layout):
 
     name = "pit"
     slugged = True
+    takes_in = ".md"
     archives = True
     folders = ("food", "claimed", "done", "scraps", "waste")
     ready = "food"

@@ -39,6 +39,7 @@ class Workspace(Layout):
     name = "workspace"
     folders = ("tasks", "agents", "outputs", "pipes")
     ready = "tasks"
+    takes_in = ".md"
     claimed = "tasks"
     results = ("tasks",)
     manifest = "manifest.json"

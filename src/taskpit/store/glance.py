@@ -20,7 +20,7 @@ __all__ = ["doubtful", "nowhere", "out_of_sight", "outcomes", "standing", "stran
 
 
 def doubtful(folder: Folder) -> list[list[str]]:
-    """Ready files that may not be their task, or can be none: names, those of one id together.
+    """Ready files that may not be their task, can be none or are called like none: names, those of one id together.
 
     All others are, by name and inode, the one file that is registered under their id, and nothing tells of
     another claim or an end of it.
@@ -31,7 +31,7 @@ def doubtful(folder: Folder) -> list[list[str]]:
     odd: list[list[str]] = []
     for entry in entries(ready):
         task_id = layout.ready_id(entry.name)
-        if task_id is None:
+        if task_id is None or (not task_id and layout.state_in(layout.ready, entry.name) is None):
             odd.append([entry.name])
         elif task_id in unsure:
             doubts.add(task_id)

@@ -22,7 +22,7 @@ from taskpit.store.glance import doubtful, unlike_outcomes
 from taskpit.store.port import Mend
 from taskpit.store.registry import refuse_finished, register
 from taskpit.store.reopening import learn
-from taskpit.store.strays import put_away
+from taskpit.store.strays import is_dropped, put_away, take_in
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -122,11 +122,25 @@ class _Mender:
         """Ready files: register what people made by hand, set aside what can't be a task or may not run."""
         folder = self.folder
         for names in doubtful(folder):
+            found = None
             for file, found in folder.entries(folder.layout.ready, among=names):
                 if isinstance(found, Invalid):
                     yield self._aside(f"{folder.layout.ready}/{file}", found.message)
                 elif found.state is State.READY:
                     yield from self._ready_one(found, names)
+            if found is None:
+                yield from self._dropped(names[0])
+
+    def _dropped(self, name: str) -> Iterator[Mend]:
+        """A file that somebody dropped in under no task's name."""
+        folder = self.folder
+        if not is_dropped(folder, name):
+            return
+        path = f"{folder.layout.ready}/{name}"
+        where = take_in(folder, name) if self.act else path
+        if where is not None:
+            now = f", now {where}" if self.act else ""
+            yield Mend(kind="registered", what=path, details=f"it was dropped in and is a task{now}")
 
     def _ready_one(self, spot: Spot, names: Collection[str]) -> Iterator[Mend]:
         """One ready file; `names` are those of its id."""
