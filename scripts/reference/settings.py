@@ -72,7 +72,7 @@ _PRESET = {
     "bin": "the program, if it is not called as the preset is",
     "argv": "its command, word by word; a list among the words is left out when what it asks for is empty",
     "set_env": "variables it gets",
-    "event": "what an event means: `when` (paths and values), `means`, `ends`, `resets`",
+    "event": "what an event means: `when` (paths and values), `means`, `ends`, `loops` (so many in a row end the run), `resets`",
     "take": "where session, cost, tokens, turns and output stand: `when`, `path`, `how`",
     "message": "what words in its output mean: `pattern`, `means`, `resets`",
 }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.task import Claim, Outcome, Task
 
-__all__ = ["LANDING", "PULL", "RACERS", "RACING", "REVIEW", "answered", "pause", "settle", "signature"]
+__all__ = ["LANDING", "PULL", "RACERS", "RACING", "REVIEW", "answered", "answers", "pause", "settle", "signature"]
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
@@ -112,6 +112,14 @@ def answered(task: Task, text: str, worker: str) -> Task:
     extra = {key: value for key, value in task.extra.items() if key != KEY}
     body = f"{task.body.rstrip()}\n\n**Question:** {question}\n\n**Answer** ({worker}): {text.strip()}\n"
     return task.replace(hold="", extra=extra, body=body.lstrip())
+
+
+def answers(body: str) -> dict[str, str]:
+    """What people have answered in this task, by question; the last word counts."""
+    import re
+
+    found = re.findall(r"^\*\*Question:\*\* (.+)\n\n\*\*Answer\*\* \([^()\n]*\): (.+)$", body, re.MULTILINE)
+    return {question.strip(): said.strip() for question, said in found}
 
 
 def _done(claim: Claim, outcome: Done, now: float) -> End:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from waits import PATIENCE, until
-from workshop import pit_work
+from workshop import own, pit_work
 
-from taskpit.agents.acp import Client
+from taskpit.agents.acp import PERMISSIONS, Client
 from taskpit.task import State
 
 
@@ -34,7 +35,8 @@ def test_a_task_by_the_protocol(pit, agent):
     assert (code, reply["data"]["ended"]) == (0, {"done": 1})
     result = pit.card(task).result
     assert result.output.startswith("All is well")
-    assert (result.cost["session"], result.cost["tools"], result.cost["diffs"]) == ("sess-1", 1, 1)
+    assert (result.cost["session"], result.cost["tools"], result.cost["files"]) == ("sess-1", 1, 2)
+    assert "changed x (+1 -0)\nchanged y (+0 -1)\n" in pit.log(result.log)
     assert read(pit, "permission") == ["yes"]
     assert read(pit, "refused") == ["-32601"]
     assert not os.listdir(f"{pit.root}/.taskpit/runs")
@@ -58,6 +60,49 @@ def test_a_red_check_goes_back_into_the_session(pit, agent):
     assert pit.card(task).state is State.DONE
     assert read(pit, "loaded") == ["sess-1"]
     assert "What went wrong before" in pit.calls()[1]["prompt"]
+
+
+def test_what_a_session_was_before_is_not_told_again(pit, agent):
+    (task,) = pit.put("good: a task", check="test -s loaded")
+    assert pit_work(pit, "--agent", agent, "--until", "empty")[0] == 0
+    result = pit.card(task).result
+    assert "long ago" not in result.output
+    assert result.cost["tools"] == 1
+
+
+def test_a_permission_that_a_person_is_asked_for(pit, agent):
+    own(pit, "acp", 'extends = "acp"\npermissions = "ask"\n')
+    (task,) = pit.put("good: a task", check="test -s permission")
+    code, reply = pit_work(pit, "--agent", agent, "--until", "empty")
+    assert (code, reply["data"]["ended"]) == (0, {"asked": 1})
+    card = pit.card(task)
+    assert 'may its agent do this: write edit {"path": "x"}' in card.task.hold
+    assert (card.task.attempts, read(pit, "cancelled")) == (0, ["sess-1"])
+    assert not os.path.exists(f"{pit.root}/permission")
+    pit.queue.answer(task, "Yes, go on.", "ada")
+    assert pit_work(pit, "--agent", agent, "--until", "empty")[1]["data"]["ended"] == {"done": 1}
+    assert (read(pit, "permission"), read(pit, "loaded")) == (["yes"], ["sess-1"])
+
+
+def test_a_permission_that_a_person_refuses(pit, agent):
+    own(pit, "acp", 'extends = "acp"\npermissions = "ask"\n')
+    (task,) = pit.put("good: a task")
+    pit_work(pit, "--agent", agent, "--until", "empty")
+    pit.queue.answer(task, "no: leave x alone", "ada")
+    pit_work(pit, "--agent", agent, "--until", "empty")
+    assert read(pit, "permission") == ["no"]
+    assert "leave x alone" in pit.calls()[-1]["prompt"]
+
+
+def test_told_to_stop_it_hears_of_it_in_the_protocol_before_any_signal(pit, agent):
+    (task,) = pit.put("cancelled: a task")
+    pool = pit.start("--agent", agent)
+    until(lambda: os.path.exists(f"{pit.root}/going"))
+    pool.send_signal(signal.SIGTERM)
+    pool.send_signal(signal.SIGINT)  # two of a kind may become one
+    pool.wait(PATIENCE)
+    assert (read(pit, "cancelled"), pit.card(task).task.attempts) == (["sess-1"], 0)
+    assert not os.path.exists(f"{pit.root}/signalled")
 
 
 def test_it_is_told_in_the_same_session(pit, agent):
@@ -90,7 +135,24 @@ JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["id", "method", "params", "result", "error", "options", "kind", "sessionId", "stopReason"]
+                [
+                    "id",
+                    "method",
+                    "params",
+                    "result",
+                    "error",
+                    "options",
+                    "kind",
+                    "sessionId",
+                    "stopReason",
+                    "update",
+                    "content",
+                    "toolCall",
+                    "rawInput",
+                    "agentCapabilities",
+                    "sessionCapabilities",
+                    "resume",
+                ]
             ),
             inner,
             max_size=4,
@@ -100,9 +162,9 @@ JSON = st.recursive(
 )
 
 
-@given(st.lists(JSON, max_size=6), st.binary(max_size=50))
-def test_whatever_an_agent_says_the_client_answers_in_lines_of_json(said, noise):
-    client = Client("/w", "do")
+@given(st.lists(JSON, max_size=6), st.binary(max_size=50), st.sampled_from(PERMISSIONS))
+def test_whatever_an_agent_says_the_client_answers_in_lines_of_json(said, noise, permissions):
+    client = Client("/w", "do", session="s", permissions=permissions)
     client.begin()
     for line in client.hear([*(json.dumps(one).encode() for one in said), noise]).splitlines():
         assert json.loads(line)["jsonrpc"] == "2.0"

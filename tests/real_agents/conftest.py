@@ -100,8 +100,8 @@ class Bench:
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-                process.send_signal(signal.SIGTERM)
-                process.wait(30)
+                process.send_signal(signal.SIGINT)  # two of a kind may become one
+                process.wait(60)
         self.queue.close()
         self.model.close()
 

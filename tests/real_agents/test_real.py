@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ import time
 
 import pytest
 import realagents
-from standin import CACHED, INPUT, OUTPUT, Cut, Refuse, Say, Shell, Write
+from standin import CACHED, INPUT, OUTPUT, SHELLS, Call, Cut, Refuse, Say, Shell, Write
 from waits import until
 from workshop import alive
 
@@ -134,17 +135,20 @@ REFUSALS = {
 
 @pytest.mark.parametrize("why", REFUSALS)
 def test_rests(bench, why):
-    """what its API refuses makes it rest; no attempt is spent, and all is done afterwards."""
-    open_ = []
-    begun = time.monotonic()
-    bench.model.scripts["limited"] = [lambda _: Say("Done.") if open_ else REFUSALS[why]]
-    bench.preset('pause = "2s"\nstall = "45s"')
+    """three tasks, three slots, an API that refuses (429: for a minute): no attempt spent, all done afterwards."""
+    first = []
+
+    def answer(_heard):
+        first[:] = first or [time.monotonic()]
+        return REFUSALS[why] if time.monotonic() - first[0] < (60.0 if why == "429" else 5.0) else Say("Done.")
+
+    bench.model.scripts["limited"] = [answer]
+    bench.preset('pause = "8s"\nstall = "45s"')
     tasks = [bench.put("limited") for _ in range(3)]
     process = bench.start("--until", "empty", "-n", "3")
     until(lambda: "rests until" in bench.said(), 150)
+    assert process.wait(400) == 0, bench.said()
     assert all(bench.card(task).task.attempts == 0 for task in tasks)
-    open_.append(time.monotonic() - begun)
-    assert process.wait(200) == 0, bench.said()
     assert all(bench.card(task).state is State.DONE for task in tasks), bench.said()
     assert all(one.kind in ("quota", "infra") for task in tasks for one in bench.card(task).tries)
 
@@ -163,6 +167,70 @@ def test_trouble(bench, why):
     open_.append(True)
     assert process.wait(200) == 0, bench.said()
     assert bench.card(task).state is State.DONE, bench.said()
+
+
+#: Modes in which an agent may not run a command: flags of its preset, or a variable.
+STRICT = {
+    "claude": ["--permission-mode", "default"],
+    "codex": ["-s", "read-only"],
+    "gemini": ["--approval-mode", "default"],
+    "opencode": [],
+    "qwen": ["--approval-mode", "default"],
+    "copilot": ["--allow-tool", "view"],
+}
+
+
+def test_refused(bench):
+    """a tool that it may not use is not used; the run ends, and says so where the CLI tells."""
+    bench.env["OPENCODE_PERMISSION"] = '{"bash": "deny", "edit": "deny"}'
+    bench.preset(f"flags = {json.dumps(STRICT[bench.agent])}")
+    bench.model.scripts["strict"] = [
+        lambda heard: Shell("touch not-allowed") if set(SHELLS) & set(heard.tools) else Say("I have no such tool."),
+        Say("I was not allowed to."),
+    ]
+    task = bench.put("strict", check="test -e not-allowed", max_attempts=1)
+    bench.work()
+    card = bench.card(task)
+    assert not os.path.exists(f"{bench.repo}/not-allowed")
+    assert (card.state, card.result.verdict) == (State.FAILED, "failed")
+    if bench.agent in ("claude", "copilot"):
+        assert card.result.cost["refused"] >= 1
+
+
+def test_mcp(bench):
+    """pit setup, and its --check says that the CLI lists our server; the model calls our tools."""
+    bench.pit_("setup", bench.agent, "--project", bench.repo)
+    realagents.trust(bench.env["HOME"], bench.repo)
+    listed = bench.pit_("setup", bench.agent, "--project", bench.repo, "--check")["data"]
+    assert listed["listed"] == "yes", listed
+    bench.put("nothing", title="A thing to be found", hold="later")
+    bench.model.scripts["tools"] = [Call("list", {}), Say("Done.")]
+    task = bench.put("tools")
+    bench.work()
+    assert bench.card(task).state is State.DONE, bench.said()
+    heard = bench.model.of("tools")
+    assert any(name.endswith("give_back") for name in heard[0].tools), heard[0].tools
+    assert "A thing to be found" in heard[1].text
+    bench.pit_("setup", bench.agent, "--project", bench.repo, "--remove")
+    assert bench.git("status", "--porcelain", "--ignored").split() == ["!!", "pit/"]
+
+
+def test_sandbox(bench):
+    """in the sandbox it works, and what lies outside its place of work it cannot change."""
+    outside = f"{os.path.dirname(bench.repo)}/outside"
+    os.makedirs(f"{bench.env['HOME']}/private")
+    bench.model.scripts["shut-in"] = [
+        Write(f"{bench.repo}/inside.txt", "inside"),
+        Shell(f"touch {outside} $HOME/escaped /etc/escaped; ls $HOME; cat inside.txt; pit --version"),
+        Say("Done."),
+    ]
+    task = bench.put("shut-in", check="test -s inside.txt")
+    bench.work("--sandbox")
+    assert bench.card(task).state is State.DONE, bench.said()
+    heard = bench.model.of("shut-in")[-1].text
+    assert "inside" in heard
+    assert "private" not in heard
+    assert not any(os.path.exists(path) for path in (outside, "/etc/escaped", f"{bench.env['HOME']}/escaped"))
 
 
 def test_login(bench):
@@ -280,6 +348,7 @@ def test_told(bench):
 #: Programs that speak the Agent Client Protocol, by the agent they belong to.
 SPEAKERS = {
     "claude": "claude-agent-acp",
+    "codex": "codex-acp",
     "gemini": "gemini --acp",
     "opencode": "opencode acp",
     "qwen": "qwen --acp",
@@ -287,18 +356,38 @@ SPEAKERS = {
 }
 
 
-def test_acp(bench, record_property):
+def speak(bench):
+    """It is run by the protocol."""
+    speaker = SPEAKERS[bench.agent]
+    assert os.path.exists(f"{realagents.PROGRAMS}/{speaker.split()[0]}"), f"{speaker} is not installed"
+    bench.agent = f"acp:{speaker}"
+
+
+def test_acp_goes_on(bench):
+    """by the Agent Client Protocol: a red check goes back into the same session."""
+    bench.model.scripts["red"] = [
+        lambda heard: Shell("echo one >> tries" if "What went wrong before" not in heard.text else "echo two >> tries"),
+        Say("Done."),
+    ]
+    task = bench.put("red", check="grep two tries || { echo the second is missing; exit 1; }")
+    speak(bench)
+    bench.work()
+    card = bench.card(task)
+    assert (card.state, [one.kind for one in card.tries]) == (State.DONE, ["check"]), bench.said()
+    last = bench.model.of("red")[-1]
+    assert "the second is missing" in last.text
+    assert last.text.count("SCRIPT: red") == 2
+
+
+def test_acp(bench):
     """by the Agent Client Protocol: works, uses a tool, and is told a note in the same session."""
-    if bench.agent not in SPEAKERS:
-        record_property("cannot", "not by itself")
-        pytest.skip("does not speak it")
     going = f"{bench.repo}/going"
     bench.model.scripts["spoken"] = [
         Shell(f"touch {going}; until test -e {bench.repo}/told; do sleep 0.2; done"),
         Say("Done."),
     ]
     task = bench.put("spoken")
-    bench.agent = f"acp:{SPEAKERS[bench.agent]}"
+    speak(bench)
     process = bench.start("--until", "empty")
     until(lambda: os.path.exists(going), 120)
     assert bench.pit_("tell", task, "mind the BLUE gap")["data"]["way"] == "acp"

@@ -20,8 +20,10 @@ MCP = {
     "cursor": ".cursor/mcp.json",
     "opencode": "opencode.json",
     "codex": ".codex/config.toml",
+    "qwen": ".qwen/settings.json",
+    "copilot": ".github/mcp.json",
 }
-WORDS = {"claude": "CLAUDE.md", "gemini": "GEMINI.md"}
+WORDS = {"claude": "CLAUDE.md", "gemini": "GEMINI.md", "qwen": "QWEN.md"}
 
 
 def rich(project):
@@ -79,7 +81,7 @@ def test_everybody_at_once_and_one_after_the_other(project, setup, picture):
     assert picture() == before
 
 
-@pytest.mark.parametrize("agent", [agent for agent in EVERY if agent != "agents-md"])
+@pytest.mark.parametrize("agent", [agent for agent in EVERY if agent in MCP])
 def test_the_server_is_registered(project, setup, agent):
     setup(agent)
     text = (project / MCP[agent]).read_text()
@@ -88,7 +90,8 @@ def test_the_server_is_registered(project, setup, agent):
     elif agent == "opencode":
         assert json.loads(text)["mcp"]["taskpit"] == {"type": "local", "command": ["pit", "mcp"], "enabled": True}
     else:
-        assert json.loads(text)["mcpServers"] == {"taskpit": {"command": "pit", "args": ["mcp"]}}
+        found = json.loads(text)["mcpServers"]["taskpit"]
+        assert (found["command"], found["args"]) == ("pit", ["mcp"])
     words = (project / WORDS.get(agent, "AGENTS.md")).read_text()
     assert "pit prime" in words
     assert words.count("taskpit:begin v1") == 1
@@ -112,7 +115,10 @@ def test_a_block_somebody_changed_is_drift(project, setup):
     path.write_text(path.read_text().replace("pit prime", "something else"))
 
     told = setup("agents-md", "--check")
-    assert (told.code, told.out.strip()) == (7, "agents-md: AGENTS.md is outdated")
+    assert (told.code, told.out.strip()) == (
+        7,
+        "agents-md: AGENTS.md is outdated\nagents-md: .agents/skills/taskpit/SKILL.md is fine",
+    )
     assert setup("agents-md").code == 0
     assert setup("agents-md", "--check").code == 0
     assert setup("agents-md", "--remove").code == 0
@@ -281,8 +287,9 @@ def test_the_project_is_the_checkout_around_us(project, setup, monkeypatch):
 def test_for_programs(project, setup):
     told = setup("codex", "--json").data
 
-    assert told["changed"] == ["AGENTS.md", ".codex/config.toml"]
-    assert [part["standing"] for part in setup("codex", "--check", "--json").data["parts"]] == ["fine", "fine"]
+    skill = ".agents/skills/taskpit/SKILL.md"
+    assert told["changed"] == ["AGENTS.md", skill, ".codex/config.toml", ".codex/hooks.json"]
+    assert {part["standing"] for part in setup("codex", "--check", "--json").data["parts"]} == {"fine"}
 
 
 def test_the_plugin_is_well_formed(project, setup):
@@ -313,3 +320,48 @@ def test_claude_accepts_the_plugin(project, setup, tmp_path):
     ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "Validation passed" in ran.stdout
+
+
+@pytest.mark.parametrize(("agent", "name"), [("claude", "CLAUDE.md"), ("gemini", "GEMINI.md"), ("qwen", "QWEN.md")])
+def test_a_file_that_we_make_does_not_hide_agents_md(project, setup, picture, agent, name):
+    (project / "AGENTS.md").write_text("# Ours\n")
+    before = picture()
+    assert setup(agent).code == 0
+    assert "\n@AGENTS.md\n" in (project / name).read_text()
+    assert setup(agent, "--check").code == 0
+    assert setup(agent, "--remove").code == 0
+    assert picture() == before
+    (project / name).write_text("# Only this\n")
+    assert setup(agent).code == 0
+    assert "@AGENTS.md" not in (project / name).read_text()
+
+
+def test_the_skill_stays_until_the_last_who_uses_it_goes(project, setup, picture):
+    before = picture()
+    skill = project / ".agents/skills/taskpit/SKILL.md"
+    assert setup("codex", "opencode", "antigravity").code == 0
+    assert setup("opencode", "codex", "--remove").code == 0
+    assert skill.exists()
+    assert setup("antigravity", "--check").code == 0
+    assert setup("antigravity", "--remove").code == 0
+    assert picture() == before
+
+
+@pytest.mark.parametrize(
+    ("says", "code", "word"),
+    [
+        ("taskpit: pit mcp - Connected", 0, "yes"),
+        ("taskpit: pit mcp - Pending approval (run `claude` to approve)", 7, "no"),
+        ("No MCP servers configured.", 7, "no"),
+    ],
+)
+def test_check_asks_the_agent_itself(project, setup, tmp_path, monkeypatch, says, code, word):
+    program = tmp_path / "bin/claude"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntest \"$*\" = 'mcp list' && test -z \"$TASKPIT_TOKEN\" && echo '{says}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("TASKPIT_TOKEN", "secret")
+    assert setup("claude").code == 0
+    said = setup("claude", "--check", "--json")
+    assert (said.code, said.data["listed"]) == (code, word)

@@ -136,6 +136,16 @@ stream_max_retries = 0
     }
 
 
+def trust(home, folder):
+    """A person has said once that this folder may be trusted, as `pit setup` asks them to."""
+    with open(f"{home}/.codex/config.toml", "a", encoding="utf-8") as file:
+        file.write(f'[projects."{folder}"]\ntrust_level = "trusted"\n')
+    for name in (".gemini", ".qwen"):
+        _write(f"{home}/{name}/trustedFolders.json", {folder: "TRUST_FOLDER"})
+    _write(f"{home}/.copilot/config.json", {"trustedFolders": [folder]})
+    _write(f"{home}/.claude/settings.json", {"enableAllProjectMcpServers": True})
+
+
 def carrying(marker):
     """Processes that have this text in their environment."""
     found = []

@@ -313,7 +313,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(step.status, _error(talk.protocol, step), step.headers)
             return
         if isinstance(step, Cut):
-            self._stream(_ANSWERS[talk.protocol][0](talk.model, "Well, let me", None, {}), cut=True)
+            begun = list(_ANSWERS[talk.protocol][0](talk.model, "Well, let me", None, {}))
+            self._stream([line.replace('"finishReason": "STOP", ', "") for line in begun], cut=True)
             return
         text, name, arguments = "", None, {}
         if isinstance(step, Say):

@@ -1,36 +1,61 @@
 """The client's side of the Agent Client Protocol: JSON-RPC by the line. Pure: lines in, lines out; opens nothing.
 
-initialize, then session/load (where the agent can, and there is a session to go on in) or session/new, then
-session/prompt, and after it one more for each note that has come meanwhile. Permissions are answered by policy. What
-the agent asks of an editor (its files, its terminals) it is told we have not: it has the place it works in.
+initialize, then session/resume or session/load (where the agent can, and there is a session to go on in) or
+session/new, then session/prompt, and after it one more for each note that has come meanwhile. Permissions are answered
+by policy, or become a question for a person: then the turn is cancelled, and goes on in its session once there is an
+answer. What the agent asks of an editor (files, terminals) it is told we have not: it has the place it works in.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 
-from taskpit.text import read_json
+from taskpit.text import fit, plain, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
 __all__ = ["PERMISSIONS", "Client"]
 
 VERSION = 1
 #: What is answered when an agent asks whether it may use a tool.
-PERMISSIONS = ("allow", "deny")
+PERMISSIONS = ("allow", "deny", "ask")
 NOT_FOUND = -32601
+#: How a question for a person begins, how much of what it is about is told, and what means yes.
+QUESTION, LONGEST = "may its agent do this:", 400
+YES = frozenset(("yes", "y", "ok", "okay", "allow", "allowed", "sure"))
+#: So many changed files are remembered.
+MOST_FILES = 1000
 
 
 class Client:
-    """One conversation. `note` gives what else is to be said once a turn is over; empty: nothing."""
+    """One conversation. `note` gives what else is to be said once a turn is over; empty: nothing.
+
+    `answers` are what people have said to its questions, by question, where permissions are asked for.
+    """
 
     def __init__(
-        self, cwd: str, prompt: str, *, session: str = "", permissions: str = "allow", note: Callable[[], str] = str
+        self,
+        cwd: str,
+        prompt: str,
+        *,
+        session: str = "",
+        permissions: str = "allow",
+        answers: Mapping[str, str] | None = None,
+        note: Callable[[], str] = str,
     ) -> None:
         self.session = session
+        #: What a person must answer before it goes on; empty: nothing.
+        self.question = ""
+        #: Lines added and removed by file, as the agent's diffs have them.
+        self.changed: dict[str, tuple[int, int]] = {}
+        #: Lines that tell of this run, and not of what its session was before; whoever reads them takes them out.
+        self.news: list[bytes] = []
+        self._answers = answers or {}
+        self._loading = False
         #: Whether everything is said: its input may be closed.
         self.over = False
         self._cwd = cwd
@@ -51,10 +76,27 @@ class Client:
             try:
                 message = read_json(line)
             except ValueError:
-                continue  # an agent's log on its standard output
+                message = None  # an agent's log on its standard output
+            update = isinstance(message, dict) and message.get("method") == "session/update"
+            if not (update and self._loading):  # else it tells again what was said before
+                self.news.append(line)
+                if update:
+                    self._see_diffs(message)
             if isinstance(message, dict):
                 said += self._answer(message)
         return said
+
+    def _see_diffs(self, message: Any) -> None:
+        """What its tools have changed, as far as they say."""
+        update = message["params"].get("update") if isinstance(message.get("params"), dict) else None
+        content = update.get("content") if isinstance(update, dict) else None
+        for one in content if isinstance(content, list) else ():
+            if not isinstance(one, dict) or one.get("type") != "diff" or not isinstance(one.get("path"), str):
+                continue
+            old, new = (one[key] if isinstance(one.get(key), str) else "" for key in ("oldText", "newText"))
+            before, after = Counter(old.splitlines()), Counter(new.splitlines())
+            if one["path"] in self.changed or len(self.changed) < MOST_FILES:
+                self.changed[one["path"]] = ((after - before).total(), (before - after).total())
 
     def cancel(self) -> bytes:
         """The turn is to end."""
@@ -70,7 +112,8 @@ class Client:
             return self._permit(message) if "id" in message else b""
         method = self._asked.get(message.get("id", 0), "") if isinstance(message.get("id"), int) else ""
         if "error" in message:
-            if method == "session/load":  # it is forgotten: a new one does as well
+            if method in ("session/load", "session/resume"):  # it is forgotten: a new one does as well
+                self._loading = False
                 return self._open()
             self.over = self.over or bool(method)
             return b""
@@ -78,12 +121,13 @@ class Client:
         result = found if isinstance(found, dict) else {}
         if method == "initialize":
             able = result.get("agentCapabilities")
-            if self.session and isinstance(able, dict) and able.get("loadSession"):
-                return self._ask("session/load", {"sessionId": self.session, **self._place()})
-            return self._open()
+            way = _way_to_go_on(able) if self.session and isinstance(able, dict) else ""
+            self._loading = bool(way)
+            return self._ask(way, {"sessionId": self.session, **self._place()}) if way else self._open()
         if method == "session/new":
             self.session = str(result.get("sessionId", ""))
-        if method in ("session/new", "session/load"):
+        if method in ("session/new", "session/load", "session/resume"):
+            self._loading = False
             return self._say(self._prompt)
         if method == "session/prompt":
             more = self._note() if result.get("stopReason") == "end_turn" else ""
@@ -107,7 +151,15 @@ class Client:
             return _line({"id": message["id"], "error": {"code": NOT_FOUND, "message": told}})
         params = message.get("params")
         options = params.get("options") if isinstance(params, dict) else None
-        wanted = self._permissions if self._permissions == "allow" else "reject"
+        wanted = "allow" if self._permissions == "allow" else "reject"
+        if self._permissions == "ask":
+            question = _question(params)
+            said = self._answers.get(question, "").split()
+            if not said:
+                self.question = self.question or question
+                refused = {"id": message["id"], "result": {"outcome": {"outcome": "cancelled"}}}
+                return self.cancel() + _line(refused)
+            wanted = "allow" if said[0].strip(".,;:!").lower() in YES else "reject"
         fitting = [
             one
             for one in (options if isinstance(options, list) else [])
@@ -118,6 +170,28 @@ class Client:
             {"outcome": "selected", "optionId": fitting[0].get("optionId")} if fitting else {"outcome": "cancelled"}
         )
         return _line({"id": message["id"], "result": {"outcome": chosen}})
+
+
+def _way_to_go_on(able: dict[str, Any]) -> str:
+    """By which method a session goes on; empty if this agent cannot."""
+    sessions = able.get("sessionCapabilities")
+    if isinstance(sessions, dict) and isinstance(sessions.get("resume"), dict):
+        return "session/resume"
+    return "session/load" if able.get("loadSession") else ""
+
+
+def _question(params: object) -> str:
+    """What a person is asked about this tool: what the agent calls it, and what it is really given."""
+    call = params.get("toolCall") if isinstance(params, dict) else None
+    told = (
+        [str(call[key]) for key in ("title", "kind") if isinstance(call.get(key), str)]
+        if isinstance(call, dict)
+        else []
+    )
+    given = call.get("rawInput") if isinstance(call, dict) else None
+    told += [json.dumps(given, ensure_ascii=False)] if given else []
+    about = " ".join(plain(" ".join(told)).split())
+    return f"{QUESTION} {fit(about, LONGEST) or 'something it does not name'}"
 
 
 def _line(message: dict[str, Any]) -> bytes:

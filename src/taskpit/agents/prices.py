@@ -21,7 +21,7 @@ MILLION = 1e6
 
 
 class Price(Value):
-    """Dollars for a million tokens."""
+    """Dollars for a million tokens. Where a price was found (`from`) is for whoever reads the file."""
 
     input: float
     output: float
@@ -82,9 +82,10 @@ def _models(path: str, given: Any) -> dict[str, Price]:
         raise Invalid(f"{path}: models is a table", path=path)
     found = {}
     for name, fields in given.items():
-        known = isinstance(fields, dict) and {"input", "output"} <= fields.keys() <= {"input", "output", "cached"}
-        if not known or any(amount(one) is None for one in fields.values()):
+        rates = {key: one for key, one in fields.items() if key != "from"} if isinstance(fields, dict) else {}
+        known = {"input", "output"} <= rates.keys() <= {"input", "output", "cached"}
+        if not known or any(amount(one) is None for one in rates.values()):
             hint = f'Write: "{name}" = {{ input = 1.25, cached = 0.125, output = 10.0 }}, dollars for a million tokens.'
             raise Invalid(f"{path}: {name!r} is no price", hint=hint, path=path, key=name)
-        found[name.lower()] = Price(**{key: float(one) for key, one in fields.items()})
+        found[name.lower()] = Price(**{key: float(one) for key, one in rates.items()})
     return found

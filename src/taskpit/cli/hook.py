@@ -37,10 +37,11 @@ RENEW_AFTER = 1 / 3
 
 def _hook_arguments(parser: ArgumentParser) -> None:
     parser.description = (
-        "For the hooks of an agent's session, which `pit setup claude` writes: reads what the session says of\n"
-        "itself as JSON on standard input. Says nothing and exits 0 where there is no queue."
+        "For the hooks of an agent's session, which `pit setup` writes for claude and codex: reads what the session\n"
+        "says of itself as JSON on standard input. Says nothing and exits 0 where there is no queue."
     )
     parser.epilog = example("""echo '{"session_id": "0123456789"}' | pit hook session-start""")
+    parser.add_argument("--agent", default="claude", metavar="NAME", help="whose session it is (default claude)")
     parser.add_argument("event", metavar="EVENT", choices=EVENTS, help="session-start, tool-used or stop")
 
 
@@ -49,7 +50,7 @@ def _hook(args: Namespace, context: Context) -> Reply:
         return Reply()
     try:
         session = _session()
-        worker = context.env.get("TASKPIT_AS") or _name(session)
+        worker = context.env.get("TASKPIT_AS") or _name(session, args.agent)
         if not worker:
             return Reply()
         if session.get("cwd") and context.directory is None and not context.env.get("TASKPIT_DIR"):
@@ -72,9 +73,9 @@ def _session() -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def _name(session: dict[str, Any]) -> str:
+def _name(session: dict[str, Any], agent: str) -> str:
     letters = "".join(letter for letter in str(session.get("session_id", "")) if letter.isascii() and letter.isalnum())
-    return f"claude-{letters[:8].lower()}" if letters else ""
+    return f"{agent}-{letters[:8].lower()}" if letters else ""
 
 
 def _start(context: Context, worker: str) -> str:

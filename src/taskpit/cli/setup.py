@@ -26,9 +26,10 @@ DRIFT = 7
 def _setup_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Tell an agent of the queue: a short marked block in its instructions, the MCP server in its project\n"
-        "settings, for claude also a skill and a plugin with hooks. All else in those files stays as it is, and\n"
-        "--remove gives back what was there. --check exits 7 if something is not as it should be.\n"
-        "Agents: claude, codex, gemini, opencode, cursor, agents-md."
+        "settings, a skill, for claude and codex also hooks. All else in those files stays as it is, and --remove\n"
+        "gives back what was there. --check also asks the agent itself which servers it has, if it is installed,\n"
+        "and exits 7 if something is not as it should be.\n"
+        "Agents: claude, codex, gemini, qwen, copilot, opencode, cursor, antigravity, agents-md."
     )
     parser.epilog = example("pit setup claude", "pit setup codex --check", "pit setup gemini --remove")
     parser.add_argument("agents", metavar="AGENT", nargs="+", help="one or several of the above")
@@ -41,6 +42,7 @@ def _setup_arguments(parser: ArgumentParser) -> None:
 
 def _setup(args: Namespace, _: Context) -> Reply:
     from taskpit.setup import plan
+    from taskpit.setup.listed import listed
     from taskpit.setup.parts import AGENTS, by_hand
     from taskpit.setup.place import Place
 
@@ -53,15 +55,20 @@ def _setup(args: Namespace, _: Context) -> Reply:
         shown = {_where(part): by_hand(part) for name in args.agents for part in AGENTS[name]}
         return Reply(data=shown, text="\n".join(f"--- {path}\n{text}" for path, text in shown.items()))
     place = Place(_project(args.project))
-    data = []
+    data: list[dict[str, object]] = []
     lines: list[str] = []
     drift = False
     for name in dict.fromkeys(args.agents):  # one after the other: they share files
         steps = (plan.plan_removal if args.remove else plan.plan_setup)(place, AGENTS[name], name)
         changed = [] if args.check else plan.carry_out(place, steps)
         drift = drift or any(step.changes or step.standing is plan.Standing.REFUSED for step in steps)
+        asked = listed(name, place.root) if args.check else None
+        drift = drift or (asked is not None and asked.listed == "no")
         data.append({"agent": name, "changed": changed, "parts": [_facts(step) for step in steps]})
         lines += _told(name, steps, changed, check=args.check, remove=args.remove)
+        if asked is not None:
+            data[-1] |= {"listed": asked.listed, "told": asked.told}
+            lines += [f"{name}: {asked.told}"] if asked.told else []
     code = DRIFT if args.check and drift else 0
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines), exit_code=code)
 

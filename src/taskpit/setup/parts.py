@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from taskpit.setup.blocks import Comment
 
-__all__ = ["AGENTS", "ALLOW", "BlockPart", "EntryPart", "FilePart", "Part", "by_hand"]
+__all__ = ["AGENTS", "ALLOW", "LISTS", "BlockPart", "EntryPart", "FilePart", "Part", "by_hand"]
 
 NAME = "taskpit"
 
@@ -26,6 +26,8 @@ class BlockPart(Value):
     path: str
     text: str
     comment: Comment = MARKDOWN
+    #: A file that some read only where this one is not: where it is there, the block names it, so that it is read too.
+    beside: str = ""
 
 
 class EntryPart(Value):
@@ -41,6 +43,8 @@ class FilePart(Value):
 
     path: str
     text: str
+    #: A text file whose block says for whom else it is there; empty: for nobody else.
+    shared: str = ""
 
 
 Part = BlockPart | EntryPart | FilePart
@@ -88,61 +92,85 @@ PLUGIN = stamped(
 )
 
 
-def _hook(event: str) -> list[dict[str, Any]]:
+def _hook(event: str, agent: str) -> list[dict[str, Any]]:
     """A command that says nothing and ends well when there is no `pit` or no queue."""
-    command = f"pit hook {event} 2>/dev/null || true"
+    whose = "" if agent == "claude" else f" --agent {agent}"
+    command = f"pit hook {event}{whose} 2>/dev/null || true"
     return [{"hooks": [{"type": "command", "command": command, "timeout": 20}]}]
 
 
-HOOKS = stamped(
-    json.dumps(
-        {
-            "description": "Written by pit setup v1 00000000.",
-            "hooks": {
-                "SessionStart": _hook("session-start"),
-                "PostToolUse": _hook("tool-used"),
-                "Stop": _hook("stop"),
-            },
-        },
-        indent=2,
-    )
-    + "\n"
-)
+def _hooks(agent: str) -> str:
+    """Claude Code and Codex spell them alike."""
+    events = {"SessionStart": "session-start", "PostToolUse": "tool-used", "Stop": "stop"}
+    told = {
+        "description": "Written by pit setup v1 00000000.",
+        "hooks": {name: _hook(event, agent) for name, event in events.items()},
+    }
+    return stamped(json.dumps(told, indent=2) + "\n")
+
+
 SERVER = {"command": "pit", "args": ["mcp"]}
 AGENTS_MD = BlockPart(path="AGENTS.md", text=WORDS)
+#: Where the skill lies for all who read it there; Claude Code has a place of its own.
+SKILLS = FilePart(path=".agents/skills/taskpit/SKILL.md", text=SKILL, shared=AGENTS_MD.path)
 PLACE = ".claude/skills/taskpit"
 
 AGENTS: Mapping[str, tuple[Part, ...]] = {
     "claude": (
-        BlockPart(path="CLAUDE.md", text=WORDS),
+        BlockPart(path="CLAUDE.md", text=WORDS, beside=AGENTS_MD.path),
         EntryPart(paths=(".mcp.json",), group="mcpServers", entry=SERVER),
         FilePart(path=f"{PLACE}/SKILL.md", text=SKILL),
         FilePart(path=f"{PLACE}/.claude-plugin/plugin.json", text=PLUGIN),
-        FilePart(path=f"{PLACE}/hooks/hooks.json", text=HOOKS),
+        FilePart(path=f"{PLACE}/hooks/hooks.json", text=_hooks("claude")),
     ),
-    "codex": (AGENTS_MD, BlockPart(path=".codex/config.toml", text=CODEX, comment=HASH)),
+    "codex": (
+        AGENTS_MD,
+        SKILLS,
+        BlockPart(path=".codex/config.toml", text=CODEX, comment=HASH),
+        FilePart(path=".codex/hooks.json", text=_hooks("codex")),
+    ),
     "gemini": (
-        BlockPart(path="GEMINI.md", text=WORDS),
+        BlockPart(path="GEMINI.md", text=WORDS, beside=AGENTS_MD.path),
         EntryPart(paths=(".gemini/settings.json",), group="mcpServers", entry=SERVER),
+    ),
+    "qwen": (
+        BlockPart(path="QWEN.md", text=WORDS, beside=AGENTS_MD.path),
+        EntryPart(paths=(".qwen/settings.json",), group="mcpServers", entry=SERVER),
+    ),
+    "copilot": (
+        AGENTS_MD,
+        SKILLS,
+        EntryPart(paths=(".github/mcp.json",), group="mcpServers", entry={"type": "local", **SERVER, "tools": ["*"]}),
     ),
     "opencode": (
         AGENTS_MD,
+        SKILLS,
         EntryPart(
             paths=("opencode.jsonc", "opencode.json"),
             group="mcp",
             entry={"type": "local", "command": ["pit", "mcp"], "enabled": True},
         ),
     ),
-    "cursor": (AGENTS_MD, EntryPart(paths=(".cursor/mcp.json",), group="mcpServers", entry=SERVER)),
-    "agents-md": (AGENTS_MD,),
+    "cursor": (AGENTS_MD, SKILLS, EntryPart(paths=(".cursor/mcp.json",), group="mcpServers", entry=SERVER)),
+    "antigravity": (AGENTS_MD, SKILLS),
+    "agents-md": (AGENTS_MD, SKILLS),
 }
 
 
 #: What a person must do themselves before an agent uses what was written.
 ALLOW: Mapping[str, str] = {
     "claude": "it asks once before it uses the server; to allow it for good, add mcp__taskpit to its permissions",
-    "codex": "it reads .codex/config.toml only in a folder that it trusts: start codex here once and say yes",
+    "codex": "it reads .codex only in a folder that it trusts: start codex here once and say yes; "
+    "its hooks run once `/hooks` allows them",
     "gemini": "it starts the server only in a folder that it trusts: start gemini here once and say yes",
+    "copilot": "it starts the server only in a folder that it trusts: start copilot here once and say yes",
+    "cursor": "it asks once before it uses the server: `cursor-agent mcp enable taskpit` allows it",
+    "antigravity": "its servers are in its own settings: add taskpit there with the command `pit mcp`",
+}
+#: How each says which servers it has, and whether it reaches them.
+LISTS: Mapping[str, tuple[str, ...]] = {
+    **{name: (name, "mcp", "list") for name in ("claude", "codex", "gemini", "opencode", "qwen", "copilot")},
+    "cursor": ("cursor-agent", "mcp", "list"),
 }
 
 

@@ -8,8 +8,8 @@ import tomllib
 
 from taskpit.errors import Invalid
 from taskpit.setup import tree
-from taskpit.setup.blocks import HASH, put_block, read_block, take_block
-from taskpit.setup.parts import NAME, BlockPart, EntryPart, FilePart, by_hand
+from taskpit.setup.blocks import HASH, MARKDOWN, put_block, read_block, take_block
+from taskpit.setup.parts import AGENTS, NAME, BlockPart, EntryPart, FilePart, by_hand
 from taskpit.setup.stamped import is_ours
 from taskpit.values import Value, Word
 
@@ -82,7 +82,7 @@ def _step(place: Place, part: Part, agent: str, *, remove: bool) -> Step:
     name = _name(place, part)
     try:
         seen = place.see(name)
-        made = _removed(part, seen, agent) if remove else _wanted(part, seen, agent)
+        made = _removed(place, part, seen, agent) if remove else _wanted(place, part, seen, agent)
         if made.changes:
             place.refuse_read_only(seen)
         return made
@@ -102,9 +102,10 @@ def _name(place: Place, part: Part) -> str:
 # -- in --------------------------------------------------------------------------------------------
 
 
-def _wanted(part: Part, seen: Seen, agent: str) -> Step:
+def _wanted(place: Place, part: Part, seen: Seen, agent: str) -> Step:
     if isinstance(part, BlockPart):
-        return _wanted_block(part, seen, agent)
+        hides = _hides(place, part, seen)
+        return _wanted_block(part.replace(text=f"@{part.beside}\n\n{part.text}") if hides else part, seen, agent)
     if isinstance(part, EntryPart):
         return _wanted_entry(part, seen)
     return _wanted_file(part, seen)
@@ -126,6 +127,13 @@ def _wanted_block(part: BlockPart, seen: Seen, agent: str) -> Step:
     if data == seen.data:
         return _said(part, seen, Standing.FINE, data)
     return _said(part, seen, Standing.OUTDATED if found and agent in found.people else Standing.MISSING, data)
+
+
+def _hides(place: Place, part: BlockPart, seen: Seen) -> bool:
+    """Whether a file that was made by us keeps another one from being read."""
+    found = read_block(seen.data or b"", part.comment)
+    ours = seen.data is None or (found is not None and found.made)
+    return ours and bool(part.beside) and os.path.exists(os.path.join(place.root, part.beside))
 
 
 def _in_toml(data: bytes | None) -> bool:
@@ -184,9 +192,11 @@ def _wanted_file(part: FilePart, seen: Seen) -> Step:
 # -- out -------------------------------------------------------------------------------------------
 
 
-def _removed(part: Part, seen: Seen, agent: str) -> Step:
+def _removed(place: Place, part: Part, seen: Seen, agent: str) -> Step:
     if seen.data is None:
         return _said(part, seen, Standing.MISSING, None)
+    if isinstance(part, FilePart) and (others := _others(place, part, agent)):
+        return _said(part, seen, Standing.MISSING, seen.data, f"{seen.name} stays: {', '.join(others)} use it")
     if isinstance(part, BlockPart):
         data = take_block(seen.data, agent, part.comment)
         if part.comment == HASH and data is not None:
@@ -197,6 +207,12 @@ def _removed(part: Part, seen: Seen, agent: str) -> Step:
     if is_ours(seen.data.decode()):
         return _said(part, seen, Standing.FINE, None)
     return _said(part, seen, Standing.BY_HAND, seen.data, f"{seen.name} was changed by hand and is left as it is")
+
+
+def _others(place: Place, part: FilePart, agent: str) -> list[str]:
+    """Who else has this file, as the block beside it says."""
+    found = read_block(place.see(part.shared).data or b"", MARKDOWN) if part.shared else None
+    return [name for name in found.people if name != agent and part in AGENTS.get(name, ())] if found else []
 
 
 def _removed_entry(part: EntryPart, seen: Seen) -> Step:

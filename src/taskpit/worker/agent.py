@@ -24,7 +24,8 @@ from taskpit.agents import prices, steering
 from taskpit.agents.environment import allowed
 from taskpit.agents.said import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
-from taskpit.task import Done, Failed, Release, Retry
+from taskpit.policy import answers
+from taskpit.task import Ask, Done, Failed, Release, Retry
 from taskpit.text import fit, last_lines, plain
 from taskpit.worker import process
 from taskpit.worker.backends import Backend
@@ -58,6 +59,8 @@ FAILED = {"failed": "it says that it failed", "silent": "it ended without a word
 NO_COST = frozenset(("text", "error", "session", "model"))
 #: What is said of a run that has changed nothing.
 ONLY_TALK = "it has only talked: it used no tool and left no result file"
+#: So many changed files are listed in a log.
+MOST_CHANGES = 100
 #: The largest account of its usage that an agent may leave.
 LARGEST_USAGE = 1024 * 1024
 
@@ -162,6 +165,7 @@ class AgentRunner:
             prompt,
             session=session.session if resumed else "",
             permissions=self.preset.permissions,
+            answers=answers(run.claim.task.body),
             note=lambda: steering.take(run.place.path),
         )
         return Talk(f"{run.place.path}/input", client)
@@ -211,13 +215,18 @@ class AgentRunner:
         news = _News(run, sessions, session)
         listener = Listener(self.preset, run.place, news, talk)
         try:
-            ended = run.execute(order, listener)
+            ended = run.execute(order, listener, talk.part if talk else None)
             words = listener.finish()
             transcript = listener.transcript
+            if talk is not None and talk.client.changed:
+                transcript.facts["files"] = len(talk.client.changed)
+                _say_changes(run, talk.client.changed)
             self._hear_usage(run, transcript)
             before = session.counted if resumed else {}
             run.cost = self._cost(run, transcript, before)
             news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
+            if talk is not None and talk.client.question and not ended.why:
+                return Ask(question=talk.client.question, wanted="yes; or no, and what to do instead")
             outcome = self._conclude(run, ended, transcript, words, resumed=resumed)
         except OSError as error:
             return Retry(reason=f"the machine has no room for it: {error}")
@@ -341,6 +350,12 @@ def _hook(run_dir: str) -> str:
     waits = f'test ! -s "{run_dir}/told" || exec "{sys.executable}" -I -S "{steering.__file__}" "{run_dir}"'
     hook = {"hooks": [{"type": "command", "command": waits, "timeout": 30}]}
     return json.dumps({"hooks": {"PostToolUse": [hook]}})
+
+
+def _say_changes(run: Run, changed: Mapping[str, tuple[int, int]]) -> None:
+    """In the log, for whoever looks: which files its diffs are about."""
+    for path, (added, removed) in list(changed.items())[:MOST_CHANGES]:
+        run.say(f"changed {fit(plain(path), 200)} (+{added} -{removed})")
 
 
 def _added(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:

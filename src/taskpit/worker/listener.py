@@ -1,7 +1,7 @@
 """Listens to an agent while it runs: reads what it prints, and says when it has hung. Knows files and time.
 
-Called now and then by whoever waits for the process. Two things end an agent: it has said that it is over
-and does not leave, or it has printed nothing at all for too long.
+Called now and then by whoever waits for the process. Three things end an agent: it has said that it is over
+and does not leave, it has printed nothing at all for too long, or it says the same thing over and over.
 """
 
 from __future__ import annotations
@@ -67,10 +67,18 @@ class Talk:
         self._left = client.begin()
         self._send()
 
-    def hear(self, lines: list[bytes]) -> None:
-        """The agent has printed these lines."""
+    def hear(self, lines: list[bytes]) -> list[bytes]:
+        """The agent has printed these lines; those that tell of this run."""
         self._left += self.client.hear(lines)
         self._send()
+        news, self.client.news = self.client.news, []
+        return news
+
+    def part(self) -> None:
+        """It is to stop: its turn is cancelled and its input ends, so that it can put its session away."""
+        self._left += self.client.cancel()
+        self._send()
+        self.close()
 
     def _send(self) -> None:
         """As much as the pipe takes; the rest at the next look."""
@@ -109,7 +117,8 @@ class Listener:
         all_said = self._talk is None or self._talk.client.over
         if self.transcript.over and all_said and silent >= self.preset.grace:
             return "grace"
-        return "stall" if self.preset.stall and silent >= self.preset.stall else ""
+        stalled = self.preset.stall and silent >= self.preset.stall
+        return "stall" if stalled or self.transcript.circling else ""
 
     def _told(self, name: str) -> bool:
         """Whether events come on this stream."""
@@ -118,10 +127,10 @@ class Listener:
     def _hear(self, *, last: bool) -> None:
         for name, stream in self._streams.items():
             lines = stream.lines(last=last)
+            if self._talk is not None and name == "stdout":
+                lines = self._talk.hear(lines)
             if self._told(name):
                 self.transcript.hear(lines)
-            if self._talk is not None and name == "stdout":
-                self._talk.hear(lines)
         size = sum(stream.size for stream in self._streams.values())
         if size != self._size:
             self._size, self._last = size, time.monotonic()

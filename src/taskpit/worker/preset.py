@@ -36,6 +36,8 @@ class Rule(Value):
     means: str
     #: Whether nothing of importance follows.
     ends: bool = False
+    #: So many in a row, and it goes round in a circle: the run is ended; 0: never.
+    loops: int = 0
     #: Where in it the time stands at which a limit ends.
     resets: Path = ()
 
@@ -81,7 +83,7 @@ class Preset(Value):
     steer: str = ""
     #: What is spoken on its standard input and output: nothing, or acp (the Agent Client Protocol).
     protocol: str = ""
-    #: What it is told when it asks whether it may use a tool, where the protocol has that: allow or deny.
+    #: What it is told when it asks whether it may use a tool, by the protocol: allow, deny, or ask (a person).
     permissions: str = "allow"
     #: What it needs of the home when it is shut in: its settings and sessions, as paths beneath it.
     home: tuple[str, ...] = ()

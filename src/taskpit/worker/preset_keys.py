@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from taskpit.agents.acp import PERMISSIONS
 from taskpit.clock import duration
 from taskpit.errors import Invalid, Storage
 from taskpit.text import read_toml
@@ -260,11 +261,13 @@ _KEYS: dict[str, Checker] = {
     "home": _texts,
     "steer": _one_of("", "hook"),
     "protocol": _one_of("", "acp"),
-    "permissions": _one_of("allow", "deny"),
+    "permissions": _one_of(*PERMISSIONS),
     "set_env": _named(_text),
     "events": _one_of("stdout", "stderr", "both", "none"),
     "usage": _one_file,
-    "event": _many(_table({"when": _when, "means": _MEANS, "ends": _flag, "resets": _path}, "when", "means")),
+    "event": _many(
+        _table({"when": _when, "means": _MEANS, "ends": _flag, "loops": _count, "resets": _path}, "when", "means")
+    ),
     "take": _named(_sources),
     "exit": _named(_MEANS, _code),
     "message": _many(_table({"pattern": _pattern, "means": _MEANS, "resets": _resets}, "pattern", "means")),

@@ -139,11 +139,13 @@ def run(
     bell: Bell,
     started: Callable[[int], None] | None = None,
     watch: Callable[[], str] | None = None,
+    parting: Callable[[], None] | None = None,
 ) -> Ended:
     """The command has run and its group is gone. CannotRun: there is no such command, or it is none.
 
     OSError: the machine has no room for it just now. `watch` is called now and then while it runs; once it
-    gives a reason, the command is ended for it.
+    gives a reason, the command is ended for it. `parting` tells it so in its own words, if it has any: it then has its
+    grace to leave by itself before it is asked by a signal.
     """
     began = time.monotonic()
     log = fs.open_file(order.log)
@@ -154,7 +156,7 @@ def run(
         _tell(process, BEGIN)
         waker = _waker(process.pid)
         try:
-            why = _attend(process, order, bell, waker, log, watch)
+            why = _attend(process, order, bell, waker, log, watch, parting)
         finally:
             code = end_reaper(process, waker)
             if waker >= 0:
@@ -234,6 +236,7 @@ def _attend(
     waker: int,
     log: int,
     watch: Callable[[], str] | None,
+    parting: Callable[[], None] | None,
 ) -> str:
     """Wait until it has ended, or ask it to; why we did."""
     deadline = time.monotonic() + order.limit if order.limit else float("inf")
@@ -242,6 +245,9 @@ def _attend(
     while not _ended(process):
         left = deadline - time.monotonic()
         if bell.rung or left <= 0 or why:
+            if parting is not None:
+                parting()
+                _await(process, time.monotonic() + order.grace, waker)
             _tell(process, STOP)
             _await(process, time.monotonic() + order.grace, waker)
             return "bell" if bell.rung else why or "limit"

@@ -141,12 +141,17 @@ class Run:
         """It is gone."""
         leftover.strike(self.place.path)
 
-    def execute(self, order: process.Order, watch: Callable[[], str] | None = None) -> process.Ended:
+    def execute(
+        self,
+        order: process.Order,
+        watch: Callable[[], str] | None = None,
+        parting: Callable[[], None] | None = None,
+    ) -> process.Ended:
         """The command has run, stopped by this run's bell if need be."""
         if self.sandbox is not None:
             order = order.replace(argv=(*self._shut_in(order.cwd, order.argv[0]), *order.argv))
         try:
-            return process.run(order, self.bell, self.started, watch)
+            return process.run(order, self.bell, self.started, watch, parting)
         finally:
             self.ended()
 

@@ -72,7 +72,11 @@ class Transcript:
         self.totals: set[str] = set()
         #: What was no event.
         self.words = ""
+        #: Whether it goes round in a circle: one event again and again, as its rule says how often.
+        self.circling = False
         self._joining: set[str] = set()
+        self._last: Rule | None = None
+        self._rounds = 0
 
     def hear(self, lines: Sequence[bytes]) -> None:
         """These lines were printed."""
@@ -112,6 +116,9 @@ class Transcript:
                 self._joining.discard(fact)
 
     def _apply(self, rule: Rule, event: dict[str, Any]) -> None:
+        self._rounds = self._rounds + 1 if rule is self._last else 1
+        self._last = rule
+        self.circling = self.circling or (rule.loops > 0 and self._rounds >= rule.loops)
         if rule.ends:
             self.end, self.over = rule, True
         if rule.means not in ("done", "failed", "goes-on"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 
 from trick import mode_of, note, remember
@@ -30,12 +31,28 @@ def turn(message):
         say({"id": message["id"], "error": {"code": -32603, "message": "429 Too Many Requests: rate limit"}})
         return
     update(session, sessionUpdate="tool_call", toolCallId="1", title="write")
+    if mode == "cancelled":
+        signal.signal(signal.SIGTERM, lambda *_: note("signalled", "yes"))
+        note("going", "yes")
+        note("cancelled", hear()["params"]["sessionId"])
+        say({"id": message["id"], "result": {"stopReason": "cancelled"}})
+        return
     options = [{"optionId": "yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}]
-    say({"id": 900, "method": "session/request_permission", "params": {"sessionId": session, "options": options}})
-    note("permission", hear()["result"]["outcome"]["optionId"])
+    about = {"sessionId": session, "toolCall": {"title": "write", "kind": "edit", "rawInput": {"path": "x"}}}
+    say({"id": 900, "method": "session/request_permission", "params": {**about, "options": options}})
+    answer = hear()
+    if answer.get("method") == "session/cancel":
+        note("cancelled", answer["params"]["sessionId"])
+        assert hear()["result"]["outcome"] == {"outcome": "cancelled"}
+        say({"id": message["id"], "result": {"stopReason": "cancelled"}})
+        return
+    note("permission", answer["result"]["outcome"]["optionId"])
     say({"id": 901, "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
     note("refused", str(hear()["error"]["code"]))
-    diff = [{"type": "diff", "path": "x", "oldText": "", "newText": "y"}]
+    diff = [
+        {"type": "diff", "path": "x", "oldText": None, "newText": "y"},
+        {"type": "diff", "path": "y", "oldText": "a\nb\n", "newText": "a\n"},
+    ]
     update(session, sessionUpdate="tool_call_update", toolCallId="1", content=diff)
     if mode == "steered":
         import os
@@ -59,6 +76,8 @@ def main():
             say({"id": message["id"], "result": {"sessionId": "sess-1"}})
         elif method == "session/load":
             note("loaded", message["params"]["sessionId"])
+            update("sess-1", sessionUpdate="tool_call", toolCallId="0", title="read")
+            update("sess-1", sessionUpdate="agent_message_chunk", content={"type": "text", "text": "long ago"})
             say({"id": message["id"], "result": None})
         elif method == "session/prompt":
             turn(message)
