@@ -8,7 +8,7 @@ import pytest
 from boxes import pit
 from workitems import FIRST, ITEM, LEASE, by_hand, entry, file_of, load, lock_of, make, put, save, status, take
 
-from taskpit.errors import Invalid, NotFound
+from taskpit.errors import Invalid, NotFound, Unavailable
 from taskpit.keeper import sweep
 from taskpit.layouts import yamltext
 from taskpit.store.activities import steps as moves
@@ -258,3 +258,42 @@ def test_a_split_of_a_part_stays_in_the_work_item(queue):
     with pytest.raises(Invalid, match="no activity of WI-001"):
         queue.finish(take(queue, "WI-001-A4"), Split(children=(Task(id="WI-009-A1", title="elsewhere"),)))
     assert queue.finish(queue.holding("WI-001-A4", "agent-1"), Release())[0] is Said.OK
+
+
+HALF = "activities:\n  - id: A1\n    title: one\n    status: pending\n"
+REST = "    done_when: 'false'\n  - id: A2\n    title: two\n"
+
+
+def test_what_is_still_being_written_is_neither_judged_nor_taken_nor_replaced(queue):
+    """Half of a file is YAML, too: it was claimed without its check, and the other half was lost by our rename."""
+    path = by_hand(queue, "")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(HALF)
+        file.flush()
+        other = make(queue.store.folder.root)
+        assert kinds(other) == []
+        assert (other.claim("agent-1"), sweep(other)) == ([], [])
+        with pytest.raises(Invalid, match="still being written"):
+            put(other, "more")
+        assert path.read_text() == HALF
+        file.write(REST)
+    assert [claim.task.check for claim in other.claim("agent-1", count=1)] == ["false"]
+    assert [one["id"] for one in load(path)["activities"]] == ["A1", "A2"]
+    other.close()
+
+
+def test_a_claim_whose_file_is_being_saved_waits_for_its_end_and_loses_nothing(queue):
+    """Who saves truncates first: what we knew before still holds, and nothing is written over it."""
+    path = by_hand(queue, HALF + REST)
+    (claim,) = queue.claim("agent-1", count=1)
+    text = path.read_text()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text[:40])
+        file.flush()
+        assert queue.card(claim.task.id).state is State.CLAIMED
+        with pytest.raises(Unavailable, match="saved again and again|still being written"):
+            queue.finish(claim, Done(output="x"))
+        assert path.read_text() == text[:40]
+        file.write(text[40:])
+    assert queue.finish(claim, Done(output="x"))[0] is Said.OK
+    assert [one["id"] for one in load(path)["activities"]] == ["A1", "A2"]

@@ -1,7 +1,8 @@
 """The folders of work items: finding, reading and changing their `progress.yaml`. Knows files, not what may be done.
 
 Reading takes no turn: a file is replaced whole. Whoever changes one does so in its turn, on what it has just
-read, by one rename; if a person saved the file meanwhile, it is read again. What other programs drop from the
+read, by one rename; if a person saved the file meanwhile, it is read again. Others write it in place: half of it is
+YAML, too, so nobody goes by what a program of this machine has open for writing. What other programs drop from the
 file is kept beside it, written just before the file: of a later version than the file, it says nothing.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
 from taskpit import fs
 from taskpit.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
@@ -28,16 +30,20 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Items", "Unreadable"]
+__all__ = ["BeingWritten", "Items", "Unreadable"]
 
-#: How often a change begins anew because a person saved the file under our hands.
-TRIES = 5
+#: How often a change begins anew because a person saved the file under our hands, and how long a writer has, in seconds.
+TRIES, PAUSE = 5, 0.1
 #: A `progress.yaml` larger than this is not read.
 LARGEST = 8 * 1024 * 1024
 
 
 class Unreadable(Invalid):
     """A `progress.yaml` that cannot be read as it is now."""
+
+
+class BeingWritten(Unreadable):
+    """A `progress.yaml` that another program has not finished yet."""
 
 
 class Items:
@@ -140,15 +146,31 @@ class Items:
         known = self._read.get(item)
         if known is None or known[0] != key:
             try:
-                progress = parse(item, path)[0]
+                progress = self._parse(item, path)[0]
                 sidecar.restore(progress, self._beside(item))
                 known = (key, progress)
+            except BeingWritten:
+                if known is None:
+                    raise
+                return _readable(known[1])  # what it was before is still the best that anybody knows
             except Invalid as error:
                 known = (key, error)
             self._read[item] = known
-        if isinstance(known[1], Invalid):
-            raise known[1]
-        return known[1]
+        return _readable(known[1])
+
+    def _parse(self, item: str, path: str) -> tuple[Progress, bytes, fs.Stat]:
+        """A file as it is now, read while nobody had it open for writing."""
+        found: tuple[Progress, bytes, fs.Stat] | Unreadable
+        try:
+            found = parse(item, path)
+        except Unreadable as error:
+            found = error
+        if self.folder.writing.has_writer(path):
+            told = f"{names.PROGRESS} of {item} is still being written by another program"
+            raise BeingWritten(told, hint="Repeat it in a moment.", path=path)
+        if isinstance(found, Unreadable):
+            raise found
+        return found
 
     # -- changing ----------------------------------------------------------------------------------
 
@@ -160,7 +182,11 @@ class Items:
         path = self.folder.at(self.path(item, names.PROGRESS))
         with Turn(self.folder.at(f"{GUARDS}/{item}")):
             for _ in range(TRIES):
-                progress, data, status = parse(item, path)
+                try:
+                    progress, data, status = self._parse(item, path)
+                except BeingWritten:
+                    time.sleep(PAUSE)
+                    continue
                 shaped = yamltext.dump(progress.document, data)
                 sidecar.restore(progress, self._beside(item))
                 value = change(progress)
@@ -180,8 +206,9 @@ class Items:
         scratch = self.folder.tmp(item, fs.fresh_name(), "progress")
         fs.create(scratch, text, sync=self.folder.durable)
         self._keep_beside(progress)
-        now = fs.status(path)
-        if now is None or _sign(now) != _sign(before):
+        written = self.folder.writing.has_writer(path)
+        now = fs.status(path)  # the last look: what is saved after it is written over
+        if written or now is None or _sign(now) != _sign(before):
             fs.remove(scratch)
             return False
         fs.move(scratch, path)
@@ -259,6 +286,12 @@ class Items:
         """These lines are in the changelog of what they are about."""
         name = self._folder_of(item) if item else None
         changelog.append(self.folder.at(f"{name}/{names.CHANGELOG}" if name else CHANGELOG), events)
+
+
+def _readable(found: Progress | Invalid) -> Progress:
+    if isinstance(found, Invalid):
+        raise found
+    return found
 
 
 def _sign(status: fs.Stat) -> tuple[int, ...]:

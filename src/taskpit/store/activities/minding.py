@@ -7,7 +7,7 @@ from taskpit.layouts import activities as names
 from taskpit.layouts.entry import load_result
 from taskpit.layouts.progress import ENDED, Progress, status_of
 from taskpit.store import changelog
-from taskpit.store.activities.items import Items
+from taskpit.store.activities.items import BeingWritten, Items
 from taskpit.store.activities.standing import View
 from taskpit.store.folder import LATE
 from taskpit.store.port import Lapse, Mend
@@ -107,7 +107,8 @@ def check(items: Items) -> list[Mend]:
     """What is out of order, for people to read."""
     view = View(items)
     standings = view.standings()
-    found = [Mend(kind="unreadable", what=item, details=error.message) for item, error in view.broken.items()]
+    broken = {item: error for item, error in view.broken.items() if not isinstance(error, BeingWritten)}
+    found = [Mend(kind="unreadable", what=item, details=error.message) for item, error in broken.items()]
     for item, name in items.folders().items():
         if not fs.exists(items.folder.at(f"{name}/{names.PROGRESS}")):
             found.append(Mend(kind="no progress.yaml", what=item, details=name))
