@@ -291,7 +291,7 @@ def test_a_claim_whose_file_is_being_saved_waits_for_its_end_and_loses_nothing(q
         file.write(text[:40])
         file.flush()
         assert queue.card(claim.task.id).state is State.CLAIMED
-        with pytest.raises(Unavailable, match="saved again and again|still being written"):
+        with pytest.raises(Unavailable, match=r"saved again and again|still being written"):
             queue.finish(claim, Done(output="x"))
         assert path.read_text() == text[:40]
         file.write(text[40:])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BeingWritten", "Items", "Unreadable"]
 
-#: How often a change begins anew because a person saved the file under our hands, and how long a writer has, in seconds.
+#: How often a change begins anew because a person saved the file under our hands; seconds that a writer has each time.
 TRIES, PAUSE = 5, 0.1
 #: A `progress.yaml` larger than this is not read.
 LARGEST = 8 * 1024 * 1024
