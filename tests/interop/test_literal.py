@@ -11,7 +11,7 @@ from collections import Counter
 
 import mixed as mixed_runs
 import pytest
-from boxes import LAYOUTS, load, make_fast, python, reopened, write
+from boxes import load, make_fast, python, reopened, write
 from waits import PATIENCE
 
 from taskpit.keeper import sweep
@@ -80,7 +80,7 @@ def test_a_literal_worker_and_two_of_ours(language, tmp_path):
     queue.close()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", mixed_runs.LAYOUTS)
 def test_literal_workers_and_pools_of_ours_killed_at_random(layout, tmp_path):
     """Nothing is lost, has two outcomes after a sweep or is done unchecked; no pool ends by itself. `make faults`
     does it for ten minutes.

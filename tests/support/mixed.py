@@ -21,10 +21,13 @@ import tempfile
 import time
 from collections import Counter
 
-from boxes import FAST, LAYOUTS, clean_environment, reopened, write
+import boxes
+import workitems
+from boxes import FAST, clean_environment, write
 from waits import PATIENCE
 
 from taskpit import trust
+from taskpit.clock import Clock
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.opening import init
@@ -43,6 +46,7 @@ CONFIG = FAST.replace(lease=3.0, abandoned=2.0, backoff=0.1, backoff_longest=0.2
 WHO = re.compile("[a-z]*")
 #: How long a worker that ended by itself stays away, in seconds: those that find nothing to do end.
 AWAY = 0.5
+LAYOUTS = (*boxes.LAYOUTS, "activities")
 #: What must be installed for a language, by layouts that have a worker in it.
 COMPILED = {"mailbox": ("go", "node")}
 
@@ -127,11 +131,19 @@ class Mixed:
             name, check = f"{'red' if red else 'task'}{number}", "false" if red else "true"
             self.put.append(name)
             if self.rng.random() < 0.5:
-                self.queue.put([Task(id=name, title=name, slug=name, check=check, max_attempts=2)])
+                task_id = self.id_of(name).removesuffix("-A1")
+                self.queue.put([Task(id=task_id, title=name, slug=name, check=check, max_attempts=2)])
             else:
                 self._move_in(name, check)
 
+    def id_of(self, name: str) -> str:
+        """What a task of this title is called."""
+        return f"WI-{name.lstrip('adekrst'):0>4}-A1" if self.layout == "activities" else name
+
     def _move_in(self, name: str, check: str) -> None:
+        if self.layout == "activities":
+            self._move_in_item(name, check)
+            return
         text = f"- **task:** {name}\n- **done-when:** `{check}`\n- **attempts:** 0 of 2\n"
         place = {"pit": f"food/food-{name}-x.md", "workspace": f"tasks/{name}_pending.md"}.get(self.layout)
         if place is None:
@@ -143,17 +155,30 @@ class Mixed:
         write(scratch, text)
         os.rename(scratch, f"{self.root}/{place}")
 
+    def _move_in_item(self, name: str, check: str) -> None:
+        """A work item as a person makes it: its folder with one file."""
+        activity, scratch = self.id_of(name), f"{os.path.dirname(self.root)}/coming.item"
+        item = activity.removesuffix("-A1")
+        lines = [f"work_item_id: {item}", f"title: {name}", "status: planning", "activities:", f"  - id: {activity}"]
+        lines += [f"    title: {name}", "    status: pending", f"    done_when: '{check}'", "    max_attempts: 2", ""]
+        os.mkdir(scratch)
+        write(f"{scratch}/progress.yaml", "\n".join(lines))
+        os.rename(scratch, f"{self.root}/{item}-{name}")
+
     # -- afterwards ----------------------------------------------------------------------------------
 
     def settle(self) -> Queue:
         """Undisturbed, all that is left is swept and done; the queue."""
         self.queue.close()
-        queue = reopened(self.root, self.layout, config=CONFIG)
+        if self.layout == "activities":
+            queue = workitems.reopened(self.root, Clock(), CONFIG)
+        else:
+            queue = boxes.reopened(self.root, self.layout, config=CONFIG)
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             did, claims = sweep(queue), queue.claim("last", count=100)
             for claim in claims:
-                red = claim.task.id.startswith("red")
+                red = claim.task.title.startswith("red")
                 queue.finish(claim, Failed(error="red", final=True) if red else Done(output="last"))
             counts = queue.store.counts()
             if not (did or claims or counts[State.READY] or counts[State.CLAIMED]):
@@ -166,13 +191,8 @@ class Mixed:
         queue = self.settle()
         wrong = [f"a pool of ours ended by itself, {told}" for told in self.exits]
         wrong += [f"sweep is never through: {mend}" for mend in sweep(queue)]
-        folder, places = queue.store.folder, {}
-        for place in dict.fromkeys((folder.layout.ready, folder.layout.claimed, *folder.layout.results)):
-            for name in os.listdir(folder.at(place)):
-                spot = folder.layout.spot(place, name)
-                if spot is not None:
-                    places.setdefault(spot.id, []).append(spot.path)
-        for name, card in zip(self.put, queue.store.read(self.put), strict=True):
+        places = self._places(queue.store.folder)
+        for name, card in zip(self.put, queue.store.read(list(map(self.id_of, self.put))), strict=True):
             if card is None or card.result is None:
                 wrong.append(f"{name} is lost: {card}")
                 continue
@@ -185,6 +205,18 @@ class Mixed:
                 wrong += [] if checked else [f"{name} was done without its check: {card.result}"]
         queue.close()
         return wrong
+
+    def _places(self, folder) -> dict[str, list[str]]:
+        """Where each task stands; a work item says it in one place, whatever happens."""
+        places: dict[str, list[str]] = {}
+        if self.layout == "activities":
+            return places
+        for place in dict.fromkeys((folder.layout.ready, folder.layout.claimed, *folder.layout.results)):
+            for name in os.listdir(folder.at(place)):
+                spot = folder.layout.spot(place, name)
+                if spot is not None:
+                    places.setdefault(spot.id, []).append(spot.path)
+        return places
 
 
 def main() -> int:

@@ -1,9 +1,11 @@
 """A worker as each layout's document describes it, with the standard library alone: `worker.py LAYOUT ROOT NAME`."""
 
 import contextlib
+import datetime
 import glob
 import json
 import os
+import re
 import sys
 import time
 
@@ -42,8 +44,65 @@ def fetch(path):
     os.unlink(claimed)
 
 
+LEASE = 3
+OPEN = re.compile(r"^  - id: (WI-\d+-A1)\n(?:    .*\n)*?    (status: (?:pending|in_progress))\n", re.MULTILINE)
+
+
+def moment(seconds=0):
+    """The time then, as lock files and progress say it."""
+    then = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+    return then.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def act(path):
+    """One activity of a work item."""
+    text = read(path)
+    found = OPEN.search(text)
+    if found is None or "\ntitle: task" not in text:
+        return
+    folder = os.path.dirname(path)
+    lock = f"{folder}/locks/{found[1]}.lock"
+    try:
+        expires = json.loads(read(lock))["expires"]
+    except FileNotFoundError:
+        expires = ""
+    except ValueError:
+        return  # another worker has not written it yet
+    if expires >= moment():
+        return
+    if expires:
+        os.unlink(lock)
+    os.makedirs(f"{folder}/locks", exist_ok=True)
+    with contextlib.suppress(FileExistsError), open(lock, "x", encoding="utf-8") as file:
+        json.dump({"holder": ME, "holder_type": "agent", "acquired": moment(), "expires": moment(LEASE)}, file)
+        file.close()
+        complete(folder, path)
+        os.unlink(lock)
+
+
+def complete(folder, path):
+    """The activity is completed, unless it has ended meanwhile."""
+    text = read(path)
+    found = OPEN.search(text)
+    if found is None:
+        return
+    said = f"status: completed\n    completed_by: {ME}\n    completed_at: '{moment()}'"
+    with open(f"{folder}/.{ME}.tmp", "w", encoding="utf-8") as file:
+        file.write(text[: found.start(2)] + said + text[found.end(2) :])
+    os.rename(f"{folder}/.{ME}.tmp", path)
+    event = {"timestamp": moment(), "worker": ME, "worker_type": "agent", "action": "completed_activity"}
+    with open(f"{folder}/changelog.log", "a", encoding="utf-8") as log:
+        log.write(json.dumps({**event, "activity_id": found[1]}) + "\n")
+
+
+def read(path):
+    """A file's text."""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 PLACES = {"pit": ("food/food-task*.md", eat), "workspace": ("tasks/task*_pending.md", take)}
-PLACES["mailbox"] = ("inbox/task*.json", fetch)
+PLACES |= {"mailbox": ("inbox/task*.json", fetch), "activities": ("WI-*/progress.yaml", act)}
 pattern, work = PLACES[LAYOUT]
 while True:
     for found in glob.glob(f"{ROOT}/{pattern}"):

@@ -27,10 +27,33 @@ fetch() { # one message of a mailbox
   rm -f "$root/processing/$id.json"
 }
 
+act() { # one activity of a work item
+  folder=${1%/progress.yaml}
+  grep -q '^title: task' "$1" && grep -qE '^    status: (pending|in_progress)$' "$1" || return
+  id=$(sed -n 's/^  - id: \(WI-[0-9]*-A1\)$/\1/p' "$1") now=$(date -u +%FT%TZ)
+  lock=$folder/locks/$id.lock
+  [ "$id" ] || return
+  if [ -e "$lock" ]; then
+    until=$(sed -n 's/.*"expires": "\([^"]*\)".*/\1/p' "$lock" 2>/dev/null)
+    [ "$until" ] && expr "$until" \< "$now" > /dev/null || return
+    rm -f "$lock"
+  fi
+  mkdir -p "$folder/locks"
+  until=$(date -u -d '+3 seconds' +%FT%TZ)
+  (set -C; printf '{"holder": "%s", "holder_type": "agent", "acquired": "%s", "expires": "%s"}\n' "$me" "$now" "$until" > "$lock") \
+    2>/dev/null || return
+  said="status: completed\n    completed_by: $me\n    completed_at: '$now'"
+  sed -E "s/^    status: (pending|in_progress)$/    $said/" "$1" > "$folder/.$me.tmp" && mv "$folder/.$me.tmp" "$1"
+  printf '{"timestamp": "%s", "worker": "%s", "worker_type": "agent", "action": "completed_activity", "activity_id": "%s"}\n' \
+    "$now" "$me" "$id" >> "$folder/changelog.log"
+  rm -f "$lock"
+}
+
 while :; do
   case $layout in
     pit) for one in "$root"/food/food-task*.md; do [ -e "$one" ] && eat "$one" && sleep 0.05; done ;;
     workspace) for one in "$root"/tasks/task*_pending.md; do [ -e "$one" ] && take "$one" && sleep 0.05; done ;;
+    activities) for one in "$root"/WI-*/progress.yaml; do [ -e "$one" ] && act "$one" && sleep 0.05; done ;;
     mailbox) for one in "$root"/inbox/task*.json; do [ -e "$one" ] && fetch "$one" && sleep 0.05; done ;;
   esac
   sleep 0.02
