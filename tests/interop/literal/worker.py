@@ -1,7 +1,7 @@
 """A worker as each layout's document describes it, with the standard library alone: `worker.py LAYOUT ROOT NAME`."""
 
 import contextlib
-import datetime
+import datetime as dt
 import glob
 import json
 import os
@@ -50,7 +50,7 @@ OPEN = re.compile(r"^  - id: (WI-\d+-A1)\n(?:    .*\n)*?    (status: (?:pending|
 
 def moment(seconds=0):
     """The time then, as lock files and progress say it."""
-    then = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+    then = dt.datetime.now(dt.timezone.utc) + dt.timedelta(seconds=seconds)
     return then.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
