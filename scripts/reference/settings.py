@@ -20,7 +20,7 @@ CREW = {
     "agent": {
         "name": "what it is called; with `count`, `name-1`, `name-2`, ...",
         "count": "how many of this kind",
-        "role": "`worker` takes tasks; `planner` only those marked big; `keeper` and `cleanup` sweep in rounds, and a keeper with a backend is run in each",
+        "role": "`worker` takes tasks; `planner` only those marked big; `reviewer` none, it judges changes that wait for review by an agent; `keeper` and `cleanup` sweep in rounds, and a keeper with a backend is run in each",
         "backend": "which `[backend.NAME]` runs it",
         "model": "the model, as the agent calls it",
         "prompt": "a file that says who it is; stands before every task",

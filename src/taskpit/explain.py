@@ -228,7 +228,7 @@ def _where(card: Card, now: float) -> str:
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:
-    from taskpit.policy import LANDING, PULL, RACING, REVIEW, WAITS  # who lists tasks does without
+    from taskpit.policy import LANDING, PULL, RACING, REVIEW, REVIEWER, WAITS  # who lists tasks does without
 
     task_id = card.task.id
     if card.state is State.FAILED and card.result:
@@ -237,6 +237,8 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
         return []
     holds = {
         WAITS: f"`pit answer {task_id} TEXT` answers it.",
+        REVIEWER: "A running reviewer judges it (`pit work --reviewer AGENT`, or the reviewer of a crew); "
+        f"`pit review {task_id}` lets you judge it instead.",
         REVIEW: f"`pit review {task_id}` shows the change; --approve lands it, --send-back TEXT gives it back.",
         PULL: f"It is done when that is merged. `pit review {task_id} --send-back TEXT` gives it back instead.",
         RACING: f"The first racer that is done is its result; `pit cancel {task_id}` stops them all.",

@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.task import Claim, Outcome, Task
 
-__all__ = ["LANDING", "PULL", "RACERS", "RACING", "REVIEW", "answered", "answers", "pause", "settle", "signature"]
+__all__ = [
+    "LANDING",
+    "PULL",
+    "RACERS",
+    "RACING",
+    "REVIEW",
+    "REVIEWER",
+    "answered",
+    "answers",
+    "pause",
+    "settle",
+    "signature",
+]
 
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
@@ -83,6 +95,7 @@ KEY = "ask-key"
 #: How the hold of a task begins that was handed in: it is to be landed, or somebody must look at it first.
 LANDING = "waits for landing"
 REVIEW = "waits for review"
+REVIEWER = f"{REVIEW} by an agent"
 #: The same of a task whose change waits at a forge, which is asked how it stands.
 PULL = "waits for the pull request"
 #: How the hold of a task begins whose racers work, and the field that names them.

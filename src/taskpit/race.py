@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from taskpit.store.port import Store
     from taskpit.task import Card, Claim, Task
 
-__all__ = ["RACE", "RACER_OF", "Race", "entrants", "parent_of", "racers_of"]
+__all__ = ["RACE", "RACER_OF", "Race", "entrants", "parent_of", "racers_of", "total"]
 
 #: The field that asks for a race, and the field of a racer that names the task it races for.
 RACE, RACER_OF = "race", "race-of"
@@ -195,7 +195,7 @@ class Race:
         others = [name for name in racers_of(parent.task) if name != winner]
         known = [card.result.cost for _, card in self._read(others) if card is not None and card.result is not None]
         reason = f"{winner} won: {done.reason}" if done.reason else f"{winner} won"
-        whole = done.replace(reason=reason, cost=_total(done.cost, [*known, *costs]))
+        whole = done.replace(reason=reason, cost=total(done.cost, [*known, *costs]))
         return settle(parent, whole, (), self._config, self._clock.now())
 
     def _fail(self, end: End, parent: Card) -> list[tuple[Said, End]]:
@@ -287,7 +287,7 @@ def _racer(task: Task, name: str, fields: dict[str, str]) -> Task:
     )
 
 
-def _total(cost: Mapping[str, object], others: Iterable[Mapping[str, object]]) -> dict[str, object]:
+def total(cost: Mapping[str, object], others: Iterable[Mapping[str, object]]) -> dict[str, object]:
     """The cost of one with that of others added to it."""
     whole = dict(cost)
     for other in others:

@@ -23,7 +23,7 @@ class Status(Word):
 
     NEEDS_YOU = "needs_you"  #: it asks, it keeps failing the same way, or it was blocked: a person goes first
     READY = "ready"  #: any worker may take it
-    WAITING = "waiting"  #: for another task, its racers or a time; it goes on by itself
+    WAITING = "waiting"  #: for another task, its racers, a reviewer or a time; it goes on by itself
     RUNNING = "running"  #: a worker has claimed it
     DONE = "done"
     FAILED = "failed"
@@ -71,10 +71,10 @@ def status_of(card: Card) -> Status:
         return Status.CANCELLED if cancelled else Status.FAILED
     if not card.held:
         return Status.READY
-    from taskpit.policy import LANDING, PULL, RACING  # a command that only claims does without
+    from taskpit.policy import LANDING, PULL, RACING, REVIEWER  # a command that only claims does without
 
     reason = card.held
-    queues_own = reason.startswith((LANDING, RACING, f"{PULL} "))
+    queues_own = reason.startswith((LANDING, RACING, REVIEWER, f"{PULL} "))
     for_person = card.task.hold == reason or reason.startswith(_BEGINS) or reason.endswith(_ENDS)
     return Status.NEEDS_YOU if for_person and not queues_own else Status.WAITING
 

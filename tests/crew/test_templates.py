@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from ground import git, make_repository, own_state
 from waits import PATIENCE, until
 
 from taskpit import trust
@@ -24,6 +25,7 @@ def init(*words):
 def test_a_template_is_whole(name, tmp_path):
     ran = init(tmp_path / "zoo", "--template", name)
     assert ran.returncode == 0, ran.stderr
+    make_repository(str(tmp_path))
     crew = crewfile.load(crewfile.find(str(tmp_path / "zoo")), str(tmp_path / "zoo"), os.environ)
     assert all(post.prompt for post in crew.posts if post.kind == "tasks")
     assert {"README.md", "agents.toml", "food", "done"} <= set(os.listdir(tmp_path / "zoo"))
@@ -81,14 +83,18 @@ def test_an_unknown_one_makes_nothing(tmp_path):
     assert not (tmp_path / "zoo").exists()
 
 
-def test_builder_and_reviewer_without_a_model(zoo):
+def test_builder_and_reviewer_without_a_model(zoo, tmp_path, monkeypatch):
+    """What the builder brings lands on the branch once the reviewer has approved it."""
+    own_state(tmp_path, monkeypatch)
     Template("builder-reviewer").write(zoo.root)
     assert trust.remember(zoo.root)
-    built = "Write the answer to `scraps/answer.txt`."
-    (made,) = zoo.put("Reverse the word anaconda", tags=("build",), body=built, check="test -s scraps/answer.txt")
-    (review,) = zoo.put(f"Review {made}", tags=("review",), needs=(made,))
+    assert f"'builder' is to land its work, and {zoo.root} is in no git repository" in zoo.pit("up", code=6).out
+    make_repository(str(tmp_path))
+    built = "Write the answer to `out/answer.txt`."
+    (made,) = zoo.put("Reverse the word anaconda", body=built, check="test -s out/answer.txt")
     zoo.pit("up")
-    until(lambda: zoo.card(review).state is State.DONE)
-    assert zoo.text("scraps/answer.txt") == "adnocana\n"
-    assert zoo.card(made).result.worker.startswith("builder~")
-    assert zoo.card(review).result.worker.startswith("reviewer~")
+    until(lambda: zoo.card(made).state is State.DONE)
+    assert git(str(tmp_path), "show", "main:out/answer.txt") == "adnocana"
+    assert "the work of builder~" in zoo.card(made).result.output
+    said = [(event.action, event.worker.partition("~")[0]) for event in zoo.queue.store.events(limit=1000)[0]]
+    assert ("approved", "reviewer") in said

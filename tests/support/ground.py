@@ -33,6 +33,17 @@ def git(cwd, *words, **env):
     return ran.stdout.strip()
 
 
+def make_repository(path, objects="sha1"):
+    """A repository with one commit, whose author is Ada."""
+    os.makedirs(path, exist_ok=True)
+    write(f"{path}/README", "hello\n")
+    git(path, "init", "-q", "-b", "main", "--template=", f"--object-format={objects}")
+    with open(f"{path}/.git/config", "a", encoding="utf-8") as file:
+        file.write("[user]\n\tname = Ada\n\temail = ada@example.org\n")
+    git(path, "add", "README")
+    git(path, "commit", "-qm", "begin")
+
+
 def own_state(folder, monkeypatch):
     """Nothing of the user's own is met, and nothing is left there."""
     require("git")
@@ -76,11 +87,7 @@ class Ground:
     def __init__(self, folder, layout="pit", objects="sha1", **terms):
         self.folder = str(folder)
         self.top = f"{folder}/repository"
-        os.makedirs(self.top)
-        git(self.top, "init", "-q", "-b", "main", f"--object-format={objects}")
-        git(self.top, "config", "user.email", "ada@example.org")
-        git(self.top, "config", "user.name", "Ada")
-        self.commit("README", "hello\n", "begin")
+        make_repository(self.top, objects)
         self.root = f"{folder}/queue"
         init(self.root, layout)
         write(f"{self.root}/.taskpit/config.toml", CONFIG)

@@ -16,10 +16,10 @@ def test_the_demo(tmp_path):
     folder = tmp_path / "a showing"
     argv = [sys.executable, "-m", "taskpit", "demo", "--dir", str(folder), "--seed", "3"]
     env = {key: value for key, value in os.environ.items() if not key.startswith("TASKPIT_")}
-    env |= {"DEMO_PACE": "0.5", "COLUMNS": "120"}
+    env |= {"DEMO_PACE": "0.5", "COLUMNS": "120", "XDG_STATE_HOME": str(tmp_path / "state")}
     shown = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False, env=env)
     assert shown.returncode == 0, shown.stdout + shown.stderr
-    assert shown.stdout.count("  yes  ") == 7
+    assert shown.stdout.count("  yes  ") == 8
     assert "\x1b" not in shown.stdout
     assert "kill -9" in shown.stdout
     look = next(line for line in shown.stdout.splitlines() if line.startswith("  ls "))
@@ -30,9 +30,11 @@ def test_the_demo(tmp_path):
     assert "recovered" in shown.stdout
     screen = shown.stdout.partition("status\n")[2].partition("\n$ ")[0]
     crew = [line.split()[0] for line in screen.partition("LAST OUTPUT\n")[2].partition("\n\n")[0].splitlines()]
-    assert crew == ["keeper", "planner", "snake-1", "snake-2", "snake-3", "cleanup", "chronicle"]
+    assert crew == ["keeper", "planner", "snake-1", "snake-2", "snake-3", "cleanup", "reviewer", "chronicle"]
     assert "choked: the same failure 3 times in a row" in screen
     assert (folder / "out" / "story.txt").read_text().count("\n") >= 7
+    assert (folder / "sign.txt").read_text() == "Please knock before you enter.\n"
+    assert "-lander-" not in screen.partition("Crew")[0]
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path):

@@ -24,8 +24,9 @@ __all__ = ["VERBS"]
 def _demo_arguments(parser: ArgumentParser) -> None:
     parser.description = """\
 Make a snake pit in a new folder, put two dozen small tasks into it, and start its crew: keeper, planner, three
-snakes, cleanup and a service. One snake is killed on the way. Takes about half a minute, needs no network and
-no model; the folder stays, for looking."""
+snakes, cleanup, reviewer and a service. One snake is killed on the way, and one change is reviewed and lands on a
+git branch (without a recent git that is left out). Takes about half a minute, needs no network and no model; the
+folder stays, for looking."""
     parser.epilog = example("pit demo", "pit demo --dir /tmp/my-first-pit")
     parser.add_argument("--dir", dest="folder", metavar="DIR", help="where (default: a new temporary folder)")
     parser.add_argument("--seed", type=a_count, default=7, metavar="N", help="other numbers, other tasks")
@@ -96,11 +97,12 @@ def _folder(given: str | None) -> str:
 
 
 def _prologue(demo: Demo) -> str:
+    judge, lands = ("", "") if demo.sign is None else (", a reviewer", " One change is reviewed, and lands on main.")
     return (
         f"{len(demo.tasks)} tasks lie in {demo.pit}/food, each a Markdown file.\n"
-        "The crew gets to work: a keeper, a planner, three snakes, a cleanup, and a chronicle of it all.\n"
+        f"The crew gets to work: a keeper, a planner, three snakes, a cleanup{judge}, and a chronicle of it all.\n"
         "What they claim moves to claimed/, what they finish to done/. One of the snakes will be killed on the way,\n"
-        "with half an elephant in its mouth."
+        f"with half an elephant in its mouth.{lands}"
     )
 
 
@@ -115,6 +117,7 @@ def _epilogue(demo: Demo, good: list[str], bad: list[str], seconds: float) -> st
         f"cat {where}/scraps/*choked.md": "the note about what got stuck",
         f"{pit} show {haiku}": "a task with its tries, its check and its result",
         f"{pit} why {elephant}": "what happened to the elephant",
+        **({f"{pit} diff {demo.sign.id}": "the change that landed"} if demo.sign is not None else {}),
         f"{pit} log {demo.victim or 'supervisor'}": "what the snake that was killed had to say",
         f"{pit} unblock {diary}": "let the stuck one be tried again",
         f"{pit} crew up": "and the crew is back",

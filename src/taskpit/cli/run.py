@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import REMAINDER
 
@@ -41,7 +42,7 @@ AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen")
 
 
 def _work_arguments(parser: ArgumentParser) -> None:
-    parser.usage = "pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...])"
+    parser.usage = "pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...] | --reviewer AGENT)"
     parser.description = """\
 Run a pool of workers: each takes a task, runs CMD on it, has the task's check run, and goes on.
 
@@ -102,6 +103,7 @@ def _landing_arguments(parser: ArgumentParser) -> None:
     add("--copy", action="append", metavar="FILE", help="a file no commit has that clones need, e.g. .env; repeatable")
     add("--land-check", default="", metavar="CMD", help="must be green, beside the task's check, on what would land")
     add("--review", choices=REVIEWS, default="none", help="who looks at each change before it lands")
+    add("--reviewer", default="", metavar="AGENT", help="judges changes with review agent: a preset, or a command")
     add("--review-limit", type=a_count, default=0, metavar="N", help="begin nothing while N wait for a person's look")
     add("--pr-command", default="", metavar="CMD", help="opens a pull request where neither gh nor glab does")
     add("--frozen", action="append", metavar="GLOB", help="paths an agent cannot change, such as tests; repeatable")
@@ -115,16 +117,19 @@ def _work(args: Namespace, context: Context) -> Reply:
         raise Usage("-n must be at least 1")
     if not args.dry_run:
         context.queue.need_trust()
+    reviewer = _reviewer(args, context) if args.reviewer else None
+    if reviewer is not None and not (args.agent or args.command or args.dry_run):
+        return _run(args, context, reviewer, reviewer)
     runner = _runner(args, context)
     runner.check(context.env)
-    return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner)
+    return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner, reviewer)
 
 
 def _runner(args: Namespace, context: Context) -> AnyRunner:
     """The agent that was named, or the command that was given."""
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
     if args.agent:
-        return _agents(args, context, argv)
+        return _agents(args.agent, args.model, args, context, argv)
     if not argv:
         hint = "`pit work --help` shows examples."
         raise Usage("say what to run: pit work -- CMD ..., or pit work --agent PRESET", hint=hint)
@@ -139,23 +144,40 @@ def _runner(args: Namespace, context: Context) -> AnyRunner:
     return CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)
 
 
-def _agents(args: Namespace, context: Context, argv: list[str]) -> AnyRunner:
+def _reviewer(args: Namespace, context: Context) -> AnyRunner:
+    """Who judges changes: an agent as `claude` or `claude:opus`, or a command, which has more than one word."""
+    from taskpit.worker.runner import CommandRunner
+
+    try:
+        words_ = shlex.split(args.reviewer)
+    except ValueError as error:
+        raise Usage(f"--reviewer {args.reviewer!r} cannot be read: {error}") from None
+    agent, _, model = args.reviewer.partition(":")
+    if len(words_) > 1 or "/" in agent:
+        runner: AnyRunner = CommandRunner(words_, cwd=os.getcwd(), limit=args.limit)
+    else:
+        runner = _agents(agent, model, args, context, [])
+    runner.check(context.env)
+    return runner
+
+
+def _agents(agent: str, model: str, args: Namespace, context: Context, argv: list[str]) -> AnyRunner:
     """The agents that were named, the first one first; one that a package brings, if there is no such preset."""
     from taskpit.worker.agent import AgentRunner
     from taskpit.worker.choosing import Choosing
     from taskpit.worker.preset import find, places, speaking
 
-    names = [args.agent] if args.agent.startswith("acp:") else [name for name in args.agent.split(",") if name]
+    names = [agent] if agent.startswith("acp:") else [name for name in agent.split(",") if name]
     if not names:
         raise Usage("--agent names a preset, or several: --agent claude,codex")
     root, clock = context.queue.store.info().papers, context.queue.clock
 
-    def make(name: str, model: str) -> AgentRunner:
+    def make(name: str, own: str) -> AgentRunner:
         folders = places(root, context.env)
         return AgentRunner(
             speaking(name.removeprefix("acp:"), folders) if name.startswith("acp:") else find(name, folders),
             cwd=os.getcwd(),
-            model=model or args.model,
+            model=own or model,
             limit=args.limit,
             extra=argv,
             env=tuple(args.env or ()),
@@ -167,19 +189,25 @@ def _agents(args: Namespace, context: Context, argv: list[str]) -> AnyRunner:
     except errors.NotFound:
         from taskpit.worker import plugged
 
-        brought = plugged.find(args.agent, cwd=os.getcwd(), model=args.model, limit=args.limit, args=argv)
+        brought = plugged.find(agent, cwd=os.getcwd(), model=model, limit=args.limit, args=argv)
         if brought is None:
             raise
         return brought
 
 
-def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
+def _run(args: Namespace, context: Context, runner: AnyRunner, reviewer: AnyRunner | None) -> Reply:
+    """A pool has worked; one whose runner is its reviewer only judges."""
     from taskpit.worker import progress
     from taskpit.worker.orders import Orders
     from taskpit.worker.pool import Pool
 
+    landing = _landing(args, context, os.getcwd())
+    if reviewer is not None and landing is None:
+        raise errors.Invalid(
+            f"{os.getcwd()} is in no git checkout, so there is nothing to review", hint="Run it in your repository."
+        )
     orders = Orders(
-        slots=args.slots,
+        slots=args.slots if runner is not reviewer else 0,
         name=args.name,
         tags=words(args.tag),
         big=args.big,
@@ -188,18 +216,18 @@ def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
         until_empty=args.until == "empty",
         until=_until(args.until, context),
         allow_checks=tuple(args.allow_check or ()),
-        check_in=runner.cwd if args.checks else None,
+        check_in=os.getcwd() if args.checks else None,
         budget=tuple(args.budget or ()),
-        sandbox=_sandbox(args, runner),
+        sandbox=_sandbox(args, runner, reviewer),
         check_limit=context.queue.config.check_limit,
         red_first=args.red_first,
         review_limit=args.review_limit,
-        landing=_landing(args, context, runner.cwd),
+        landing=landing,
         env=_seen_by_checks(args),
     )
     show = progress.choose(sys.stderr if context.json else sys.stdout, context.env)
     try:
-        report = Pool(context.queue, runner, orders, show).run()
+        report = Pool(context.queue, runner, orders, show, reviewer).run()
     finally:
         show.close()
     if report.error is not None:
@@ -212,14 +240,14 @@ def _run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
     )
 
 
-def _sandbox(args: Namespace, runner: AnyRunner) -> Sandbox | None:
+def _sandbox(args: Namespace, *runners: AnyRunner | None) -> Sandbox | None:
     """The sandbox that was asked for, once it is known to work."""
     if not args.sandbox:
         return None
     from taskpit.worker.sandbox import Sandbox
 
-    preset = getattr(runner, "preset", None)
-    made = Sandbox(network=args.sandbox, home=preset.home if preset is not None else ())
+    presets = [preset for runner in runners if (preset := getattr(runner, "preset", None)) is not None]
+    made = Sandbox(network=args.sandbox, home=tuple(dict.fromkeys(name for one in presets for name in one.home)))
     made.check()
     return made
 
@@ -319,8 +347,6 @@ def _dry_run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
     data = {"id": claim.task.id, "argv": argv, "prompt": prompt, "check": claim.task.check, "limit": args.limit}
 
     def text() -> str:
-        import shlex
-
         return f"{prompt}\n---\nwould run for {claim.task.id}: {shlex.join(argv)}"
 
     return Reply(data=data, text=text)

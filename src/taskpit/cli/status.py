@@ -16,7 +16,7 @@ from taskpit.cli.past import event_line
 from taskpit.clock import iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import who
-from taskpit.policy import LANDING, PULL
+from taskpit.policy import LANDING, PULL, REVIEWER
 from taskpit.queue import cards, tally
 from taskpit.report import events_since
 from taskpit.status import LABELS, STATUSES, Status, status_of, summary
@@ -224,6 +224,7 @@ def _lost(running: dict[str, Any]) -> str:
 
 def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     """How it stands now."""
+    from taskpit.landing.review import NO_REVIEWER, standing
     from taskpit.worker.backends import resting
     from taskpit.worker.crew import SUPERVISOR
     from taskpit.worker.standing import idle_workers, pid_here, rows
@@ -240,6 +241,10 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
         big = [card for card in ready if card.task.big and not card.held]
         needs_you += [_entry(card, "it is big, and the crew has no planner to split it") for card in big]
     counts = {str(state): count for state, count in queue.store.counts().items()}
+    landing = standing(queue)
+    if landing.judged and not landing.reviewer:
+        judged = [card for card in ready if card.task.id in landing.judged]
+        needs_you += [_entry(card, f"waits for a reviewer agent, and none runs: {NO_REVIEWER}") for card in judged]
     return Overview(
         where=desk.root if info.kind == "files" else info.where,
         counts={**counts, "held": sum(1 for card in ready if card.held)},
@@ -254,18 +259,12 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
         idle=idle_workers(desk.root, {one["worker"] for one in running} | {row.name for row in crew}),
         waiting=_waiting([card for card in ready if status_of(card) is Status.WAITING], now),
         last_day=day.facts(),
-        landing=_landing(queue),
+        landing=landing.told(),
     )
 
 
 def _entry(card: Card, why: str = "") -> dict[str, str]:
     return {"id": card.task.id, "title": card.task.title or card.task.slug, "why": why or reason_of(card)}
-
-
-def _landing(queue: Queue) -> list[str]:
-    from taskpit.landing.review import standing
-
-    return standing(queue).told()
 
 
 def _running(card: Card, now: float) -> dict[str, Any]:
@@ -278,8 +277,9 @@ def _waiting(waiting: Sequence[Card], now: float) -> dict[str, float]:
     times = [card.task.not_before - now for card in waiting if card.held.startswith("not before")]
     tasks = sum(1 for card in waiting if card.held.startswith("needs "))
     landing = sum(1 for card in waiting if card.held.startswith((LANDING, PULL)))
-    other = len(waiting) - len(times) - tasks - landing
-    found = {"tasks": tasks, "time": len(times), "landing": landing, "other": other}
+    review = sum(1 for card in waiting if card.held.startswith(REVIEWER))
+    other = len(waiting) - len(times) - tasks - landing - review
+    found = {"tasks": tasks, "time": len(times), "review": review, "landing": landing, "other": other}
     return {**found, **({"next_seconds": round(max(min(times), 0.0), 1)} if times else {})}
 
 
@@ -344,6 +344,7 @@ def _waiting_line(waiting: dict[str, float]) -> str:
     parts = {
         "tasks": "for other tasks",
         "time": f"for a time{next_one}",
+        "review": "for a reviewer",
         "landing": "to land",
         "other": "for other reasons",
     }

@@ -62,7 +62,7 @@ class Pipe:
     def __init__(self, repository: Repository, queue: str, terms: Terms) -> None:
         self.repository = repository
         self.terms = terms
-        self._queue = self.digest(queue)
+        self.queue = self.digest(queue)
         self._open, self._opening = False, threading.Lock()
 
     @staticmethod
@@ -84,16 +84,16 @@ class Pipe:
             if not self._open:
                 self.repository.open()
                 fs.make_dir(f"{self.repository.folder}/queues")
-                with open(f"{self.repository.folder}/queues/{self._queue}", "ab"):
+                with open(f"{self.repository.folder}/queues/{self.queue}", "ab"):
                     self._open = True
 
     def ref(self, what: str, task_id: str) -> str:
         """The ref of this kind for a task."""
-        return f"refs/pit/{what}/{self._queue}/{name_of(task_id)}"
+        return f"refs/pit/{what}/{self.queue}/{name_of(task_id)}"
 
     def workspace(self, task_id: str) -> str:
         """Where a task's clone is."""
-        return path_of(f"{self.repository.folder}/work/{self._queue}", task_id)
+        return path_of(f"{self.repository.folder}/work/{self.queue}", task_id)
 
     # -- 1, 2: a place to work -----------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Pipe:
 
     def branch_of(self, task_id: str) -> str:
         """Its branch at the remote, where other queues have tasks of the same id."""
-        return f"pit/{name_of(task_id)}-{self._queue[:6]}"
+        return f"pit/{name_of(task_id)}-{self.queue[:6]}"
 
     def _line(self, terms: Terms | HandIn, branch: str) -> str:
         """The branch with what has landed on it: here, or at the remote."""
@@ -276,6 +276,31 @@ class Pipe:
             told = f"the check is green only with files that are not committed ({listed}); without them: {told}"
         return Failed(error=told, kind="check", output=done.output, evidence=evidence)
 
+    def judged_in(self, handed: HandIn, hands: Hands) -> str:
+        """A clone of exactly the candidate, for a reviewer; it is thrown away. The same path each time: agents
+        look for their sessions by that.
+        """
+        path = self.workspace(handed.task)
+        fs.make_dir(os.path.dirname(path))
+        self._furnish(f"{path}.review", handed.commit, handed, hands, f"{path}.log")
+        return f"{path}.review"
+
+    def presence(self, worker: str) -> fs.Flock:
+        """Held by a reviewer for as long as it lives, so that others know that there is one."""
+        folder = f"{self.repository.folder}/reviewers"
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return fs.Flock(path_of(folder, self.queue, f"~{worker}"))
+
+    def has_reviewer(self) -> bool:
+        """Whether a reviewer of this queue lives here."""
+        folder = f"{self.repository.folder}/reviewers"
+        for name in fs.names(folder):
+            lock = fs.Flock(f"{folder}/{name}")
+            if name.startswith(f"{self.queue}~") and not lock.take(wait=False):
+                return True
+            lock.drop()
+        return False
+
     # -- 7 to 11: landing ----------------------------------------------------------------------------
 
     def hand_in_of(self, task_id: str) -> HandIn | None:
@@ -292,7 +317,7 @@ class Pipe:
         if not self.repository.is_known():
             return {}
         self._ready()
-        oids = self.git.refs(f"refs/pit/hand/{self._queue}")
+        oids = self.git.refs(f"refs/pit/hand/{self.queue}")
         blobs = self.git.blobs(list(oids.values()))
         found = {}
         for name, oid in oids.items():
@@ -323,7 +348,7 @@ class Pipe:
 
     def clones(self) -> list[str]:
         """The tasks that have a clone."""
-        names = fs.names(f"{self.repository.folder}/work/{self._queue}")
+        names = fs.names(f"{self.repository.folder}/work/{self.queue}")
         return sorted(name.removesuffix(".ready") for name in names if name.endswith(".ready"))
 
     def behind(self) -> list[str]:

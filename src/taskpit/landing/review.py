@@ -14,7 +14,7 @@ from taskpit.landing.git import outside
 from taskpit.landing.pipe import Pipe, queue_key
 from taskpit.landing.repository import Repository, state_folder
 from taskpit.landing.terms import CANDIDATE, Terms, held, name_of
-from taskpit.policy import LANDING, PULL, REVIEW
+from taskpit.policy import LANDING, PULL, REVIEW, REVIEWER
 from taskpit.queue import cards
 from taskpit.task import State, Want
 from taskpit.values import Value
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from taskpit.landing.terms import HandIn
     from taskpit.queue import Queue
-    from taskpit.task import Card, Claim, Task
+    from taskpit.task import Card, Claim, Release, Task
 
 __all__ = [
     "Comment",
@@ -48,6 +48,8 @@ __all__ = [
 LONGEST_DIFF = 4 * 1024 * 1024
 #: How the hold of a task begins whose candidate waits in a repository.
 WAITS = (REVIEW, LANDING, PULL)
+#: What to do where changes wait for a reviewer agent and there is none.
+NO_REVIEWER = "`pit work --reviewer AGENT` starts one, `pit review` lets you judge instead"
 
 
 class Comment(Value):
@@ -72,8 +74,9 @@ class FileDiff(Value):
 class Standing(Value):
     """What of a queue's work has not come to rest."""
 
-    #: Ids that wait for a look, and that wait to be landed.
+    #: Ids that wait for a person's look, for a reviewer agent, and to be landed.
     review: tuple[str, ...] = ()
+    judged: tuple[str, ...] = ()
     landing: tuple[str, ...] = ()
     #: Ids whose pull requests are open.
     pulls: tuple[str, ...] = ()
@@ -83,10 +86,15 @@ class Standing(Value):
     stranded: tuple[str, ...] = ()
     #: Clones whose tasks are over.
     kept: tuple[str, ...] = ()
+    #: Whether a reviewer agent is there.
+    reviewer: bool = False
 
     def told(self) -> list[str]:
         """For people."""
         lines = [f"{len(self.review)} wait for review: `pit review`"] if self.review else []
+        if self.judged:
+            none = "" if self.reviewer else f", and none runs: {NO_REVIEWER}"
+            lines.append(f"{len(self.judged)} wait for a reviewer agent{none}")
         lines += [f"{len(self.landing)} wait for landing: the next `pit work` does that"] if self.landing else []
         lines += [f"{len(self.pulls)} wait for their pull requests"] if self.pulls else []
         return [*lines, *self.stranded, *self.behind, *(f"a clone is kept: {path}" for path in self.kept)]
@@ -152,7 +160,7 @@ def landed(queue: Queue, task_id: str) -> str:
 def waiting(queue: Queue) -> list[Card]:
     """Tasks that wait for a look, those for a person first."""
     found = [card for card in cards(queue.store, State.READY, tied=True) if card.task.hold.startswith(REVIEW)]
-    return sorted(found, key=lambda card: "by an agent" in card.task.hold[:40])
+    return sorted(found, key=lambda card: card.task.hold.startswith(REVIEWER))
 
 
 def standing(queue: Queue) -> Standing:
@@ -163,8 +171,11 @@ def standing(queue: Queue) -> Standing:
     if not found and not gone:
         return Standing()
     ready = [card.task for card in cards(queue.store, State.READY, tied=True) if card.task.hold]
+    judged = tuple(task.id for task in ready if task.hold.startswith(REVIEWER))
     return Standing(
-        review=tuple(task.id for task in ready if task.hold.startswith(REVIEW)),
+        review=tuple(task.id for task in ready if task.hold.startswith(REVIEW) and task.id not in judged),
+        judged=judged,
+        reviewer=bool(judged) and any(pipe.has_reviewer() for pipe in found),
         landing=tuple(task.id for task in ready if task.hold.startswith(LANDING)),
         pulls=tuple(task.id for task in ready if task.hold.startswith(PULL)),
         stranded=tuple(_stranded(found, gone, [task.id for task in ready if task.hold.startswith(WAITS)])),
@@ -247,15 +258,20 @@ def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[
     if owner.base(worker) == owner.base(handed.worker):
         raise Invalid(f"{task_id} was built by {owner.base(worker)}, who cannot approve it", id=task_id)
     approved = pipe.approve(handed, worker)
-    queue.edit(task_id, worker, lambda task: _to_land(task, approved), "approved", f"candidate {handed.commit[:12]}")
+
+    def change(task: Task) -> Task:
+        told = to_land(task, approved)
+        if not task.hold.startswith((REVIEW, LANDING)) or told.task is None:
+            raise Conflict(f"{task_id} does not wait for review", id=task_id)
+        return told.task
+
+    queue.edit(task_id, worker, change, "approved", f"candidate {handed.commit[:12]}")
     return pipe, approved
 
 
-def _to_land(task: Task, handed: HandIn) -> Task:
-    told = held(task, handed.replace(review="none"))
-    if not task.hold.startswith((REVIEW, LANDING)) or told.task is None:
-        raise Conflict(f"{task.id} does not wait for review", id=task.id)
-    return told.task
+def to_land(task: Task, handed: HandIn) -> Release:
+    """The end of a claim whose candidate waits for nothing but landing."""
+    return held(task, handed.replace(review="none"))
 
 
 def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequence[Comment] = ()) -> Task:
@@ -263,22 +279,32 @@ def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequ
     if not text.strip() and not comments:
         raise Invalid("say what should be different", id=task_id)
     pipe, handed = find(queue, task_id)
-    lines = [f"**Review** ({worker}) of {handed.commit[:12]}: {text.strip()}".rstrip(" :"), ""]
-    for one in comments:
-        place = f"`{one.path}:{one.line}`" if one.line else f"`{one.path}`"
-        quoted = _quoted(pipe, handed, one)
-        lines += [f"- {place}: {' '.join(one.text.split())}", *([f"  > {quoted}"] if quoted else [])]
-    told = "\n".join(lines).rstrip() + "\n"
+    told = words(pipe, handed, worker, text, comments)
 
     def change(task: Task) -> Task:
         if not task.hold.startswith((REVIEW, LANDING, PULL)):
             raise Conflict(f"{task.id} does not wait for review", hint=f"See `pit why {task.id}`.", id=task.id)
-        extra = {key: value for key, value in task.extra.items() if key != CANDIDATE}
-        return task.replace(hold="", extra=extra, body=f"{task.body.rstrip()}\n\n{told}".lstrip())
+        return without_candidate(task, told)
 
     changed = queue.edit(task_id, worker, change, "sent_back", " ".join(told.split())[:300])
     pipe.forget(task_id)
     return changed
+
+
+def words(pipe: Pipe, handed: HandIn, worker: str, text: str, comments: Sequence[Comment]) -> str:
+    """What its builder reads; Invalid if a comment is about what is not there."""
+    lines = [f"**Review** ({owner.base(worker)}) of {handed.commit[:12]}: {text.strip()}".rstrip(" :"), ""]
+    for one in comments:
+        place = f"`{one.path}:{one.line}`" if one.line else f"`{one.path}`"
+        line = quoted(pipe, handed, one)
+        lines += [f"- {place}: {' '.join(one.text.split())}", *([f"  > {line}"] if line else [])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def without_candidate(task: Task, told: str) -> Task:
+    """The task as its builder goes on with it, these words below it."""
+    extra = {key: value for key, value in task.extra.items() if key != CANDIDATE}
+    return task.replace(hold="", extra=extra, body=f"{task.body.rstrip()}\n\n{told}".lstrip())
 
 
 def remarks(pipe: Pipe, handed: HandIn, text: str) -> tuple[str, list[Comment]]:
@@ -295,7 +321,7 @@ def remarks(pipe: Pipe, handed: HandIn, text: str) -> tuple[str, list[Comment]]:
     return "\n".join(rest), comments
 
 
-def _quoted(pipe: Pipe, handed: HandIn, comment: Comment) -> str:
+def quoted(pipe: Pipe, handed: HandIn, comment: Comment) -> str:
     """The line that is meant, as it stands in the candidate; Invalid if there is none."""
     ran = pipe.git.run("cat-file", "blob", f"{handed.commit}:{comment.path}", ok=(0, 128))
     if ran.code:

@@ -135,7 +135,7 @@ class AgentRunner:
 
     def __call__(self, claim: Claim, run: Run) -> Outcome:
         """The agent has run on this task."""
-        sessions, cwd = Sessions(run.where), run.cwd or self.cwd
+        sessions, cwd = Sessions(run.where, run.role), run.cwd or self.cwd
         if not self._pruned:
             self._pruned = True
             sessions.prune()

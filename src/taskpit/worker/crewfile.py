@@ -71,12 +71,17 @@ def _unreadable(path: str, error: Exception) -> Invalid:
 
 def _repository(folder: str) -> str:
     """The repository that this folder is in, which is where work is done; the folder itself if it is in none."""
+    return _in_repository(folder) or folder
+
+
+def _in_repository(folder: str) -> str:
+    """The same; empty if it is in none."""
     above = folder
     while above != os.path.dirname(above):
         if os.path.exists(f"{above}/.git"):
             return above
         above = os.path.dirname(above)
-    return folder
+    return ""
 
 
 class _Reader:
@@ -162,6 +167,11 @@ class _Reader:
         fields["cwd"] = self._folder("agent", index, fields.get("cwd") or _repository(self.folder))
         fields["prompt"] = self._prompt(index, fields.get("prompt"), (name, role))
         fields["backend"] = self._proved(index, asked, "" if kind == "rounds" else name)
+        if (role == "reviewer" or fields.get("land", "none") != "none") and not _in_repository(fields["cwd"]):
+            what = "reviews changes" if role == "reviewer" else "is to land its work"
+            raise self._wrong(
+                self._said("agent", index, "land"), f"{name!r} {what}, and {fields['cwd']} is in no git repository"
+            )
         names = [f"{name}-{number}" for number in range(1, count + 1)] if count else [name]
         return [Post(**{**fields, "name": one, "kind": kind, "role": role}) for one in names]
 

@@ -12,13 +12,14 @@ import signal
 import time
 
 from taskpit import trust
+from taskpit.landing.git import GitTrouble, outside, require
 from taskpit.owner import base
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import State
 from taskpit.worker import crewfile
 from taskpit.worker.crew import SUPERVISOR, Papers
-from taskpit.worker.demo_food import tasks
+from taskpit.worker.demo_food import sign, tasks
 from taskpit.worker.muster import Orderly
 from taskpit.worker.standing import rows
 from taskpit.worker.survey import survey
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CONFIG", "Demo"]
 
+#: Who judges the one change that lands.
+REVIEWER = """
+[[agent]]
+name = "reviewer"
+role = "reviewer"
+"""
 CONFIG = 'lease = "1m"\nbackoff = "0.3s"\nbackoff_longest = "1s"\n'
 #: The demo is over after this many seconds, or something is wrong.
 LIMIT = 150.0
@@ -51,6 +58,8 @@ class Demo:
     def __init__(self, folder: str, seed: int) -> None:
         self.pit = folder
         self.tasks = tasks(seed)
+        #: The task whose change lands; None where there is no git that could do it.
+        self.sign = sign(len(self.tasks) + 1) if _has_git() else None
         self.papers = Papers(folder)
         self._orderly = Orderly(
             self.papers, {"DEMO_PACE": "2", **os.environ, "DEMO_SEED": str(seed), "DEMO_ROUND": "4s"}
@@ -67,9 +76,24 @@ class Demo:
         os.makedirs(f"{self.pit}/out")
         with open(f"{self.pit}/.taskpit/config.toml", "w", encoding="utf-8") as file:
             file.write(CONFIG)
+        if self.sign is not None:
+            self.tasks.append(self.sign)
+            self._make_repository()
         trust.remember(self.pit)
         self.queue = Queue.open(self.pit)
         self.queue.put(self.tasks)
+
+    def _make_repository(self) -> None:
+        """The folder is a git repository, too, without the queue's own files in it; and somebody reviews changes."""
+        with open(f"{self.pit}/agents.toml", "a", encoding="utf-8") as file:
+            file.write(REVIEWER)
+        with open(f"{self.pit}/.gitignore", "w", encoding="utf-8") as file:
+            file.writelines(f"/{name}\n" for name in sorted(os.listdir(self.pit)) if name != ".gitignore")
+        outside(self.pit, "init", "--quiet", "--initial-branch=main", "--template=")
+        for key, value in (("user.name", "The pit"), ("user.email", "pit@localhost")):
+            outside(self.pit, "config", key, value)
+        outside(self.pit, "add", ".gitignore")
+        outside(self.pit, "commit", "--quiet", "--message=A door, and nothing on it yet")
 
     def show(self, stage: Stage) -> None:
         """The crew comes up and works, one snake is killed. Ends when nothing is left that could be done."""
@@ -83,7 +107,7 @@ class Demo:
             self.pids |= {row.pid for row in self.standing if row.pid} | {self.papers.living(SUPERVISOR)} - {0}
             events, cursor = self.queue.store.events(cursor)
             stage.tell(events, self._title)
-            left = survey(self.queue)
+            left = survey(self.queue, landing=[self.sign.id] if self.sign else ())
             stage.crew(self.standing, left)
             self._murder(stage)
             if self.victim and not left.coming and not left.claimed and self._is_healed():
@@ -162,9 +186,21 @@ class Demo:
         planned = self.planners == ["planner"]
         parts = ", ".join(card.task.id for card in born)
         yield whole and planned, f"{feast.task.id}: was big, so the planner cut it into {parts}, all done, then itself"
+        if self.sign is not None:
+            yield self._landed(cards[self.sign.title])
         note = glob.glob(f"{self.pit}/scraps/food-{diary.task.id}-*choked.md")
         choked = diary.task.hold.startswith("choked") and len(diary.tries) == 3 and bool(note)
         yield choked, f"{diary.task.id}: failed the same way three times, so it waits for you, with a note in scraps/"
+
+    def _landed(self, sign: Card) -> tuple[bool, str]:
+        events, _ = self.queue.store.events(limit=1 << 20)
+        said = [event.action for event in events if event.task_id == sign.task.id and base(event.worker) == "reviewer"]
+        log = outside(self.pit, "log", "--format=%s", "main").text.splitlines()
+        told = "was sent back by the reviewer, done better, approved, and is one commit on main"
+        landed = sign.result is not None and sign.result.reason.startswith("landed on main")
+        polite = landed and "Please" in outside(self.pit, "show", "main:sign.txt").text
+        good = polite and {"sent_back", "approved"} <= set(said) and log.count(sign.task.title) == 1
+        return good, f"{sign.task.id}: {told}"
 
     def _crew_scenes(self) -> Iterator[tuple[bool, str]]:
         agents = [row for row in self.standing if row.kind != "service" and row.state in ("up", "waiting")]
@@ -172,11 +208,19 @@ class Demo:
         crew = (
             f"the crew: {len(agents)} agents and {len(services)} service, {self.victim} started again by the supervisor"
         )
-        yield len(agents) == 6 and len(services) == 1 and self._is_healed(), crew
+        yield len(agents) == (7 if self.sign else 6) and len(services) == 1 and self._is_healed(), crew
         deadline = time.monotonic() + LEAVING  # they are on their way out: a busy machine takes a while
         while (left := [pid for pid in self.pids if _lives(pid)]) and time.monotonic() < deadline:
             time.sleep(0.05)
         yield bool(self.pids) and not left, f"of {len(self.pids)} processes none is left"
+
+
+def _has_git() -> bool:
+    try:
+        require()
+    except GitTrouble:
+        return False
+    return True
 
 
 def _lives(pid: int) -> bool:

@@ -55,11 +55,11 @@ def _title(prompt: str) -> str:
 
 def _write(prompt: str, text: str) -> str:
     """Into the file the task names."""
-    found = re.search(r"to `((?:out|scraps)/[\w.-]+)`", prompt)
+    found = re.search(r"to `((?:(?:out|scraps)/)?[\w-]+\.\w+)`", prompt)
     if not found:
         return text
     path = found[1]
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.write(text + "\n")
     return f"Wrote {len(text.splitlines())} line(s) to {path}:\n\n{text}"
@@ -132,6 +132,20 @@ def _say(title: str, prompt: str) -> str:
     return _write(prompt, title.lower() + ": done")
 
 
+def _sign(title: str, prompt: str) -> str:  # noqa: ARG001
+    """In a hurry at first, as its reviewer finds."""
+    return _write(prompt, "Please knock before you enter." if "say please" in prompt else "Knock.")
+
+
+def _judge(title: str, prompt: str) -> str:  # noqa: ARG001
+    """A verdict, as reviewers are asked for: a sign has to be polite."""
+    if "+Knock." not in prompt:
+        return json.dumps({"verdict": "approve", "summary": "I have read it, and it is what was asked for."})
+    print("how rude", flush=True)
+    comment = {"path": "sign.txt", "line": 1, "text": "visitors are guests: say please"}
+    return json.dumps({"verdict": "send-back", "summary": "It is not polite.", "comments": [comment]})
+
+
 def _join(title: str, prompt: str) -> str:  # noqa: ARG001
     texts = []
     for path in re.findall(r"- (out/[\w.-]+)", prompt):
@@ -171,7 +185,8 @@ ACTS = {
     "Lay the table": _say,
     "Light the candles": _say,
     "Ring the bell": _say,
-    "Review": _say,
+    "Paint a sign": _sign,
+    "Review: ": _judge,
     "keeper: a round": _keep,
 }
 

@@ -6,7 +6,7 @@ import random
 
 from taskpit.task import Task
 
-__all__ = ["tasks"]
+__all__ = ["sign", "tasks"]
 
 WORDS = ["python", "anaconda", "viper", "cobra", "mamba", "adder", "boa", "taipan", "krait", "rattler"]
 FOOD = ["mouse", "egg", "frog", "cricket", "vole", "lizard", "gecko", "toad", "newt", "rat"]
@@ -35,6 +35,19 @@ def tasks(seed: int) -> list[Task]:
         task.replace(body=task.body.replace("%", task.id), check=task.check.replace("%", task.id)) for task in numbered
     ]
     return [*numbered, *_joins(numbered)]
+
+
+def sign(number: int) -> Task:
+    """The one whose change is reviewed, and lands on the branch of a repository."""
+    fields = {"land": "merge", "review": "agent"}
+    return Task(
+        id=f"{number:04d}",
+        title="Paint a sign for the door",
+        body="Visitors should knock. Write it to `sign.txt`.",
+        check="grep -qi knock sign.txt",
+        priority=4,
+        extra=fields,
+    )
 
 
 def _small(kind: str, title: str, answer: str) -> Task:

@@ -28,6 +28,9 @@ WORDS = {
     "split_task": "split",
     "recovered_task": "recovered",
     "released_task": "released",
+    "handed_in": "handed in",
+    "sent_back": "sent back",
+    "approved": "approved",
 }
 
 

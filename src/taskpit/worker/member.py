@@ -20,6 +20,7 @@ from taskpit import keeper, trust
 from taskpit.clock import iso
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.queue import Queue, cards
+from taskpit.status import Status, status_of
 from taskpit.task import Claim, Done, Release, Retry, State, Task
 from taskpit.worker import process, progress
 from taskpit.worker.backends import gate_for
@@ -86,9 +87,11 @@ class Pulse(progress.Lines):
 
 def tasks(queue: Queue, papers: Papers, post: Post) -> int:
     """Takes tasks until told to stop."""
+    reviews = post.role == "reviewer"
     orders = Orders(
         name=post.name,
         exact=True,
+        slots=0 if reviews else 1,
         big=post.role == "planner",
         tags=post.tags,
         lease=post.lease,
@@ -103,7 +106,8 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
     )
     show = Pulse(papers, post.name)
     show.say("is there")
-    report = Pool(queue, make_runner(post, papers.root), orders, show).run()
+    runner = make_runner(post, papers.root)
+    report = Pool(queue, runner, orders, show, runner if reviews else None).run()
     print(progress.summary(report), flush=True)
     if report.error is not None:
         raise report.error
@@ -136,7 +140,8 @@ def rounds(queue: Queue, papers: Papers, post: Post) -> int:
 
 def _tell_waiting(queue: Queue, show: Pulse, known: set[str]) -> set[str]:
     """Tasks that wait for a person are told once; all that wait now."""
-    held = {card.task.id: card for card in cards(queue.store, State.READY, tied=True) if card.task.hold}
+    ready = cards(queue.store, State.READY, tied=True)
+    held = {card.task.id: card for card in ready if card.task.hold and status_of(card) is Status.NEEDS_YOU}
     for task_id in held.keys() - known:
         show.say(f"{task_id} waits for a person: {held[task_id].held}")
     return set(held)

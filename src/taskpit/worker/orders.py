@@ -23,6 +23,7 @@ __all__ = ["Orders", "Report", "Show"]
 class Orders(Value):
     """What a pool is told to do."""
 
+    #: How many work on tasks at once; none in a pool that only reviews.
     slots: int = 1
     #: Workers are called this, a dash, and a number nobody has.
     name: str = "snake"

@@ -27,6 +27,7 @@ from taskpit.worker.leftover import end_commands_of
 from taskpit.worker.orders import Report
 from taskpit.worker.place import place_for
 from taskpit.worker.process import make_room
+from taskpit.worker.reviewing import Reviews
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over, work
 from taskpit.worker.survey import Survey, survey
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from taskpit.fs import Flock
     from taskpit.queue import Queue
     from taskpit.store.port import Member
     from taskpit.task import Claim
-    from taskpit.worker.backends import Pass
+    from taskpit.worker.backends import Gate, Pass
     from taskpit.worker.orders import Orders, Show
     from taskpit.worker.runner import Runner
 
@@ -51,6 +53,8 @@ __all__ = ["Pool"]
 LOOK_AGAIN = 1.0
 #: After this many seconds of nothing but refusals from the disk the pool gives up.
 PATIENCE = 30.0
+#: What a pool's own reviewer is called, with a number.
+REVIEWER = "reviewer"
 #: Signals that end a pool: the first lets running tasks finish, the second does not.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -66,7 +70,9 @@ class Short(NamedTuple):
 class Pool:
     """Runs tasks until it is told to stop, or nothing is left."""
 
-    def __init__(self, queue: Queue, runner: Runner, orders: Orders, show: Show) -> None:
+    def __init__(
+        self, queue: Queue, runner: Runner, orders: Orders, show: Show, reviewer: Runner | None = None
+    ) -> None:
         self.queue = queue
         self.runner = runner
         self.orders = orders
@@ -80,6 +86,9 @@ class Pool:
         self.signals: list[int] = []
         self.error: TaskpitError | None = None
         self._idle: list[str] = []
+        #: The reviewer's name while it has nothing to do, and always.
+        self._judges: list[str] = []
+        self._reviewer = ""
         self._threads: dict[str, threading.Thread] = {}
         self._started = 0
         self._hungry = True
@@ -93,6 +102,9 @@ class Pool:
         self._survey: Survey | None = None
         self._lander: LandingThread | None = None
         self._gate = gate_for(queue, runner)
+        pipe = orders.landing
+        self._reviews = Reviews(queue, pipe, reviewer, orders.tags) if reviewer and pipe else None
+        self._presence: Flock | None = None
         self._tender = Tender(queue, self.lease, self.inbox, tags=orders.tags if show.period else None)
 
     def run(self) -> Report:
@@ -105,7 +117,9 @@ class Pool:
         try:
             make_room(self.orders.slots)
             members.extend(self._join())
-            self._idle = [member.worker for member in members]
+            names = [member.worker for member in members]
+            self._idle, self._judges = names[: self.orders.slots], names[self.orders.slots :]
+            self._be_there()
             for mend in keeper.sweep(
                 self.queue, ended=end_commands_of
             ):  # by the store that has joined: it knows its names' orphans
@@ -137,6 +151,8 @@ class Pool:
         self._tender.close()
         for member in members:
             member.leave()
+        if self._presence is not None:
+            self._presence.drop()
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -160,22 +176,38 @@ class Pool:
         if self.orders.exact:
             yield self.queue.store.join(self.orders.name, self.lease)
             return
+        yield from self._join_as(self.orders.name, self.orders.slots)
+        if self._reviews is not None:
+            yield from self._join_as(REVIEWER, 1)
+
+    def _join_as(self, name: str, count: int) -> Iterator[Member]:
         number = joined = 0
-        while joined < self.orders.slots:
+        while joined < count:
             number += 1
             try:
-                yield self.queue.store.join(f"{self.orders.name}-{number}", self.lease, patience=0.0)
+                yield self.queue.store.join(f"{name}-{number}", self.lease, patience=0.0)
                 joined += 1
             except Lost:
                 continue
+
+    def _be_there(self) -> None:
+        """Others know that there is a reviewer."""
+        if self._judges and self.orders.landing is not None:
+            self._reviewer = self._judges[0]
+            self._presence = self.orders.landing.presence(self._reviewer)
+            self._presence.take()
 
     # -- claiming ----------------------------------------------------------------------------------
 
     def _closing(self) -> bool:
         """Whether no further task is to be claimed."""
         spent = self.orders.max_tasks and self._started >= self.orders.max_tasks
+        return bool(spent or self._ending())
+
+    def _ending(self) -> bool:
+        """Whether nothing more is to begin, also no review."""
         late = self.orders.until and self.queue.clock.now() >= self.orders.until
-        return bool(self.signals or self.error or spent or late)
+        return bool(self.signals or self.error or late)
 
     def _finished(self) -> bool:
         if self._threads or not (self._lander is None or self._lander.is_done()):
@@ -192,8 +224,11 @@ class Pool:
         if began < self._looked:
             return False
         try:
-            landing = self._lander.known if self._lander is not None else ()
+            landing = self._lander.known if self._lander is not None else frozenset()
+            landing |= self._reviews.known if self._reviews is not None else frozenset()
             found = survey(self.queue, self.orders.tags, self.orders.big, landing)
+            if not self.orders.slots:  # what is ready is not ours to take
+                found = found.replace(coming=len(landing))
         except Storage:
             return False
         self._looked = time.monotonic() + 10 * (time.monotonic() - began)
@@ -209,9 +244,12 @@ class Pool:
 
     def _fill(self) -> None:
         """Idle slots have tasks, as far as there are any."""
-        if not self._hungry or self._short or self._day_is_spent() or self._many_wait_for_review():
+        if not self._hungry or self._short or self._day_is_spent():
             return
-        while self._idle and not self._closing() and (way := self._enter()):
+        self._fill_reviews()
+        if self._many_wait_for_review():
+            return
+        while self._idle and not self._closing() and (way := self._enter(self._gate)):
             try:
                 claims = self.queue.claim(self._idle[0], tags=self.orders.tags, big=self.orders.big, lease=self.lease)
             except Storage as error:
@@ -223,8 +261,24 @@ class Pool:
                 way.leave()
                 self._wait_for(self._pause_told())
                 break
-            self._begin(self._idle.pop(0), claims[0], way)
+            self._begin(self._idle.pop(0), claims[0], way, self._gate)
         self._hungry = False
+
+    def _fill_reviews(self) -> None:
+        """The reviewer has a change to judge, if one waits."""
+        reviews = self._reviews
+        if reviews is None or not self._judges or self._ending() or (way := self._enter(reviews.gate)) is None:
+            return
+        try:
+            claim = reviews.take(self._judges[0], self.lease)
+        except Storage as error:
+            way.leave()
+            self._was_refused(error)
+            return
+        if claim is None:
+            way.leave()
+        else:
+            self._begin(self._judges.pop(0), claim, way, reviews.gate)
 
     def _pause_told(self) -> str:
         try:
@@ -233,10 +287,10 @@ class Pool:
             return ""
         return f"the queue is {paused}; `pit resume` gives out tasks again" if paused else ""
 
-    def _enter(self) -> Pass | None:
+    def _enter(self, gate: Gate) -> Pass | None:
         """The backend takes one more; None if it is full or rests, and whoever watches knows that."""
-        way = self._gate.enter()
-        if news := self._gate.news():
+        way = gate.enter()
+        if news := gate.news():
             self.show.say(news)
         return way
 
@@ -285,8 +339,8 @@ class Pool:
             self.error = error
         self._hungry = False
 
-    def _begin(self, worker: str, claim: Claim, way: Pass) -> None:
-        self._started += 1
+    def _begin(self, worker: str, claim: Claim, way: Pass, gate: Gate) -> None:
+        self._started += worker != self._reviewer
         self._awaited = ""
         way.started(self.queue.clock.now())
         info = self.queue.store.info()
@@ -297,7 +351,7 @@ class Pool:
             self.queue.finish(claim, Release(reason=str(error)))
             self.error = Storage(f"there is no room to run {claim.task.id}: {error}")
             return
-        run.gate = self._gate
+        run.gate = gate
         run.slot = _number_of(worker)
         run.sandbox = self.orders.sandbox
         self._tender.add(worker, run)
@@ -312,11 +366,13 @@ class Pool:
     def _work(self, worker: str, run: Run, way: Pass) -> None:
         """One task in its thread; the dispatcher hears of its end, whatever happens."""
         over = Over(claim=run.claim, word="unsaved", details="its thread broke")
+        reviews = self._reviews if worker == self._reviewer else None
         try:
             over = work(
-                *(self.queue, run, self.runner, self.orders),
+                *(self.queue, run, reviews.runner if reviews else self.runner, self.orders),
                 lay_down=lambda: self._tender.drop(worker),
                 short=lambda why: self._is_short(worker, run, why),
+                job=reviews.judge if reviews else None,
             )
         except Exception as error:
             over = over.replace(details=f"{type(error).__name__}: {error}")
@@ -337,7 +393,7 @@ class Pool:
 
     def _hear(self) -> None:
         """Wait for news, then take in all there are."""
-        self._tender.listen(hungry=bool(self._idle) and not self._closing())
+        self._tender.listen(hungry=bool(self._idle or self._judges) and not self._closing())
         try:
             self._take(self.inbox.get(timeout=self.show.period or LOOK_AGAIN))
             while True:
@@ -373,9 +429,9 @@ class Pool:
     def _ended(self, worker: str, over: Over) -> None:
         self._threads.pop(worker).join()
         self._short.discard(worker)
-        self._idle.append(worker)
+        (self._judges if worker == self._reviewer else self._idle).append(worker)
         self._wake()
-        if over.word == "handed in":
+        if over.word in ("handed in", "approved"):
             self._land()
         self._count(over)
         if over.fatal is not None and self.error is None:
@@ -403,6 +459,7 @@ class Pool:
         self.show.over(over)
         if over.word != "handed in":  # that is not how it ends
             self.tally[over.word] = self.tally.get(over.word, 0) + 1
+        if over.word not in ("handed in", "approved"):
             self._going.discard(over.claim.task.id)
             self._show_claimed()
 

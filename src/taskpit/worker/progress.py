@@ -29,6 +29,8 @@ __all__ = ["Board", "Lines", "Silent", "choose", "screen_size", "summary"]
 #: The colours of the words of an end, in the order a summary has them.
 COLOURS = {
     "done": "32",
+    "approved": "32",
+    "sent back": "33",
     "split": "36",
     "itself": "32",
     "retry": "33",

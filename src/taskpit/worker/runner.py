@@ -74,6 +74,8 @@ class Run:
         self.slot = 1
         #: Further variables for whatever works on this task.
         self.variables: dict[str, str] = {}
+        #: What it does with its task unless it works on it: `review`.
+        self.role = ""
         #: What the runner's backend shares with others, if it has one.
         self.gate: Gate | None = None
         #: Why it should stop: `stop`, `cancel`, `lost`; empty while it should not.

@@ -1,6 +1,7 @@
 """Which session of which agent worked on a task, so that the next attempt can go on in it.
 
-.taskpit/sessions/<task id>   preset, session, where it worked, and in which attempt it began
+.taskpit/sessions/<task id>          preset, session, where it worked, and in which attempt it began
+.taskpit/sessions/<task id>~review   the same of its reviewer, whose session is never its builder's
 
 Written before the agent is started where the session's name is ours, else as soon as it is told. A session
 serves the attempt it began in, however often that is cut short, and the next one; after that a fresh mind
@@ -49,11 +50,12 @@ class Session(Value):
 class Sessions:
     """The sessions of one queue."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, role: str = "") -> None:
+        self._rest = f"~{role}" if role else ""
         self._root = f"{where}/.taskpit" if os.path.isdir(f"{where}/.taskpit") else ""
 
     def _path(self, task_id: str) -> str:
-        return path_of(f"{self._root}/sessions", task_id)
+        return path_of(f"{self._root}/sessions", task_id, self._rest)
 
     def find(self, claim: Claim, preset: str, cwd: str) -> Session | None:
         """The session this attempt should go on in, or None."""

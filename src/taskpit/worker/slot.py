@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from contextlib import suppress
 
 from taskpit.agents.environment import allowed
 from taskpit.errors import Invalid, Storage, TaskpitError
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
     from taskpit.worker.orders import Orders
     from taskpit.worker.runner import Run, Runner
 
-__all__ = ["Over", "crashed", "end_claim", "fate", "word_of", "work"]
+    #: What is done with a claimed task: its outcome, what became of the claim if that is gone, and the details.
+    Job = Callable[[Queue, Run, Runner, Orders], tuple[Outcome, str, str]]
+
+__all__ = ["Over", "RunHands", "crashed", "end_claim", "fate", "what_became", "word_of", "work"]
 
 #: How often the end of a claim is tried when the disk refuses, and how long the first pause is.
 TRIES, FIRST_PAUSE = 6, 0.1
@@ -52,6 +56,8 @@ WORDS = {
     "blocked": "held",
     "handed_in": "handed in",
     "pull_request": "pull request",
+    "approved": "approved",
+    "sent_back": "sent back",
 }
 #: A set-up that failed this often in a row waits for a person: it is nothing the task did.
 SETUPS = 3
@@ -68,8 +74,9 @@ class Over(Value):
     """How a claim of ours ended."""
 
     claim: Claim
-    #: done, failed, cancelled, retry, choked, released, split, asked, held, handed in, pull request; itself: the
-    #: command has ended the claim; lost: it was somebody else's by then; unsaved: the store could not be written.
+    #: done, failed, cancelled, retry, choked, released, split, asked, held, handed in, pull request; approved and
+    #: sent back: by a reviewer; itself: the command has ended the claim; lost: it was somebody else's by then;
+    #: unsaved: the store could not be written.
     word: str
     details: str = ""
     seconds: float = 0.0
@@ -102,26 +109,22 @@ def work(
     orders: Orders,
     lay_down: Callable[[], None],
     short: Callable[[str], bool] = lambda _why: False,
+    job: Job | None = None,
 ) -> Over:
     """Run it and end its claim. `lay_down` is called once the claim needs no more renewing, before it ends.
 
-    `short` is told why what was brought cannot be written, each time that is tried; whether to go on trying.
+    `short` is told why what was brought cannot be written, each time that is tried; whether to go on trying. `job` is
+    what is done with the task instead of working on it.
     """
     claim, began = run.claim, time.monotonic()
     fatal: TaskpitError | None = None
     told = ""
     try:
-        settled = _refused(run, orders) or _enter(queue, run, orders) or _red_first(run, orders)
-        outcome = settled or _attempt(queue, run, runner, orders)
-        gone, told = _gone(queue, run)
-        if gone or settled is not None:
-            pass
-        elif run.cwd:
-            outcome = _hand_in(queue, run, outcome, orders)
-        else:
-            outcome = _checked(queue, run, outcome, orders)
+        outcome, gone, told = (job or _build)(queue, run, runner, orders)
     except CannotRun as error:
         fatal, gone, outcome = error, "", Failed(error=error.message, kind="infra")
+        if job is not None:  # nothing that the task did: it waits as before
+            outcome = Release(reason=error.message)
     seconds = time.monotonic() - began
     log = _keep_log(queue, run)
     lay_down()
@@ -137,8 +140,21 @@ def work(
                 log=outcome.log or log, seconds=outcome.seconds or seconds, cost=outcome.cost or run.cost
             )
         word, details = end_claim(queue, claim, outcome, _patience(claim, short))
+        if word == "sent back" and orders.landing is not None:  # what was handed in is none any more
+            with suppress(TaskpitError, OSError):
+                orders.landing.forget(claim.task.id)
         fatal = fatal or (_unsaved(run, details) if word == "unsaved" else None)
     return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
+
+
+def _build(queue: Queue, run: Run, runner: Runner, orders: Orders) -> tuple[Outcome, str, str]:
+    """It is worked on: the outcome, and what became of the claim if that is gone."""
+    settled = _refused(run, orders) or _enter(queue, run, orders) or _red_first(run, orders)
+    outcome = settled or _attempt(queue, run, runner, orders)
+    gone, told = what_became(queue, run)
+    if not gone and settled is None:
+        outcome = _hand_in(queue, run, outcome, orders) if run.cwd else _checked(queue, run, outcome, orders)
+    return outcome, gone, told
 
 
 def _patience(claim: Claim, short: Callable[[str], bool]) -> Callable[[str], bool]:
@@ -167,7 +183,7 @@ def _refused(run: Run, orders: Orders) -> Outcome | None:
     return None
 
 
-class _Hands:
+class RunHands:
     """Runs the pipe's commands for one run: its environment, its bell."""
 
     def __init__(self, run: Run) -> None:
@@ -205,7 +221,7 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
             if run.sandbox is not None:  # its clone borrows the objects of ours
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))
             run.variables["TASKPIT_SLOT"] = str(run.slot)
-            run.cwd = pipe.enter(task, _Hands(run))
+            run.cwd = pipe.enter(task, RunHands(run))
     except Stopped:
         return Release(reason="its worker was asked to stop")
     except (Waits, Invalid) as error:
@@ -226,7 +242,7 @@ def _red_first(run: Run, orders: Orders) -> Outcome | None:
     if not wanted or where is None or check_mode(task) == "disabled" or run.claim.attempt > 1 or GREEN in task.body:
         return None
     try:
-        evidence = _Hands(run).run(task.check, where, orders.check_limit, env=orders.env)
+        evidence = RunHands(run).run(task.check, where, orders.check_limit, env=orders.env)
     except Stopped:
         return Release(reason="its worker was asked to stop")
     except (TaskpitError, OSError) as error:
@@ -251,7 +267,7 @@ def _hand_in(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcom
     done = outcome.replace(log=_keep_log(queue, run), seconds=outcome.seconds, cost=outcome.cost or run.cost)
     for pause_ in (FIRST_PAUSE, 10 * FIRST_PAUSE, 0.0):
         try:
-            ended = orders.landing.hand_in(run.claim, done, _Hands(run), check=orders.check_in is not None)
+            ended = orders.landing.hand_in(run.claim, done, RunHands(run), check=orders.check_in is not None)
             return cut.replace(evidence=ended.evidence) if cut and isinstance(ended, Failed) else ended
         except Stopped:
             return Release(reason="its worker was asked to stop")
@@ -303,7 +319,7 @@ def _told_backend(queue: Queue, run: Run, outcome: Outcome) -> Outcome:
     return outcome if outcome.after else outcome.replace(after=pause(queue.config, 1))
 
 
-def _gone(queue: Queue, run: Run) -> tuple[str, str]:
+def what_became(queue: Queue, run: Run) -> tuple[str, str]:
     """Empty while the claim is ours; else what became of it, and the details."""
     if run.stopping == "lost":
         return "lost", ""
@@ -342,7 +358,7 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcom
     if mode == "disabled" or orders.check_in is None or run.stopping:
         return outcome
     try:
-        evidence = _Hands(run).run(command, run.cwd or orders.check_in, queue.config.check_limit, env=orders.env)
+        evidence = RunHands(run).run(command, run.cwd or orders.check_in, queue.config.check_limit, env=orders.env)
     except Stopped:
         return Release(reason="its worker was asked to stop")
     except TaskpitError as error:

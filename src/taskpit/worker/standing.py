@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from taskpit.worker.post import Post
 
+#: What is in the name of those that only land.
+LANDER = "-lander-"
+
 __all__ = ["Row", "idle_workers", "pid_here", "rows", "told"]
 
 
@@ -109,9 +112,9 @@ def _paused(papers: Papers, post: Post, paused: str) -> str:
 
 
 def idle_workers(root: str, busy: Collection[str]) -> list[str]:
-    """Workers of pools that live on this machine, without those that are named."""
+    """Workers of pools that live on this machine, without those that are named, and without those that only land."""
     folder = f"{root}/.taskpit/workers"
-    names = [name for name in fs.names(folder) if name not in busy]
+    names = [name for name in fs.names(folder) if name not in busy and LANDER not in name]
     records = [(name, owner.load(f"{folder}/{name}")) for name in sorted(names, key=natural)]
     return [name for name, record in records if record and record.stays and owner.lives(f"{folder}/{name}", record)]
 
