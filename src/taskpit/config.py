@@ -64,6 +64,8 @@ class Config(Value):
     keep_failed: float = 0.0
     #: Messages that went through a workspace's pipes are kept this long after they were read.
     keep_messages: float = 7 * DAY
+    #: Candidates, by which `pit diff` shows what landed, are kept this long after their task is over; 0 is for ever.
+    keep_candidates: float = 30 * DAY
     #: Left-over temporary files older than this are swept.
     keep_tmp: float = 3600.0
     #: The largest task file, in bytes.
@@ -95,6 +97,7 @@ _DURATIONS = frozenset(
         "keep_results",
         "keep_failed",
         "keep_messages",
+        "keep_candidates",
         "keep_tmp",
         "check_limit",
     )
@@ -131,6 +134,7 @@ SAMPLE = """\
 # keep_results = "0s"       # results older than this are pruned; 0s keeps them for ever (a mailbox: 7d)
 # keep_failed = "0s"        # the same for failed ones (a mailbox: 30d)
 # keep_messages = "7d"      # delivered messages of a workspace's pipes
+# keep_candidates = "30d"   # what `pit diff` shows of tasks that are over; 0s keeps it for ever
 # keep_tmp = "1h"
 # largest_task = 1048576    # bytes
 # check_limit = "10m"       # how long a done-when command may run

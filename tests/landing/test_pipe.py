@@ -505,3 +505,30 @@ def test_what_an_agent_changed_in_a_submodule_is_told_by_its_name(ground, tmp_pa
     write(f"{path}/a.txt")
     ground.hand_in(claim)
     assert ground.card(other).held == f"{REVIEW} by a person: {told}"
+
+
+def test_candidates_are_kept_for_their_time_and_what_an_open_task_needs_for_longer(ground):
+    from taskpit.clock import Clock
+    from taskpit.landing import review
+
+    class Later(Clock):
+        def now(self):
+            return super().now() + 40 * 86400.0
+
+    one, two, waits = ground.put("one"), ground.put("two"), ground.put("waits")
+    open_one = ground.put("open", needs=(two,), hold="not yet")
+    for task in (one, two, waits):
+        ground.work(task, **{f"{task}_dot_txt": "x"})
+    for task in (one, two):
+        ground.land(task)
+    assert review.prune(ground.queue) == []
+    ground.queue.clock = Later()
+    ground.queue.config = ground.queue.config.replace(keep_candidates=0.0)
+    assert review.prune(ground.queue) == []
+    ground.queue.config = ground.queue.config.replace(keep_candidates=30 * 86400.0)
+    assert review.prune(ground.queue) == [one]  # `two` is needed, `waits` is not over
+    assert open_one
+    left = {name.split("/")[-1] for name in ground.pipe.git.refs("refs/pit/cand")}
+    assert left == {two, waits}
+    ground.land(waits)
+    assert ground.log()[0] == "waits"

@@ -58,7 +58,7 @@ def _sweep(args: Namespace, context: Context) -> Reply:
     with Progress(context, "sweeping", turns=True):
         mends = sweep(context.queue, dry_run=args.dry_run, closely=True, ended=end_commands_of)
         if not args.dry_run:
-            mends = [*mends, *_publish(context), *_pulls(context)]
+            mends = [*mends, *_publish(context), *_pulls(context), *_pruned(context)]
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
     return Reply(data=data, text=lambda: _swept(mends, dry_run=args.dry_run))
 
@@ -101,6 +101,19 @@ def _pulls(context: Context) -> list[Mend]:
             continue
         did += [Mend(kind="pull request", what=claim.task.id, details=end.details) for claim, end in ended]
     return did
+
+
+def _pruned(context: Context) -> list[Mend]:
+    """Candidates that nobody looks at any more are gone."""
+    from taskpit.landing.review import prune
+    from taskpit.store.port import Mend
+
+    try:
+        found = prune(context.queue)
+    except (TaskpitError, OSError) as error:
+        context.warn(f"old candidates could not be pruned: {error}")
+        return []
+    return [Mend(kind="pruned", what=one, details="its candidate; what landed stays") for one in found]
 
 
 def _unlanded(context: Context) -> list[Mend]:

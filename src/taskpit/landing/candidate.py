@@ -173,18 +173,23 @@ class Candidates:
 
     def size(self, base: str, commit: str) -> tuple[int, int, int]:
         """Files that differ, lines added, lines removed."""
-        rows = self.rows(base, commit)
-        return len(rows), sum(added for _, _, added, _ in rows), sum(gone for _, _, _, gone in rows)
+        counts = self._counts(base, commit).values()
+        return len(counts), sum(added for added, _ in counts), sum(gone for _, gone in counts)
 
     def rows(self, base: str, commit: str) -> list[tuple[str, str, int, int]]:
         """Name, letter, lines added and removed of each file that differs; a binary file has none."""
+        counts = self._counts(base, commit)
+        return [(one.name, one.letter, *counts.get(one.name, (0, 0))) for one in self.changes(base, commit)]
+
+    def _counts(self, base: str, commit: str) -> dict[str, tuple[int, int]]:
         words = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", base, commit)
         counts = {}
         for row in self.git.run(*words).out.decode("utf-8", "surrogateescape").split("\0"):
             added, _, rest = row.partition("\t")
             removed, _, name = rest.partition("\t")
-            counts[name] = (int(added), int(removed)) if added.isdecimal() else (0, 0)
-        return [(one.name, one.letter, *counts.get(one.name, (0, 0))) for one in self.changes(base, commit)]
+            if name:
+                counts[name] = (int(added), int(removed)) if added.isdecimal() else (0, 0)
+        return counts
 
     def loose(self, path: str, commit: str, terms: Terms) -> list[str]:
         """Files in the clone that are not committed."""

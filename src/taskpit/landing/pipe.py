@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from taskpit.landing.repository import Merge, Repository
     from taskpit.landing.terms import Hands, Terms
     from taskpit.queue import Queue
-    from taskpit.task import Claim, Evidence, Outcome, Task
+    from taskpit.task import Claim, Evidence, Outcome, Release, Task, Try
 
 __all__ = ["Pipe", "queue_key"]
 
@@ -84,8 +84,8 @@ class Pipe:
             if not self._open:
                 self.repository.open()
                 fs.make_dir(f"{self.repository.folder}/queues")
-                with open(f"{self.repository.folder}/queues/{self.queue}", "ab"):
-                    self._open = True
+                fs.append(f"{self.repository.folder}/queues/{self.queue}", b"")
+                self._open = True
 
     def ref(self, what: str, task_id: str) -> str:
         """The ref of this kind for a task."""
@@ -192,7 +192,8 @@ class Pipe:
         questions = [*nested, *self._files.questions(base, tree)]
         commit = self.git.commit(tree, [base], _message(task))
         self.git.set(self.ref("cand", task.id), commit)
-        hands.say(f"candidate {commit[:12]}: {len(self._files.changes(base, tree))} files")
+        size = self._files.size(base, commit)
+        hands.say(f"candidate {commit[:12]}: {'1 file' if size[0] == 1 else f'{size[0]} files'}")
         evidence = None
         if check and check_mode(task) != "disabled":
             evidence = self._check(task.check, commit, terms, hands, path)
@@ -200,7 +201,7 @@ class Pipe:
             if not evidence.green and check_mode(task) == "strict":
                 there = hands.run(task.check, path, self.terms.check_limit, env=terms.env)
                 return self._red(done, evidence, self._files.loose(path, commit, terms) if there.green else None)
-        handed = self._handed(claim, done, terms, evidence, (base, commit, tree), questions)
+        handed = self._handed(claim, done, terms, evidence, (base, commit, tree), size, questions)
         if not check:
             handed = handed.replace(check="")
         self.git.set(self.ref("hand", task.id), self.git.blob(handed.dump()))
@@ -222,11 +223,12 @@ class Pipe:
         terms: Terms,
         evidence: Evidence | None,
         objects: tuple[str, str, str],
+        size: tuple[int, int, int],
         questions: Sequence[str],
     ) -> HandIn:
         """All that landing it needs, in one value."""
         task, (base, commit, tree) = claim.task, objects
-        files, added, removed = self._files.size(base, commit)
+        files, added, removed = size
         return HandIn(
             task=task.id,
             parent=parent_of(task),
@@ -373,6 +375,16 @@ class Pipe:
             return None
         handed, commit = self.hand_in_of(task_id), self.landed(task_id)
         return self.sealed(handed, commit) if handed is not None and commit else None
+
+    def left_by(self, task: Task, tries: Sequence[Try]) -> Release | None:
+        """The end of a task whose last worker died between handing in and the end of its claim; None if none did so."""
+        last = tries[-1] if tries else None
+        if last is None or last.kind != "lost" or not self.repository.is_known():
+            return None
+        handed = self.hand_in_of(task.id)
+        if handed is None or handed.worker != last.worker or handed.check not in ("", task.check):
+            return None
+        return held(task, handed, handed.questions)
 
     def turn(self, target: str) -> fs.Flock:
         """Held by whoever lands on this branch, so that no check is run in vain; nothing is decided by it."""
@@ -529,12 +541,12 @@ class Pipe:
         self.repository.clone(fresh, base, f"pit/{name_of(task_id)}")
         if self._is_ours(path):
             if os.path.lexists(f"{path}/.git"):
-                os.rename(f"{path}/.git", f"{path}.old-{fs.fresh_name()}")
-            os.rename(f"{fresh}/.git", f"{path}/.git")
+                fs.move(f"{path}/.git", f"{path}.old-{fs.fresh_name()}")
+            fs.move(f"{fresh}/.git", f"{path}/.git")
             remove(fresh)
         else:
             remove(path)
-            os.rename(fresh, path)
+            fs.move(fresh, path)
             self._mark_ready(path, target)
         with self._files.index(
             self.git.ref(self.ref("cand", task_id)) or base
@@ -562,6 +574,17 @@ class Pipe:
             if one == name or one.startswith(f"{name}."):
                 remove(f"{folder}/{one}")
         self.git.drop(*(self.ref(what, task_id) for what in ("base", "fence", "hand", "pushed")))
+
+    def candidates(self, before: float) -> list[str]:
+        """The tasks whose candidates were made before this time."""
+        prefix = f"refs/pit/cand/{self.queue}/"
+        lines = self.git.say("for-each-ref", "--format=%(committerdate:unix) %(refname)", prefix).splitlines()
+        found = [(int(when), name.removeprefix(prefix)) for when, _, name in (line.partition(" ") for line in lines)]
+        return [name.replace("=", ".") for when, name in found if when < before]
+
+    def prune(self, task_ids: Sequence[str]) -> None:
+        """What is kept of these tasks, which are over and which nothing needs, is gone."""
+        self.repository.prune(*(self.ref(what, one) for one in task_ids for what in ("cand", "land")))
 
     def forget(self, task_id: str) -> None:
         """It went back to its agent: what was handed in is none any more. Its clone stays."""

@@ -2,7 +2,7 @@
 
 <state>/taskpit/landing/<name>-<digest>/
     git/         P: `refs/pit/up/<branch>` as last seen at the person's, `refs/pit/line/<branch>` what has landed,
-                 `refs/pit/now-<nonce>/<branch>` as just fetched, for one look
+                 `refs/pit/have/<branch>` as last fetched
     work/        the agents' clones
     check/       clones in which checks run
     publish.lock held by whoever moves the person's branch
@@ -24,6 +24,10 @@ from taskpit.landing.git import ZERO, Git, GitTrouble, outside, require
 from taskpit.trust import state_path
 from taskpit.values import Value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 __all__ = ["Merge", "Published", "Remote", "Repository", "state_folder"]
 
 #: Settings of the person's that decide which bytes a file has in a commit, and the values we take.
@@ -42,6 +46,8 @@ BUSY = {
     "REVERT_HEAD": "a revert",
     "index.lock": "another git command",
 }
+#: Objects that no ref needs are pruned when they are older than this.
+UNUSED = "2.weeks.ago"
 #: Settings that start nothing when a branch is moved; people change these all the time.
 HARMLESS = ("branch.", "remote.", "user.", "pull.", "push.", "gc.", "color.", "alias.", "diff.", "log.")
 #: The largest file of excludes that is read, and the largest that is copied into a clone.
@@ -101,18 +107,14 @@ class Repository:
         self.folder = f"{state_folder()}/{name}-{digest}"
         self.git = Git(f"{self.folder}/git")
         self._accepted = ""
+        self._habits: tuple[tuple[str, str], ...] = ()
         self._remote: Remote | None = None
 
-    def _author(self) -> tuple[str, str]:
-        """Who commits: as the environment says, or git."""
-        who = []
-        for name, key, default in (
-            ("GIT_AUTHOR_NAME", "user.name", "taskpit"),
-            ("GIT_AUTHOR_EMAIL", "user.email", "taskpit@localhost"),
-        ):
-            told = os.environ.get(name) or outside(self.top, "config", "--get", key, ok=(0, 1), personal=True).text
-            who.append(told or default)
-        return who[0], who[1]
+    def _told(self, pattern: str, *where: str, personal: bool = False) -> dict[str, str]:
+        """What the person's configuration says of the keys that are like this, each once, the last word counts."""
+        words = ("config", *where, "-z", "--get-regexp", pattern)
+        out = outside(self.top, *words, ok=(0, 1, 128), personal=personal).out.decode("utf-8", "surrogateescape")
+        return dict(entry.partition("\n")[::2] for entry in out.split("\0") if entry)
 
     def current_branch(self) -> str:
         """The branch the person has checked out; Invalid if there is none to land on."""
@@ -123,9 +125,7 @@ class Repository:
 
     def require_branch(self, name: str) -> None:
         """Invalid unless there is such a branch with a commit."""
-        valid = outside(self.top, "check-ref-format", f"refs/heads/{name}", ok=(0, 1)).code == 0
-        there = valid and outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}", ok=(0, 1, 128))
-        if not there or there.code:
+        if outside(self.top, "show-ref", "--verify", "--quiet", f"refs/heads/{name}", ok=(0, 1, 128)).code:
             raise Invalid(f"there is no branch {name!r} in {self.top}", hint="`git branch` shows them.", branch=name)
 
     def is_known(self) -> bool:
@@ -137,17 +137,21 @@ class Repository:
     def open(self) -> None:
         """Our repository is there and knows the person's habits; what they have configured now is accepted."""
         require()
-        self.git = Git(self.git.directory, author=self._author())
-        partial = outside(
-            self.top, "config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$", ok=(0, 1)
-        )
-        if partial.text:
+        said = self._told(r"^(user\.(name|email)|core\.(autocrlf|eol|filemode|ignorecase))$", personal=True)
+        name = os.environ.get("GIT_AUTHOR_NAME") or said.get("user.name") or "taskpit"
+        mail = os.environ.get("GIT_AUTHOR_EMAIL") or said.get("user.email") or "taskpit@localhost"
+        self.git = Git(self.git.directory, author=(name, mail))
+        if self._told(r"^(extensions\.partialclone|remote\..*\.promisor)$"):
             raise GitTrouble(f"{self.top} is a partial clone, whose files may be missing", hint="Fetch it as a whole.")
+        habits = {
+            key: said.get(key, "").lower() for key, values in HABITS.items() if said.get(key, "").lower() in values
+        }
+        self._habits = (("user.name", name), ("user.email", mail), *habits.items())
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         with fs.Flock(f"{self.folder}/open.lock"):
             if not os.path.isdir(self.git.directory):
                 self._clone_ours()
-            self._learn_habits()
+            self._learn(habits)
             for name in ("work", "check"):
                 fs.make_dir(f"{self.folder}/{name}")
         self._accepted = self._configuration()
@@ -157,15 +161,14 @@ class Repository:
         scratch = f"{self.folder}/git.{fs.fresh_name()}"
         outside(self.folder, "clone", "--quiet", "--bare", "--template=", "--no-tags", "--", self.common, scratch)
         os.makedirs(f"{scratch}/info", exist_ok=True)
-        with open(f"{self.folder}/repository", "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(f"{self.top}\n")
-        os.rename(scratch, self.git.directory)
+        fs.write(f"{self.folder}/repository", os.fsencode(f"{self.top}\n"))
+        fs.move(scratch, self.git.directory)
 
-    def _learn_habits(self) -> None:
-        for key, values in HABITS.items():
-            told = outside(self.top, "config", "--get", key, ok=(0, 1), personal=True).text.lower()
-            if told in values:
-                self.git.run("config", key, told)
+    def _learn(self, habits: Mapping[str, str]) -> None:
+        known = self.git.run("config", "-z", "--get-regexp", r"^core\.", ok=(0, 1)).text.split("\0")
+        for key, value in habits.items():
+            if f"{key}\n{value}" not in known:
+                self.git.run("config", key, value)
         said = outside(
             self.top, "config", "--global", "--type=path", "--get", "core.excludesFile", ok=(0, 1, 128), personal=True
         )
@@ -190,22 +193,29 @@ class Repository:
         A person who resets, amends or rebases takes out commits that they had: where all that landed was theirs
         already, the line follows, or what they took out would come back.
         """
-        up, now = f"refs/pit/up/{branch}", f"refs/pit/now-{fs.fresh_name()}/{branch}"
-        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.common)
+        up = f"refs/pit/up/{branch}"
         # What was seen is read before the branch is: a publishing between the two must not look like a reset.
         seen = self.git.ref(up)
-        self.git.alone(*words, f"+refs/heads/{branch}:{now}")
-        theirs = self.git.ref(now)
-        try:
-            while True:
-                ours = self.line(branch)
-                new = self._brought_together(branch, ours, theirs, seen)
-                if new == ours or self.git.move(line_of(branch), new, ours or ZERO):
-                    if seen != theirs:  # only now: what a crash leaves undone is seen again
-                        self.git.move(up, theirs, seen or ZERO)
-                    return new
-        finally:
-            self.git.drop(now)
+        theirs = self._fetched(branch, seen)
+        while True:
+            ours = self.line(branch)
+            new = self._brought_together(branch, ours, theirs, seen)
+            if new == ours or self.git.move(line_of(branch), new, ours or ZERO):
+                if seen != theirs:  # only now: what a crash leaves undone is seen again
+                    self.git.move(up, theirs, seen or ZERO)
+                return new
+
+    def _fetched(self, branch: str, seen: str) -> str:
+        """The last commit of the person's branch, with all of its history here: what a killed fetch left is no proof
+        of that, a ref is.
+        """
+        have, name = f"refs/pit/have/{branch}", f"refs/heads/{branch}"
+        theirs = outside(self.top, "rev-parse", "--verify", "--quiet", name, ok=(0, 1, 128)).text
+        if theirs and theirs in (seen, self.git.ref(have)):
+            return theirs
+        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.common)
+        self.git.alone(*words, f"+{name}:{have}")
+        return self.git.ref(have)
 
     def _brought_together(self, branch: str, ours: str, theirs: str, seen: str) -> str:
         """What the line should be, whose last commit is `ours`; the person's branch was `seen` and is `theirs`."""
@@ -282,36 +292,26 @@ class Repository:
             raise GitTrouble(f"git merge-tree said nothing of use: {ran.err[-200:]}")
         return Merge(tree=tree, conflicts=tuple(dict.fromkeys(files)) if ran.code else ())
 
+    def prune(self, *names: str) -> None:
+        """These refs are gone, and of what was only theirs whatever nobody can be about to use."""
+        self.git.drop(*names)
+        self.git.alone("prune", f"--expire={UNUSED}")
+        self.git.alone("pack-refs", "--all")
+
     # -- clones ------------------------------------------------------------------------------------
 
     def clone(self, path: str, commit: str, branch: str = "") -> None:
         """A clone of its own with this commit checked out, on a branch if one is named; what was there is gone."""
         remove(path)
-        outside(
-            self.folder,
-            "clone",
-            "--quiet",
-            "--shared",
-            "--no-checkout",
-            "--template=",
-            "--no-tags",
-            "--",
-            self.git.directory,
-            path,
-        )
+        own = [f"--config={key}={value}" for key, value in self._habits]
+        words = ("clone", "--quiet", "--shared", "--no-checkout", "--template=", "--no-tags", *own)
+        outside(self.folder, *words, "--", self.git.directory, path)
         theirs = Git(f"{path}/.git")
         theirs.run("remote", "remove", "origin")
-        name, mail = self._author()
-        for key, value in (("user.name", name), ("user.email", mail), *self._habits()):
-            theirs.run("config", key, value)
         os.makedirs(f"{path}/.git/info", exist_ok=True)
         shutil.copyfile(f"{self.git.directory}/info/exclude", f"{path}/.git/info/exclude")
         where = ("-B", branch) if branch else ("--detach",)
         theirs.run("checkout", "--quiet", *where, commit, tree=path)
-
-    def _habits(self) -> list[tuple[str, str]]:
-        told = [(key, self.git.run("config", "--get", key, ok=(0, 1)).text) for key in HABITS]
-        return [(key, value) for key, value in told if value]
 
     def copy(self, names: tuple[str, ...], path: str) -> None:
         """Files of the person's checkout that no commit has are in the clone; links are not followed."""

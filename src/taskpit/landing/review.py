@@ -37,6 +37,7 @@ __all__ = [
     "find",
     "landed",
     "pipes",
+    "prune",
     "remarks",
     "send_back",
     "standing",
@@ -196,6 +197,25 @@ def _kept(queue: Queue, pipe: Pipe) -> list[str]:
     ids = pipe.clones()
     known = zip(ids, queue.store.read(ids), strict=True)
     return [pipe.workspace(one) for one, card in known if card is None or card.state in (State.DONE, State.FAILED)]
+
+
+def prune(queue: Queue) -> list[str]:
+    """Candidates of tasks that have been over for long are gone; their ids. What an open task needs stays."""
+    before, found = queue.clock.now() - queue.config.keep_candidates, []
+    for pipe in pipes(queue) if queue.config.keep_candidates else ():
+        old = pipe.candidates(before)
+        known = dict(zip(old, queue.store.read(old), strict=True))
+        over = [one for one, card in known.items() if card is None or (card.result and card.result.finished < before)]
+        gone = [one for one in over if one not in _needed(queue)] if over else []
+        if gone:
+            pipe.prune(gone)
+        found += gone
+    return found
+
+
+def _needed(queue: Queue) -> set[str]:
+    opened = (card for state in (State.READY, State.CLAIMED) for card in cards(queue.store, state, tied=True))
+    return {need for card in opened for need in card.task.needs}
 
 
 # -- the diff --------------------------------------------------------------------------------------

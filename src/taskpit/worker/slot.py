@@ -218,6 +218,9 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
         if pipe.terms.of(task).land != "none":
             if (landed := pipe.already(parent_of(task) or task.id)) is not None:
                 return landed  # a crash came between landing and its seal, and then somebody let it go on
+            card = queue.store.read([task.id])[0]
+            if (left := pipe.left_by(task, card.tries if card else ())) is not None:
+                return left  # a crash came between handing in and the end of the claim: it is paid for
             if run.sandbox is not None:  # its clone borrows the objects of ours
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))
             run.variables["TASKPIT_SLOT"] = str(run.slot)
