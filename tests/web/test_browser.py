@@ -520,6 +520,16 @@ def test_nobody_is_kept_out_of_a_review(ground, visit, scheme):
             opened(page)
             page.evaluate(axe)
             assert page.evaluate(LOOK) == [], path
+        rows = page.locator('.file[data-path="a.py"] tr').count()
+        page.get_by_role("button", name="Side by side").click()
+        assert page.evaluate(LOOK) == []
+        sides = page.locator('.file[data-path="a.py"] tr')
+        api.expect(sides.nth(4).locator("td")).to_have_text(["4", "def one():", "4", "class A:"])
+        assert sides.count() == rows - 3  # three lines stand beside those they became
+        page.reload()
+        api.expect(page.locator(".diff.sides")).to_have_count(2)  # it is remembered
+        page.get_by_role("button", name="Side by side").click()
+        api.expect(page.locator('.file[data-path="a.py"] tr')).to_have_count(rows)
 
 
 @pytest.mark.skipif(not os.path.exists(AXE), reason="axe-core is missing: sh scripts/axe .venv")
@@ -558,6 +568,8 @@ def test_a_change_is_sent_back_with_a_comment_on_a_line_and_then_approved(ground
         api.expect(page.locator(".diff .code").nth(1)).to_have_text("    return '<img src=x onerror=window.pwned=1>'")
         text = page.get_by_label("What should be different")
         text.fill("not like this")
+        page.get_by_role("button", name="Side by side").click()
+        api.expect(page.locator(".diff.sides tr").nth(1).locator("td")).to_have_text(["", "", "1", "def one():"])
         page.locator(".diff").get_by_role("button", name="2", exact=True).click()
         page.keyboard.type("use the helper")
         assert text.input_value() == "not like this\na.py:2: use the helper"

@@ -2,9 +2,10 @@
 "use strict";
 (() => {
   const root = document.documentElement;
-  const stored = () => { try { return localStorage.getItem("theme"); } catch { return null; } };
+  const stored = (key) => { try { return localStorage.getItem(key); } catch { return null; } };
+  const store = (key, value) => { try { localStorage.setItem(key, value); } catch { /* then it lasts as long as the page */ } };
   const isDark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  if (stored()) root.dataset.theme = stored();
+  if (stored("theme")) root.dataset.theme = stored("theme");
 
   const $ = (selector, from = document) => from.querySelector(selector);
   const say = (text, good = true) => {
@@ -138,6 +139,50 @@
     text.scrollTop = text.scrollHeight;
   };
 
+  // -- a diff side by side: what was taken out beside what came in; the rows as they were are kept for the way back
+  const bySides = (table) => {
+    const body = document.createElement("tbody");
+    let gone = [], come = [];
+    const half = (row, no, kind) => [row?.cells[no], row?.cells[2]].map((cell, at) => {
+      const made = cell ? cell.cloneNode(true) : document.createElement("td");
+      made.classList.add(["no", "code"][at], row ? (row.className && kind) || "same" : "none");
+      return made;
+    });
+    const add = (left, right) => body.insertRow().append(...half(left, 0, "del"), ...half(right, 1, "add"));
+    const pair = () => {
+      for (let at = 0; at < Math.max(gone.length, come.length); at++) add(gone[at], come[at]);
+      gone = []; come = [];
+    };
+    for (const row of table.tBodies[0].rows) {
+      const kind = row.classList;
+      if (kind.contains("add")) come.push(row);
+      else if (kind.contains("del")) { if (come.length) pair(); gone.push(row); }
+      else {
+        pair();
+        if (!kind.contains("hunk")) { add(row, row); continue; }
+        const head = body.insertRow();
+        head.className = "hunk";
+        const cell = head.insertCell();
+        cell.colSpan = 4;
+        cell.textContent = row.cells[2].textContent;
+      }
+    }
+    pair();
+    return body;
+  };
+  const unified = new WeakMap();
+  let sides = stored("diff") === "sides";
+  const arrange = () => {
+    for (const button of document.querySelectorAll("[data-sides]")) { button.hidden = false; button.setAttribute("aria-pressed", sides); }
+    for (const table of document.querySelectorAll("table.diff")) {
+      if (table.classList.contains("sides") === sides) continue;
+      const now = table.tBodies[0];
+      if (sides) unified.set(table, now);
+      now.replaceWith(sides ? bySides(table) : unified.get(table));
+      table.classList.toggle("sides", sides);
+    }
+  };
+
   // -- keys -----------------------------------------------------------------------------------------
   const PAGES = { b: "/", a: "/agents", p: "/plots" };
   const onKey = (event) => {
@@ -172,10 +217,11 @@
       if (event.target.matches("dialog")) event.target.close();
       const line = event.target.closest(".diff button");
       if (line) remark(line);
+      if (event.target.closest("[data-sides]")) { sides = !sides; store("diff", sides ? "sides" : ""); arrange(); }
     });
     $("#theme").addEventListener("click", () => {
       root.dataset.theme = isDark() ? "light" : "dark";
-      try { localStorage.setItem("theme", root.dataset.theme); } catch { /* then it lasts as long as the page */ }
+      store("theme", root.dataset.theme);
     });
     document.body.addEventListener("htmx:afterRequest", (event) => {
       const form = event.target;
@@ -184,6 +230,8 @@
       if (form.matches?.("[data-clears]")) form.reset();
       if (form.matches?.("[data-reloads]")) location.reload();
     });
+    arrange();
+    document.body.addEventListener("htmx:afterSettle", arrange);
     document.body.addEventListener("htmx:sendError", () => say("The board is not there at the moment; nothing was changed.", false));
     new MutationObserver((changes) => {
       const toasts = $("#toasts");
