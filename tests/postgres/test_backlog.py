@@ -167,7 +167,7 @@ def test_a_sweep_does_not_look_at_everything(server, store, monkeypatch):
 
     def ask(sql, words=None, **more):
         with psycopg.connect(store.address.server) as line:
-            line.execute(sql.encode(), {**words, "again": False})
+            line.execute(sql.encode(), {**(words or {}), "again": False})
             rows = line.execute(
                 "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
                 "WHERE schemaname = %s",

@@ -11,13 +11,14 @@ import psycopg
 import pytest
 from pgservers import Server
 from waits import PATIENCE
+from workshop import until
 
-from taskpit.errors import CursorLost, Unavailable, Unknown
+from taskpit.errors import CursorLost, Lost, Storage, Unavailable, Unknown
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.opening import init_database
 from taskpit.store.postgres.spelling import as_ending, as_item, as_json
 from taskpit.store.postgres.store import PostgresStore
-from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
+from taskpit.task import Claim, End, Event, Result, Said, State, Task, Verdict, Want
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 KILLS = 10 if LONG else 2
@@ -228,13 +229,133 @@ def test_a_reopening_whose_answer_got_lost(store, cut):
     assert store.read(["A"])[0].state is State.READY
 
 
-def test_what_cannot_be_repeated_says_so(store, cut):
-    """A note would stand there twice."""
+def test_a_note_whose_answer_got_lost(store, cut):
+    """It stands there once, and so does what tells of it; the same words once more are another note."""
     store.put([Task(id="A", title="a")])
     cut.next()
-    with pytest.raises(Unknown):
-        store.note("A", "look", "ann")
+    store.note("A", "look", "ann")
     assert store.read(["A"])[0].notes.count("look") == 1
+    store.note("A", "look", "ann")
+    assert store.read(["A"])[0].notes.count("look") == 2
+    assert [event.action for event in store.events()[0]].count("noted") == 2
+
+
+def test_what_cannot_be_repeated_says_so(store, cut):
+    """A line of somebody else's would stand there twice."""
+    cut.next()
+    with pytest.raises(Unknown) as refused:
+        store.record([Event(timestamp="2026-01-01T00:00:00Z", worker="ann", worker_type="human", action="looked")])
+    assert "may have happened" in refused.value.hint
+
+
+def test_a_late_result_that_is_brought_twice_is_kept_once(store):
+    store.put([Task(id="A", title="a")])
+    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    late = End(claim=claim, result=Result(id="A", verdict=Verdict.DONE, worker=claim.fence, output="mine"))
+    store.finish([End(claim=claim)])  # it goes back
+    (other,) = store.claim(Want(worker="x", lease=60.0))
+    store.finish([done(other)])
+    assert store.finish([late]) == store.finish([late]) == [Said.LOST]
+    assert len(store.read(["A"])[0].late) == 1
+
+
+# -- nobody could renew ----------------------------------------------------------------------------
+
+
+def outlast(store, claims, lease):
+    """Every one of these leases is over, by the server's clock."""
+    while store.clock.now() <= max(claim.since for claim in claims) + lease:
+        time.sleep(0.01)
+
+
+def test_who_could_not_renew_while_the_server_was_down_keeps_its_claim(alone):
+    store = alone.queue()
+    store.put([Task(id=f"T{number}", title="x") for number in range(30)])
+    member, lease = store.join("w", 1.0), 1.0
+    claims = store.claim(Want(worker="w", lease=lease, count=30))
+    lock = store.lock("deploy", "w", lease)
+    alone.stop()
+    outlast(store, claims, lease)
+    alone.start()
+    assert store.lapsed() == []
+    other = PostgresStore(parse(store.address.whole))
+    with pytest.raises(Lost):
+        other.join("w", lease)
+    other.close()
+    with pytest.raises(Lost):
+        store.lock("deploy", "x", lease)
+    assert store.renew(claims, lease) == [Said.OK] * 30
+    assert store.relock(lock, lease) is Said.OK
+    until(lambda: len(store.lapsed()) == 30)  # nobody renews any more: they lapse as ever
+    member.leave()
+    store.close()
+
+
+def test_nothing_lapses_as_soon_as_another_server_takes_over(server, store):
+    store.put([Task(id="A", title="a")])
+    (claim,) = store.claim(Want(worker="w", lease=0.5))
+    until(lambda: [lapse.claim.task.id for lapse in store.lapsed()] == ["A"])
+    server.mutate(store, ("RETURN ('x'", "RETURN 2 + 0 * ('x'"))
+    assert store.lapsed() == []
+    assert store.renew([claim], 60.0) == [Said.OK]
+
+
+def test_a_dump_that_is_restored_on_a_younger_server_goes_on(server, store):
+    """Its transactions have smaller numbers than those of old lines."""
+    store.put([Task(id=f"T{number}", title="x") for number in range(5)])
+    name = store._schema
+    server.sql(f"UPDATE {name}.event SET xid = (xid::text::bigint + 900000000)::text::xid8")
+    seen, cursor = store.events(limit=3)
+    server.sql(f"UPDATE {name}.meta SET system = 'another cluster'")
+    with pytest.raises(Storage, match="restored from a copy"):
+        PostgresStore(parse(store.address.whole))
+    assert init_database(store.address.whole, {}) == []
+    restored = PostgresStore(parse(store.address.whole))
+    restored.put([Task(id="N", title="n")])
+    lines, cursor = restored.events(cursor)
+    assert [event.task_id for event in (*seen, *lines)] == ["T0", "T1", "T2", "T3", "T4", "N"]
+    assert [event.task_id for event in restored.latest(2)[0]] == ["T4", "N"]
+    restored.put([Task(id="M", title="m")])
+    assert [event.task_id for event in restored.events(cursor)[0]] == ["M"]
+    restored.close()
+
+
+# -- a hand in the tables --------------------------------------------------------------------------
+
+
+def test_what_a_hand_in_the_tables_left_is_told_and_put_right(server, store):
+    store.put([Task(id="need", title="x"), *(Task(id=name, title=name) for name in ("gone", "ghost", "over"))])
+    store.put([Task(id="lost", title="x", needs=("need",), tags=("web",)), Task(id="free", title="x", needs=("need",))])
+    store.put([Task(id="tagged", title="x", tags=("web",), touches=("src/*",), priority=5)])
+    (over,) = store.claim(Want(worker="w", lease=60.0, ids=("over",)))
+    store.finish([done(over)])
+    name = store._schema
+    server.sql(f"DELETE FROM {name}.need WHERE id IN ('lost', 'free')")
+    server.sql(f"DELETE FROM {name}.waiting WHERE id = 'lost'")
+    server.sql(f"DELETE FROM {name}.ready_tag")
+    server.sql(f"DELETE FROM {name}.task WHERE id = 'ghost'")
+    server.sql(f"INSERT INTO {name}.ready (big, key, id) VALUES (false, '\\x01', 'over')")
+    wrong = {
+        ("lost", "stray task"),
+        ("free", "waits for nothing"),
+        ("ghost", "no such task"),
+        ("over", "no such task"),
+        ("tagged", "not under its tags"),
+    }
+    assert {(mend.what, mend.kind) for mend in store.check()} == wrong
+    taken = store.claim(Want(worker="w", lease=60.0, count=10))  # rows of no task trouble nobody
+    assert {claim.task.id for claim in taken} == {"need", "gone", "over", "tagged"}
+    for claim in taken:
+        if claim.task.id != "over":
+            store.finish([End(claim=claim)])
+    assert {(mend.what, mend.kind) for mend in store.fix()} >= {("lost", "stray task"), ("ghost", "no such task")}
+    assert store.check() == []
+    assert store.read(["over"])[0].state is State.DONE
+    assert [claim.task.id for claim in store.claim(Want(worker="w", lease=60.0, count=10, tags=("web",)))] == ["tagged"]
+    claims = store.claim(Want(worker="w", lease=60.0, count=10))
+    assert {claim.task.id for claim in claims} == {"need", "gone", "free"}  # `lost` waits for its need again
+    store.finish([done(claim) for claim in claims])
+    assert [claim.task.id for claim in store.claim(Want(worker="w", lease=60.0, tags=("web",)))] == ["lost"]
 
 
 # -- another server takes over ---------------------------------------------------------------------

@@ -247,9 +247,9 @@ class Server:
         changes = tuple((old.replace("{s}", store._schema), new.replace("{s}", store._schema)) for old, new in changes)
         for file in ("0002_verbs.sql", "0003_ends.sql"):
             for piece in schema.script(file, name).split("\n\n"):
-                start = piece.find("CREATE FUNCTION")
+                start = piece.find("CREATE OR REPLACE FUNCTION")
                 if start >= 0 and all(old in piece for old, _ in changes):
-                    text = piece[start:].replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
+                    text = piece[start:]
                     for old, new in changes:
                         text = text.replace(old, new)
                     self.sql(text)

@@ -1,13 +1,15 @@
 """The changelog in a database: read in the order of transactions, so that a reader skips nothing.
 
-Lines are numbered by the transaction that wrote them. One that began earlier may commit later, so lines are
-shown only once every transaction that was under way before them is over: late, but never out of turn.
+Lines are numbered by the cluster that the queue lived on and by the transaction that wrote them. One that
+began earlier may commit later, so lines are shown only once every transaction that was under way before them
+is over: late, but never out of turn.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from itertools import takewhile
 
 from taskpit.clock import iso
 from taskpit.errors import CursorLost
@@ -29,20 +31,27 @@ PATIENCE = 1.0
 
 #: Lines after a place, and whether more are there that cannot be shown yet.
 LINES = """
-    WITH horizon AS (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin)
-    SELECT {s}.epoch(), h.xmin::text, e.xid::text, e.seq, e.at, e.worker, e.action, e.id, e.details, e.doc
+    WITH horizon AS (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin, m.era FROM {s}.meta m)
+    SELECT {s}.epoch(), e.era < h.era OR e.xid < h.xmin,
+           e.era, e.xid::text, e.seq, e.at, e.worker, e.action, e.id, e.details, e.doc
     FROM horizon h LEFT JOIN LATERAL (
         SELECT * FROM {s}.event e
-        WHERE (e.xid, e.seq) > (%(xid)s::xid8, %(seq)s) ORDER BY e.xid, e.seq LIMIT %(limit)s) e ON true
+        WHERE (e.era, e.xid, e.seq) > (%(era)s, %(xid)s::xid8, %(seq)s)
+        ORDER BY e.era, e.xid, e.seq LIMIT %(limit)s) e ON true
 """
 LAST = """
-    WITH horizon AS (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin)
-    SELECT {s}.epoch(), h.xmin::text, e.xid::text, e.seq, e.at, e.worker, e.action, e.id, e.details, e.doc
+    WITH horizon AS (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin, m.era FROM {s}.meta m)
+    SELECT {s}.epoch(), e.era < h.era OR e.xid < h.xmin,
+           e.era, e.xid::text, e.seq, e.at, e.worker, e.action, e.id, e.details, e.doc
     FROM horizon h LEFT JOIN LATERAL (
         SELECT * FROM {s}.event e
-        WHERE e.xid < h.xmin OR %(all)s ORDER BY e.xid DESC, e.seq DESC LIMIT %(limit)s) e ON true
+        WHERE e.era < h.era OR e.xid < h.xmin OR %(all)s
+        ORDER BY e.era DESC, e.xid DESC, e.seq DESC LIMIT %(limit)s) e ON true
 """
-KNOWN = "SELECT {s}.epoch(), (SELECT e.at::text FROM {s}.event e WHERE e.xid = %(xid)s::xid8 AND e.seq = %(seq)s)"
+KNOWN = """
+    SELECT {s}.epoch(), (
+        SELECT e.at::text FROM {s}.event e WHERE e.era = %(era)s AND e.xid = %(xid)s::xid8 AND e.seq = %(seq)s)
+"""
 
 
 class Changelog:
@@ -55,21 +64,21 @@ class Changelog:
 
     def read(self, after: str, limit: int) -> tuple[list[Event], str]:
         """Lines after a cursor, and the next cursor."""
-        epoch, xid, seq = self._place(after)
+        epoch, place = self._place(after)
         until = time.monotonic() + PATIENCE
         while True:
-            rows = self._wire.ask(LINES.replace("{s}", self._schema), {"xid": xid, "seq": seq, "limit": limit})
-            now, horizon = rows[0][0], int(rows[0][1])
+            rows = self._wire.ask(LINES.replace("{s}", self._schema), {**place, "limit": limit})
+            now = rows[0][0]
             if after and epoch != now:
                 raise CursorLost("the server has gone over to another history since", cursor=after)
-            lines = [row[2:] for row in rows if row[2] is not None]
-            shown = [line for line in lines if int(line[0]) < horizon]
+            lines = [row for row in rows if row[2] is not None]
+            shown = list(takewhile(lambda row: row[1], lines))
             if len(shown) == len(lines) or (shown and len(shown) >= limit) or time.monotonic() >= until:
                 break
             time.sleep(0.005)
         if not shown:
-            return [], after or f"{self._space}/{now}/0/0/"
-        return [_event(*line[2:]) for line in shown], self._cursor(now, shown[-1])
+            return [], after or f"{self._space}/{now}/0/0/0/"
+        return [_event(*line[5:]) for line in shown], self._cursor(now, shown[-1])
 
     def latest(self, limit: int) -> tuple[list[Event], str]:
         """The last lines, and the cursor after them."""
@@ -77,35 +86,35 @@ class Changelog:
         while True:
             patient = time.monotonic() < until
             rows = self._wire.ask(LAST.replace("{s}", self._schema), {"limit": max(limit, 1), "all": patient})
-            now, horizon = rows[0][0], int(rows[0][1])
-            lines = [row[2:] for row in reversed(rows) if row[2] is not None]
-            if not patient or not lines or int(lines[-1][0]) < horizon:
+            now = rows[0][0]
+            lines = [row for row in reversed(rows) if row[2] is not None]
+            if not patient or not lines or lines[-1][1]:
                 break
             time.sleep(0.005)
         if not lines:
-            return [], f"{self._space}/{now}/0/0/"
-        events = [_event(*line[2:]) for line in lines] if limit else []
+            return [], f"{self._space}/{now}/0/0/0/"
+        events = [_event(*line[5:]) for line in lines] if limit else []
         return events, self._cursor(now, lines[-1])
 
     def _cursor(self, epoch: int, line: Sequence[Any]) -> str:
         """The place after a line."""
-        xid, seq, at = line[:3]
-        return f"{self._space}/{epoch}/{xid}/{seq}/{_stamp(at)}"
+        era, xid, seq, at = line[2:6]
+        return f"{self._space}/{epoch}/{era}/{xid}/{seq}/{_stamp(at)}"
 
-    def _place(self, after: str) -> tuple[int, str, int]:
+    def _place(self, after: str) -> tuple[int, dict[str, object]]:
         """Where a cursor points; CursorLost if it is of another queue, or of nowhere."""
         if not after:
-            return 0, "0", 0
+            return 0, {"era": 0, "xid": "0", "seq": 0}
         words = after.split("/")
-        if len(words) != 5 or words[0] != self._space or not all(word.isdecimal() for word in words[1:4]):
+        if len(words) != 6 or words[0] != self._space or not all(word.isdecimal() for word in words[1:5]):
             raise CursorLost(cursor=after)
-        epoch, xid, seq = int(words[1]), words[2], int(words[3])
-        if xid != "0":
-            now, at = self._wire.ask(KNOWN.replace("{s}", self._schema), {"xid": xid, "seq": seq})[0]
+        epoch, place = int(words[1]), {"era": int(words[2]), "xid": words[3], "seq": int(words[4])}
+        if words[3] != "0":
+            now, at = self._wire.ask(KNOWN.replace("{s}", self._schema), place)[0]
             # A crash may take the last lines and give their numbers to others: the time tells them apart.
-            if at is None or _stamp(float(at)) != words[4] or epoch != now:
+            if at is None or _stamp(float(at)) != words[5] or epoch != now:
                 raise CursorLost(cursor=after)
-        return epoch, xid, seq
+        return epoch, place
 
     def record(self, events: Sequence[Event], now: float) -> None:
         """These lines are in the changelog, as they are."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from taskpit.clock import Clock, iso
 from taskpit.store.port import Mend
+from taskpit.store.postgres.spelling import as_item, as_json, task_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +33,14 @@ RESUME = """
         SELECT %(at)s, %(worker)s, 'resumed' FROM p WHERE p.until = 0 OR p.until > %(at)s RETURNING 1
 """
 NOTE = """
-    WITH n AS (
+    WITH fresh AS (
+        SELECT 1 WHERE NOT (%(again)s AND EXISTS (
+            SELECT 1 FROM {s}.note n WHERE (n.id, n.at, n.worker, n.words) = (%(id)s, %(at)s, %(worker)s, %(line)s)))),
+    n AS (
         INSERT INTO {s}.note (id, at, worker, words)
-            SELECT t.id, %(at)s, %(worker)s, %(line)s FROM {s}.task t WHERE t.id = %(id)s AND t.state <> 'w')
+            SELECT t.id, %(at)s, %(worker)s, %(line)s FROM {s}.task t, fresh WHERE t.id = %(id)s AND t.state <> 'w')
     INSERT INTO {s}.event (at, worker, action, id, details)
-        VALUES (%(at)s, %(worker)s, 'noted', %(id)s, %(text)s) RETURNING 1
+        SELECT %(at)s, %(worker)s, 'noted', %(id)s, %(text)s FROM fresh RETURNING 1
 """
 DIGEST = """
     WITH gone AS (DELETE FROM {s}.log l WHERE l.n = ANY (%(ns)s) RETURNING l.*)
@@ -80,7 +84,6 @@ def note(ask: Ask, task_id: str, text: str, line: str, worker: str, now: float) 
     """A line beside the task, and one in the changelog."""
     ask(
         NOTE,
-        repeat=False,
         id=task_id,
         at=now,
         worker=worker,
@@ -91,24 +94,22 @@ def note(ask: Ask, task_id: str, text: str, line: str, worker: str, now: float) 
 
 # -- what a hand in the tables may have left ---------------------------------------------------------
 
-#: Open tasks that stand nowhere, and waiting ones whose needs are all done. No verb leaves any.
-STRAYS = """
-    SELECT t.id, 'stray task' FROM {s}.task t
-    WHERE t.state = 'o' AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.id = t.id)
-          AND NOT EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.id = t.id)
-          AND NOT EXISTS (SELECT 1 FROM {s}.ready r WHERE r.key = t.key AND r.big IN (false, true))
-    UNION ALL
-    SELECT w.id, 'waits for nothing' FROM {s}.waiting w
-    WHERE w.blocked AND NOT EXISTS (
-        SELECT 1 FROM {s}.need n JOIN {s}.task t ON t.id = n.on_id WHERE n.id = w.id AND t.state <> 'd')
-"""
+#: What is wrong with a task, by the server's word for it.
+ASTRAY = {
+    "stray task": "it stood nowhere",
+    "waits for nothing": "all it needs is done",
+    "no such task": "it stood among those that are open, and is none",
+    "not under its tags": "workers with tags could not find it",
+}
 
 
 def mend(ask: Ask, *, dry_run: bool) -> list[Mend]:
-    """What stands nowhere is ready again; what waits for nothing waits no more."""
-    rows = ask(STRAYS) if dry_run else ask("SELECT * FROM {s}.mend(%(now)s)")
-    told = {"stray task": "it stood nowhere", "waits for nothing": "all it needs is done"}
-    return [Mend(kind=kind, what=task_id, details=told[kind]) for task_id, kind in rows]
+    """What stands nowhere is put back with all it says; what is no open task leaves; the rest is put in order."""
+    rows = ask("SELECT id, kind, doc FROM {s}.astray()")
+    if rows and not dry_run:
+        items = [as_item(task_of(doc), number) for number, (_, _, doc) in enumerate(rows) if doc is not None]
+        rows = ask("SELECT id, kind FROM {s}.put_right(%(items)s::json, %(now)s)", items=as_json(items))
+    return [Mend(kind=row[1], what=row[0], details=ASTRAY[row[1]]) for row in rows]
 
 
 #: Hot tables whose dead rows lie in everybody's way, and how many of them may.

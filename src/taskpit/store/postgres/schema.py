@@ -44,7 +44,8 @@ class Migration(Value):
 
 
 MIGRATIONS: tuple[Migration, ...] = (
-    Migration(version=1, serves=1, files=("0001_tables.sql", "0002_verbs.sql", "0003_ends.sql")),
+    Migration(version=1, serves=1, files=("0001_tables.sql",)),
+    Migration(version=2, serves=1, files=("0002_verbs.sql", "0003_ends.sql", "0004_lives.sql")),
 )
 
 
@@ -125,7 +126,18 @@ def _migrate(connection: psycopg.Connection[Row], address: Address) -> list[int]
                     connection.execute(script(name, schema).encode())
                 _note(connection, schema, step)
                 done.append(step.version)
+        _begin_era(connection, schema)
     return done
+
+
+def _begin_era(connection: psycopg.Connection[Row], schema: str) -> None:
+    """The queue came from a dump of another cluster, which numbers its transactions otherwise: those come first."""
+    row = connection.execute(
+        f"UPDATE {quoted(schema)}.meta m SET era = m.era + 1, system = c.system_identifier::text "  # noqa: S608
+        "FROM pg_control_system() c WHERE m.system <> c.system_identifier::text RETURNING m.era"
+    ).fetchone()
+    if row is not None:
+        connection.execute(f"ALTER TABLE {quoted(schema)}.event ALTER COLUMN era SET DEFAULT {int(row[0])}".encode())
 
 
 def _note(connection: psycopg.Connection[Row], schema: str, step: Migration) -> None:
@@ -142,7 +154,8 @@ def look(wire: Wire) -> Meta:
     sql = (
         "SELECT version, serves, space, config, extract(epoch FROM clock_timestamp())::float8, "
         "current_setting('fsync'), current_setting('synchronous_commit'), "
-        "current_setting('synchronous_standby_names'), current_setting('full_page_writes') FROM {}.meta"
+        "current_setting('synchronous_standby_names'), current_setting('full_page_writes'), "
+        "(SELECT c.system_identifier::text FROM pg_control_system() c), to_jsonb(m) ->> 'system' FROM {}.meta m"
     )
     try:
         rows = wire.ask(sql.format(quoted(wire.address.schema)))
@@ -154,8 +167,11 @@ def look(wire: Wire) -> Meta:
         raise
     if not rows:
         raise NotFound(f"there is no queue in schema {wire.address.schema}")
-    version, serves, space, config, now, *settings = rows[0]
+    version, serves, space, config, now, *settings, here, born = rows[0]
     _check(wire.address, version, serves)
+    if here != born:
+        told = "the queue was restored from a copy of another server's, and has not gone on here yet"
+        raise Storage(told, hint=f"`pit init '{wire.address.shown}'` lets it go on here; nothing is lost.")
     from taskpit import jsontext
 
     durability, warnings = _durability(*settings)

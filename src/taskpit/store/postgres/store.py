@@ -155,7 +155,7 @@ class PostgresStore:
         )
         self._sign()
         rows = self._ask("SELECT * FROM {s}.claim(%(want)s::jsonb, %(again)s, %(now)s)", want=asked)
-        return [self._claim(want, *row) for row in rows]
+        return [self._claim(want, *row) for row in rows if row[1] is not None]  # a row of no task: doctor tells of it
 
     def _claim(self, want: Want, _id: str, doc: str, fence: str, since: float) -> Claim:
         task = task_of(doc)
@@ -254,19 +254,22 @@ class PostgresStore:
                 return
             self._signed = time.monotonic()
         self._ask(
-            "UPDATE {s}.member m SET until = {s}.time_of(%(now)s) + %(lease)s WHERE m.id = ANY (%(ids)s) RETURNING 1",
+            "UPDATE {s}.member m SET until = {s}.time_of(%(now)s) + %(lease)s, lease = %(lease)s "
+            "WHERE m.id = ANY (%(ids)s) RETURNING 1",
             ids=[one.number for one in members],
             lease=max(one.lease for one in members),
         )
 
     def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:
-        """Those past their end, and those of workers that stayed and are gone."""
+        """Those past their end that could have been renewed, and those of workers that stayed and are gone."""
+        schema.look(self.wire)  # a sweep comes often: whether this program may still work here is asked again
         dead = self._dead()
         rows = self._ask(
             "SELECT t.doc, l.worker, l.fence, l.until, l.member IS NOT NULL AND m.id IS NULL "
-            "FROM {s}.lease l JOIN {s}.task t ON t.id = l.id "
+            "FROM (SELECT {s}.time_of(%(now)s) AS now, {s}.up_since(%(now)s) AS up OFFSET 0) x, "
+            "{s}.lease l JOIN {s}.task t ON t.id = l.id AND t.state = 'o' "
             "LEFT JOIN {s}.member m ON m.id = l.member AND NOT m.id = ANY (%(dead)s) "
-            "WHERE l.until < {s}.time_of(%(now)s) OR (l.member IS NOT NULL AND m.id IS NULL)",
+            "WHERE greatest(l.until, x.up + l.until - l.seen) < x.now OR (l.member IS NOT NULL AND m.id IS NULL)",
             dead=dead,
         )
         if dead and not dry_run:

@@ -135,9 +135,9 @@ class Wire:
             # Refused in words, it has not happened; cut off in the middle, it may have.
             again = again or not (error.sqlstate or "").startswith(("25006", "57P03"))
             if again and not repeat:
-                raise _unknown(error, self.address) from error
+                raise _unknown(error, self.address, repeat=repeat) from error
         if not isinstance(told, Unavailable) or not self._met or time.monotonic() >= until:
-            raise (_unknown(error, self.address) if again else told) from error
+            raise (_unknown(error, self.address, repeat=repeat) if again else told) from error
         return again
 
     def close(self) -> None:
@@ -145,6 +145,7 @@ class Wire:
         self.drop()
 
 
-def _unknown(error: psycopg.Error, address: Address) -> Unknown:
+def _unknown(error: psycopg.Error, address: Address, *, repeat: bool) -> Unknown:
     said = without_secrets(" ".join(str(error).split()), address)[:200]
-    return Unknown(f"the connection broke before the answer came ({said})", hint="Repeating it is safe.")
+    hint = "Repeating it is safe." if repeat else "It may have happened: `pit log` shows, before you repeat it."
+    return Unknown(f"the connection broke before the answer came ({said})", hint=hint)

@@ -121,6 +121,17 @@ CREATE UNLOGGED TABLE {s}.waiter (who text PRIMARY KEY, until timestamptz NOT NU
 CREATE SEQUENCE {s}.task_number;
 CREATE SEQUENCE {s}.fence_number;
 
+-- What goes over the wire: a task that is put or goes back, and an end.
+CREATE TYPE {s}.item AS (
+    n int, id text, key text, wish text, doc text, big boolean, tags text[], touches text[], held boolean, due float8,
+    needs text[], worker text, details text, mark text
+);
+
+CREATE TYPE {s}.ending AS (
+    n int, id text, fence text, mark text, seen float8, verdict text, result text, attempt text, late text, back json,
+    children json, note_kind text, note text, action text, details text
+);
+
 -- What a person with psql wants to see.
 CREATE VIEW {s}.tasks AS
     SELECT t.id, t.doc::json ->> 'title' AS title,

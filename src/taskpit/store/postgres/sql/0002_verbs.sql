@@ -1,27 +1,38 @@
 -- The verbs. Each call is one transaction and one round trip; nothing here depends on a session.
 -- p_now is the time a test's clock shows; NULL, always but there, is the server's own clock.
+-- Every version runs this file and the next one whole: what a function is now stands here and nowhere else.
 
-CREATE FUNCTION {s}.time_of(p_now float8) RETURNS float8 LANGUAGE plpgsql VOLATILE AS
+CREATE OR REPLACE FUNCTION {s}.time_of(p_now float8) RETURNS float8 LANGUAGE plpgsql VOLATILE AS
 $$ BEGIN RETURN coalesce(p_now, extract(epoch FROM clock_timestamp())::float8); END $$;
 
 -- Which history this server goes on with: another after every fail-over, so that no fence is given out twice.
-CREATE FUNCTION {s}.epoch() RETURNS bigint LANGUAGE plpgsql VOLATILE AS
+CREATE OR REPLACE FUNCTION {s}.epoch() RETURNS bigint LANGUAGE plpgsql VOLATILE AS
 $$ BEGIN RETURN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint; END $$;
 
-CREATE TYPE {s}.item AS (
-    n int, id text, key text, wish text, doc text, big boolean, tags text[], touches text[], held boolean, due float8,
-    needs text[], worker text, details text, mark text
-);
-
-CREATE TYPE {s}.ending AS (
-    n int, id text, fence text, mark text, seen float8, verdict text, result text, attempt text, late text, back json,
-    children json, note_kind text, note text, action text, details text
-);
+-- Since when anybody could renew: the server's start, or when it was first asked after it had taken over from another.
+-- Nothing lapses before that and the time it was asked for: who could not renew has not failed to.
+CREATE OR REPLACE FUNCTION {s}.up_since(p_now float8) RETURNS float8 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE served float8;
+BEGIN
+    IF p_now IS NOT NULL THEN
+        RETURN 0;  -- a test's clock knows nothing of the server's
+    ELSIF pg_is_in_recovery() THEN
+        RETURN extract(epoch FROM clock_timestamp());
+    END IF;
+    SELECT l.since INTO served FROM {s}.life l WHERE l.epoch = {s}.epoch();
+    IF NOT FOUND THEN
+        served := extract(epoch FROM clock_timestamp());
+        IF current_setting('transaction_read_only') = 'off' AND has_table_privilege('{q}.life', 'INSERT') THEN
+            INSERT INTO {s}.life (epoch, since) VALUES ({s}.epoch(), served) ON CONFLICT DO NOTHING;
+        END IF;
+    END IF;
+    RETURN greatest(served, extract(epoch FROM pg_postmaster_start_time()));
+END $$;
 
 -- -- in ------------------------------------------------------------------------------------------
 
 -- These open tasks are nobody's: ready, or waiting if something holds them.
-CREATE FUNCTION {s}.enter(p_items {s}.item[], p_now float8) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.enter(p_items {s}.item[], p_now float8) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE needed text[];
 BEGIN
     needed := ARRAY(SELECT DISTINCT x.need FROM unnest(p_items) i, unnest(i.needs) x(need));
@@ -56,7 +67,7 @@ BEGIN
 END $$;
 
 -- Those of these waiting tasks that nothing holds any more are ready.
-CREATE FUNCTION {s}.promote(p_ids text[], p_now float8) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.promote(p_ids text[], p_now float8) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE moved int;
 BEGIN
     WITH free AS (
@@ -72,7 +83,7 @@ BEGIN
 END $$;
 
 -- The number of tasks whose time has come.
-CREATE FUNCTION {s}.ripen(p_now float8) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.ripen(p_now float8) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE ids text[];
 BEGIN
     ids := ARRAY(
@@ -81,7 +92,7 @@ BEGIN
     RETURN CASE WHEN ids = '{}' THEN 0 ELSE {s}.promote(ids, p_now) END;
 END $$;
 
-CREATE FUNCTION {s}.put_items(p_items {s}.item[], p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.put_items(p_items {s}.item[], p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE fresh text[];
 BEGIN
     WITH given AS (SELECT DISTINCT ON (i.id) i.* FROM unnest(p_items) i ORDER BY i.id, i.n),
@@ -117,11 +128,11 @@ BEGIN
 END $$;
 
 -- Whether somebody sleeps who should be woken once this is committed.
-CREATE FUNCTION {s}.waits() RETURNS boolean LANGUAGE plpgsql VOLATILE AS
+CREATE OR REPLACE FUNCTION {s}.waits() RETURNS boolean LANGUAGE plpgsql VOLATILE AS
 $$ BEGIN RETURN EXISTS (SELECT 1 FROM {s}.waiter w WHERE w.until > clock_timestamp()); END $$;
 
 -- One task that nothing holds: what most puts are, in the simplest statements.
-CREATE FUNCTION {s}.put_one(i {s}.item, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.put_one(i {s}.item, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO {s}.task (id, state, key, wish, doc) VALUES (i.id, 'o', decode(i.key, 'hex'), decode(i.wish, 'hex'), i.doc)
         ON CONFLICT (id) DO UPDATE SET state = 'o', key = excluded.key, wish = excluded.wish, doc = excluded.doc
@@ -135,7 +146,7 @@ BEGIN
     RETURN 'created';
 END $$;
 
-CREATE FUNCTION {s}.put(p_items json, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.put(p_items json, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
 DECLARE i {s}.item;
 BEGIN
     IF json_array_length(p_items) = 1 THEN
@@ -151,7 +162,7 @@ BEGIN
     rings := 'created' = ANY (said) AND {s}.waits();
 END $$;
 
-CREATE FUNCTION {s}.allot(p_count int) RETURNS SETOF text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.allot(p_count int) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE candidate bigint; word text; step bigint;
 BEGIN
     FOR turn IN 1..p_count LOOP
@@ -173,12 +184,12 @@ END $$;
 -- -- out -----------------------------------------------------------------------------------------
 
 -- What stands before the first wildcard of a glob, with a * behind it if there is one.
-CREATE FUNCTION {s}.literal(p_glob text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION {s}.literal(p_glob text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT substring(x.glob FROM '^[^*?[]*') || CASE WHEN x.glob ~ '[*?[]' THEN '*' ELSE '' END
     FROM (SELECT CASE WHEN p_glob LIKE './%' THEN substr(p_glob, 3) ELSE p_glob END AS glob) x
 $$;
 
-CREATE FUNCTION {s}.overlap(p_one text, p_other text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION {s}.overlap(p_one text, p_other text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE short text := rtrim(p_one, '*'); long text := rtrim(p_other, '*'); open boolean := p_one LIKE '%*'; rest text;
 BEGIN
     IF length(short) > length(long) THEN
@@ -193,18 +204,18 @@ BEGIN
 END $$;
 
 -- Whether a running task changes what this one would.
-CREATE FUNCTION {s}.in_the_way(p_touches text[]) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION {s}.in_the_way(p_touches text[]) RETURNS boolean LANGUAGE sql VOLATILE AS $$
     SELECT EXISTS (
         SELECT 1 FROM {s}.lease l, unnest(l.touches) theirs, unnest(p_touches) mine
         WHERE l.touches IS NOT NULL AND {s}.overlap({s}.literal(mine), {s}.literal(theirs)))
 $$;
 
 -- Claims of tasks that declare paths come one after another.
-CREATE FUNCTION {s}.one_by_one() RETURNS void LANGUAGE sql VOLATILE AS
+CREATE OR REPLACE FUNCTION {s}.one_by_one() RETURNS void LANGUAGE sql VOLATILE AS
 $$ SELECT pg_advisory_xact_lock(1953720680, '{q}.lease'::regclass::oid::int) $$;
 
 -- The best that may be taken now, locked: one head for each tag and size, so that none is searched for among the others.
-CREATE FUNCTION {s}.pick(p_count int, p_tags text[], p_bigs boolean[], OUT keys bytea[], OUT touchy boolean)
+CREATE OR REPLACE FUNCTION {s}.pick(p_count int, p_tags text[], p_bigs boolean[], OUT keys bytea[], OUT touchy boolean)
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_tags IS NULL THEN
@@ -227,7 +238,7 @@ BEGIN
 END $$;
 
 -- These ready tasks are this worker's.
-CREATE FUNCTION {s}.grant_ready(p_keys bytea[], p_want jsonb, p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.grant_ready(p_keys bytea[], p_want jsonb, p_now float8) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     taken text[];
     one bytea;
@@ -266,7 +277,7 @@ BEGIN
 END $$;
 
 -- One task by its id, ready or, if it may be even held, waiting.
-CREATE FUNCTION {s}.grant_one(p_id text, p_want jsonb, p_tags text[], p_bigs boolean[], p_now float8) RETURNS text[]
+CREATE OR REPLACE FUNCTION {s}.grant_one(p_id text, p_want jsonb, p_tags text[], p_bigs boolean[], p_now float8) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE one record; even boolean := (p_want ->> 'even_held')::boolean; moved record;
 BEGIN
@@ -298,7 +309,7 @@ BEGIN
 END $$;
 
 -- The one best task, if it has no paths to keep clear of others: what most claims ask for, in the simplest statements.
-CREATE FUNCTION {s}.grant_head(p_want jsonb, p_bigs boolean[], p_now float8, OUT taken text, OUT fence text)
+CREATE OR REPLACE FUNCTION {s}.grant_head(p_want jsonb, p_bigs boolean[], p_now float8, OUT taken text, OUT fence text)
 LANGUAGE plpgsql AS $$
 DECLARE
     head {s}.ready;
@@ -334,7 +345,7 @@ BEGIN
     INSERT INTO {s}.event (at, worker, action, id) VALUES (p_now, fence, 'claimed_task', best.id);
 END $$;
 
-CREATE FUNCTION {s}.claim(p_want jsonb, p_again boolean, p_now float8)
+CREATE OR REPLACE FUNCTION {s}.claim(p_want jsonb, p_again boolean, p_now float8)
 RETURNS TABLE (id text, doc text, fence text, since float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -405,20 +416,21 @@ BEGIN
         WHERE l.id = ANY (w_taken) ORDER BY array_position(w_ids, l.id), l.key;
 END $$;
 
-CREATE FUNCTION {s}.renew(p_ids text[], p_fences text[], p_lease float8, p_now float8)
+CREATE OR REPLACE FUNCTION {s}.renew(p_ids text[], p_fences text[], p_lease float8, p_now float8)
 RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE w_now float8 := {s}.time_of(p_now); kept text[];
+DECLARE w_now float8 := {s}.time_of(p_now); said text[] := '{}'; one record; word text;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);  -- a renewal that a crash takes is made again soon
     IF cardinality(p_ids) > 1 THEN
         PERFORM 1 FROM {s}.lease l WHERE l.id = ANY (p_ids) ORDER BY l.id FOR UPDATE;
     END IF;
-    WITH kept_ones AS (
-        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now WHERE l.id = ANY (p_ids) AND l.fence = ANY (p_fences)
-            RETURNING l.id || ' ' || l.fence AS claim)
-    SELECT coalesce(array_agg(k.claim), '{}') FROM kept_ones k INTO kept;
-    RETURN ARRAY(
-        SELECT CASE WHEN NOT (x.id || ' ' || x.fence = ANY (kept)) THEN 'lost'
-                    WHEN (SELECT true FROM {s}.stop s WHERE s.id = x.id) THEN 'cancel' ELSE 'ok' END
-        FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n) ORDER BY x.n);
+    FOR one IN SELECT * FROM unnest(p_ids, p_fences) x(id, fence) LOOP
+        word := 'lost';
+        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now WHERE l.id = one.id AND l.fence = one.fence;
+        IF FOUND THEN
+            word := CASE WHEN EXISTS (SELECT 1 FROM {s}.stop s WHERE s.id = one.id) THEN 'cancel' ELSE 'ok' END;
+        END IF;
+        said := array_append(said, word);
+    END LOOP;
+    RETURN said;
 END $$;

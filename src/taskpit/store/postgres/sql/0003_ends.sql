@@ -2,7 +2,7 @@
 
 -- What these done tasks held up is ready if nothing else holds it. A statement after the one that ended them, so that
 -- it sees who came to need them while we waited for their rows.
-CREATE FUNCTION {s}.release(p_done text[], p_now float8) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.release(p_done text[], p_now float8) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE ids text[];
 BEGIN
     ids := ARRAY(SELECT DISTINCT n.id FROM {s}.need n WHERE n.on_id = ANY (p_done));
@@ -17,7 +17,7 @@ BEGIN
 END $$;
 
 -- An end of a claim that is over: said before, or too late and kept aside.
-CREATE FUNCTION {s}.too_late(p_end {s}.ending, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.too_late(p_end {s}.ending, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE known record;
 BEGIN
     SELECT t.fence, t.verdict, t.mark, coalesce(
@@ -32,7 +32,8 @@ BEGIN
        OR EXISTS (SELECT 1 FROM {s}.attempt a WHERE a.id = p_end.id AND a.doc = p_end.attempt) THEN
         RETURN 'already';
     END IF;
-    IF p_end.late IS NOT NULL THEN
+    IF p_end.late IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM {s}.late l WHERE l.id = p_end.id AND l.fence = p_end.fence AND l.doc = p_end.late) THEN
         INSERT INTO {s}.late (id, at, fence, doc) VALUES (p_end.id, p_now, p_end.fence, p_end.late);
         INSERT INTO {s}.event (at, worker, action, id) VALUES (p_now, p_end.fence, 'late_result', p_end.id);
     END IF;
@@ -40,7 +41,7 @@ BEGIN
 END $$;
 
 -- One end that publishes a result and brings nothing else along: what most ends are, in the simplest statements.
-CREATE FUNCTION {s}.finish_one(p_end {s}.ending, p_again boolean, p_now float8, OUT said text, OUT woken int) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.finish_one(p_end {s}.ending, p_again boolean, p_now float8, OUT said text, OUT woken int) LANGUAGE plpgsql AS $$
 BEGIN
     woken := 0;
     DELETE FROM {s}.lease l WHERE l.id = p_end.id AND l.fence = p_end.fence AND (p_end.seen IS NULL OR p_end.seen = l.until);
@@ -65,7 +66,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION {s}.finish(p_ends json, p_again boolean, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.finish(p_ends json, p_again boolean, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
 DECLARE
     w_now float8 := {s}.time_of(p_now);
     ends {s}.ending[];
@@ -147,7 +148,7 @@ BEGIN
 END $$;
 
 -- These are nobody's again, with new text where there is one.
-CREATE FUNCTION {s}.go_back(p_items {s}.item[], p_now float8) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.go_back(p_items {s}.item[], p_now float8) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE i {s}.item;
 BEGIN
     FOREACH i IN ARRAY p_items LOOP
@@ -158,7 +159,7 @@ BEGIN
     PERFORM {s}.enter(p_items, p_now);
 END $$;
 
-CREATE FUNCTION {s}.reopen(p_items json, p_again boolean, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.reopen(p_items json, p_again boolean, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
 DECLARE
     w_now float8 := {s}.time_of(p_now);
     i {s}.item;
@@ -182,7 +183,7 @@ END $$;
 
 -- -- locks ---------------------------------------------------------------------------------------
 
-CREATE FUNCTION {s}.take_lock(p_name text, p_holder text, p_kind text, p_seconds float8, p_now float8)
+CREATE OR REPLACE FUNCTION {s}.take_lock(p_name text, p_holder text, p_kind text, p_seconds float8, p_now float8)
 RETURNS {s}.lock LANGUAGE plpgsql AS $$
 DECLARE w_now float8 := {s}.time_of(p_now); held {s}.lock;
         first bigint := ({s}.epoch() - 1) << 40;  -- numbers grow across a fail-over that lost some
@@ -191,7 +192,7 @@ BEGIN
         ON CONFLICT (name) DO NOTHING;
     SELECT l.* INTO held FROM {s}.lock l WHERE l.name = p_name FOR UPDATE;
     IF held.holder IS DISTINCT FROM p_holder THEN
-        IF held.holder IS NOT NULL AND held.expires >= w_now THEN
+        IF held.holder IS NOT NULL AND greatest(held.expires, {s}.up_since(p_now) + held.seconds) >= w_now THEN
             RETURN held;
         END IF;
         held.number := greatest(held.number, first) + 1;
@@ -199,19 +200,19 @@ BEGIN
         held.kind := p_kind;
     END IF;
     UPDATE {s}.lock l SET holder = p_holder, kind = held.kind, number = held.number, acquired = held.acquired,
-           expires = w_now + p_seconds WHERE l.name = p_name RETURNING l.* INTO held;
+           expires = w_now + p_seconds, seconds = p_seconds WHERE l.name = p_name RETURNING l.* INTO held;
     RETURN held;
 END $$;
 
-CREATE FUNCTION {s}.keep_lock(p_name text, p_holder text, p_number bigint, p_seconds float8, p_now float8) RETURNS boolean
+CREATE OR REPLACE FUNCTION {s}.keep_lock(p_name text, p_holder text, p_number bigint, p_seconds float8, p_now float8) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE {s}.lock l SET expires = {s}.time_of(p_now) + p_seconds
+    UPDATE {s}.lock l SET expires = {s}.time_of(p_now) + p_seconds, seconds = p_seconds
         WHERE l.name = p_name AND l.holder = p_holder AND p_number IN (0, l.number);
     RETURN FOUND;
 END $$;
 
-CREATE FUNCTION {s}.free_lock(p_name text, p_holder text, p_number bigint, p_again boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.free_lock(p_name text, p_holder text, p_number bigint, p_again boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE {s}.lock l SET holder = NULL WHERE l.name = p_name AND l.holder = p_holder AND p_number IN (0, l.number);
     RETURN FOUND OR (p_again AND EXISTS (SELECT 1 FROM {s}.lock l WHERE l.name = p_name AND l.holder IS NULL AND l.number = p_number));
@@ -220,13 +221,15 @@ END $$;
 -- -- who works, who waits ------------------------------------------------------------------------
 
 -- The number of a worker that stays; NULL if the name is in use. p_dead are those whose process is known to be gone.
-CREATE FUNCTION {s}.join_as(p_worker text, p_host text, p_pid bigint, p_born text, p_lease float8, p_dead bigint[],
+CREATE OR REPLACE FUNCTION {s}.join_as(p_worker text, p_host text, p_pid bigint, p_born text, p_lease float8, p_dead bigint[],
     p_again boolean, p_now float8) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE w_now float8 := {s}.time_of(p_now); made bigint;
+DECLARE w_now float8 := {s}.time_of(p_now); up float8 := {s}.up_since(p_now); made bigint;
 BEGIN
     DELETE FROM {s}.member m WHERE m.worker = p_worker AND (m.id = ANY (p_dead) OR (
-        m.until < w_now AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.member = m.id AND l.until >= w_now)));
-    INSERT INTO {s}.member (worker, host, pid, born, until) VALUES (p_worker, p_host, p_pid, p_born, w_now + p_lease)
+        greatest(m.until, up + m.lease) < w_now AND NOT EXISTS (
+            SELECT 1 FROM {s}.lease l WHERE l.member = m.id AND greatest(l.until, up + l.until - l.seen) >= w_now)));
+    INSERT INTO {s}.member (worker, host, pid, born, until, lease)
+        VALUES (p_worker, p_host, p_pid, p_born, w_now + p_lease, p_lease)
         ON CONFLICT (worker) DO NOTHING RETURNING member.id INTO made;
     IF made IS NULL AND p_again THEN
         SELECT m.id INTO made FROM {s}.member m
@@ -236,43 +239,61 @@ BEGIN
 END $$;
 
 -- Whoever sleeps is woken; in a transaction of its own that need not be on the disk.
-CREATE FUNCTION {s}.ring(p_channel text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.ring(p_channel text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     PERFORM pg_notify(p_channel, '');
 END $$;
 
--- What stands nowhere is ready again, what waits for nothing waits no more. No verb leaves such; a hand in the tables may.
-CREATE FUNCTION {s}.mend(p_now float8) RETURNS TABLE (id text, kind text) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE w_now float8 := {s}.time_of(p_now); free text[];
-BEGIN
-    free := ARRAY(
-        SELECT w.id FROM {s}.waiting w WHERE w.blocked AND NOT EXISTS (
+-- What a hand in the tables may leave and no verb does: an id, what is wrong, and the task's text where it stands nowhere.
+CREATE OR REPLACE FUNCTION {s}.astray() RETURNS TABLE (id text, kind text, doc text) LANGUAGE sql STABLE AS $$
+    SELECT t.id, 'stray task', t.doc FROM {s}.task t
+        WHERE t.state = 'o' AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.id = t.id)
+              AND NOT EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.id = t.id)
+              AND NOT EXISTS (SELECT 1 FROM {s}.ready r WHERE r.key = t.key AND r.id = t.id AND r.big IN (false, true))
+    UNION ALL
+    SELECT w.id, 'waits for nothing', NULL FROM {s}.waiting w
+        WHERE w.blocked AND NOT EXISTS (
             SELECT 1 FROM {s}.need n JOIN {s}.task t ON t.id = n.on_id WHERE n.id = w.id AND t.state <> 'd')
-        ORDER BY w.id FOR UPDATE SKIP LOCKED);
-    IF free <> '{}' THEN
-        DELETE FROM {s}.need n WHERE n.id = ANY (free);
-        UPDATE {s}.waiting w SET blocked = false WHERE w.id = ANY (free);
-        PERFORM {s}.promote(free, w_now);
-        RETURN QUERY SELECT x.id, 'waits for nothing' FROM unnest(free) x(id);
-    END IF;
-    RETURN QUERY
-        WITH found AS (
-            SELECT t.id, t.key, t.doc::json AS doc FROM {s}.task t
-            WHERE t.state = 'o' AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.id = t.id)
-                  AND NOT EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.id = t.id)
-                  AND NOT EXISTS (SELECT 1 FROM {s}.ready r WHERE r.key = t.key AND r.big IN (false, true))
-            FOR UPDATE OF t SKIP LOCKED),
-        back AS (
-            INSERT INTO {s}.ready (big, key, id, tags)
-                SELECT coalesce((f.doc ->> 'big')::boolean, false), f.key, f.id, NULL FROM found f
-                ON CONFLICT DO NOTHING RETURNING id)
-        SELECT b.id, 'stray task' FROM back b;
+    UNION ALL
+    SELECT x.id, 'no such task', NULL FROM (
+            SELECT r.id FROM {s}.ready r UNION SELECT w.id FROM {s}.waiting w UNION SELECT l.id FROM {s}.lease l) x
+        WHERE NOT EXISTS (SELECT 1 FROM {s}.task t WHERE t.id = x.id AND t.state = 'o')
+    UNION ALL
+    SELECT r.id, 'not under its tags', NULL FROM {s}.ready r
+        WHERE EXISTS (SELECT 1 FROM unnest(r.tags) x(tag)
+            WHERE NOT EXISTS (SELECT 1 FROM {s}.ready_tag g WHERE g.tag = x.tag AND g.big = r.big AND g.key = r.key))
+$$;
+
+-- All of that is put right. p_items are the stray tasks, spelt as a put would.
+CREATE OR REPLACE FUNCTION {s}.put_right(p_items json, p_now float8) RETURNS TABLE (id text, kind text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE w_now float8 := {s}.time_of(p_now); free text[]; ghosts text[]; strays text[]; ids text[]; kinds text[];
+BEGIN
+    LOCK TABLE {s}.ready, {s}.ready_tag, {s}.waiting, {s}.lease IN SHARE ROW EXCLUSIVE MODE;  -- nobody moves a task meanwhile
+    SELECT array_agg(a.id), array_agg(a.kind) INTO ids, kinds FROM {s}.astray() a;
+    ghosts := ARRAY(SELECT f.id FROM unnest(ids, kinds) f(id, kind) WHERE f.kind = 'no such task');
+    DELETE FROM {s}.ready r WHERE r.id = ANY (ghosts);
+    DELETE FROM {s}.waiting w WHERE w.id = ANY (ghosts);
+    DELETE FROM {s}.lease l WHERE l.id = ANY (ghosts);
+    DELETE FROM {s}.need n WHERE n.id = ANY (ghosts);
+    free := ARRAY(SELECT f.id FROM unnest(ids, kinds) f(id, kind) WHERE f.kind = 'waits for nothing');
+    DELETE FROM {s}.need n WHERE n.id = ANY (free);
+    UPDATE {s}.waiting w SET blocked = false WHERE w.id = ANY (free);
+    PERFORM {s}.promote(free, w_now);
+    strays := ARRAY(SELECT f.id FROM unnest(ids, kinds) f(id, kind) WHERE f.kind = 'stray task');
+    DELETE FROM {s}.need n WHERE n.id = ANY (strays);
+    PERFORM {s}.enter(ARRAY(
+        SELECT x FROM json_populate_recordset(NULL::{s}.item, p_items) x WHERE x.id = ANY (strays)), w_now);
+    DELETE FROM {s}.ready_tag g WHERE NOT EXISTS (
+        SELECT 1 FROM {s}.ready r WHERE r.big = g.big AND r.key = g.key AND g.tag = ANY (r.tags));
+    INSERT INTO {s}.ready_tag (tag, big, key)
+        SELECT DISTINCT x.tag, r.big, r.key FROM {s}.ready r, unnest(r.tags) x(tag) ON CONFLICT DO NOTHING;
+    RETURN QUERY SELECT f.id, f.kind FROM unnest(ids, kinds) f(id, kind);
 END $$;
 
 -- Ids after a place in the order of one state: r(eady), c(laimed), f(ailed) or d(one).
-CREATE FUNCTION {s}.places(p_state text, p_after bytea, p_limit int) RETURNS TABLE (id text, key bytea) LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.places(p_state text, p_after bytea, p_limit int) RETURNS TABLE (id text, key bytea) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
     IF p_state = 'r' THEN
@@ -306,5 +327,6 @@ BEGIN
             EXECUTE format('ALTER FUNCTION {q}.%s SET %s = off', verb, setting);
         END LOOP;
         EXECUTE format('ALTER FUNCTION {q}.%s SET plan_cache_mode = force_generic_plan', verb);
+        EXECUTE format('ALTER FUNCTION {q}.%s SET lock_timeout = %L', verb, '5s');  -- then it is undone, and tried again
     END LOOP;
 END $$;
