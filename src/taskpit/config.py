@@ -72,6 +72,8 @@ class Config(Value):
     largest_task: int = 1024 * 1024
     #: How long a check may run.
     check_limit: float = 600.0
+    #: How many lessons are kept, of what turned red checks green; 0: none, and none are told.
+    lessons: int = 200
     #: Commands to run when something has happened.
     hooks: Hooks = Hooks()
 
@@ -138,6 +140,7 @@ SAMPLE = """\
 # keep_tmp = "1h"
 # largest_task = 1048576    # bytes
 # check_limit = "10m"       # how long a done-when command may run
+# lessons = 200             # what turned red checks green is kept and told to later agents; 0: not at all
 #
 # [hooks]                   # commands run when something has happened; see docs/hooks.md
 # done = "notify-send done"

@@ -10,7 +10,7 @@ import pytest
 from taskpit.errors import Invalid, NotFound
 from taskpit.worker.preset import fill, find, names, places
 
-SHIPPED = ["claude", "codex", "copilot", "gemini", "opencode", "qwen"]
+SHIPPED = ["claude", "codex", "copilot", "gemini", "goose", "opencode", "qwen"]
 PACKAGE = places("", {"HOME": "/nowhere"})[0]
 
 

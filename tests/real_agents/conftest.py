@@ -51,6 +51,7 @@ class Bench:
             "TASKPIT_TOKEN": "secret",
             "TASKPIT_TRUST": "1",
         }
+        self.env["PATH"] = f"{os.path.dirname(sys.executable)}:{self.env['PATH']}"  # for `pit` as an MCP server
         self.queue = Queue.open(self.pit)
         self.processes = []
 

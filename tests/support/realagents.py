@@ -18,6 +18,7 @@ PACKAGES = {
     "opencode": "opencode-ai",
     "qwen": "@qwen-code/qwen-code",
     "copilot": "@github/copilot",
+    "goose": "@aaif/goose",
 }
 #: Models as they are named in these runs: one that the price table knows, and one as each CLI wants it.
 MODELS = {
@@ -27,6 +28,7 @@ MODELS = {
     "opencode": "standin/claude-sonnet-4-5",
     "qwen": "qwen3-coder-plus",
     "copilot": "gpt-5.1",
+    "goose": "gpt-4.1",
 }
 #: None of these may speak to anybody else, or look for news.
 QUIET = {
@@ -129,6 +131,10 @@ stream_max_retries = 0
         "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
         "COPILOT_PROVIDER_API_KEY": "sk-standin",
         "COPILOT_MODEL": MODELS["copilot"],
+        "GOOSE_PROVIDER": "openai",
+        "GOOSE_MODEL": MODELS["goose"],
+        "GOOSE_DISABLE_KEYRING": "1",
+        "OPENAI_HOST": url,
         "XDG_CONFIG_HOME": f"{home}/.config",
         "XDG_DATA_HOME": f"{home}/.local/share",
         "XDG_STATE_HOME": f"{home}/.local/state",

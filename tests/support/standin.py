@@ -40,7 +40,7 @@ class Write(NamedTuple):
 
 
 class Call(NamedTuple):
-    """It calls the tool whose name ends like this."""
+    """It calls the tool of ours whose name ends like this."""
 
     name: str
     arguments: dict
@@ -140,7 +140,11 @@ def read_responses(body):
             said.append(("result", _text(item.get("output"))))
         elif item.get("role") == "user":
             said.append(("user", _text(item.get("content"))))
-    tools = {tool.get("name", tool.get("type")): tool.get("parameters", {}) for tool in body.get("tools") or ()}
+    tools = {}
+    for tool in body.get("tools") or ():
+        for one in tool["tools"] if tool.get("type") == "namespace" else [tool]:
+            space = f"{tool['name']}/" if one is not tool else ""
+            tools[space + one.get("name", one.get("type"))] = one.get("parameters", {})
     return Talk("responses", body.get("model", ""), bool(body.get("stream")), said, tools)
 
 
@@ -215,7 +219,7 @@ class Model:
     def arguments(self, step, talk):
         """The tool to call for this step and its arguments."""
         if isinstance(step, Call):
-            name = next((name for name in talk.tools if name.endswith(step.name)), step.name)
+            name = next((name for name in talk.tools if "taskpit" in name and name.endswith(step.name)), step.name)
             return name, step.arguments
         if isinstance(step, Write):
             for name, (path, text) in WRITERS.items():
@@ -391,10 +395,11 @@ def _responses(model, text, name, arguments):
             "type": "function_call",
             "id": _fresh("fc_"),
             "call_id": _fresh("call_"),
-            "name": name,
+            "name": name.rpartition("/")[2],
             "arguments": json.dumps(arguments),
             "status": "completed",
         }
+        item |= {"namespace": name.rpartition("/")[0]} if "/" in name else {}
     else:
         content = [{"type": "output_text", "text": text, "annotations": []}]
         item = {"type": "message", "id": _fresh("msg_"), "role": "assistant", "content": content, "status": "completed"}

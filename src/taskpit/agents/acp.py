@@ -1,6 +1,6 @@
 """The client's side of the Agent Client Protocol: JSON-RPC by the line. Pure: lines in, lines out; opens nothing.
 
-initialize, then session/resume or session/load (where the agent can, and there is a session to go on in) or
+initialize, then session/load or session/resume (where the agent can, and there is a session to go on in) or
 session/new, then session/prompt, and after it one more for each note that has come meanwhile. Permissions are answered
 by policy, or become a question for a person: then the turn is cancelled, and goes on in its session once there is an
 answer. What the agent asks of an editor (files, terminals) it is told we have not: it has the place it works in.
@@ -173,11 +173,11 @@ class Client:
 
 
 def _way_to_go_on(able: dict[str, Any]) -> str:
-    """By which method a session goes on; empty if this agent cannot."""
+    """By which method a session goes on; empty if this agent cannot. What was loaded is surely known to its model."""
+    if able.get("loadSession"):
+        return "session/load"
     sessions = able.get("sessionCapabilities")
-    if isinstance(sessions, dict) and isinstance(sessions.get("resume"), dict):
-        return "session/resume"
-    return "session/load" if able.get("loadSession") else ""
+    return "session/resume" if isinstance(sessions, dict) and isinstance(sessions.get("resume"), dict) else ""
 
 
 def _question(params: object) -> str:

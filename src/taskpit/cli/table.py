@@ -95,6 +95,7 @@ VERBS: tuple[Verb, ...] = (
         ("lock", "lock", "take an exclusive lock, or run a command under it", (), ""),
         ("prime", "prime", "what an agent must know: what you hold, what is next, how", (), ""),
         ("setup", "setup", "tell an agent of the queue, in its own files", (), ""),
+        ("lessons", "lessons", "what turned red checks green, as agents are told it", (), ""),
         ("hook", "hook", "what an agent's session calls as it goes on", (), ""),
         ("mcp", "mcp", "serve the queue to agents over MCP", (), ""),
         ("pipe", "pipe", "send and receive messages between agents", (), ""),

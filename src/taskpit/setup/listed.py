@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
+from shutil import which
 
 from taskpit.agents.environment import without_secrets
 from taskpit.setup.parts import LISTS, NAME
@@ -35,7 +35,7 @@ def listed(agent: str, project: str) -> Listed:
     if command is None:
         return Listed(listed="unknown")
     shown = " ".join(command)
-    if shutil.which(command[0]) is None:
+    if which(command[0]) is None:
         return Listed(listed="unknown", told=f"{command[0]} is not installed here, so its own list was not asked")
     try:
         ran = subprocess.run(

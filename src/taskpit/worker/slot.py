@@ -10,6 +10,7 @@ import traceback
 from contextlib import suppress
 
 from taskpit.agents.environment import allowed
+from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.landing.terms import SetupFailed, Stopped, Waits
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from taskpit.queue import Queue
-    from taskpit.task import Card, Claim, End, Evidence, Task
+    from taskpit.task import Card, Claim, End, Evidence, Task, Try
     from taskpit.worker.orders import Orders
     from taskpit.worker.runner import Run, Runner
 
@@ -150,10 +151,11 @@ def work(
 def _build(queue: Queue, run: Run, runner: Runner, orders: Orders) -> tuple[Outcome, str, str]:
     """It is worked on: the outcome, and what became of the claim if that is gone."""
     settled = _refused(run, orders) or _enter(queue, run, orders) or _red_first(run, orders)
-    outcome = settled or _attempt(queue, run, runner, orders)
+    brought = outcome = settled or _attempt(queue, run, runner, orders)
     gone, told = what_became(queue, run)
     if not gone and settled is None:
         outcome = _hand_in(queue, run, outcome, orders) if run.cwd else _checked(queue, run, outcome, orders)
+        _learn(queue, run, brought, outcome)
     return outcome, gone, told
 
 
@@ -288,6 +290,7 @@ def _attempt(queue: Queue, run: Run, runner: Runner, orders: Orders) -> Outcome:
     try:
         card = queue.store.read([run.claim.task.id])[0]
         run.prepare(card.tries if card else (), card.notes if card else "")
+        _teach(queue, run, card.tries if card else ())
         if run.cwd and orders.landing is not None:
             run.add_to_prompt(BRIEF.format(onto=orders.landing.target_of(run.claim.task)))
     except (Storage, OSError) as error:
@@ -303,6 +306,37 @@ def _attempt(queue: Queue, run: Run, runner: Runner, orders: Orders) -> Outcome:
     if not isinstance(outcome, Outcome):
         return Failed(error=f"the runner returned {outcome!r}, which is no outcome", kind="crash")
     return _told_backend(queue, run, outcome)
+
+
+def _lessons(queue: Queue) -> Lessons | None:
+    """Where this queue keeps its lessons; None if it keeps none."""
+    root, most = queue.store.info().papers, queue.config.lessons
+    return Lessons(root, most) if root and most else None
+
+
+def _teach(queue: Queue, run: Run, tries: Sequence[Try]) -> None:
+    """What helped others is in the prompt, and what is asked of it should it find out itself."""
+    known = _lessons(queue)
+    if known is not None:
+        told = fitting(known.read(), run.claim.task, tries)
+        for text in filter(None, (quoted(told), asked(tries))):
+            run.add_to_prompt(text)
+
+
+def _learn(queue: Queue, run: Run, brought: Outcome, outcome: Outcome) -> None:
+    """A check that was red and is green now is a lesson, if the result says what helped."""
+    known = _lessons(queue)
+    green = isinstance(outcome, Done) and outcome.evidence is not None and outcome.evidence.green
+    if known is None or not isinstance(brought, Done) or not (green or getattr(outcome, "action", "") == "handed_in"):
+        return
+    try:
+        card = queue.store.read([run.claim.task.id])[0]
+        tries = card.tries if card else ()
+        found = learned(run.claim.task, tries, brought.output, queue.clock.now(), agent="agent" in run.cost)
+        if found is not None:
+            known.keep(found)
+    except (TaskpitError, OSError) as error:  # what was done is done, whether somebody learns of it or not
+        run.say(f"its lesson could not be kept: {error}")
 
 
 def crashed(error: BaseException) -> Failed:
