@@ -46,8 +46,6 @@ def reason_of(card: Card) -> str:
 
 def facts(card: Card, now: float) -> list[tuple[str, str]]:
     """Name and value of all that can be said of it in a line."""
-    from json import dumps
-
     task = card.task
     found = [
         ("state", LABELS[status_of(card)] + (f": {card.held}" if card.held else "")),
@@ -63,9 +61,20 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
         ("added", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
         ("last error", task.last_error),
         ("checked", _checked(card)),
-        *((key, value if isinstance(value, str) else dumps(value)) for key, value in task.extra.items()),
+        *((key, _spelt(value)) for key, value in task.extra.items()),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def _spelt(value: object) -> str:
+    """A field of somebody's own in a line: text as it is, a mapping as its words."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and not any(isinstance(part, (dict, list, tuple)) for part in value.values()):
+        return ", ".join(f"{key} {part}" for key, part in value.items())
+    from json import dumps
+
+    return dumps(value)
 
 
 def _checked(card: Card) -> str:

@@ -228,8 +228,13 @@ def choose(stream: TextIO, env: Mapping[str, str]) -> Lines:
 
 def summary(report: Report) -> str:
     """What a pool has done, in one line."""
-    words = {"itself": "ended by the command", "unsaved": "not saved", "retry": "put back to be tried again"}
+    words = {
+        "itself": "ended by the command",
+        "unsaved": "not saved",
+        "retry": "put back to be tried again",
+        "handed in": "handed in for review or landing",
+    }
     ordered = sorted(report.tally.items(), key=lambda item: [*COLOURS].index(item[0]) if item[0] in COLOURS else 99)
     parts = [f"{count} {words.get(word, word)}" for word, count in ordered]
-    waiting = f"{report.started} handed in" if report.started else "nothing done"
+    waiting = f"{report.started} handed in for landing" if report.started else "nothing done"
     return f"{', '.join(parts) or waiting} in {say_duration(report.seconds)}"
