@@ -34,7 +34,7 @@ from taskpit.testing import FakeClock
 from taskpit.testing.faults import Stopped
 
 #: How often each of two workers changes one of its tasks.
-TIMES = 200 if os.environ.get("TASKPIT_LONG") else 60
+TIMES = 200 if os.environ.get("TASKPIT_LONG") else 20
 MOST = 200
 DOCUMENT = """\
 # two at once

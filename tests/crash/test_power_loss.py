@@ -18,7 +18,7 @@ from rotation import in_turn
 from taskpit.testing.powerloss import MODELS
 
 #: How many states of one verb in one layout and model are tried; 0 is all.
-STATES = int(os.environ.get("TASKPIT_STATES", "8"))
+STATES = int(os.environ.get("TASKPIT_STATES", "4"))
 #: Among so many states of one verb the fault of a missing fsync must show.
 SEARCHED = 400
 CASES = in_turn([(layout, scene) for layout in LAYOUTS for scene in scenes_of(layout)])

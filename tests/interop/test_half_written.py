@@ -29,7 +29,7 @@ from taskpit.task import State
 from taskpit.testing import FakeClock
 from taskpit.watch import Watch
 
-MANY = 1000 if os.environ.get("TASKPIT_LONG") else 12
+MANY = 1000 if os.environ.get("TASKPIT_LONG") else 6
 #: A line long enough that no program writes the file in one go.
 PAD = "- **pad:** " + "x" * 200_000
 HEAD = "- **task:** half written\n"

@@ -35,7 +35,7 @@ from taskpit.testing.faults import Stopped
 
 HERE = os.path.dirname(__file__)
 SUPPORT = os.path.join(os.path.dirname(HERE), "support")
-ROUNDS = int(os.environ.get("TASKPIT_LOCK_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("TASKPIT_LOCK_ROUNDS", "25"))
 #: How long a stranger stands still at most, in seconds: about as long as ours take with their pauses.
 SLOW = 0.02
 

@@ -25,7 +25,9 @@ from taskpit.testing.faults import record
 HERE = os.path.dirname(__file__)
 SUPPORT = os.path.join(os.path.dirname(HERE), "support")
 #: Rounds of the contest; a longer one is asked for by the environment.
-ROUNDS = int(os.environ.get("TASKPIT_LOCK_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("TASKPIT_LOCK_ROUNDS", "25"))
+#: Chance has found what can be found after so many.
+MOST = 3000
 CONTENDERS = 8
 
 
@@ -115,7 +117,7 @@ def test_who_is_killed_at_any_call_stops_nobody(tmp_path):
     turn = 0
     for kind in ("ours", "a stranger's"):
         for step in range(1, len(calls_of_a_takeover(tmp_path / kind, kind)) + 1):
-            for _ in range(50):  # it may lose the race, and then it makes fewer calls
+            for _ in range(MOST):  # it may lose the race, and then it makes fewer calls
                 turn += 2
                 winners = contest.round(turn + (kind != "ours"), victim_dies_at=step)
                 # Whoever died had the name already, or one of the others got it; never both.
@@ -147,18 +149,16 @@ def calls_of_a_takeover(root, kind):
 def test_the_protocols_it_grew_out_of_let_several_in(protocol, tmp_path):
     """The proof that the contest can be lost."""
     contest = Contest(tmp_path / "pit", protocol)
-    rounds = 60
-    for turn in range(rounds):
-        contest.round(2 * turn + 1)
+    turns = iter(range(MOST))
+    while not (contest.several and contest.together):  # several in one round, and at the same time
+        contest.round(2 * next(turns) + 1)
     contest.close()
-    assert contest.several > 0, f"one holder in each of {rounds} rounds"
-    assert contest.together > 0, "several, yet never at the same time"
 
 
 @pytest.mark.parametrize("mutant", ["no_turns", "number_stands_still"])
 def test_broken_variants_are_found_out(mutant, tmp_path):
     contest = Contest(tmp_path / "pit", "ours", mutant)
-    turns = iter(range(200))
+    turns = iter(range(MOST))
     while not contest.several and contest.numbers == sorted(set(contest.numbers)):
         contest.round(next(turns))
     contest.close()

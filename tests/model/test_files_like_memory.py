@@ -22,5 +22,5 @@ class FilesLikeMemory(LikeMemory):
         shutil.rmtree(self.root)
 
 
-FilesLikeMemory.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
+FilesLikeMemory.TestCase.settings = settings(max_examples=examples(36), stateful_step_count=30, deadline=None)
 TestFilesLikeMemory = FilesLikeMemory.TestCase

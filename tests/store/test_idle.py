@@ -47,6 +47,15 @@ def test_what_comes_is_found(pit):
     other.close()
 
 
+def test_what_a_look_was_told_of_is_found(pit):
+    """A pool that shows what is left, a board, a program that lists and then claims."""
+    other = reopened(root_of(pit), pit.clock)
+    put(other, task(999, tags=("mine",)))
+    assert "0999" in {card.task.id for card in pit.store.page(limit=1000).cards}
+    assert [claim.task.id for claim in pit.store.claim(WANT)] == ["0999"]
+    other.close()
+
+
 def test_what_is_edited_in_place_is_found(pit):
     path = f"{root_of(pit)}/food/food-0004-task-4.md"
     with open(path, encoding="utf-8") as file:

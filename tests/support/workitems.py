@@ -8,6 +8,8 @@ import os
 import re
 from pathlib import Path
 
+import quickyaml
+
 from taskpit import layouts
 from taskpit.config import Config
 from taskpit.layouts import yamltext
@@ -19,6 +21,7 @@ from taskpit.task import Task, Want
 from taskpit.testing import FakeClock
 
 LEASE = 3600.0
+quickyaml.remember()
 FAST = Config(durability="process", lease=LEASE, human_lease=8 * LEASE, backoff=10.0)
 ITEM, FIRST, SECOND = "WI-001", "WI-001-A1", "WI-001-A2"
 

@@ -8,7 +8,9 @@ import pytest
 
 pytest.importorskip("textual", reason="the terminal board needs textual: pip install 'taskpit[tui]'")
 
+from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
+from waits import PATIENCE
 
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
@@ -17,6 +19,7 @@ from taskpit.testing import FakeClock
 from taskpit.tui.app import PitBoard
 from taskpit.tui.desk import Desk
 
+Pilot._wait_for_screen.__defaults__ = (PATIENCE,)
 NOON = 1_800_000_000.0
 
 

@@ -389,12 +389,13 @@ def test_a_killed_pool_leaves_no_command_and_another_finishes_all(pit):
 
 
 def test_two_pools_share_the_work(pit):
-    ids = pit.put(*(f"task {n}" for n in range(30)))
-    command = ("-n", "2", "--until", "empty", "--", "sh", "-c", "echo $TASKPIT_AS; sleep 0.02")
+    ids = pit.put(*(f"task {n}" for n in range(20)))
+    meet = 'echo "${TASKPIT_AS%~*}" >> seen; until [ "$(sort -u seen | wc -l)" -gt 2 ]; do sleep 0.05; done'
+    command = ("-n", "2", "--until", "empty", "--", "sh", "-c", meet)
     pools = [pit.start(*command) for _ in range(2)]
     assert [pool.wait(PATIENCE) for pool in pools] == [0, 0]
     assert all(pit.card(task).state is State.DONE for task in ids)
-    assert len(pit.events("completed_task")) == 30
+    assert len(pit.events("completed_task")) == 20
     workers = {pit.card(task).result.worker.partition("~")[0] for task in ids}
     assert len(workers) > 2
 

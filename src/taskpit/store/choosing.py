@@ -55,10 +55,12 @@ class Idle:
     ends; and not for ever, since a notice may get lost.
     """
 
-    __slots__ = ("_due", "_ends", "_until", "_want")
+    __slots__ = ("_due", "_ends", "_until", "_want", "news")
 
-    def __init__(self, want: Want, ends: tuple[int, ...], due: float, until: float) -> None:
+    def __init__(self, want: Want, ends: tuple[int, ...], due: float, until: float, news: int) -> None:
         self._want, self._ends, self._due, self._until = _sort(want), ends, due, until
+        #: What was known then: a look may have taken in since what a claim would have been told of.
+        self.news = news
 
     def holds(self, want: Want, ends: Callable[[], tuple[int, ...]], clock: Clock) -> bool:
         """Whether it is still so, given that nothing came and nothing was edited."""
@@ -99,7 +101,7 @@ class Chooser:
 
     def take_best(self, want: Want) -> list[Claim]:
         """The best that fit, by priority and age. That nothing did is remembered until something changes."""
-        if self._idle is not None and not self._ready.stirs() and self._idle.holds(want, self._ends, self.folder.clock):
+        if self._is_idle(want):
             return []
         began, ends, told = self.folder.clock.monotonic(), self._ends(), self._ready.is_told()
         self._idle, self._next_due, self._needs = None, NEVER_DUE, False
@@ -111,8 +113,15 @@ class Chooser:
         if not taken and told:
             now = self.folder.clock.monotonic()
             until = now + max(PATIENCE, 100 * (now - began))
-            self._idle = Idle(want, ends if self._needs else (), self._next_due, until)
+            self._idle = Idle(want, ends if self._needs else (), self._next_due, until, self._ready.news)
         return taken
+
+    def _is_idle(self, want: Want) -> bool:
+        """Whether nothing was there when we last tried, and nothing has changed since."""
+        idle, ready = self._idle, self._ready
+        if idle is None or ready.stirs() or ready.news != idle.news:
+            return False
+        return idle.holds(want, self._ends, self.folder.clock)
 
     def _ends(self) -> tuple[int, ...]:
         """What changes whenever a task ends."""

@@ -130,6 +130,11 @@ class Ready:
         """Whether the kernel tells of every change, also of files that are edited in place."""
         return self._watch is not None and self._watch.told
 
+    @property
+    def news(self) -> int:
+        """Another number once more is known, whoever looked."""
+        return self._window.news
+
     def stirs(self) -> bool:
         """Whether something has come or was edited that was not looked at yet, or may have."""
         if self._watch is None or self._listed is None:

@@ -31,6 +31,8 @@ class Window:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._spread, self._crowded_until = 1, 0.0
+        #: How often something was told of a candidate: another number, and there may be one that was not tried.
+        self.news = 0
         self.clear()
 
     def clear(self) -> None:
@@ -49,6 +51,7 @@ class Window:
     def know(self, file: str, task: Task, sign: tuple[int, int]) -> None:
         """This file is a candidate."""
         key = order(task)
+        self.news += 1
         self.tasks[file], self.signs[file], self._keys[file] = task, sign, key
         item = (key, file)
         at = bisect_left(self._order, item)
