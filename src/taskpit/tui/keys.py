@@ -30,7 +30,6 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
             ("/", "filter what is shown"),
             ("f", "find in everything"),
             ("t", "light or dark"),
-            ("y", "copy the id"),
         ],
     ),
     (
@@ -50,6 +49,7 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
             ("+ -", "raise, lower its priority"),
             ("x", "cancel: it will not be done"),
             ("m", "leave a note"),
+            ("y", "copy its id"),
         ],
     ),
 ]
