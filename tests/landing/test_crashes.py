@@ -22,7 +22,7 @@ from taskpit.landing.pipe import Pipe
 from taskpit.landing.repository import Repository, line_of
 from taskpit.landing.terms import FenceLost
 from taskpit.queue import Queue
-from taskpit.task import Done, Release, State
+from taskpit.task import Done, Failed, Release, State
 from taskpit.testing.faults import CHANGES, Killed, kill_at, record
 from taskpit.worker.orders import Orders
 from taskpit.worker.place import place_for
@@ -319,6 +319,41 @@ def test_landed_and_not_sealed_cannot_be_cancelled_and_runs_no_agent_again(groun
     assert report.tally == {"done": 1}
     assert ground.log() == ["one", "begin"]
     assert ground.card(task).state is State.DONE
+
+
+def test_handed_in_and_its_claim_not_ended_it_is_not_built_again(ground):
+    task = ground.put("one")
+    claim, path = ground.enter(task)
+    write(f"{path}/a.txt")
+    ground.pipe.hand_in(claim, Done(), ground.hands)
+    ground.queue.finish(claim, Failed(error="its worker is gone", kind="lost"))  # as the keeper gives it back
+    assert ground.card(task).held == ""
+    report, _ = ground.pool(f"touch {ground.folder}/again; exit 1")
+    assert report.tally == {"done": 1}
+    assert not os.path.exists(f"{ground.folder}/again")
+    assert ground.log() == ["one", "begin"]
+
+
+def test_a_line_that_moved_meanwhile_is_landed_on_as_it_is_now(ground, monkeypatch):
+    """Another landing comes between the check and the move: it is merged and checked once more."""
+    one, two = ground.put("one", check="true"), ground.put("two")
+    for task in (one, two):
+        ground.work(task, **{f"{task}_dot_txt": "x"})
+    real, between = Git.move, []
+
+    def slow(self, name, new, old, *, fence=("", "")):
+        if name == line_of("main") and fence[0] and not between:
+            between.append(name)
+            ground.lander(ground.new_pipe(), "other").land(ground.pipe.hand_in_of(two))
+        return real(self, name, new, old, fence=fence)
+
+    monkeypatch.setattr(Git, "move", slow)
+    ground.hands.ran.clear()
+    ground.land(one)
+    assert ground.log() == ["one", "two", "begin"]
+    assert [found for command, found in ground.hands.ran if command == "true"] == [
+        [".git", "0001.txt", "0002.txt", "README"]
+    ]
 
 
 def test_git_that_outlives_its_worker_moves_nothing(ground):

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
+from itertools import count
 
 import pytest
 from forges import StandInForge
 from ground import Ground
 
 from taskpit.errors import TaskpitError
-from taskpit.landing import candidate, forge, lander, repository
+from taskpit.landing import candidate, forge, lander, repository, reviewer
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.git import Git, GitTrouble
 from taskpit.landing.pipe import Pipe
@@ -31,9 +32,17 @@ def _tests(name):
     return module
 
 
-test_attacks, test_crashes, test_pipe, test_proof, test_pulls = map(
-    _tests, ("attacks", "crashes", "pipe", "proof", "pulls")
+test_attacks, test_crashes, test_pipe, test_proof, test_pulls, test_review, test_reviewer = map(
+    _tests, ("attacks", "crashes", "pipe", "proof", "pulls", "review", "reviewer")
 )
+_numbers = count()
+#: The terms of those whose ground is not as usual.
+TERMS = {
+    "proof": {"frozen": ("tests/**", "Makefile")},
+    "pulls": {"land": "pr"},
+    "review": {"review": "person"},
+    "reviewer": {"review": "agent"},
+}
 
 
 def no_fence(patch):
@@ -186,11 +195,41 @@ def old_words_count(patch):
     patch.setattr(Pulls, "wanted", wanted)
 
 
+def an_approval_covers_whatever_lands(patch):
+    """What was approved and what lands may be two changes."""
+    patch.setattr(Pipe, "_is_another", lambda *_: False)
+
+
+def sent_back_is_approved_still(patch):
+    """What a person sent back lands if it comes again."""
+    patch.setattr(Pipe, "forget", lambda self, task_id, **_: self.git.drop(self.ref("hand", task_id)))
+
+
+def the_builder_judges(patch):
+    """Whoever built a change reviews it."""
+    patch.setattr(reviewer.owner, "base", lambda name: f"{name}{next(_numbers)}")
+
+
+def handed_in_is_built_again(patch):
+    """Work that was paid for is done once more, because its worker died after it."""
+    patch.setattr(Pipe, "left_by", lambda *_: None)
+
+
+def any_word_is_a_verdict(patch):
+    """A reviewer that says nothing of use approves."""
+    patch.setattr(reviewer, "_object", lambda _text: {"verdict": "approve", "summary": "fine"})
+
+
 def before_the_line_is_moved(ground, monkeypatch):
     test_crashes.test_killed_around_the_one_move_that_decides(ground, monkeypatch, moved=False)
 
 
 CASES = [
+    (an_approval_covers_whatever_lands, test_review.test_an_approval_stands_while_the_change_is_the_same),
+    (sent_back_is_approved_still, test_review.test_what_comes_back_unchanged_is_approved_still_unless_it_was_sent_back),
+    (the_builder_judges, test_reviewer.test_who_built_it_is_no_reviewer_of_it),
+    (any_word_is_a_verdict, test_reviewer.test_what_is_no_answer),
+    (handed_in_is_built_again, test_crashes.test_handed_in_and_its_claim_not_ended_it_is_not_built_again),
     (seal_first, before_the_line_is_moved),
     (two_ref_mark, before_the_line_is_moved),
     (pushed_over_what_is_there, test_pulls.test_a_head_that_came_between_look_and_push_is_not_pushed_over),
@@ -222,17 +261,14 @@ CASES = [
 
 @pytest.mark.parametrize(("mutant", "victim"), CASES, ids=[mutant.__name__ for mutant, _ in CASES])
 def test_the_mutant_is_caught(mutant, victim, tmp_path, monkeypatch):
-    frozen, pulled = (victim.__module__ == f"victims_{name}" for name in ("proof", "pulls"))
-    terms = {"frozen": ("tests/**", "Makefile")} if frozen else {"land": "pr"} if pulled else {}
-    ground = Ground(tmp_path / "mutant", **terms)
-    if frozen:
+    name = victim.__module__.removeprefix("victims_")
+    ground = Ground(tmp_path / "mutant", **TERMS.get(name, {}))
+    if name == "proof":
         ground.commit("tests/test_it.sh", "test -s answer.txt\n")
-    at_forge = StandInForge(ground, monkeypatch) if pulled else None
+    at_forge = StandInForge(ground, monkeypatch) if name == "pulls" else None
     mutant(monkeypatch)
     known = {
-        "ground": ground,
-        "frozen": ground,
-        "pulled": ground,
+        **dict.fromkeys(("ground", "frozen", "pulled", "looked", "judged"), ground),
         "tmp_path": tmp_path,
         "monkeypatch": monkeypatch,
         "forge": at_forge,

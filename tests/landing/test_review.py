@@ -257,3 +257,45 @@ def test_a_repository_that_was_moved_away_is_told_everywhere_and_goes_on_once_it
     os.rename(away, looked.top)
     assert "moved away" not in pit(looked, "status") + pit(looked, "review")
     assert "landed on main" in pit(looked, "review", task, "--approve")
+
+
+def test_an_approval_stands_while_the_change_is_the_same(looked):
+    """The branch moves after the approval: elsewhere in the file that is nothing, beside the change it is."""
+    looked.commit("a.txt", "".join(f"{number}\n" for number in range(30)))
+    task, other = looked.put("change the middle"), looked.put("another file")
+    body = [f"{number}\n" for number in range(30)]
+    looked.work(task, a_dot_txt="".join([*body[:15], "mine\n", *body[15:]]))
+    looked.work(other, b_dot_txt="b\n")
+    for one in (task, other):
+        review.approve(looked.queue, one, "ada")
+    looked.land(other)
+    looked.commit("a.txt", "".join(["first\n", *body]))
+    write(f"{looked.top}/a.txt", "".join(["first\n", *body[:13], "near\n", *body[14:]]))
+    git(looked.top, "commit", "-qam", "beside it")
+    looked.land(task)
+    card = looked.card(task)
+    assert card.held.startswith(f"{REVIEW} by a person: 1 file, +1 -0; it was approved, but with what landed on main")
+    handed = looked.pipe.hand_in_of(task)
+    assert " near" in review.diff(looked.pipe, handed.base, handed.commit)
+    review.approve(looked.queue, task, "ada", handed.commit)
+    looked.commit("c.txt")  # the branch moves again, and the change stays what it is
+    looked.land(task)
+    assert looked.card(task).state is State.DONE
+    assert "near\n14\nmine\n15" in git(looked.top, "show", "main:a.txt")
+
+
+def test_what_comes_back_unchanged_is_approved_still_unless_it_was_sent_back(looked):
+    task = looked.put("one", check=f"test -e {looked.folder}/mended || ! test -e new.txt")
+    looked.work(task, a_dot_txt="a\n")
+    review.approve(looked.queue, task, "ada")
+    looked.commit("new.txt")
+    looked.land(task)  # red together with what is there now
+    assert looked.card(task).tries[-1].kind == "check"
+    write(f"{looked.folder}/mended")
+    claim, _ = looked.enter(task)
+    looked.hand_in(claim)
+    assert looked.card(task).held == f"{LANDING} on main"
+    review.send_back(looked.queue, task, "ada", "after all not")
+    claim, _ = looked.enter(task)
+    looked.hand_in(claim)
+    assert looked.card(task).held.startswith(REVIEW)

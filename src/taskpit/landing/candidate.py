@@ -6,6 +6,7 @@ or calls unchanged is nothing to us.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ SECRETS = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}\b|\bglpat-[\w-]{20}"
     rb"|\bsk-ant-[\w-]{20}|\bxox[abprs]-[\w-]{10}|\bAIza[\w-]{35}\b"
 )
+_HUNK = re.compile(rb"\A@@ -\d+(,\d+)? \+\d+(,\d+)? @@.*", re.DOTALL)
 #: The mode of a pointer to another repository.
 GITLINK = "160000"
 
@@ -175,6 +177,13 @@ class Candidates:
         """Files that differ, lines added, lines removed."""
         counts = self._counts(base, commit).values()
         return len(counts), sum(added for added, _ in counts), sum(gone for _, gone in counts)
+
+    def patch(self, base: str, commit: str) -> str:
+        """A digest of what is taken out, what comes in and what stands around it, wherever in its files that is."""
+        words = ("diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv")
+        lines = self.git.run(*words, "--no-color", base, commit).out.split(b"\n")
+        kept = [_HUNK.sub(b"@@", line) for line in lines if not line.startswith(b"index ")]
+        return hashlib.sha256(b"\n".join(kept)).hexdigest()
 
     def rows(self, base: str, commit: str) -> list[tuple[str, str, int, int]]:
         """Name, letter, lines added and removed of each file that differs; a binary file has none."""

@@ -40,7 +40,7 @@ from taskpit.task import Done, Failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from taskpit.landing.git import Git
     from taskpit.landing.repository import Merge, Repository
@@ -204,8 +204,20 @@ class Pipe:
         handed = self._handed(claim, done, terms, evidence, (base, commit, tree), size, questions)
         if not check:
             handed = handed.replace(check="")
+        handed = self._as_approved(handed)
         self.git.set(self.ref("hand", task.id), self.git.blob(handed.dump()))
-        return held(task, handed, handed.questions)
+        return held(task, handed, () if handed.approved else handed.questions)
+
+    def _as_approved(self, handed: HandIn) -> HandIn:
+        """The same change as the one that was approved before, on another base, needs no second approval."""
+        oid = self.git.ref(self.ref("seen", handed.task))
+        if not oid:
+            return handed
+        seen = HandIn.load(self.git.read(oid))
+        same = (seen.questions, seen.review) == (handed.questions, handed.review)
+        if not same or self._files.patch(seen.base, seen.commit) != self._files.patch(handed.base, handed.commit):
+            return handed
+        return handed.replace(approved=seen.approved)
 
     def _target(self, terms: Terms, base: str) -> str:
         """What frozen paths are taken from: the branch as it is now."""
@@ -331,9 +343,11 @@ class Pipe:
                 found[handed.task] = handed
         return found
 
-    def approve(self, handed: HandIn, worker: str) -> HandIn:
+    def approve(self, handed: HandIn, worker: str, cost: Mapping[str, object] | None = None) -> HandIn:
         """Somebody has seen this candidate and lets it land; noted where no agent writes."""
-        return self.note(handed, handed.replace(approved=worker))
+        approved = self.note(handed, handed.replace(approved=worker, cost=cost or handed.cost))
+        self.git.set(self.ref("seen", handed.task), self.git.ref(self.ref("hand", handed.task)))
+        return approved
 
     def note(self, handed: HandIn, changed: HandIn) -> HandIn:
         """What is known of this very candidate now."""
@@ -456,6 +470,8 @@ class Pipe:
                 return self._open_pull(claim, handed, old, hands)
             tree = self._files.frozen(handed.frozen, merge.tree, old)
             empty = tree == self.git.tree_of(old)
+            if handed.approved and not empty and self._is_another(handed, old, tree):
+                return self._look_again(claim, handed, old, tree)
             commit = old if empty else self.git.commit(tree, [old], _landing_message(handed))
         was = self.git.ref(land) or ZERO
         if was != commit and not self.git.move(land, commit, was, fence=fence):
@@ -468,6 +484,24 @@ class Pipe:
         if self.git.ref(fence[0]) != fence[1]:
             raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         return None
+
+    def _is_another(self, handed: HandIn, old: str, tree: str) -> bool:
+        """Whether what would land is another change than the one that was approved: its branch has moved since."""
+        if handed.base == old or handed.review == "none":
+            return False
+        return self._files.patch(old, tree) != self._files.patch(handed.base, handed.commit)
+
+    def _look_again(self, claim: Claim, handed: HandIn, old: str, tree: str) -> Release:
+        """It waits for a look once more, as what would land now."""
+        commit = self.git.commit(tree, [old], _message(claim.task))
+        files, added, removed = self._files.size(old, commit)
+        self._rebase(claim.task.id, handed.target, old, tree)
+        self.git.set(self.ref("cand", claim.task.id), commit)
+        now = handed.replace(commit=commit, base=old, tree=tree, approved="", green=False)
+        now = self.note(handed, now.replace(files=files, added=added, removed=removed))
+        return held(
+            claim.task, now, why=f"it was approved, but with what landed on {handed.target} since it is another"
+        )
 
     def _open_pull(self, claim: Claim, handed: HandIn, old: str, hands: Hands) -> Outcome:
         """Green by itself, it is pushed as it is: what becomes of it together with others is tried at the forge."""
@@ -573,7 +607,7 @@ class Pipe:
         for one in fs.names(folder):
             if one == name or one.startswith(f"{name}."):
                 remove(f"{folder}/{one}")
-        self.git.drop(*(self.ref(what, task_id) for what in ("base", "fence", "hand", "pushed")))
+        self.git.drop(*(self.ref(what, task_id) for what in ("base", "fence", "hand", "pushed", "seen")))
 
     def candidates(self, before: float) -> list[str]:
         """The tasks whose candidates were made before this time."""
@@ -586,9 +620,9 @@ class Pipe:
         """What is kept of these tasks, which are over and which nothing needs, is gone."""
         self.repository.prune(*(self.ref(what, one) for one in task_ids for what in ("cand", "land")))
 
-    def forget(self, task_id: str) -> None:
-        """It went back to its agent: what was handed in is none any more. Its clone stays."""
-        self.git.drop(self.ref("hand", task_id))
+    def forget(self, task_id: str, *, approval: bool = False) -> None:
+        """It went back to its agent: what was handed in is none any more, nor is an approval. Its clone stays."""
+        self.git.drop(*(self.ref(what, task_id) for what in ("hand", "seen")[: 1 + approval]))
 
 
 def _directory(path: str) -> str:

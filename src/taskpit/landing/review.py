@@ -290,8 +290,8 @@ def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[
 
 
 def to_land(task: Task, handed: HandIn) -> Release:
-    """The end of a claim whose candidate waits for nothing but landing."""
-    return held(task, handed.replace(review="none"))
+    """The end of a claim whose candidate was approved: it waits for nothing but landing."""
+    return held(task, handed)
 
 
 def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequence[Comment] = ()) -> Task:
@@ -307,7 +307,7 @@ def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequ
         return without_candidate(task, told)
 
     changed = queue.edit(task_id, worker, change, "sent_back", " ".join(told.split())[:300])
-    pipe.forget(task_id)
+    pipe.forget(task_id, approval=True)
     return changed
 
 

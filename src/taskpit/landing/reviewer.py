@@ -167,7 +167,7 @@ def conclude(pipe: Pipe, claim: Claim, handed: HandIn, answer: Answer, cost: Map
     """The end of the reviewer's claim: approved to land, noted where no agent writes, or back to its builder."""
     short = f"candidate {handed.commit[:12]}: {' '.join(answer.summary.split())[:300]}"
     if answer.verdict == "approve":
-        noted = pipe.note(handed, handed.replace(approved=claim.fence, cost=total(handed.cost, [cost])))
+        noted = pipe.approve(handed, claim.fence, total(handed.cost, [cost]))
         return review.to_land(claim.task, noted).replace(action="approved", reason=short)
     text = review.words(pipe, handed, claim.worker, answer.summary, answer.comments)
     return Release(reason=short, task=review.without_candidate(claim.task, text), action="sent_back")

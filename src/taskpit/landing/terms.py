@@ -207,14 +207,14 @@ class FenceLost(TaskpitError):
     code = "fence"
 
 
-def held(task: Task, handed: HandIn, questions: Sequence[str] = ()) -> Release:
+def held(task: Task, handed: HandIn, questions: Sequence[str] = (), why: str = "") -> Release:
     """The end of a claim whose candidate waits: for a person or a reviewer, or to be landed."""
     if questions:
         hold = f"{REVIEW} by a person: {'; '.join(questions)}"
-    elif handed.review != "none":
+    elif handed.review != "none" and not handed.approved:
         who = "a person" if handed.review == "person" else "an agent"
         count = "1 file" if handed.files == 1 else f"{handed.files} files"
-        hold = f"{REVIEW} by {who}: {count}, +{handed.added} -{handed.removed}"
+        hold = f"{REVIEW} by {who}: {count}, +{handed.added} -{handed.removed}{f'; {why}' if why else ''}"
     else:
         hold = f"{LANDING} on {handed.target}"
     extra = {**task.extra, CANDIDATE: handed.summary()}

@@ -143,7 +143,7 @@ def work(
         word, details = end_claim(queue, claim, outcome, _patience(claim, short))
         if word == "sent back" and orders.landing is not None:  # what was handed in is none any more
             with suppress(TaskpitError, OSError):
-                orders.landing.forget(claim.task.id)
+                orders.landing.forget(claim.task.id, approval=True)
         fatal = fatal or (_unsaved(run, details) if word == "unsaved" else None)
     return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
 
