@@ -16,7 +16,7 @@ FAKES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fakes")
 class Agents(Pit):
     """A pit, and fake agents on the path."""
 
-    def runner(self, name, *, limit=60.0, model="", extra=(), clock=None, **changes):
+    def runner(self, name, *, limit=600.0, model="", extra=(), clock=None, **changes):
         preset = find(name, places(self.root)).replace(**{"grace": 0.4, **changes})
         made = AgentRunner(
             preset, cwd=self.root, limit=limit, model=model, extra=extra, env=("FAKE_*",), grace=0.2, clock=clock

@@ -59,7 +59,7 @@ def test_in_the_morning_main_holds_exactly_what_landed(tmp_path):
     done = threading.Thread(target=_dirty, args=(ground, gate))
     done.start()
     script = AGENT.format(folder=ground.folder)
-    runner = CommandRunner(("sh", "-c", script), cwd=ground.top, limit=60.0)
+    runner = CommandRunner(("sh", "-c", script), cwd=ground.top, limit=600.0)
     orders = Orders(
         slots=3, until_empty=True, check_in=ground.top, landing=pipe_for(ground.queue, ground.top, ground.terms)
     )

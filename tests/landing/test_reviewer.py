@@ -58,8 +58,8 @@ def asked(ground):
 
 def run(ground, reviewer, builder=BUILDER, slots=1, **orders):
     """A pool with a reviewer has run until nothing was left; what it printed."""
-    runner = CommandRunner(("sh", "-c", builder), cwd=ground.top, limit=60.0)
-    judge = CommandRunner(("sh", "-c", reviewer), cwd=ground.top, limit=60.0)
+    runner = CommandRunner(("sh", "-c", builder), cwd=ground.top, limit=600.0)
+    judge = CommandRunner(("sh", "-c", reviewer), cwd=ground.top, limit=600.0)
     pipe = pipe_for(ground.queue, ground.top, ground.terms)
     told = Orders(slots=slots, until_empty=True, check_in=ground.top, landing=pipe, **orders)
     printed = io.StringIO()

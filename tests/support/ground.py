@@ -142,7 +142,7 @@ class Ground:
         handed = next(one for one in lander.waiting() if one.task == task_id)
         return lander.land(handed)
 
-    def pool(self, script, slots=1, limit=60.0, sandbox=None, review_limit=0, **terms):
+    def pool(self, script, slots=1, limit=600.0, sandbox=None, review_limit=0, **terms):
         """A pool has run until nothing was left, by a script or a function; its report and what it printed."""
         runner = script if callable(script) else CommandRunner(("sh", "-c", script), cwd=self.top, limit=limit)
         pipe = pipe_for(self.queue, self.top, self.terms.replace(**terms))
