@@ -74,7 +74,7 @@ _PRESET = {
     "set_env": "variables it gets",
     "event": "what an event means: `when` (paths and values), `means`, `ends`, `loops` (so many in a row end the run), `resets`",
     "take": "where session, cost, tokens, turns and output stand: `when`, `path`, `how`",
-    "message": "what words in its output mean: `pattern`, `means`, `resets`",
+    "message": "what words in its output mean: `pattern`, `means`, `resets`, `always` (even if all else is good)",
 }
 
 

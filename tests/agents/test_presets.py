@@ -30,7 +30,12 @@ def mine(tmp_path):
 
 
 def test_those_in_the_package():
-    assert names([PACKAGE]) == ["acp", *SHIPPED]
+    assert names([PACKAGE]) == ["acp", "aider", *SHIPPED]
+
+
+def test_one_without_events_says_which_words_count():
+    preset = find("aider", [PACKAGE])
+    assert {"quota", "auth", "infra", "failed"} <= {message.means for message in preset.message if message.always}
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -31,7 +31,7 @@ def heard(name):
 def test_each_means_what_its_name_says(name):
     means = name.removesuffix(".log").split("-")[1]
     made, transcript = heard(name)
-    code = 0 if means == "done" or made.name in ("qwen", "opencode") else 1
+    code = 0 if means == "done" or made.name in ("qwen", "opencode", "aider") else 1
     found = judge(made, transcript, code, why="", words=transcript.words, result=False, resumed=False, now=NOW)
     assert found.means == means
 
@@ -44,6 +44,15 @@ def test_what_a_good_run_tells(name):
     assert transcript.facts["tools"] == 1
     counted = [transcript.facts.get(key) for key in ("input_tokens", "output_tokens")]
     assert all(amount(one) for one in counted) or "copilot" in name  # that one leaves them in a file
+
+
+def test_words_that_count_whatever_the_exit_code_says():
+    made, transcript = heard("aider-auth.log")
+    words = "Applied edit to hello.txt\n    litellm.RateLimitError is what we catch here\n"
+    told = [(transcript.words, "auth"), (words, "done"), ("litellm.BadRequestError: no such model\n", "failed")]
+    for said, means in told:
+        found = judge(made, Transcript(made), 0, why="", words=said, result=False, resumed=False, now=NOW)
+        assert found.means == means, said
 
 
 def test_an_answer_that_breaks_off_again_and_again_is_a_circle():

@@ -38,7 +38,7 @@ LIMIT = 3600.0
 #: Why a pool leaves ready tasks alone.
 NONE_FITS = "none for this pool: big, or with other tags. `pit why ID` says more."
 #: Agents that alone on a line are surely meant as such.
-AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "goose")
+AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "goose", "aider")
 
 
 def _work_arguments(parser: ArgumentParser) -> None:
@@ -52,8 +52,8 @@ TASKPIT_TASK, TASKPIT_FILE, TASKPIT_ATTEMPT, TASKPIT_RUN_DIR, TASKPIT_DIR, and T
 `pit done`, `pit fail` and `pit split` in CMD act for this claim.
 
 Exit 0 and a green check: done. Exit 75: tried again later, no attempt spent. Other exits: failed.
-With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, goose, or one
-of your own in .taskpit/presets; a package may bring more), what follows `--` is added to it, and the agent's
+With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, goose, aider, or
+one of your own in .taskpit/presets; a package may bring more), what follows `--` is added to it, and the agent's
 own events are believed beside its exit code. An agent that has reached a limit rests until that ends.
 Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     parser.epilog = example(

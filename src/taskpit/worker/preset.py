@@ -59,6 +59,8 @@ class Message(Value):
     means: str
     #: Finds when a limit ends: a group `at`, `in` or `unix`.
     resets: re.Pattern[str] | None = None
+    #: Whether they count even if all else is good: for those who end well whatever happened.
+    always: bool = False
 
 
 class Preset(Value):

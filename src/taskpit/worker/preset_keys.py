@@ -270,7 +270,9 @@ _KEYS: dict[str, Checker] = {
     ),
     "take": _named(_sources),
     "exit": _named(_MEANS, _code),
-    "message": _many(_table({"pattern": _pattern, "means": _MEANS, "resets": _resets}, "pattern", "means")),
+    "message": _many(
+        _table({"pattern": _pattern, "means": _MEANS, "resets": _resets, "always": _flag}, "pattern", "means")
+    ),
     "empty": _one_of("failed", "done"),
     "grace": _seconds,
     "stall": _seconds,

@@ -5,7 +5,7 @@ is a run that we ended because it would not leave after its last event: then its
 we ended at its limit, or because it was silent for too long, is never good by itself, whatever it says last.
 Of a run that was not good, the most telling sign counts: a limit, a login, a wrong call, a broken network;
 only what none of these explains is the task's own failure. Words are searched only then: an agent that
-works on rate limits may speak of them.
+works on rate limits may speak of them, unless its preset says that these count `always`.
 """
 
 from __future__ import annotations
@@ -62,20 +62,22 @@ def judge(
     end = transcript.end
     over = end is not None and end.means == "done"
     whole = over or not (preset.must_end or end)
-    if whole and why not in CUT_SHORT and (by_code == "done" or (why and over)):
+    last = (words or transcript.words)[-SEARCHED:]
+    spoilt = next((found for one in preset.message if one.always and (found := one.pattern.search(last))), None)
+    if whole and spoilt is None and why not in CUT_SHORT and (by_code == "done" or (why and over)):
         said = result or bool(transcript.text("text").strip()) or (preset.events == "none" and bool(words.strip()))
         if said or preset.empty == "done":
             return Finding(means="done")
         missing = Finding(means="silent")
     else:
-        said_so = end is not None and not over
+        said_so = spoilt is not None or (end is not None and not over)
         missing = Finding(means="failed" if said_so else "crashed" if code else "unfinished")
     error = transcript.text("error")
     signs = dict(_signs(preset, transcript, by_code, error, words, now))
     for means in ORDER if resumed else ORDER[1:]:  # who begins a session cannot miss one
         if means in signs:
             return signs[means]
-    return missing.replace(told=error)
+    return missing.replace(told=error or (_line(last, spoilt.start()) if spoilt else ""))
 
 
 def _signs(
