@@ -12,13 +12,14 @@ import random
 import re
 
 import pytest
-from hostility import CONSUMERS, LAYOUTS, OURS, Yard
+from hostility import CONSUMERS, LAYOUTS, OURS, SLOW, Yard
 from monsters import BITS, PUNGENT
 
 #: How many times a consumer is run, in all layouts together.
 RUNS = int(os.environ.get("TASKPIT_HOSTILE", "320"))
 #: Whatever stands here makes other files of it.
 SEED = os.environ.get("TASKPIT_HOSTILE_SEED", "")
+QUICK = [words for words in CONSUMERS if words not in SLOW]
 _WORD = re.compile(rb'"[^"\n]*"|[-\w.:+]+')
 #: Values that lead elsewhere, or are of the wrong kind.
 LEADS = (
@@ -96,7 +97,7 @@ def test_no_file_makes_us_do_what_nobody_asked(layout, part, tmp_path):
         seed = f"{layout} {part} {number}{SEED}"
         chance = random.Random(seed)
         told = attack(chance, yard, files)
-        consumers = chance.sample(CONSUMERS, 4)
+        consumers = [*chance.sample(QUICK, 3), chance.choice(SLOW if number % 8 == 7 else QUICK)]
         try:
             for words in consumers:
                 yard.run(words)

@@ -42,6 +42,8 @@ CONSUMERS = (
     *("sweep --dry-run", "sweep", "add more", "claim --as w", "done {id} --as w", "doctor --fix", "board", "archive"),
     *("web", "work --until +1s --max-tasks 2 --limit 5s -- true"),
 )
+#: Those that start a server or processes take as long as all the others together.
+SLOW = CONSUMERS[-2:]
 #: What a browser asks the board for, and what it has it do.
 PAGES = ("/", "/columns", "/task/{id}", "/task/{id}/part", "/search?q=good", "/agents", "/report", "/plots", "/metrics")
 POSTS = (("/tasks", {"title": "more"}), ("/task/{id}/note", {"text": "x"}), ("/task/{id}/cancel", {"reason": "x"}))

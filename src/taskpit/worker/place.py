@@ -99,10 +99,10 @@ class Place:
         """Our own papers are gone: their content is in the queue. What the command left here stays."""
         papers = [self.done, self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
         papers += [f"{self.bin}/pit", f"{self.bin}/path", f"{self.path}/steer", f"{self.path}/told"]
-        status = fs.status(self.result)
-        if status is not None and status.st_size <= LARGEST_RESULT:
-            papers.append(self.result)
         try:
+            status = fs.status(self.result)
+            if status is not None and status.st_size <= LARGEST_RESULT:
+                papers.append(self.result)
             for path in papers:
                 fs.remove(path)
             with suppress(FileNotFoundError):

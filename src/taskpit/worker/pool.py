@@ -377,12 +377,14 @@ class Pool:
         except Exception as error:
             over = over.replace(details=f"{type(error).__name__}: {error}")
         finally:
-            self._tender.drop(worker)
-            way.leave()
-            run.bell.close()
-            if over.word != "unsaved":
-                run.place.clear()
-            self.inbox.put((worker, over))
+            try:
+                self._tender.drop(worker)
+                way.leave()
+                run.bell.close()
+                if over.word != "unsaved":
+                    run.place.clear()
+            finally:
+                self.inbox.put((worker, over))
 
     def _is_short(self, worker: str, run: Run, why: str) -> bool:
         """The dispatcher hears that a result waits for room; whether it may wait on. Called in the task's thread."""
