@@ -7,12 +7,13 @@ JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 4 ] && echo 4 || 
 QUICK  ?= tests/policy tests/layouts tests/meta tests/board tests/search tests/importers tests/setup tests/store
 RUNS   ?= 20
 HOURS  ?= 1
+COUNT  ?= 50
 
 # Tests start thousands of commands: each would compile the whole program anew without its bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check test-moody test-matrix test-branches format clean test-all test-agents faults soak bench bench-postgres pictures docs reference audit sbom build
+.PHONY: help demo test quick check test-moody test-matrix test-branches test-mutants format clean test-all test-agents faults soak bench bench-postgres pictures docs reference audit sbom build
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +47,9 @@ test-branches: $(VENV)/dev  ## which branches of store, layouts, queue and polic
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group coverage
 	$(BIN)/pytest -n $(JOBS) -q --cov=taskpit --cov-branch --cov-report= $(TESTS)
 	$(BIN)/coverage report --show-missing --skip-covered --include='*/store/*,*/layouts/*,*/queue.py,*/policy.py'
+
+test-mutants: $(VENV)/dev  ## which of COUNT small changes to MODULES no test of TESTS notices
+	$(BIN)/python scripts/mutants.py --count $(COUNT) $(MODULES) -- $(TESTS)
 
 faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks, other programs: half an hour
 	-@sh scripts/system-packages vm
