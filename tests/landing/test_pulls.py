@@ -284,7 +284,7 @@ def test_a_pool_opens_them_and_the_next_one_sees_them_merged(pulled, forge):
     _, printed = pulled.pool("echo a > a.txt")
     assert pulled.card(task).held.startswith(f"{PULL} 1:"), printed
     told = json.loads(pit(pulled, "status", "--json"))["data"]["landing"]
-    assert "1 wait for their pull requests" in told
+    assert "1 waits for a pull request" in told
     commit = forge.squash(1)
     os.utime(f"{pulled.pipe.repository.folder}/looked", (0, 0))
     assert "pull request" in pit(pulled, "sweep")

@@ -84,7 +84,8 @@ def test_what_a_reviewer_sends_back_is_built_again_and_lands_once_it_approves(ju
     told = [(event.action, event.worker.partition("~")[0]) for event in judged.queue.store.events(limit=1000)[0]]
     assert ("sent_back", "reviewer-1") in told
     assert ("approved", "reviewer-1") in told
-    assert "approved" in printed
+    words = [line.split()[1] for line in printed.splitlines()]
+    assert words == ["claimed", "handed", "reviews", "sent", "claimed", "handed", "reviews", "approved", "done"]
     assert not os.path.exists(f"{judged.pipe.workspace(task)}.review")
 
 
@@ -223,7 +224,7 @@ def test_status_counts_it_as_waiting_for_a_reviewer_and_asks_for_one_where_none_
     there = judged.pipe.presence("reviewer-1")
     there.take()
     try:
-        assert review.standing(judged.queue).told() == ["1 wait for a reviewer agent"]
+        assert review.standing(judged.queue).told() == ["1 waits for a reviewer agent"]
     finally:
         there.drop()
     assert not review.standing(judged.queue).reviewer

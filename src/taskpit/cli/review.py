@@ -8,6 +8,7 @@ from taskpit import errors
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, id_argument, read_text, worker_option
 from taskpit.cli.output import paint, table
+from taskpit.history import who
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], ch
     lines = [
         paint("bold", f"{card.task.id}  {handed.title}"),
         card.held or str(card.state),
-        f"candidate {handed.commit[:12]} for {handed.target}, by {handed.worker}, attempt {handed.attempt}",
+        f"candidate {handed.commit[:12]} for {handed.target}, by {who(handed.worker)}, attempt {handed.attempt}",
         f"check: {check}",
         *(paint("yellow", f"asks: {one}") for one in handed.questions),
         "",
@@ -129,6 +130,7 @@ def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], ch
         *(f"{one.letter}  {one.path}  +{one.added} -{one.removed}" for one in rows),
         "",
         _coloured(change),
+        "",
         f"`{context.called(f'review {card.task.id} --approve')}`, or --send-back TEXT, or --take-over.",
     ]
     return "\n".join(lines)

@@ -92,13 +92,17 @@ class Standing(Value):
 
     def told(self) -> list[str]:
         """For people."""
-        lines = [f"{len(self.review)} wait for review: `pit review`"] if self.review else []
+        lines = [f"{_wait(self.review)} for review: `pit review`"] if self.review else []
         if self.judged:
             none = "" if self.reviewer else f", and none runs: {NO_REVIEWER}"
-            lines.append(f"{len(self.judged)} wait for a reviewer agent{none}")
-        lines += [f"{len(self.landing)} wait for landing: the next `pit work` does that"] if self.landing else []
-        lines += [f"{len(self.pulls)} wait for their pull requests"] if self.pulls else []
+            lines.append(f"{_wait(self.judged)} for a reviewer agent{none}")
+        lines += [f"{_wait(self.landing)} for landing: the next `pit work` does that"] if self.landing else []
+        lines += [f"{_wait(self.pulls)} for a pull request"] if self.pulls else []
         return [*lines, *self.stranded, *self.behind, *(f"a clone is kept: {path}" for path in self.kept)]
+
+
+def _wait(ids: Sequence[str]) -> str:
+    return f"{len(ids)} {'waits' if len(ids) == 1 else 'wait'}"
 
 
 def pipes(queue: Queue) -> list[Pipe]:

@@ -82,6 +82,8 @@ class Pool:
         self.tally: dict[str, int] = {}
         #: Tasks of ours whose end was not heard of yet, and claims that are shown after the ends of what they need.
         self._going: set[str] = set()
+        #: What each worker does whose end was not heard of yet.
+        self._doing: dict[str, str] = {}
         self._unshown: list[Claim] = []
         self.signals: list[int] = []
         self.error: TaskpitError | None = None
@@ -355,6 +357,7 @@ class Pool:
         run.slot = _number_of(worker)
         run.sandbox = self.orders.sandbox
         self._tender.add(worker, run)
+        self._doing[worker] = claim.task.id
         self._unshown.append(claim)
         self._show_claimed()
         self._going.add(claim.task.id)
@@ -430,6 +433,7 @@ class Pool:
 
     def _ended(self, worker: str, over: Over) -> None:
         self._threads.pop(worker).join()
+        del self._doing[worker]
         self._short.discard(worker)
         (self._judges if worker == self._reviewer else self._idle).append(worker)
         self._wake()
@@ -463,11 +467,19 @@ class Pool:
             self.tally[over.word] = self.tally.get(over.word, 0) + 1
         if over.word not in ("handed in", "approved"):
             self._going.discard(over.claim.task.id)
-            self._show_claimed()
+        self._show_claimed()
 
     def _show_claimed(self) -> None:
-        """What needed another task of ours is shown as claimed after that one's end, which is heard a moment later."""
-        for claim in [one for one in self._unshown if not self._going.intersection(one.task.needs)]:
+        """What needed another task of ours is shown as claimed after that one's end, which is heard a moment later; and
+        so is what another of our workers has just let go of.
+        """
+        others = list(self._doing.items())
+        for claim in [
+            one
+            for one in self._unshown
+            if not self._going.intersection(one.task.needs)
+            and not any(task_id == one.task.id and worker != one.worker for worker, task_id in others)
+        ]:
             self._unshown.remove(claim)
             self.show.claimed(claim)
 

@@ -10,6 +10,7 @@ import os
 import time
 
 from taskpit.clock import say_duration
+from taskpit.policy import REVIEWER
 from taskpit.text import fit, last_lines, one_line
 
 TYPE_CHECKING = False
@@ -78,7 +79,8 @@ class Lines(Silent):
     def claimed(self, claim: Claim) -> None:
         """Who begins what."""
         again = f" (attempt {claim.attempt})" if claim.attempt > 1 else ""
-        self._line("claimed", claim.worker, claim.task.id, claim.task.title + again)
+        word = "reviews" if claim.task.hold.startswith(REVIEWER) else "claimed"
+        self._line(word, claim.worker, claim.task.id, claim.task.title + again)
 
     def over(self, over: Over) -> None:
         """How it ended, after how long."""
