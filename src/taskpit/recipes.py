@@ -1,4 +1,4 @@
-"""Templates of tasks: a Markdown file with fields, for one task or for several that need each other. Pure.
+"""Templates of tasks: a Markdown file with fields, for one task or for several that need each other.
 
     Find it, fix it, write down why.            what it is for
     - **fields:** area, severity=low            what has to be said, and what is assumed
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 
+from taskpit import fs
 from taskpit.errors import Invalid, NotFound
 from taskpit.layouts import Spot, slugify
 from taskpit.layouts.bulleted import load_task
@@ -28,11 +29,12 @@ from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from taskpit.task import Task
+    from taskpit.queue import Queue
+    from taskpit.task import Said, Task
 
-__all__ = ["Recipe", "fill", "read_recipe", "with_ids"]
+__all__ = ["Recipe", "fill", "put_filled", "read_recipe", "template", "templates", "with_ids"]
 
 _FIELD = re.compile(r"\{([a-z][a-z0-9_-]*)\}")
 _SECTION = re.compile(r"^# +(?:([A-Za-z0-9][\w-]*): +)?(.+)$")
@@ -150,8 +152,37 @@ def _nearest(word: str, words: Collection[str]) -> str:
     return f"Did you mean {near[0]}?" if near else ""
 
 
-def unknown(name: str, names: Sequence[str], folder: str) -> NotFound:
-    """There is no such template; which there are, and where they lie."""
-    near = _nearest(name, names)
-    there = f"There are {', '.join(names)}." if names else f"Templates are Markdown files in {folder}."
-    return NotFound(f"there is no template {name!r}", hint=near or there)
+# -- the templates of a queue ----------------------------------------------------------------------
+
+
+def _folder(queue: Queue) -> str:
+    return f"{queue.store.info().papers}/templates"
+
+
+def templates(queue: Queue) -> list[str]:
+    """Names of the templates of this queue; none where it has no folder."""
+    found = fs.names(_folder(queue)) if queue.store.info().papers else []
+    names = (name for name in found if name.endswith(".md") and not name.startswith((".", "README")))
+    return sorted(name.removesuffix(".md") for name in names)
+
+
+def template(queue: Queue, name: str) -> Recipe:
+    """The template of this name; NotFound says which there are, Invalid what is wrong with it."""
+    names, folder = templates(queue), _folder(queue)
+    if name not in names:
+        there = f"There are {', '.join(names)}." if names else f"Templates are Markdown files in {folder}."
+        raise NotFound(f"there is no template {name!r}", hint=_nearest(name, names) or there)
+    try:
+        text = fs.read(f"{folder}/{name}.md", queue.config.largest_task)[0].decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"templates/{name}.md cannot be read: {error}") from None
+    return read_recipe(name, text)
+
+
+def put_filled(
+    queue: Queue, name: str, given: Sequence[str], change: Callable[[Task], Task]
+) -> tuple[list[Task], list[tuple[str, Said]]]:
+    """The template's tasks, each changed like this, and what was said of them; all were checked before any was put."""
+    tasks = fill(template(queue, name), given)
+    tasks = [change(task) for task in with_ids(tasks, queue.store.allot([""] * len(tasks)))]
+    return tasks, queue.put(tasks)

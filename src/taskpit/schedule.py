@@ -20,7 +20,7 @@ from datetime import date, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
-from taskpit.clock import LAST, duration, iso, stamp
+from taskpit.clock import LAST, duration, iso, say_duration, stamp
 from taskpit.errors import Invalid
 from taskpit.schema import is_word
 from taskpit.task import End, State
@@ -32,7 +32,20 @@ if TYPE_CHECKING:
 
     from taskpit.task import Claim, Task
 
-__all__ = ["CATCH_UP", "FIELDS", "TAG", "Plan", "check_schedule", "fire", "first_time", "local_zone", "parse", "stray"]
+__all__ = [
+    "CATCH_UP",
+    "FIELDS",
+    "TAG",
+    "Plan",
+    "check_schedule",
+    "facts",
+    "fire",
+    "first_time",
+    "local_zone",
+    "parse",
+    "stray",
+    "told",
+]
 
 #: The fields of a schedule; its runs have none of them.
 FIELDS = ("every", "zone", "catch-up", "jitter", "last-run")
@@ -295,6 +308,25 @@ def _jitter(task: Task) -> float:
         return duration(text)
     except ValueError as error:
         raise Invalid(f"jitter: {error}", id=task.id) from None
+
+
+def facts(task: Task) -> dict[str, object]:
+    """What is told of a schedule: when it is due, and next."""
+    return {
+        "id": task.id,
+        "title": task.title,
+        "every": task.extra["every"],
+        "zone": task.extra.get("zone", "UTC"),
+        "next": iso(task.not_before) if task.not_before else None,
+        "last_run": task.extra.get("last-run"),
+        "held": task.hold or None,
+    }
+
+
+def told(task: Task, now: float) -> str:
+    """When its next run is due, in words."""
+    wait = task.not_before - now
+    return task.hold or (f"{iso(task.not_before)} (in {say_duration(wait)})" if wait > 0 else "due now")
 
 
 def stray(task: Task, now: float) -> bool:

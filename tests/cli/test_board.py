@@ -24,7 +24,7 @@ def test_without_textual_it_says_what_to_install(pit, monkeypatch):
     from taskpit.errors import MissingExtra
 
     class Args:
-        read_only = light = web = port = expose = token_file = open = False
+        read_only = light = web = all = port = expose = token_file = open = False
         worker = None
 
     class Terminal:

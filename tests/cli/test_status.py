@@ -202,3 +202,12 @@ def test_every_queue_of_this_user(run, place):
     assert [one["path"].rpartition("/")[2] for one in found] == ["b", "a"]
     assert (found[0]["needs_you"], bool(found[1]["trouble"])) == (1, True)
     assert "1 needs you" in run("queues").out
+
+
+def test_schedules_and_when_they_are_due(pit):
+    pit("every", "mon-fri 07:00", "Update the dependencies")
+    (told,) = pit("status", "--json").data["schedules"]
+    assert (told["every"], told["title"]) == ("mon-fri 07:00", "Update the dependencies")
+    out = pit("status").out
+    assert f"0001  Update the dependencies  mon-fri 07:00: {told['next']}" in out
+    assert re.search(r"Waiting\n  1 for a time \(the first in ", out)

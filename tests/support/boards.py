@@ -16,6 +16,9 @@ from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
 from taskpit.web import serve
+from taskpit.web.overview import Overview
+from taskpit.web.paper import Paper
+from taskpit.worker.queues import Queues
 
 TOKEN = "a-token-nobody-would-guess"
 
@@ -57,16 +60,17 @@ class Served:
         self._opened = opened
         self._wish = {"token": TOKEN, "port": port, **wish}
 
+    def _desk(self, root, paper):
+        bring = lambda queue, name, data: bring_file(queue, name, data, "ada@home")  # noqa: E731
+        return serve.open_desk(lambda: self._opened(root), paper, "ada@home", bring)
+
+    def _made(self):
+        return self._desk(self.root, Paper(title="the pit", read_only=self._wish.get("read_only", False)))
+
     def __enter__(self):
         usual, serve.PORT = serve.PORT, 0
         try:
-            self.server = serve.BoardServer(
-                lambda: self._opened(self.root),
-                serve.Wish(**self._wish),
-                "ada@home",
-                lambda queue, name, data: bring_file(queue, name, data, "ada@home"),
-                "the pit",
-            )
+            self.server = serve.BoardServer(self._made, serve.Wish(**self._wish))
         finally:
             serve.PORT = usual
         self.port, self.host = self.server.port, f"127.0.0.1:{self.server.port}"
@@ -110,6 +114,16 @@ class Served:
 
     def listen(self, path: str) -> Listener:
         return Listener(self, path)
+
+
+class AllServed(Served):
+    """The board of all queues of this user."""
+
+    def __init__(self, **wish):
+        super().__init__("", opened=Queue.open, **wish)
+
+    def _made(self):
+        return Overview(Queues({}), self._desk, read_only=self._wish.get("read_only", False))
 
 
 class Listener:

@@ -6,9 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from pits import reopened
 
 from taskpit.errors import Unavailable
+from taskpit.store.opening import init
 from taskpit.task import State
+from taskpit.testing import FakeClock
 from taskpit.tui.acts import ACTS
 from taskpit.tui.keys import HELP
 
@@ -265,3 +268,26 @@ def test_q_ends_it(drive, full):
         assert not board.app.is_running
 
     drive(full, act)
+
+
+def test_a_template_is_filled_in(tmp_path, drive):
+    root = str(tmp_path / "pit")
+    init(root)
+    (tmp_path / "pit" / "templates").mkdir()
+    (tmp_path / "pit" / "templates" / "bug.md").write_text("- **fields:** area\n\n# Fix {area}\n\n# Tell of it\n")
+    queue = reopened(root, FakeClock())
+
+    async def scenario(board):
+        await board.press("n", *["tab"] * 5)
+        assert "instead: bug, with fields, area=api" in board.text
+        await board.write("bug aera=api")
+        await board.press("enter")
+        assert any("Did you mean area?" in toast for toast in board.toasts)
+        await board.press("n", *["tab"] * 5)
+        await board.write("bug area='the api'")
+        await board.press("enter")
+        assert "0001, 0002 is in the queue" in board.toasts
+
+    drive(queue, scenario)
+    assert [card.task.title for card in queue.store.page().cards] == ["Fix the api", "Tell of it"]
+    queue.close()

@@ -9,6 +9,8 @@ pytest.importorskip("starlette", reason="the web extra is missing: pip install '
 from boards import Served, fill, make_queue
 from ground import Ground, own_state
 
+from taskpit import trust
+
 
 @pytest.fixture
 def root(tmp_path):
@@ -47,3 +49,18 @@ def shared(tmp_path_factory):
         served.queue = made
         yield served
     made.close()
+
+
+@pytest.fixture
+def five(tmp_path, monkeypatch):
+    """Five queues of this user; one of them cannot be read, one leads to a database."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    made = {name: make_queue(str(tmp_path / name / "pit")) for name in ("api", "docs", "shop", "web", "torn")}
+    (tmp_path / "torn" / "pit" / ".taskpit" / "config.toml").write_text("lease = 3\nnonsense")
+    far = tmp_path / "far" / "pit"
+    (far / ".taskpit").mkdir(parents=True)
+    (far / ".taskpit" / "address").write_text("postgresql://127.0.0.1:1/none")
+    assert trust.remember(str(far))
+    yield made
+    for queue in made.values():
+        queue.close()

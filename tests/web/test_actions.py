@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from pathlib import Path
 
 import pytest
 from boards import TOKEN, Served, fill
@@ -233,3 +235,23 @@ def test_read_only_means_it(queue, root, one):
             assert (answer.status, answer.json["error"]["code"]) == (403, "read_only")
     assert queue.card(one).state is State.READY
     assert queue.card("0002").held
+
+
+def test_a_template_is_listed_filled_and_refused_with_its_place(queue, root, board):
+    os.makedirs(f"{root}/templates")
+    text = "Find it.\n- **fields:** area, severity=low\n\n# find: Find the bug in {area}\n\n# fix: Fix it\n"
+    Path(f"{root}/templates/bug.md").write_text(f"{text}- **needs:** find\n", encoding="utf-8")
+    assert '<a href="/template/bug">bug</a>' in board.get("/").text
+    page = board.get("/template/bug").text
+    assert 'name="area" autocomplete="off" maxlength="500" required' in page
+    assert 'placeholder="low"' in page
+    refused = board.post("/template/bug", {"severity": "high"})
+    assert (refused.status, refused.json["error"]["message"]) == (400, "bug wants area")
+    refused = board.post("/template/bug", {"area": "api", "sevrity": "high"})
+    assert refused.json["error"]["hint"] == "Did you mean severity?"
+    assert board.get("/template/bgu").json["error"]["hint"] == "Did you mean bug?"
+    assert queue.store.counts()[State.READY] == 0
+    assert board.post("/template/bug", {"area": "<b>api"}).status == 303
+    found = {card.task.title: card.task for card in queue.store.page().cards}
+    assert found["Fix it"].needs == (found["Find the bug in <b>api"].id,)
+    assert found["Fix it"].by == "ada@home"

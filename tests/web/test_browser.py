@@ -11,7 +11,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from boards import Served, fill, open_queue
+from boards import AllServed, Served, fill, open_queue
 from ground import git
 from waits import until
 
@@ -27,6 +27,7 @@ FLAGS = [
     *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", *(["--no-sandbox"] if os.geteuid() == 0 else [])),
 ]
+api.expect.set_options(timeout=60_000)  # a busy machine is slow, and waiting costs nothing that passes
 HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>"
 
 
@@ -54,7 +55,7 @@ def visit(chrome):
     def go(link, **options):
         options = {"viewport": {"width": 1440, "height": 900}, **options}
         context = chrome.new_context(**options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
@@ -633,3 +634,49 @@ def test_a_task_is_edited_and_a_complaint_stands_above_the_form(queue, board, vi
     assert (task.title, task.tags, task.body.strip()) == ("two", ("web", "new"), "old")
     assert [line for line in visit.complaints if "404" not in line] == []
     visit.complaints.clear()  # the browser's own line about the refusal
+
+
+def test_five_queues_on_one_page_live(five, visit):
+    """What any of them does shows; an answer goes to its own queue; a card leads there, and Esc back."""
+    with AllServed() as board:
+        page = visit(board.link)
+        expect = api.expect
+        expect(page.locator(".queue")).to_have_count(6)
+        for name in ("api", "docs", "web"):
+            fill(five[name], 1)
+        five["api"].claim("builder-1")
+        expect(page.locator(".queue").first).to_contain_text("builder-1")
+        for name in ("docs", "web"):
+            five[name].finish(five[name].claim("snake")[0], Ask(question=f"what about the {name}?"))
+        expect(page.locator(".question")).to_have_count(2)
+        expect(page).to_have_title("(2) All queues")
+        docs = page.locator(".queue", has_text="what about the docs?")
+        words = docs.get_by_label("Answer 0001")
+        words.fill("half an ans")
+        fill(five["shop"], 1)
+        with page.expect_response(lambda answer: "/queues?" in answer.url and answer.status == 200):
+            pass  # the page is told of the new task, and what is being written stays
+        expect(words).to_have_value("half an ans")
+        words.fill("burn them")
+        words.press("Enter")
+        expect(page.locator(".toast.good")).to_contain_text("0001")
+        expect(page.locator(".question")).to_have_count(1)
+        assert "burn them" in five["docs"].card("0001").task.body
+        assert page.evaluate("window.loadedOnce")
+        page.locator(".queue", has_text="what about the web?").locator("a.title").click()
+        opened(page)
+        expect(page.locator(".brand")).to_contain_text("web")
+        page.get_by_label("Answer", exact=True).fill("yes")
+        page.keyboard.press("Enter")
+        expect(page.locator(".toast.good")).to_be_visible()
+        for wanted in (r"/q/\w+/$", r"\d/$"):
+            page.locator("body").click(position={"x": 700, "y": 800})
+            page.keyboard.press("Escape")
+            page.wait_for_url(re.compile(wanted))
+            opened(page)
+        expect(page.locator(".question")).to_have_count(0)
+        page.locator("h2 a", has_text="shop").click()
+        opened(page)
+        card(page, "0001", "ready").wait_for()
+        five["shop"].claim("builder-2")
+        card(page, "0001", "running").wait_for()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Context, Reply, Usage
 from taskpit.cli.edit import by_hand
 from taskpit.cli.options import example, worker_option
 from taskpit.cli.web import web_arguments
-from taskpit.errors import Invalid, MissingExtra
+from taskpit.errors import Invalid, MissingExtra, TaskpitError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
-    from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
     from taskpit.worker.standing import Row
 
@@ -32,11 +31,13 @@ def _board_arguments(parser: ArgumentParser) -> None:
     )
     parser.epilog = example(
         "pit board",
+        "pit board --all",
         "pit board --web --open",
         "pit board --web --read-only --port 8080",
         "pit board --web --host 0.0.0.0 --expose --token-file secret",
     )
     parser.add_argument("--web", action="store_true", help="in the browser instead of the terminal")
+    parser.add_argument("--all", action="store_true", help="every queue you made or trusted here, on one board")
     parser.add_argument("--read-only", action="store_true", help="only look: nothing can be changed there")
     parser.add_argument("--light", action="store_true", help="begin with light colours (the key t changes them)")
     worker_option(parser)
@@ -50,14 +51,15 @@ def _board(args: Namespace, context: Context) -> Reply:
         return run(args, context)
     if args.port or args.expose or args.token_file or args.open:
         raise Usage("--port, --host, --expose, --token and --open are for a board in the browser", hint="Add --web.")
-    context.find()  # without a queue there is nothing to look at, terminal or not
+    if not args.all:
+        context.find()  # without a queue there is nothing to look at, terminal or not
     if context.json or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Invalid(
             "the board needs a terminal to be looked at",
             hint="For programs there is `pit list --json`, for pipes `pit status -f`.",
         )
     try:
-        from taskpit.tui.app import PitBoard
+        import taskpit.tui.app  # noqa: F401 - whether it is there
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("textual", "rich"):
             raise
@@ -65,19 +67,49 @@ def _board(args: Namespace, context: Context) -> Reply:
         raise MissingExtra(
             told, hint="pip install 'taskpit[tui]' installs it; `pit status -f` needs nothing."
         ) from None
+    if args.all:
+        _all_queues(args, context)
+    else:
+        _one_queue(args, context)
+    return Reply()
+
+
+def _one_queue(args: Namespace, context: Context) -> None:
+    from taskpit.tui.app import PitBoard
     from taskpit.tui.desk import Desk
 
-    queue, worker = context.queue, context.worker(args)
+    worker = context.worker(args)
     desk = Desk(
-        queue,
+        context.queue,
         worker,
         read_only=args.read_only,
         edit=lambda task_id: _edit(context, worker, task_id),
         crew=_crew(context),
     )
-    light = args.light or context.env.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
-    PitBoard(desk, light=light).run()
-    return Reply()
+    PitBoard(desk, light=_light(args, context)).run()
+
+
+def _all_queues(args: Namespace, context: Context) -> None:
+    """The screen of all of them; who leaves the board of one is back there."""
+    from taskpit.tui.queues import AllQueues
+    from taskpit.worker.queues import Queues
+
+    queues, picked, trouble = Queues(context.env), "", ""
+    try:
+        while picked := AllQueues(queues, picked, trouble, light=_light(args, context)).run() or "":
+            chosen, trouble = Context(context.env, directory=picked), ""
+            try:
+                _one_queue(args, chosen)
+            except (TaskpitError, OSError) as error:
+                trouble = str(error)
+            finally:
+                chosen.close()
+    finally:
+        queues.close()
+
+
+def _light(args: Namespace, context: Context) -> bool:
+    return args.light or context.env.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def _edit(context: Context, worker: str, task_id: str) -> str:

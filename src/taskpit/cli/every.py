@@ -7,10 +7,10 @@ import os
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.make import add_options, asked_for
 from taskpit.cli.options import example
-from taskpit.clock import iso, say_duration
+from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.queue import cards
-from taskpit.schedule import CATCH_UP, first_time, local_zone
+from taskpit.schedule import CATCH_UP, facts, first_time, local_zone, told
 from taskpit.task import Said, State
 
 TYPE_CHECKING = False
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.cli.table import Handlers
-    from taskpit.task import Task
 
 __all__ = ["VERBS"]
 
@@ -64,7 +63,7 @@ def _every(args: Namespace, context: Context) -> Reply:
         )
     task_id, said = queue.put([task])[0]
     data = {"id": task_id, "created": said is Said.CREATED, "next": iso(task.not_before)}
-    return Reply(data=data, text=f"{task_id}  next {_when(task, queue.clock.now())}")
+    return Reply(data=data, text=f"{task_id}  next {told(task, queue.clock.now())}")
 
 
 def _zone(context: Context) -> str:
@@ -80,30 +79,13 @@ def _listed(context: Context) -> Reply:
     found = [card.task for card in cards(queue.store, State.READY, tied=True) if "every" in card.task.extra]
     found.sort(key=lambda task: task.not_before)
     now = queue.clock.now()
-    data = [
-        {
-            "id": task.id,
-            "title": task.title,
-            "every": task.extra["every"],
-            "zone": task.extra.get("zone", "UTC"),
-            "next": iso(task.not_before) if task.not_before else None,
-            "last_run": task.extra.get("last-run"),
-            "held": task.hold or None,
-        }
-        for task in found
-    ]
-    rows = [(task.id, str(task.extra["every"]), task.hold or _when(task, now), task.title) for task in found]
+    rows = [(task.id, str(task.extra["every"]), told(task, now), task.title) for task in found]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:3] if rows else []
     lines = [
         "  ".join([*(word.ljust(width) for word, width in zip(row, widths, strict=False)), row[3]]) for row in rows
     ]
     hint = "There is no schedule. For example: pit every 'mon-fri 07:00' 'Update the dependencies'"
-    return Reply(data=data, text="\n".join(lines) or hint)
-
-
-def _when(task: Task, now: float) -> str:
-    wait = task.not_before - now
-    return f"{iso(task.not_before)} (in {say_duration(wait)})" if wait > 0 else "due now"
+    return Reply(data=[facts(task) for task in found], text="\n".join(lines) or hint)
 
 
 VERBS: Handlers = {"every": (_arguments, _every)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from taskpit import errors
+from taskpit import errors, schedule
 from taskpit.cli import output
 from taskpit.cli.context import Reply
 from taskpit.cli.crew import config_option, papers
@@ -79,34 +79,19 @@ def _status(args: Namespace, context: Context) -> Reply:
 
 def _every_queue(context: Context) -> Reply:
     """A line for each queue of this user, those that need them first. Looks, and connects to nothing."""
-    from taskpit.queue import Queue
-    from taskpit.trust import known
+    from taskpit.worker.queues import Queues
 
-    found = []
-    for root in known():
-        if not os.path.exists(f"{root}/.taskpit/layout"):
-            found.append({"path": root, "trouble": "it leads to a database; `pit -C` looks there", **_NONE})
-            continue
-        try:
-            queue = Queue.open(root, context.env)
-            try:
-                found.append({"path": root, "trouble": "", **tally(queue.store)})
-            finally:
-                queue.close()
-        except (errors.TaskpitError, OSError) as error:
-            found.append({"path": root, "trouble": str(error), **_NONE})
-    found.sort(key=lambda one: (-int(str(one["needs_you"])), -int(str(one["running"])), str(one["path"])))
-    rows = [(str(one["path"]), str(one["trouble"]) or summary(_counts(one))) for one in found]
-    wide = max((width_of(path) for path, _ in rows), default=0)
-    lines = [f"{pad(path, wide)}  {told}" for path, told in rows]
-    return Reply(data=found, text="\n".join(lines) or "There is no queue that you made or trusted on this machine.")
-
-
-_NONE = dict.fromkeys(map(str, STATUSES), 0)
-
-
-def _counts(one: dict[str, Any]) -> dict[str, int]:
-    return {str(status): int(one[str(status)]) for status in STATUSES}
+    queues = Queues(context.env)
+    try:
+        found = queues.look()
+    finally:
+        queues.close()
+    wide = max((width_of(one.path) for one in found), default=0)
+    cost = [f", ${one.usd:.2f} in 24 hours" if one.usd else "" for one in found]
+    told = [f"{one.trouble or summary(one.counts)}{usd}" for one, usd in zip(found, cost, strict=True)]
+    lines = [f"{pad(one.path, wide)}  {text}" for one, text in zip(found, told, strict=True)]
+    data = [{"path": one.path, "trouble": one.trouble, **one.counts, "usd": one.usd} for one in found]
+    return Reply(data=data, text="\n".join(lines) or "There is no queue that you made or trusted on this machine.")
 
 
 def _work_items(context: Context, named: str | None) -> list[dict[str, Any]] | None:
@@ -196,6 +181,8 @@ class Overview(Value):
     idle: list[str]
     #: How many wait for what, and the seconds until the first of those that wait for a time.
     waiting: dict[str, float]
+    #: Schedules, next ones first.
+    schedules: list[dict[str, object]]
     #: What ended in the last 24 hours, and what it cost.
     last_day: dict[str, float]
     #: Work items with their activities, where a queue has them.
@@ -245,6 +232,7 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     if landing.judged and not landing.reviewer:
         judged = [card for card in ready if card.task.id in landing.judged]
         needs_you += [_entry(card, f"waits for a reviewer agent, and none runs: {NO_REVIEWER}") for card in judged]
+    recurring = sorted((card.task for card in ready if "every" in card.task.extra), key=lambda task: task.not_before)
     return Overview(
         where=desk.root if info.kind == "files" else info.where,
         counts={**counts, "held": sum(1 for card in ready if card.held)},
@@ -258,6 +246,7 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
         failed=[_entry(card) for card in failed],
         idle=idle_workers(desk.root, {one["worker"] for one in running} | {row.name for row in crew}),
         waiting=_waiting([card for card in ready if status_of(card) is Status.WAITING], now),
+        schedules=[schedule.facts(task) for task in recurring],
         last_day=day.facts(),
         landing=landing.told(),
     )
@@ -274,7 +263,7 @@ def _running(card: Card, now: float) -> dict[str, Any]:
 
 def _waiting(waiting: Sequence[Card], now: float) -> dict[str, float]:
     """How many wait for what, and how long until the first that waits for a time."""
-    times = [card.task.not_before - now for card in waiting if card.held.startswith("not before")]
+    times = [card.task.not_before - now for card in waiting if card.held.startswith(("not before", "a schedule"))]
     tasks = sum(1 for card in waiting if card.held.startswith("needs "))
     landing = sum(1 for card in waiting if card.held.startswith((LANDING, PULL)))
     review = sum(1 for card in waiting if card.held.startswith(REVIEWER))
@@ -301,6 +290,7 @@ def screen(overview: Overview, width: int) -> str:
     lines += _part("Running", [_running_line(one, width) for one in overview.running], _idle(overview, width))
     lines += _crew_lines(overview)
     lines += _part("Waiting", [_waiting_line(overview.waiting)] if overview.statuses[Status.WAITING] else [])
+    lines += _part("Schedules", [_schedule_line(one, width) for one in overview.schedules])
     lines += _part("Failed", [_line(one, width, "red") for one in overview.failed])
     lines += _part("Last 24 hours", _day_line(overview.last_day))
     if not any(overview.statuses.values()):
@@ -349,6 +339,11 @@ def _waiting_line(waiting: dict[str, float]) -> str:
         "other": "for other reasons",
     }
     return "  " + ", ".join(f"{int(waiting[key])} {text}" for key, text in parts.items() if waiting[key])
+
+
+def _schedule_line(one: dict[str, object], width: int) -> str:
+    told = f"{one['every']}: {one['held'] or one['next'] or 'not yet due'}"
+    return _line({"id": str(one["id"]), "title": str(one["title"]), "why": told}, width, "dim")
 
 
 def _day_line(day: dict[str, float]) -> list[str]:

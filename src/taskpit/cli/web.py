@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from taskpit import errors
 from taskpit.cli import output
 from taskpit.cli.context import Reply
@@ -15,6 +13,7 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.queue import Queue
+    from taskpit.web.desk import Desk
     from taskpit.web.serve import BoardServer
 
 __all__ = ["run", "web_arguments"]
@@ -47,7 +46,7 @@ def run(args: Namespace, context: Context) -> Reply:
 
 def _board(args: Namespace, context: Context) -> BoardServer:
     try:
-        from taskpit.web.serve import BoardServer, Wish
+        from taskpit.web.serve import BoardServer, Wish, open_desk
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA:
             raise
@@ -56,25 +55,28 @@ def _board(args: Namespace, context: Context) -> BoardServer:
             hint="Install it with: pip install 'taskpit[web]'",
         ) from None
     from taskpit.queue import Queue
+    from taskpit.web.overview import Overview
+    from taskpit.web.paper import Paper
+    from taskpit.worker.queues import Queues, project_name
 
-    where, worker = context.find(), context.worker(args)
+    where, worker = "" if args.all else context.find(), context.worker(args)
     token = given_token(args, context)
     wish = Wish(host=args.host, port=args.port, expose=args.expose, token=token, read_only=args.read_only)
-    name = project_name(where)
 
     def bring(queue: Queue, name: str, data: bytes) -> list[str]:
         from taskpit.cli.bring import bring_file
 
         return bring_file(queue, name, data, worker)
 
-    return BoardServer(lambda: Queue.open(where, context.env), wish, worker, bring, name)
+    def desk(path: str, paper: Paper) -> Desk:
+        return open_desk(lambda: Queue.open(path, context.env), paper, worker, bring)
 
+    def make() -> Desk | Overview:
+        if args.all:
+            return Overview(Queues(context.env), desk, read_only=args.read_only)
+        return desk(where, Paper(title=project_name(where), read_only=args.read_only))
 
-def project_name(where: str) -> str:
-    """What a tab is called: the folder's name; of one that is called pit, as most are, that of the folder it is in."""
-    path = os.path.abspath(where)
-    name = os.path.basename(path)
-    return (os.path.basename(os.path.dirname(path)) if name in ("pit", ".pit", "queue") else name) or "taskpit"
+    return BoardServer(make, wish)
 
 
 def _tell(board: BoardServer, args: Namespace, context: Context) -> None:
@@ -82,8 +84,8 @@ def _tell(board: BoardServer, args: Namespace, context: Context) -> None:
     if context.json:
         output.envelope({"url": board.link, "address": board.address, "token": board.token, "port": board.port})
     else:
-        told = "read" if args.read_only else "read and change"
-        context.tell(f"The board: {board.link}\nAnyone with this link can {told} the queue. Ctrl-C ends it.")
+        told = f"{'read' if args.read_only else 'read and change'} {'your queues' if args.all else 'the queue'}"
+        context.tell(f"The board: {board.link}\nAnyone with this link can {told}. Ctrl-C ends it.")
     if args.open:
         import webbrowser
 

@@ -5,6 +5,7 @@ Needs Textual (`pip install 'taskpit[tui]'`); everything it knows of the queue c
     looking   the screen: what is where, live
     seeking   the same with filter and search
     app       the same with what people do to tasks
+    queues    every queue of this user, on a screen of its own
     panel     detail, log, changelog and crew, below the columns
     bars      what is said in single lines at the edges. Pure
     keys      which keys there are. Pure

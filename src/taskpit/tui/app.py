@@ -86,14 +86,14 @@ class PitBoard(Seeking):
     def action_add(self) -> None:
         """A form, then a task."""
 
-        def go_on(task: Task | None) -> None:
+        def go_on(task: Task | list[str] | None) -> None:
             if task is not None:
                 self._do(lambda: f"{self.desk.add(task)} is in the queue")
 
         if self.desk.read_only:
             self._do(lambda: self.desk.pause(""))  # refuses, and says why
             return
-        self.push_screen(AddForm(), go_on)
+        self.push_screen(AddForm(self.desk.templates()), go_on)
 
     def action_pause(self) -> None:
         """Pause the queue after asking why; a paused one goes on."""

@@ -7,6 +7,7 @@ from threading import Lock, Thread
 from taskpit.actions import undo
 from taskpit.board import COLUMNS, Board
 from taskpit.errors import Invalid
+from taskpit.recipes import put_filled, templates
 from taskpit.values import Value
 from taskpit.worker.byhand import need_ids
 
@@ -129,10 +130,20 @@ class Desk:
         with self._lock:
             return undo(self.queue, self.worker)[1]
 
-    def add(self, task: Task) -> str:
-        """The task is in the queue; its id."""
+    def templates(self) -> list[str]:
+        """Names of the queue's templates."""
+        try:
+            return templates(self.queue)
+        except OSError:
+            return []
+
+    def add(self, task: Task | list[str]) -> str:
+        """The task, or what a template makes of these fields, is in the queue; its id, or theirs."""
         self._writable()
         with self._lock:
+            if isinstance(task, list):
+                made, _ = put_filled(self.queue, task[0], task[1:], lambda one: one.replace(by=self.worker))
+                return ", ".join(one.id for one in made)
             meant = task.replace(by=self.worker, needs=need_ids(self.queue, task.needs))
             return self.queue.put([meant])[0][0]
 

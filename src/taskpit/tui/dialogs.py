@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import split
+
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -15,7 +17,7 @@ from taskpit.text import one_line, words_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
     from textual.app import ComposeResult
@@ -52,8 +54,8 @@ class Ask(ModalScreen[str]):
             self.dismiss(event.value)
 
 
-class AddForm(ModalScreen[Task]):
-    """A new task."""
+class AddForm(ModalScreen["Task | list[str]"]):
+    """A new task; or the name of a template and its fields."""
 
     BINDINGS = [LEAVE, Binding("ctrl+s", "submit", "add it", show=False)]
     #: Name, what it is called, what to write.
@@ -65,6 +67,10 @@ class AddForm(ModalScreen[Task]):
         ("needs", "needs", "ids that must be done before"),
     )
 
+    def __init__(self, templates: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._templates = templates
+
     def compose(self) -> ComposeResult:
         """A line for each field, and room for the text."""
         with Vertical(classes="dialog"):
@@ -73,6 +79,11 @@ class AddForm(ModalScreen[Task]):
                 with Horizontal(classes="field"):
                     yield Label(word, markup=False)
                     yield Input(placeholder=hint, id=name, compact=True)
+            if self._templates:
+                with Horizontal(classes="field"):
+                    yield Label("template", markup=False)
+                    hint = f"instead: {', '.join(self._templates)}, with fields, area=api"
+                    yield Input(placeholder=hint, id="template", compact=True)
             yield TextArea(id="body", compact=True, placeholder="What else there is to know, as Markdown")
             yield Label("enter or ctrl+s adds it · tab goes on · esc leaves", classes="keys", markup=False)
 
@@ -83,6 +94,12 @@ class AddForm(ModalScreen[Task]):
     def action_submit(self) -> None:
         """The task as it was written; its title and its priority must be what they are called."""
         line = {name: self.query_one(f"#{name}", Input).value.strip() for name, _, _ in self.LINES}
+        if self._templates and (text := self.query_one("#template", Input).value.strip()):
+            try:
+                self.dismiss(split(text))
+            except ValueError as error:
+                self.notify(f"the template's fields: {error}", severity="warning", markup=False)
+            return
         if not line["title"]:
             self.query_one("#title").focus()
             self.notify("a task needs a title", severity="warning", markup=False)

@@ -8,9 +8,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from taskpit.actions import ACTIONS, a_priority, remember, undo
 from taskpit.errors import Conflict, Invalid, NotFound
+from taskpit.recipes import put_filled
 from taskpit.task import Task
 from taskpit.text import words_in
-from taskpit.web.paper import mark_of, task_link
+from taskpit.web.paper import mark_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,18 +60,27 @@ class Actions:
             return task_id, told, action.undoable
 
         task_id, told, undoable = await self.desk.do(work)
-        return self._said(request, told, task_link(task_id), undoable=undoable)
+        return self._said(request, told, self.desk.paper.link(task_id), undoable=undoable)
 
     async def undo(self, request: Request) -> Response:
         """The last thing that was done on this board is taken back."""
         task_id, told = await self.desk.do(lambda: undo(self.desk.queue, self.desk.worker))
-        return self._said(request, told, task_link(task_id))
+        return self._said(request, told, self.desk.paper.link(task_id))
 
     async def add(self, request: Request) -> Response:
         """A task from the form."""
         form = await _form(request)
         task_id = await self.desk.do(lambda: self._add(form))
-        return self._said(request, f"{task_id} is in", task_link(task_id), undoable=True)
+        return self._said(request, f"{task_id} is in", self.desk.paper.link(task_id), undoable=True)
+
+    async def add_from(self, request: Request) -> Response:
+        """The tasks of a template, with the fields of the form."""
+        name, form = request.path_params["name"], await _form(request)
+        given = [f"{key}={value}" for key, value in form.items() if key != "csrf" and value.strip()]
+        desk = self.desk
+        tasks, _ = await desk.do(lambda: put_filled(desk.queue, name, given, lambda task: task.replace(by=desk.worker)))
+        ids = ", ".join(task.id for task in tasks)
+        return self._said(request, f"{ids} {'are' if len(tasks) > 1 else 'is'} in", desk.paper.link(tasks[0].id))
 
     async def file(self, request: Request) -> Response:
         """The tasks of one file that was dropped on the page; it is all of them or none."""
@@ -79,14 +89,14 @@ class Actions:
         ids = await self.desk.do(lambda: self.desk.bring(self.desk.queue, name, data))
         shown = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
         return self._said(
-            request, f"{name}: {shown} {'are' if len(ids) > 1 else 'is'} in" if ids else f"{name}: nothing new", "/"
+            request, f"{name}: {shown} {'are' if len(ids) > 1 else 'is'} in" if ids else f"{name}: nothing new", ""
         )
 
     def _said(self, request: Request, told: str, then: str, *, undoable: bool = False) -> Response:
         if "hx-request" in request.headers:
             values = {"told": told, "hint": "", "good": True, "link": then, "undoable": undoable}
             return HTMLResponse(self.desk.paper.write("toast.html", **values))
-        return RedirectResponse(then, status_code=303)
+        return RedirectResponse(then or f"{self.desk.paper.root}/", status_code=303)
 
     # -- the verbs, in the desk's thread -----------------------------------------------------------
 

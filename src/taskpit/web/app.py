@@ -21,13 +21,25 @@ from taskpit.web.streams import Streams
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from typing import Any, Protocol
 
     from starlette.requests import Request
 
     from taskpit.asgi_guard import App, GuardRules
     from taskpit.web.desk import Desk
+    from taskpit.web.paper import Paper
 
-__all__ = ["make_app"]
+    class Writer(Protocol):
+        """Whoever writes pages."""
+
+        paper: Paper
+
+        def write(self, request: Request, template: str, **values: object) -> str:
+            """This page for whoever asked."""
+            ...
+
+
+__all__ = ["board_app", "followed", "guarded", "static", "told_by"]
 
 #: What an error is in HTTP, the nearest first.
 STATUS = (
@@ -49,12 +61,13 @@ DOOR = """<!doctype html>
 FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
-def make_app(desk: Desk, rules: GuardRules) -> App:
+def guarded(app: App, rules: GuardRules) -> App:
     """The whole application, guarded. What anybody may read who calls us by our name: our own files, how it is."""
-    return Guard(_starlette(desk), rules.replace(public=("/healthz", "/static/"), door=DOOR))
+    return Guard(app, rules.replace(public=("/healthz", "/static/"), door=DOOR))
 
 
-def _starlette(desk: Desk) -> Starlette:
+def board_app(desk: Desk) -> Starlette:
+    """The pages of one queue, unguarded."""
     pages, crew, actions, streams = Pages(desk), Crew(desk), Actions(desk), Streams(desk)
 
     async def healthz(_: Request) -> Response:
@@ -74,6 +87,8 @@ def _starlette(desk: Desk) -> Starlette:
         Route("/tasks", actions.add, methods=["POST"]),
         Route("/files", actions.file, methods=["POST"]),
         Route("/undo", actions.undo, methods=["POST"]),
+        Route("/template/{name}", pages.template),
+        Route("/template/{name}", actions.add_from, methods=["POST"]),
         Route("/agents", crew.agents),
         Route("/agents/part", crew.agents_part),
         Route("/agent/{name}", crew.log),
@@ -82,23 +97,29 @@ def _starlette(desk: Desk) -> Starlette:
         Route("/plots", crew.plots),
         Route("/metrics", crew.metrics),
         Route("/healthz", healthz),
-        Route("/static/{name:path}", _static),
+        Route("/static/{name:path}", static),
     ]
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        following = asyncio.create_task(desk.hub.follow())
-        yield
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
-        await desk.close()
-
-    handlers = {errors.TaskpitError: _told(desk), OSError: _told(desk), HTTPException: _told(desk)}
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    return Starlette(routes=routes, lifespan=lambda _: followed(desk), exception_handlers=told_by(desk))
 
 
-def _told(desk: Desk) -> Callable[[Request, Exception], Response]:
+@asynccontextmanager
+async def followed(desk: Desk) -> AsyncIterator[None]:
+    """The queue's board is read and followed meanwhile; then everything of it is closed."""
+    following = asyncio.create_task(desk.hub.follow())
+    yield
+    following.cancel()
+    with suppress(asyncio.CancelledError):
+        await following
+    await desk.close()
+
+
+def told_by(desk: Writer) -> dict[Any, Any]:
+    """What is said when something goes wrong, on pages that this desk writes."""
+    return dict.fromkeys((errors.TaskpitError, OSError, HTTPException), _told(desk))
+
+
+def _told(desk: Writer) -> Callable[[Request, Exception], Response]:
     """What went wrong, as whoever asked can use it: a page, a part of one, or JSON."""
 
     def answer(request: Request, error: Exception) -> Response:
@@ -122,7 +143,8 @@ def _describe(error: Exception) -> tuple[int, str, str, str]:
     return 503, "storage", f"The queue cannot be used: {error}", "Look at the disk, then load the page again."
 
 
-async def _static(request: Request) -> Response:
+async def static(request: Request) -> Response:
+    """A file of ours."""
     found = STATIC.get(request.path_params["name"])
     if found is None:
         raise HTTPException(404, "There is no such file")

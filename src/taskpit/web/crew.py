@@ -15,7 +15,6 @@ from taskpit.history import who
 from taskpit.values import Value
 from taskpit.web import charts
 from taskpit.web.metrics import TYPE, Numbers
-from taskpit.web.paper import task_link
 from taskpit.worker import crewfile, standing
 from taskpit.worker.budget import Ledger
 from taskpit.worker.crew import Papers
@@ -142,7 +141,7 @@ class Crew:
         spent = self._spent(ends)
         if any(spent):
             drawn.append(charts.area("Cost so far", ends, series("cost", spent), _dollars))
-        return [*drawn, charts.gantt("Who worked on what", history.recent(start), start, end, task_link)]
+        return [*drawn, charts.gantt("Who worked on what", history.recent(start), start, end, self.desk.paper.link)]
 
     def _spent(self, times: Sequence[float]) -> list[float | None]:
         """What had been spent by each of these times."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Thread
 
 from taskpit.errors import NotFound
+from taskpit.recipes import templates
 from taskpit.web.past import Past
 
 TYPE_CHECKING = False
@@ -43,6 +45,15 @@ class Desk:
         self.past = Past(queue)
         self._thread = ThreadPoolExecutor(1, "desk")
 
+    @property
+    def largest_task(self) -> int:
+        """The most bytes of one task."""
+        return self.queue.config.largest_task
+
+    async def dismiss(self) -> None:
+        """Everybody who listens goes home."""
+        await self.hub.dismiss()
+
     async def do(self, work: Callable[[], T]) -> T:
         """This, in the desk's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -54,6 +65,8 @@ class Desk:
     def write(self, request: Request, template: str, **values: object) -> str:
         """This page for whoever asked."""
         told = {"now": self.queue.clock.now(), "csrf": request.scope["csrf"], "needs_you": self.hub.needs_you}
+        with suppress(OSError):
+            told["templates"] = templates(self.queue)
         return self.paper.write(template, **{**told, **values})
 
     def task_id(self, text: str) -> str:

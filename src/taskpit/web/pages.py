@@ -10,13 +10,14 @@ from starlette.responses import HTMLResponse
 from taskpit.board import COLUMNS
 from taskpit.errors import Invalid, NotFound
 from taskpit.policy import question_of
+from taskpit.recipes import template
 from taskpit.report import PARTS, make_report
 from taskpit.search import search
 from taskpit.status import status_of
 from taskpit.values import Value
 from taskpit.web import graph
 from taskpit.web.change import change_of
-from taskpit.web.paper import place_of, task_link
+from taskpit.web.paper import place_of
 from taskpit.worker.tail import log_of_task
 
 TYPE_CHECKING = False
@@ -152,9 +153,19 @@ class Pages:
         def relatives(board: Board) -> dict[str, object]:
             found = graph.kin(task_id, board.slips)
             parts = [slip for slip in board.slips.values() if slip.parent == task_id]
-            return {"graph": graph.draw(task_id, found, board.slips, task_link), "more": found.more, "parts": parts}
+            return {
+                "graph": graph.draw(task_id, found, board.slips, desk.paper.link),
+                "more": found.more,
+                "parts": parts,
+            }
 
         return self._page(request, template, page="task", **values, **await desk.hub.look(relatives))
+
+    async def template(self, request: Request) -> HTMLResponse:
+        """What a template makes, and a form for its fields."""
+        name = request.path_params["name"]
+        recipe = await self.desk.do(lambda: template(self.desk.queue, name))
+        return self._page(request, "template.html", page="template", recipe=recipe)
 
     # -- finding -----------------------------------------------------------------------------------
 

@@ -50,7 +50,9 @@ STATIC = _load()
 class Paper:
     """Pages and parts of pages, as one server writes them."""
 
-    def __init__(self, *, title: str, read_only: bool = False) -> None:
+    def __init__(self, *, title: str, read_only: bool = False, root: str = "") -> None:
+        #: What the addresses of this queue begin with, where a server has several.
+        self.root = root
         self._env = Environment(
             loader=PackageLoader("taskpit.web"),
             autoescape=True,
@@ -63,7 +65,7 @@ class Paper:
             age=_age,
             duration=say_duration,
             iso=_iso,
-            link=task_link,
+            link=self.link,
             markdown=markdown,
             money=_money,
             headline=headline,
@@ -77,6 +79,9 @@ class Paper:
             titles=LABELS,
             title=title,
             read_only=read_only,
+            root=root,
+            still=False,
+            templates=(),
             static=_static,
             csrf="",
             page="",
@@ -88,9 +93,13 @@ class Paper:
         """This template with these values."""
         return self._env.get_template(template).render(**values)
 
-    def card(self, slip: Slip, now: float) -> str:
-        """One slip as it lies in its column."""
-        return self._card.render(slip=slip, now=now, place=place_of(slip))
+    def card(self, slip: Slip, now: float, *, still: bool = False) -> str:
+        """One slip as it lies in its column; `still`: it cannot be dragged."""
+        return self._card.render(slip=slip, now=now, place=place_of(slip), still=still)
+
+    def link(self, task_id: str) -> str:
+        """The address of a task's page."""
+        return f"{self.root}/task/{quote(task_id, safe='')}"
 
 
 def place_of(slip: Slip) -> str:
@@ -102,11 +111,6 @@ def mark_of(task: Task) -> str:
     """A mark that changes with what a form can change."""
     shown = (task.title, task.body, task.check, task.priority, task.tags, task.needs)
     return hashlib.sha256(repr(shown).encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def task_link(task_id: str) -> str:
-    """The address of a task's page."""
-    return f"/task/{quote(task_id, safe='')}"
 
 
 def _harmless(value: object) -> object:

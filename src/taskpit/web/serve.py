@@ -9,19 +9,20 @@ import uvicorn
 from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, new_token, refuse_exposure
 from taskpit.asgi_serving import Impatient, listen
 from taskpit.values import Value
-from taskpit.web.app import make_app
+from taskpit.web.app import board_app, guarded
 from taskpit.web.desk import Desk
 from taskpit.web.hub import Hub
-from taskpit.web.paper import Paper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from taskpit.queue import Queue
     from taskpit.web.desk import Bring
+    from taskpit.web.overview import Overview
+    from taskpit.web.paper import Paper
 
-__all__ = ["PORT", "BoardServer", "Wish"]
+__all__ = ["PORT", "BoardServer", "Wish", "open_desk"]
 
 #: Where the board is unless something else is there already.
 PORT = 7480
@@ -41,21 +42,22 @@ class Wish(Value):
     read_only: bool = False
 
 
+def open_desk(open_queue: Callable[[], Queue], paper: Paper, worker: str, bring: Bring) -> Desk:
+    """A queue for its pages: opened once to follow it, once to do what people ask for, each in a thread of its own."""
+    return Desk(open_queue(), Hub(open_queue(), paper), paper, worker, bring)
+
+
 class BoardServer:
-    """A board that is ready to be served: it has its socket and its link.
+    """The board of a queue, or of all, ready to be served: it has its socket and its link."""
 
-    The queue is opened twice: once to follow it, once to do what people ask for, each in a thread of its own.
-    """
-
-    def __init__(self, open_queue: Callable[[], Queue], wish: Wish, worker: str, bring: Bring, name: str) -> None:
+    def __init__(self, make: Callable[[], Desk | Overview], wish: Wish) -> None:
         refuse_exposure(wish.host, wish.token, exposed=wish.expose)
+        made = make()
         self.token = wish.token or new_token()
         rules = GuardRules(token=self.token, hosts=_hosts(wish.host), read_only=wish.read_only)
-        followed, used = open_queue(), open_queue()
-        paper = Paper(title=name, read_only=wish.read_only)
-        self.desk = Desk(used, Hub(followed, paper), paper, worker, bring)
-        rules = rules.replace(largest_body=max(LARGEST, 2 * used.config.largest_task))
-        app = make_app(self.desk, rules)
+        rules = rules.replace(largest_body=max(LARGEST, 2 * made.largest_task))
+        self.desk = made
+        app = guarded(board_app(made) if isinstance(made, Desk) else made.app(), rules)
         self._socket = listen(wish.host, [wish.port] if wish.port else [PORT, 0])
         self.port: int = self._socket.getsockname()[1]
         shown = wish.host if is_loopback(wish.host) else socket.gethostname()
@@ -70,7 +72,7 @@ class BoardServer:
             server_header=False,
             timeout_graceful_shutdown=2,
         )
-        self._server = _Server(config, self.desk.hub)
+        self._server = _Server(config, made.dismiss)
 
     @property
     def link(self) -> str:
@@ -95,9 +97,9 @@ class _Server(uvicorn.Server):
 
     ready: Callable[[], None] | None = None
 
-    def __init__(self, config: uvicorn.Config, hub: Hub) -> None:
+    def __init__(self, config: uvicorn.Config, dismiss: Callable[[], Awaitable[None]]) -> None:
         super().__init__(config)
-        self._hub = hub
+        self._dismiss = dismiss
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """It listens."""
@@ -107,7 +109,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """It ends."""
-        await self._hub.dismiss()
+        await self._dismiss()
         await super().shutdown(sockets)
 
 

@@ -7,6 +7,7 @@
   const isDark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   if (stored("theme")) root.dataset.theme = stored("theme");
 
+  const home = () => `${document.body.dataset.root}/`; // the address of this queue's board
   const $ = (selector, from = document) => from.querySelector(selector);
   const say = (text, good = true) => {
     const toast = document.createElement("p");
@@ -71,7 +72,7 @@
     live.hidden = here;
     live.textContent = here ? "" : "not connected";
     if (lost === 2) {
-      fetch("/columns", { method: "HEAD", headers: { "X-CSRF-Token": word() } }).then((answer) => {
+      fetch(`${home()}columns`, { method: "HEAD", headers: { "X-CSRF-Token": word() } }).then((answer) => {
         if (answer.status === 401) live.textContent = "restarted: open the new link";
       }).catch(() => {});
     }
@@ -102,7 +103,7 @@
   // -- files that are dropped -----------------------------------------------------------------------
   const bring = async (file) => {
     try {
-      const answer = await fetch(`/files?name=${encodeURIComponent(file.name)}`, {
+      const answer = await fetch(`${home()}files?name=${encodeURIComponent(file.name)}`, {
         method: "POST",
         headers: { "X-CSRF-Token": word(), "HX-Request": "true", "Content-Type": "application/octet-stream" },
         body: file,
@@ -184,7 +185,7 @@
   };
 
   // -- keys -----------------------------------------------------------------------------------------
-  const PAGES = { b: "/", a: "/agents", p: "/plots" };
+  const PAGES = { b: "", a: "agents", p: "plots" };
   const onKey = (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches?.("input, textarea, select");
@@ -192,7 +193,8 @@
       if (typing) {
         if (event.target.id === "filter" && event.target.value) { event.target.value = ""; event.target.dispatchEvent(new Event("input", { bubbles: true })); }
         event.target.blur();
-      } else if (location.pathname !== "/") location.assign("/");
+      } else if (location.pathname !== home()) location.assign(home());
+      else if (home() !== "/") location.assign("/"); // the page of all queues
       return;
     }
     if (typing || $("dialog[open]")) return;
@@ -200,7 +202,7 @@
     if (target) {
       event.preventDefault();
       if (target.matches("input")) { target.focus(); target.select(); } else target.click();
-    } else if (PAGES[event.key]) location.assign(PAGES[event.key]);
+    } else if (event.key in PAGES && !document.body.matches(".queues")) location.assign(home() + PAGES[event.key]);
   };
 
   document.addEventListener("DOMContentLoaded", () => {
@@ -211,6 +213,8 @@
     if (log) followLog(log);
     document.addEventListener("keydown", onKey);
     document.addEventListener("click", (event) => {
+      const card = event.target.closest(".card"); // the whole card is its link
+      if (card && !event.target.closest("a, button, input, form, .tag") && !String(getSelection())) $("a.title", card).click();
       const opener = event.target.closest("[data-open]");
       if (opener) $(`#${opener.dataset.open}`)?.showModal();
       if (event.target.closest("[data-close]")) event.target.closest("dialog").close();
@@ -232,6 +236,14 @@
     });
     arrange();
     document.body.addEventListener("htmx:afterSettle", arrange);
+    document.body.addEventListener("htmx:beforeSwap", (event) => { // nobody's words are lost under their hands
+      const at = document.activeElement;
+      if (event.detail.target.matches("[data-live]") && event.detail.target.contains(at) && at.value) event.detail.shouldSwap = false;
+    });
+    document.body.addEventListener("htmx:afterSwap", (event) => {
+      const needs = $("[data-needs]", event.detail.target)?.dataset.needs;
+      if (needs) document.title = document.title.replace(/^(\(\d+\) )?/, needs === "0" ? "" : `(${needs}) `);
+    });
     document.body.addEventListener("htmx:sendError", () => say("The board is not there at the moment; nothing was changed.", false));
     new MutationObserver((changes) => {
       const toasts = $("#toasts");
@@ -244,5 +256,5 @@
       if (!toasts.childElementCount && toasts.matches(":popover-open")) toasts.hidePopover();
     }).observe($("#toasts"), { childList: true });
   });
-  window.taskpit = { $, say, listen, state };
+  window.taskpit = { $, say, listen, state, home };
 })();

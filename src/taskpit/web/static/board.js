@@ -1,7 +1,7 @@
 // The board: columns that follow what the server tells. The server sorts by a place; so do we.
 "use strict";
 (() => {
-  const { $, listen, state } = window.taskpit;
+  const { $, listen, state, home } = window.taskpit;
   const KEPT = 250, LEFT = 120; // a column longer than this is cut; what is cut comes back when one scrolls there
   const calm = matchMedia("(prefers-reduced-motion: reduce)");
   const board = () => $("#board");
@@ -74,7 +74,7 @@
     while (into.children.length > LEFT) into.lastElementChild.remove();
     more.dataset.after = into.lastElementChild.dataset.place;
     const query = new URLSearchParams({ after: more.dataset.after, q: filter.value });
-    more.setAttribute("hx-get", `/column/${into.dataset.column}?${query}`);
+    more.setAttribute("hx-get", `${home()}column/${into.dataset.column}?${query}`);
     more.setAttribute("hx-trigger", "intersect");
     more.setAttribute("hx-swap", "outerHTML");
     if (!more.firstChild) more.textContent = "…";
@@ -96,7 +96,7 @@
   const entitle = (needs) => { document.title = Number(needs) ? `(${needs}) ${name}` : name; };
   const address = () => {
     const words = filter.value.trim();
-    history.replaceState(null, "", words ? `/?${new URLSearchParams({ q: words })}` : "/");
+    history.replaceState(null, "", words ? `${home()}?${new URLSearchParams({ q: words })}` : home());
   };
   filter.addEventListener("input", address);
   document.addEventListener("click", (event) => { // a tag filters the board
@@ -170,16 +170,12 @@
     there?.[Math.min(row, there.length - 1)].querySelector("a.title").focus();
   };
   document.addEventListener("keydown", walk);
-  document.addEventListener("click", (event) => { // the whole card is its link
-    const card = event.target.closest(".card");
-    if (card && !event.target.closest("a, button, input, form, .tag") && !String(getSelection())) $("a.title", card).click();
-  });
 
   // -- a card that is dragged to a column: the server has said where each may go, and what that does -----
   let dragged = null; // its id, and what each column does to it
   const ways = (card) => Object.fromEntries(card.dataset.moves.split(" ").filter(Boolean).map((one) => one.split(":")));
   const takes = (event) => dragged && event.target.closest?.(".column.takes");
-  const act = (id, verb, text = "") => htmx.ajax("POST", `/task/${encodeURIComponent(id)}/${verb}`, { source: "#board", target: "#toasts", swap: "beforeend", values: { text } });
+  const act = (id, verb, text = "") => htmx.ajax("POST", `${home()}task/${encodeURIComponent(id)}/${verb}`, { source: "#board", target: "#toasts", swap: "beforeend", values: { text } });
   const laidDown = () => {
     dragged = null;
     document.querySelectorAll(".column.takes").forEach((one) => one.classList.remove("takes", "over"));
@@ -226,5 +222,5 @@
     }
     if (read) recent.filter((one) => one.at > number(read) && !one.told.anew).forEach((one) => show(one.told));
   });
-  listen(() => `/events?after=${encodeURIComponent(place)}`, { board: hear, anew }, state);
+  listen(() => `${home()}events?after=${encodeURIComponent(place)}`, { board: hear, anew }, state);
 })();
