@@ -43,6 +43,7 @@ __all__ = [
     "first_time",
     "local_zone",
     "parse",
+    "quiet_until",
     "stray",
     "told",
 ]
@@ -268,6 +269,24 @@ def _check_zone(name: str) -> None:
         near = get_close_matches(name, available_timezones(), n=1)
         hint = f"Did you mean {near[0]}?" if near else "Write a name such as Europe/Berlin or UTC."
         raise Invalid(f"{name!r} is no time zone", hint=hint) from None
+
+
+def quiet_until(text: str, now: float) -> float:
+    """When the quiet hours end in which this moment lies, by this machine's clock; 0.0 if it lies in none.
+
+    `22:00-07:00`, several with commas; Invalid names the part that is no such span.
+    """
+    local, end = datetime.fromtimestamp(now), 0.0  # noqa: DTZ006 - people go by the clock on their wall
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        found = re.fullmatch(r"(\d{1,2}):(\d\d) *- *(\d{1,2}):(\d\d)", part)
+        hour, minute, until, past = (int(number) for number in found.groups()) if found else (24, 0, 24, 0)
+        if max(hour, until) > 23 or max(minute, past) > 59:
+            raise Invalid(f"{part!r} is no span of quiet hours", hint="Write for example 22:00-07:00.")
+        at, first, last = (local.hour, local.minute), (hour, minute), (until, past)
+        if first <= at < last or (last <= first and (at >= first or at < last)):
+            over = local.replace(hour=until, minute=past, second=0, microsecond=0)
+            end = max(end, (over if over > local else over + timedelta(days=1)).timestamp())
+    return end
 
 
 def local_zone(env: Mapping[str, str], link: str) -> str:

@@ -33,7 +33,7 @@ def test_a_verb_for_the_eye_refuses_programs(pit, verb):
 
 
 #: Verbs that need processes of their own: what they print is judged where those are.
-ELSEWHERE = {"bench", "board", "mcp", "review", "diff"}  # tests/bench, tests/web, tests/landing, ...
+ELSEWHERE = {"bench", "board", "mcp", "notify", "review", "diff"}  # tests/bench, tests/web, tests/hooks, ...
 
 DAY = """
     init pit | add one --check true | add two --needs 1 --tag web | add three | edit 3 --priority 2 | list

@@ -96,6 +96,7 @@ VERBS: tuple[Verb, ...] = (
         ("prime", "prime", "what an agent must know: what you hold, what is next, how", (), ""),
         ("setup", "setup", "tell an agent of the queue, in its own files", (), ""),
         ("lessons", "lessons", "what turned red checks green, as agents are told it", (), ""),
+        ("notify", "notify", "tell a person, as a hook: desktop, ntfy, Slack, Discord, webhook", (), ""),
         ("hook", "hook", "what an agent's session calls as it goes on", (), ""),
         ("mcp", "mcp", "serve the queue to agents over MCP", (), ""),
         ("pipe", "pipe", "send and receive messages between agents", (), ""),
