@@ -92,10 +92,11 @@ class Bench:
         with open(f"{self.pit}/said", encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def preset(self, text):
+    def preset(self, text, name=""):
+        name = name or self.agent
         os.makedirs(f"{self.pit}/.taskpit/presets", exist_ok=True)
-        with open(f"{self.pit}/.taskpit/presets/{self.agent}.toml", "w", encoding="utf-8") as file:
-            file.write(f'extends = "{self.agent}"\n{text}\n')
+        with open(f"{self.pit}/.taskpit/presets/{name}.toml", "w", encoding="utf-8") as file:
+            file.write(f'extends = "{name}"\n{text}\n')
 
     def close(self):
         for process in self.processes:

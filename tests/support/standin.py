@@ -16,8 +16,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
 SCRIPT = re.compile(r"SCRIPT: ([\w-]+)")
-#: What every answer costs.
+#: What every answer costs, and how many times that it costs now.
 INPUT, OUTPUT, CACHED = 1000, 50, 100
+TIMES = [1]
+
+
+def _counts():
+    return (one * TIMES[0] for one in (INPUT, OUTPUT, CACHED))
 
 
 class Say(NamedTuple):
@@ -177,6 +182,7 @@ class Model:
 
     def __init__(self, **scripts):
         self.scripts = dict(scripts)
+        TIMES[0] = 1
         self.heard = []
         #: Paths that were asked for and are not known, for whoever writes these tests.
         self.unknown = []
@@ -224,7 +230,8 @@ class Model:
         if isinstance(step, Write):
             for name, (path, text) in WRITERS.items():
                 if name in talk.tools:
-                    return name, {path: step.path, text: step.text}
+                    named = talk.tools[name].get("properties", {})
+                    return name, {path if path in named else "path": step.path, text: step.text}
             step = Shell(f"printf '%s' '{step.text}' > '{step.path}'")
         for name, key in SHELLS.items():
             if name in talk.tools:
@@ -352,6 +359,7 @@ def _fresh(prefix):
 
 
 def _anthropic(model, text, name, arguments):
+    input_, output, cached = _counts()
     content = [{"type": "text", "text": text}] if not name else []
     if name:
         content.append({"type": "tool_use", "id": _fresh("toolu_"), "name": name, "input": arguments})
@@ -364,9 +372,9 @@ def _anthropic(model, text, name, arguments):
         "stop_reason": "tool_use" if name else "end_turn",
         "stop_sequence": None,
         "usage": {
-            "input_tokens": INPUT,
-            "output_tokens": OUTPUT,
-            "cache_read_input_tokens": CACHED,
+            "input_tokens": input_,
+            "output_tokens": output,
+            "cache_read_input_tokens": cached,
             "cache_creation_input_tokens": 0,
         },
     }
@@ -390,6 +398,7 @@ def _anthropic_stream(model, text, name, arguments):
 
 
 def _responses(model, text, name, arguments):
+    input_, output, cached = _counts()
     if name:
         item = {
             "type": "function_call",
@@ -411,11 +420,11 @@ def _responses(model, text, name, arguments):
         "status": "completed",
         "output": [item],
         "usage": {
-            "input_tokens": INPUT,
-            "input_tokens_details": {"cached_tokens": CACHED},
-            "output_tokens": OUTPUT,
+            "input_tokens": input_,
+            "input_tokens_details": {"cached_tokens": cached},
+            "output_tokens": output,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": INPUT + OUTPUT,
+            "total_tokens": input_ + output,
         },
     }
 
@@ -436,6 +445,7 @@ def _responses_stream(model, text, name, arguments):
 
 
 def _chat(model, text, name, arguments, *, key="message"):
+    input_, output, cached = _counts()
     message = {"role": "assistant", "content": text or None}
     if name:
         called = {"name": name, "arguments": json.dumps(arguments)}
@@ -447,10 +457,10 @@ def _chat(model, text, name, arguments, *, key="message"):
         "model": model,
         "choices": [{"index": 0, key: message, "finish_reason": "tool_calls" if name else "stop"}],
         "usage": {
-            "prompt_tokens": INPUT,
-            "completion_tokens": OUTPUT,
-            "total_tokens": INPUT + OUTPUT,
-            "prompt_tokens_details": {"cached_tokens": CACHED},
+            "prompt_tokens": input_,
+            "completion_tokens": output,
+            "total_tokens": input_ + output,
+            "prompt_tokens_details": {"cached_tokens": cached},
         },
     }
 
@@ -468,14 +478,15 @@ def _chat_stream(model, text, name, arguments):
 
 
 def _gemini(model, text, name, arguments):
+    input_, output, cached = _counts()
     part = {"functionCall": {"name": name, "args": arguments}} if name else {"text": text}
     return {
         "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}],
         "usageMetadata": {
-            "promptTokenCount": INPUT,
-            "candidatesTokenCount": OUTPUT,
-            "cachedContentTokenCount": CACHED,
-            "totalTokenCount": INPUT + OUTPUT,
+            "promptTokenCount": input_,
+            "candidatesTokenCount": output,
+            "cachedContentTokenCount": cached,
+            "totalTokenCount": input_ + output,
         },
         "modelVersion": model,
     }

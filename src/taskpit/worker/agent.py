@@ -223,7 +223,7 @@ class AgentRunner:
                 _say_changes(run, talk.client.changed)
             self._hear_usage(run, transcript)
             before = session.counted if resumed else {}
-            run.cost = self._cost(run, transcript, before)
+            run.cost = self._cost(run, transcript, before, session.session)
             news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
             if talk is not None and talk.client.question and not ended.why:
                 return Ask(question=talk.client.question, wanted="yes; or no, and what to do instead")
@@ -307,7 +307,7 @@ class AgentRunner:
                 return
             transcript.hear([b" ".join(data.split())])
 
-    def _cost(self, run: Run, transcript: Transcript, before: Mapping[str, object]) -> dict[str, object]:
+    def _cost(self, run: Run, transcript: Transcript, before: Mapping[str, object], session: str) -> dict[str, object]:
         """What it has cost, as it says itself; in dollars by the price of its model, if it says only tokens."""
         facts: dict[str, float] = {}
         for key, said in transcript.facts.items():
@@ -322,7 +322,7 @@ class AgentRunner:
             known = self.prices(run.where)
             dollars = next((one for one in (known.dollars(name, facts) for name in (model, self.model)) if one), None)
             facts |= {"usd": round(dollars, 6)} if dollars is not None else {}
-        said_so = {"model": model, "session": session_name(transcript.facts.get("session"))}
+        said_so = {"model": model, "session": session_name(transcript.facts.get("session")) or session}
         return {"agent": self.preset.name, **{key: one for key, one in said_so.items() if one}, **facts}
 
     def prices(self, root: str) -> prices.Prices:
