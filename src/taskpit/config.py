@@ -74,6 +74,10 @@ class Config(Value):
     check_limit: float = 600.0
     #: How many lessons are kept, of what turned red checks green; 0: none, and none are told.
     lessons: int = 200
+    #: Ids of new tasks: `number`, or `random`, which two branches or clones do not give twice.
+    ids: str = "number"
+    #: `track`: the tasks are in git's commits, and what a checkout or a merge changed counts. Empty: they are not.
+    git: str = ""
     #: Commands to run when something has happened.
     hooks: Hooks = Hooks()
 
@@ -118,6 +122,9 @@ _NEVER_ZERO = frozenset(
     )
 )
 
+#: Settings that are one of a few words.
+_CHOICES = {"durability": ("power", "process"), "ids": ("number", "random"), "git": ("", "track")}
+
 SAMPLE = """\
 # Settings of this queue. Every line is optional; these are the defaults.
 #
@@ -127,6 +134,8 @@ SAMPLE = """\
 # human_task_lease = "4h"   # the same for people
 # abandoned = "15m"         # after how long a claim made by other tools counts as abandoned
 # durability = "power"      # or "process": no fsync, survives kill -9 but not power loss
+# ids = "number"           # or "random": ids that two branches or clones do not give twice
+# git = ""                 # or "track": the tasks are in git's commits (pit init --git track)
 # max_attempts = 3
 # backoff = "10s"           # first pause before another attempt; doubles each time
 # backoff_longest = "1h"
@@ -185,8 +194,10 @@ def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
             raise Invalid(f"config.toml: there is no setting {key!r}", hint=_suggest(key, Config._fields), key=key)
         known[key] = _hooks(value) if key == "hooks" else _typed(key, value)
     config = (base or Config()).replace(**known)
-    if config.durability not in ("power", "process"):
-        raise Invalid('config.toml: durability is "power" or "process"', key="durability")
+    for key, words in _CHOICES.items():
+        if getattr(config, key) not in words:
+            told = " or ".join(f'"{word}"' for word in words)
+            raise Invalid(f"config.toml: {key} is {told}", key=key)
     return config
 
 

@@ -40,8 +40,8 @@ def _init_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks, or an address")
     parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
     parser.add_argument("--template", metavar="NAME", help="with a crew to begin with: snakepit or builder-reviewer")
-    told = "in a git checkout: write an ignore rule, leave it, or ask on a terminal (default)"
-    parser.add_argument("--git", choices=("ignore", "leave", "ask"), default="ask", help=told)
+    told = "in a git checkout: write an ignore rule, have it tracked, leave it, or ask on a terminal (default)"
+    parser.add_argument("--git", choices=("ignore", "track", "leave", "ask"), default="ask", help=told)
     parser.add_argument("--address", metavar="URL", help="the folder leads to this queue in a database")
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a setting of a queue in a database")
 
@@ -57,6 +57,8 @@ def _init(args: Namespace, context: Context) -> Reply:
     from taskpit.worker.template import Template
 
     template = Template(args.template) if args.template else None
+    if args.git == "track" and args.layout not in (None, "pit"):
+        raise Usage("only a queue of layout pit can be tracked by git", hint="`--git ignore` keeps it out of commits.")
     base = context.directory or "."
     path = args.path or ("" if os.path.isdir(os.path.join(base, HIDDEN)) else "pit")
     root = os.path.abspath(os.path.join(base, path))
@@ -169,6 +171,8 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
     if wish == "ask" and sys.stdin.isatty() and sys.stdout.isatty() and not context.json:
         context.tell("This folder lies in a git checkout. Keep its files out of commits? [Y/n] ")
         wish = "leave" if sys.stdin.readline().strip().lower() in ("n", "no") else "ignore"
+    if wish == "track":
+        return _track(root)
     if wish == "ignore":
         told = _exclude(root, rule)
         if told:
@@ -178,6 +182,31 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
         hint=f"`pit init --git ignore` writes the rule {rule} to .git/info/exclude, for this checkout alone.",
     )
     return ""
+
+
+def _track(root: str) -> str:
+    """Git's commits have the tasks and their results; what belongs to this checkout alone is left out of them."""
+    from taskpit import trust
+    from taskpit.store.opening import CONFIG, LAYOUT
+    from taskpit.store.tracked import IGNORED
+
+    with open(f"{root}/{LAYOUT}", encoding="utf-8") as file:
+        if file.read().strip() != "pit":
+            raise Usage("only a queue of layout pit can be tracked by git")
+    trusted = trust.is_given(root)
+    kept = {f"{folder}/.gitkeep": "" for folder in ("food", "done", "scraps")}  # git removes folders that are empty
+    for name, text in {**IGNORED, **kept}.items():
+        with open(f"{root}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+    with open(f"{root}/{CONFIG}", encoding="utf-8") as file:
+        settings = file.read()
+    missing = [line for line in ('ids = "random"', 'git = "track"') if line not in settings.splitlines()]
+    if missing:
+        with open(f"{root}/{CONFIG}", "w", encoding="utf-8") as file:
+            file.write("\n".join([*missing, settings]))
+    if trusted:
+        trust.remember(root)
+    return "git tracks its tasks and results from now on; new ids are random, so that branches agree: commit the folder"
 
 
 def _exclude(root: str, rule: str) -> str:

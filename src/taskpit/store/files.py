@@ -276,6 +276,10 @@ class FileStore(House):
         from taskpit.store.mend import mend
 
         self.folder.hold()
+        if self.folder.config.git == "track" and not dry_run:
+            from taskpit.store.tracked import agree
+
+            agree(self.folder)
         found = mend(self.folder, dry_run=dry_run)
         if not dry_run:
             hold(self.folder)

@@ -1,4 +1,4 @@
-"""Numbers for new tasks: a counter under a lock; what it has lost is made up from what there is."""
+"""Ids for new tasks: a counter under a lock, what it has lost made up from what there is; or random words."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ __all__ = ["allot", "give_back"]
 
 #: Numbers from here on are nobody's count: ids after them would be too long.
 BEYOND = 10**15
+#: What random ids are made of, and how long they are: no letter that looks like another, and none is a number.
+FIRST, REST, LETTERS = "abcdefghjkmnpqrstuvwxyz", "abcdefghjkmnpqrstuvwxyz23456789", 6
 
 
 def allot(folder: Folder, count: int) -> list[str]:
     """Ids nobody has; numbers are never given twice, even if their tasks are never put."""
     if not count:
         return []
+    if folder.config.ids == "random":
+        return _random(folder, count)
     with Turn(folder.at(f"{HIDDEN}/next")) as lock:
         text = os.pread(lock.fd, 32, 0).strip()
         number = int(text) if text.isdigit() and int(text) < BEYOND else _highest(folder) + 1
@@ -37,6 +41,8 @@ def allot(folder: Folder, count: int) -> list[str]:
 
 def give_back(folder: Folder, ids: list[str]) -> None:
     """Ids that were reserved and not used are given out again, unless later ones were: then they stay gaps."""
+    if folder.config.ids == "random":
+        return
     numbers = sorted(map(folder.layout.number, ids))
     try:
         with Turn(folder.at(f"{HIDDEN}/next")) as lock:
@@ -44,6 +50,17 @@ def give_back(folder: Folder, ids: list[str]) -> None:
                 fs.overwrite(lock.fd, str(numbers[0]).encode(), lock.path)
     except (OSError, Unavailable):
         return
+
+
+def _random(folder: Folder, count: int) -> list[str]:
+    """Words that no other branch, clone or process comes upon: the link to the registry still decides."""
+    ids: list[str] = []
+    while len(ids) < count:
+        drawn = os.urandom(LETTERS)
+        word = FIRST[drawn[0] % len(FIRST)] + "".join(REST[byte % len(REST)] for byte in drawn[1:])
+        if not fs.exists(folder.of(IDS, word)):
+            ids.append(word)
+    return ids
 
 
 def _highest(folder: Folder) -> int:

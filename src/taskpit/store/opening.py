@@ -242,7 +242,12 @@ def _open_folder(root: str, env: Mapping[str, str], clock: Clock | None) -> File
     layout = layouts.get(name)
     config = _config(root, layout, env)
     if name != "activities":
-        return FileStore(root, layout, config, clock)
+        store = FileStore(root, layout, config, clock)
+        if config.git == "track":
+            from taskpit.store.tracked import agree
+
+            agree(store.folder)
+        return store
     from taskpit.store.activities.store import ActivityStore
 
     return ActivityStore(root, layout, config, clock)
