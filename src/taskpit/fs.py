@@ -461,22 +461,20 @@ def _make(name: str, fd: int | None) -> bool:
 def sync_dir(path: str) -> None:
     """The directory's entries are on the disk."""
     _step("fsync", path)
-    there = directory(path)
-    fd = os.open(path, DIRECTORY) if there.fd is None else there.fd
-    try:
-        os.fsync(fd)
-    finally:
-        if there.fd is None:
-            os.close(fd)
+    _with_dir(path, os.fsync)
 
 
 def sync_all(path: str) -> None:
     """All that was written to this directory's filesystem is on the disk, if `kernel.syncs_filesystems` says so."""
     _step("syncfs", path)
+    _with_dir(path, kernel.sync_filesystem)
+
+
+def _with_dir(path: str, call: Callable[[int], object]) -> None:
     there = directory(path)
     fd = os.open(path, DIRECTORY) if there.fd is None else there.fd
     try:
-        kernel.sync_filesystem(fd)
+        call(fd)
     finally:
         if there.fd is None:
             os.close(fd)
