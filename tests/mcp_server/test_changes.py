@@ -34,7 +34,7 @@ def hear(changes, count, then=lambda: None):
         leave = changes.subscribe(listener)
         (watching,) = set(threading.enumerate()) - before
         await asyncio.to_thread(then)
-        await asyncio.wait_for(enough.wait(), 60)
+        await asyncio.wait_for(enough.wait(), PATIENCE)
         leave()
         leave()
         await asyncio.to_thread(watching.join, 60)

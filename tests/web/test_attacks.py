@@ -219,7 +219,6 @@ def test_two_hundred_who_dawdle(queue, board):
 
 
 def test_who_dawdles_is_not_waited_for(queue, root, monkeypatch):
-    monkeypatch.setattr(asgi_serving.Impatient, "patience", 0.3)
     half = [
         b"",
         b"GET / HTTP/1.1\r\nHost: 127",
@@ -227,6 +226,7 @@ def test_who_dawdles_is_not_waited_for(queue, root, monkeypatch):
         + f"Authorization: Bearer {TOKEN}\r\n\r\nx".encode(),
     ]
     with Served(root) as board, board.listen("/events") as ear:
+        monkeypatch.setattr(asgi_serving.Impatient, "patience", 0.3)
         for sent in half:
             with socket.create_connection(("127.0.0.1", board.port), timeout=PATIENCE) as line:
                 line.sendall(sent)

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from boards import AllServed, Served, fill, open_queue
 from ground import git
-from waits import until
+from waits import PATIENCE, until
 
 from taskpit.board import COLUMNS, Board
 from taskpit.task import Ask, Done, Failed, State, Task
@@ -33,8 +33,9 @@ HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>"
 
 @pytest.fixture(scope="module")
 def chrome():
+    api.expect.set_options(timeout=1000 * PATIENCE)
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=1000 * PATIENCE)
         yield browser
         browser.close()
 
@@ -55,7 +56,7 @@ def visit(chrome):
     def go(link, **options):
         options = {"viewport": {"width": 1440, "height": 900}, **options}
         context = chrome.new_context(**options)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(1000 * PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
@@ -292,10 +293,8 @@ def test_what_moves_while_more_is_fetched_is_there_once(queue, root, board, visi
 
     page.route("**/column/ready*", hold)
     page.locator('ol[data-column="ready"] .more').scroll_into_view_if_needed()
-    for _ in range(200):
+    while not held:
         page.wait_for_timeout(20)
-        if held:
-            break
     queue.finish(queue.claim("snake", ids=["0060"])[0], Done())
     queue.put([Task(id="0500", title="came meanwhile", created=queue.card("0070").task.created - 0.5)])
     card(page, "0060", "done").wait_for()
