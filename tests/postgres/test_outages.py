@@ -55,7 +55,7 @@ class Load:
     def _works(self, number):
         store = PostgresStore(parse(self.address))
         while not self.over.is_set():
-            for claim in store.claim(Want(worker=f"w{number}", lease=60.0)):
+            for claim in store.claim(Want(worker=f"w{number}", lease=3600.0)):
                 self.runs.append(claim.task.id)
                 if store.finish([done(claim)]) == [Said.OK]:
                     self.ended.append(claim.task.id)
@@ -75,7 +75,7 @@ class Load:
         for card in store.page(State.CLAIMED, limit=10_000).cards:  # whose worker never heard that it had it
             claim = Claim(task=card.task, worker=card.worker, fence=card.worker)
             assert store.finish([End(claim=claim)]) == [Said.OK]
-        while claims := store.claim(Want(worker="last", lease=60.0, count=100)):
+        while claims := store.claim(Want(worker="last", lease=3600.0, count=100)):
             self.runs += [claim.task.id for claim in claims]
             self.ended += [claim.task.id for claim in claims]
             assert set(store.finish([done(claim) for claim in claims])) == {Said.OK}
@@ -101,7 +101,7 @@ def busy(load, more):
 
 
 def test_killed_under_load(alone):
-    address = alone.address(schema="load", patience="60s")
+    address = alone.address(schema="load", patience="300s")
     init_database(address, {})
     load = Load(address)
     try:
@@ -117,7 +117,7 @@ def test_killed_under_load(alone):
 
 def test_restarted_in_good_order(alone):
     """Waiting, listening and holding go on by themselves."""
-    address = alone.address(schema="load", patience="60s")
+    address = alone.address(schema="load", patience="300s")
     init_database(address, {})
     store = PostgresStore(parse(address))
     store.put([Task(id="A", title="a")])
@@ -195,7 +195,7 @@ def test_a_claim_whose_answer_got_lost(store, cut):
     """The same task, not another one."""
     store.put([Task(id="A", title="a"), Task(id="B", title="b")])
     cut.next()
-    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    (claim,) = store.claim(Want(worker="w", lease=3600.0))
     assert claim.task.id == "A"
     assert store.counts()[State.CLAIMED] == 1
     assert store.renew([claim], 60.0) == [Said.OK]
@@ -205,7 +205,7 @@ def test_a_claim_whose_answer_got_lost(store, cut):
 def test_a_finish_whose_answer_got_lost(store, cut, how):
     """It is told as what it was: done, not lost."""
     store.put([Task(id="A", title="a")])
-    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    (claim,) = store.claim(Want(worker="w", lease=3600.0))
     cut.next()
     assert store.finish([done(claim) if how == "done" else End(claim=claim)]) == [Said.OK]
     assert store.read(["A"])[0].late == ()
@@ -222,7 +222,7 @@ def test_a_lock_whose_answer_got_lost(store, cut):
 
 def test_a_reopening_whose_answer_got_lost(store, cut):
     store.put([Task(id="A", title="a")])
-    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    (claim,) = store.claim(Want(worker="w", lease=3600.0))
     store.finish([End(claim=claim, result=Result(id="A", verdict=Verdict.FAILED, worker=claim.fence))])
     cut.next()
     assert store.reopen([claim.task.replace(priority=1)]) == [Said.OK]
@@ -250,10 +250,10 @@ def test_what_cannot_be_repeated_says_so(store, cut):
 
 def test_a_late_result_that_is_brought_twice_is_kept_once(store):
     store.put([Task(id="A", title="a")])
-    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    (claim,) = store.claim(Want(worker="w", lease=3600.0))
     late = End(claim=claim, result=Result(id="A", verdict=Verdict.DONE, worker=claim.fence, output="mine"))
     store.finish([End(claim=claim)])  # it goes back
-    (other,) = store.claim(Want(worker="x", lease=60.0))
+    (other,) = store.claim(Want(worker="x", lease=3600.0))
     store.finish([done(other)])
     assert store.finish([late]) == store.finish([late]) == [Said.LOST]
     assert len(store.read(["A"])[0].late) == 1
@@ -327,7 +327,7 @@ def test_what_a_hand_in_the_tables_left_is_told_and_put_right(server, store):
     store.put([Task(id="need", title="x"), *(Task(id=name, title=name) for name in ("gone", "ghost", "over"))])
     store.put([Task(id="lost", title="x", needs=("need",), tags=("web",)), Task(id="free", title="x", needs=("need",))])
     store.put([Task(id="tagged", title="x", tags=("web",), touches=("src/*",), priority=5)])
-    (over,) = store.claim(Want(worker="w", lease=60.0, ids=("over",)))
+    (over,) = store.claim(Want(worker="w", lease=3600.0, ids=("over",)))
     store.finish([done(over)])
     name = store._schema
     server.sql(f"DELETE FROM {name}.need WHERE id IN ('lost', 'free')")
@@ -343,7 +343,7 @@ def test_what_a_hand_in_the_tables_left_is_told_and_put_right(server, store):
         ("tagged", "not under its tags"),
     }
     assert {(mend.what, mend.kind) for mend in store.check()} == wrong
-    taken = store.claim(Want(worker="w", lease=60.0, count=10))  # rows of no task trouble nobody
+    taken = store.claim(Want(worker="w", lease=3600.0, count=10))  # rows of no task trouble nobody
     assert {claim.task.id for claim in taken} == {"need", "gone", "over", "tagged"}
     for claim in taken:
         if claim.task.id != "over":
@@ -351,11 +351,12 @@ def test_what_a_hand_in_the_tables_left_is_told_and_put_right(server, store):
     assert {(mend.what, mend.kind) for mend in store.fix()} >= {("lost", "stray task"), ("ghost", "no such task")}
     assert store.check() == []
     assert store.read(["over"])[0].state is State.DONE
-    assert [claim.task.id for claim in store.claim(Want(worker="w", lease=60.0, count=10, tags=("web",)))] == ["tagged"]
-    claims = store.claim(Want(worker="w", lease=60.0, count=10))
+    web = Want(worker="w", lease=3600.0, count=10, tags=("web",))
+    assert [claim.task.id for claim in store.claim(web)] == ["tagged"]
+    claims = store.claim(Want(worker="w", lease=3600.0, count=10))
     assert {claim.task.id for claim in claims} == {"need", "gone", "free"}  # `lost` waits for its need again
     store.finish([done(claim) for claim in claims])
-    assert [claim.task.id for claim in store.claim(Want(worker="w", lease=60.0, tags=("web",)))] == ["lost"]
+    assert [claim.task.id for claim in store.claim(Want(worker="w", lease=3600.0, tags=("web",)))] == ["lost"]
 
 
 # -- another server takes over ---------------------------------------------------------------------
@@ -364,14 +365,14 @@ def test_what_a_hand_in_the_tables_left_is_told_and_put_right(server, store):
 def test_no_fence_twice_after_a_lossy_fail_over(server, store):
     """The new history has never heard of the last claims and gives their numbers out again."""
     store.put([Task(id="A", title="a")])
-    (lost,) = store.claim(Want(worker="w", lease=60.0))
+    (lost,) = store.claim(Want(worker="w", lease=3600.0))
     lock = store.lock("deploy", "w", 60.0)
     _, cursor = store.events()
     name = store._schema
     server.sql(f"DELETE FROM {name}.lease; DELETE FROM {name}.lock; ALTER SEQUENCE {name}.fence_number RESTART")
     store.fix()
     server.mutate(store, ("RETURN ('x'", "RETURN 2 + 0 * ('x'"))
-    (again,) = store.claim(Want(worker="w", lease=60.0))
+    (again,) = store.claim(Want(worker="w", lease=3600.0))
     assert again.fence.split("e")[0] == lost.fence.split("e")[0]  # the same number
     assert again.fence.split("e")[1][0] != lost.fence.split("e")[1][0]  # of another history
     assert store.finish([done(lost)]) == [Said.LOST]
@@ -400,7 +401,7 @@ def test_only_claims_may_be_lost_in_a_crash(server, store):
 
     put = as_json([as_item(Task(id="A", title="a"))])
     assert commit("SELECT {s}.put(%s::json, NULL)", put) == "on"
-    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    (claim,) = store.claim(Want(worker="w", lease=3600.0))
     assert commit("SELECT {s}.renew(%s, %s, 60, NULL)", ["A"], [claim.fence]) == "off"
     assert commit("SELECT {s}.finish(%s::json, false, NULL)", as_json([as_ending(done(claim), 0, 0.0)])) == "on"
 
@@ -415,7 +416,7 @@ def test_a_standby_takes_over_under_load(alone, synchronous):
             alone.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
             alone.sql("SELECT pg_reload_conf()")
         hosts = f"{alone.root},{standby.root}"
-        address = f"postgresql://pit@/postgres?host={hosts}&target_session_attrs=read-write&schema=load&patience=60s"
+        address = f"postgresql://pit@/postgres?host={hosts}&target_session_attrs=read-write&schema=load&patience=300s"
         init_database(address, {})
         load = Load(address)
         try:

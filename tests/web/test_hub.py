@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 
 import pytest
 from pits import task
@@ -74,11 +75,10 @@ class Ear:
 
 async def until(true):
     """Others have their turn until this is so."""
-    for _ in range(10_000):
-        if true():
-            return
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, "it never came to that"
         await asyncio.sleep(0)
-    pytest.fail("it never came to that")
 
 
 def test_everybody_hears_what_was_written_once(queue, made):
