@@ -27,7 +27,6 @@ FLAGS = [
     *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", *(["--no-sandbox"] if os.geteuid() == 0 else [])),
 ]
-api.expect.set_options(timeout=60_000)  # a busy machine is slow, and waiting costs nothing that passes
 HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>"
 
 
