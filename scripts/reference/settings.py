@@ -33,6 +33,7 @@ CREW = {
         "land": "where its changes go: nowhere, a branch for each task, merged, or a pull request",
         "onto": "the branch work begins from and is merged into; the one checked out unless said otherwise",
         "setup": "the command that makes a fresh clone ready",
+        "setup_key": "files, such as lock files, that decide what the set-up makes: while they are the same, that is copied instead",
         "copy": "files that no commit has and every clone needs",
         "env": "further variables that the agent and its checks may see; patterns such as `NPM_*`",
         "sandbox": "`on` or `off`: shut in by bubblewrap, with a network or without; not said: not shut in",

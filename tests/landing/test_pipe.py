@@ -11,6 +11,7 @@ from taskpit.errors import Invalid
 from taskpit.landing import review
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.repository import Repository
+from taskpit.landing.setups import Setups
 from taskpit.landing.terms import CANDIDATE, SetupFailed, Terms, Waits
 from taskpit.policy import LANDING, REVIEW
 from taskpit.task import Done, Failed, Release, State, Task
@@ -193,7 +194,7 @@ def test_a_dirty_checkout_delays_only_the_last_step(ground):
     assert ground.card(task).state is State.DONE
     assert ground.log() == ["begin"]
     (told,) = ground.pipe.publish()
-    assert "1 commit that landed on main not in your checkout yet" in told
+    assert "1 commit that landed on main is not in your checkout yet" in told
     assert "README" in told
     assert read(f"{ground.top}/README") == "the person edits this\n"
     git(ground.top, "checkout", "-q", "README")
@@ -532,3 +533,50 @@ def test_candidates_are_kept_for_their_time_and_what_an_open_task_needs_for_long
     assert left == {two, waits}
     ground.land(waits)
     assert ground.log()[0] == "waits"
+
+
+def _setups(ground):
+    return len(read(f"{ground.folder}/setups").splitlines())
+
+
+def test_what_a_set_up_made_is_copied_while_the_files_that_decide_it_are_the_same(tmp_path):
+    made = (
+        f"echo run >> '{tmp_path}/kept/setups'; mkdir -p deep/modules; cp lock deep/modules/x; ln -s x deep/modules/y"
+    )
+    ground = Ground(tmp_path / "kept", setup=made, setup_key=("lock",))
+    ground.commit("lock", "1\n")
+    ground.commit("deep/a.txt")
+    ground.commit(".gitignore", "modules/\n")
+    one, two, three, four = (ground.put(name, check="grep -q . deep/modules/y") for name in ("a", "b", "c", "d"))
+    ground.work(one, a_dot_txt="x\n")
+    ground.land(one)
+    ground.work(two, b_dot_txt="x\n")
+    ground.land(two)
+    assert _setups(ground) == 1  # for two clones, and two checks in fresh ones
+    outside, place = tmp_path / "outside", tmp_path / "place"
+    outside.mkdir()
+    place.mkdir()
+    os.symlink(outside, place / "deep")
+    setups = Setups(ground.pipe.repository)
+    key = setups.key(ground.pipe.repository.line("main"), ground.terms)
+    assert not setups.bring(key, str(place))  # no link is followed
+    assert os.listdir(outside) == []
+    ground.commit("lock", "2\n")
+    claim, path = ground.enter(three)
+    assert read(f"{path}/deep/modules/x") == "2\n"
+    assert _setups(ground) == 2
+    write(f"{path}/deep/modules/x", "the agent's\n")
+    ground.hand_in(claim)
+    _, path = ground.enter(four)
+    assert read(f"{path}/deep/modules/x") == "2\n"  # nothing of an agent's gets into it
+    assert _setups(ground) == 2
+    ground.close()
+
+
+def test_a_virtual_environment_is_made_where_it_is_used(tmp_path):
+    made = f"echo run >> '{tmp_path}/kept/setups'; mkdir -p .venv; touch .venv/pyvenv.cfg"
+    ground = Ground(tmp_path / "kept", setup=made, setup_key=("README",))
+    for name in ("a", "b"):
+        ground.enter(ground.put(name))
+    assert _setups(ground) == 2
+    ground.close()

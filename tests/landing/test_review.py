@@ -188,7 +188,7 @@ def test_status_doctor_and_sweep_tell_and_bring_in_what_is_not_in_the_checkout(g
     ground.work(failed, b_dot_txt="b")
     assert ground.card(failed).state is State.FAILED
     told = json.loads(pit(ground, "status", "--json"))["data"]["landing"]
-    assert any("1 commit that landed on main not in your checkout yet" in line and "README" in line for line in told)
+    assert any("1 commit that landed on main is not in your checkout yet" in line and "README" in line for line in told)
     found = pit(ground, "doctor")
     assert "not published" in found
     assert "kept clone" in found

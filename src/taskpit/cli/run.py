@@ -100,6 +100,7 @@ def _landing_arguments(parser: ArgumentParser) -> None:
     add("--land", choices=LANDS, help="where changes go: none, a branch for each task, merged, or a pull request")
     add("--onto", default="", metavar="BRANCH", help="the branch work begins from and is merged into (default: yours)")
     add("--setup", default="", metavar="CMD", help="makes a fresh clone ready, e.g. 'npm ci'; run in each")
+    add("--setup-key", action="append", metavar="FILE", help="while this lock file is the same, copy what it made")
     add("--copy", action="append", metavar="FILE", help="a file no commit has that clones need, e.g. .env; repeatable")
     add("--land-check", default="", metavar="CMD", help="must be green, beside the task's check, on what would land")
     add("--review", choices=REVIEWS, default="none", help="who looks at each change before it lands")
@@ -315,6 +316,7 @@ def _landing(args: Namespace, context: Context, cwd: str) -> Pipe | None:
         land=args.land or spelled(worktree=args.worktree, merge=args.merge),
         onto=args.onto,
         setup=args.setup,
+        setup_key=tuple(args.setup_key or ()),
         copy=tuple(args.copy or ()),
         land_check=args.land_check,
         review=args.review,

@@ -4,6 +4,7 @@
     repository.py  the person's repository, ours beside it, clones; bringing a branch in and back out
     terms.py       the values: how work lands, what was handed in
     candidate.py   from files to a tree, and what a person should see in it
+    setups.py      what a set-up made, kept for the next clone
     pipe.py        the steps of one task, in their order: workspace, candidate, check, hand-in, land, publish
     lander.py      takes what was handed in, lands it, ends the claim
     pulls.py       the other way to land: pushed, a pull request, merged by its forge

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from taskpit.landing.git import Git
-    from taskpit.landing.terms import Terms
+    from taskpit.landing.terms import HandIn, Terms
 
 __all__ = ["Candidates", "Change"]
 
@@ -200,7 +200,7 @@ class Candidates:
                 counts[name] = (int(added), int(removed)) if added.isdecimal() else (0, 0)
         return counts
 
-    def loose(self, path: str, commit: str, terms: Terms) -> list[str]:
+    def loose(self, path: str, commit: str, terms: Terms | HandIn) -> list[str]:
         """Files in the clone that are not committed."""
         with self.index(commit) as index:
             out = self.git.run("ls-files", "-z", "--others", "--directory", tree=path, index=index).out

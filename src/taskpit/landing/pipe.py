@@ -32,6 +32,7 @@ from taskpit.landing.candidate import Candidates
 from taskpit.landing.git import ZERO, GitTrouble
 from taskpit.landing.pulls import Pulls
 from taskpit.landing.repository import Diverged, line_of, remove
+from taskpit.landing.setups import Setups
 from taskpit.landing.terms import FenceLost, HandIn, SetupFailed, Waits, held, name_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
@@ -165,14 +166,26 @@ class Pipe:
         self, path: str, commit: str, terms: Terms | HandIn, hands: Hands, log: str, *, branch: str = ""
     ) -> None:
         """A fresh clone with its files and set-up; SetupFailed if that is red."""
-        self.repository.clone(path, commit, branch)
-        self.repository.copy(terms.copy, path)
+        self._clone(path, commit, terms, branch)
         if not terms.setup:
             return
+        setups = Setups(self.repository)
+        key = setups.key(commit, terms)
+        if setups.bring(key, path):
+            hands.say("the files of the set-up were copied: what decides them is the same")
+            return
+        if key:  # some of it may be there
+            self._clone(path, commit, terms, branch)
         evidence = hands.run(terms.setup, path, self.terms.setup_limit, log, terms.env)
         if not evidence.green:
             told = evidence.tail[-500:] or terms.setup
             raise SetupFailed(f"the set-up failed (exit code {evidence.exit_code}): {told}", log=log)
+        if key and branch:  # a clone of what has landed, and no agent's yet
+            setups.keep(key, path, commit, terms)
+
+    def _clone(self, path: str, commit: str, terms: Terms | HandIn, branch: str) -> None:
+        self.repository.clone(path, commit, branch)
+        self.repository.copy(terms.copy, path)
 
     # -- 4, 5, 6: what it brought --------------------------------------------------------------------
 
@@ -254,6 +267,7 @@ class Pipe:
             green=evidence is not None and evidence.green,
             land_check=terms.land_check,
             setup=terms.setup,
+            setup_key=terms.setup_key,
             copy=terms.copy,
             env=terms.env,
             frozen=terms.frozen,

@@ -73,8 +73,8 @@ class Published(Value):
         """The same as a sentence; empty if it is not behind."""
         if not self.behind:
             return ""
-        count = "1 commit that" if self.behind == 1 else f"{self.behind} commits that"
-        return f"{count} landed on {self.branch} not in your checkout yet: {self.why}"
+        count, are = ("1 commit", "is") if self.behind == 1 else (f"{self.behind} commits", "are")
+        return f"{count} that landed on {self.branch} {are} not in your checkout yet: {self.why}"
 
 
 class Remote(Value):

@@ -69,6 +69,8 @@ class Terms(Value):
     #: The command that makes a fresh clone ready, and how long it may take.
     setup: str = ""
     setup_limit: float = 900.0
+    #: Files that decide what the set-up makes: while they are the same, what it made is copied instead.
+    setup_key: tuple[str, ...] = ()
     #: Files of the person's checkout that no commit has and every clone needs.
     copy: tuple[str, ...] = ()
     #: Patterns of further variables that set-up and checks may see: they run what an agent wrote.
@@ -123,6 +125,7 @@ class HandIn(Value):
     green: bool = False
     land_check: str = ""
     setup: str = ""
+    setup_key: tuple[str, ...] = ()
     copy: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()

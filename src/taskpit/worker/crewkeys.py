@@ -101,6 +101,7 @@ _SHARED: dict[str, Callable[[object], Any]] = {
     "land": _one_of(LANDS),
     "onto": _text,
     "setup": _text,
+    "setup_key": _texts,
     "copy": _texts,
     "env": _texts,
     "land_check": _text,

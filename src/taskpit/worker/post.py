@@ -63,6 +63,7 @@ class Post(Value):
     land: str = ""
     onto: str = ""
     setup: str = ""
+    setup_key: tuple[str, ...] = ()
     copy: tuple[str, ...] = ()
     #: Patterns of further variables that its agent and its checks may see.
     env: tuple[str, ...] = ()
@@ -97,6 +98,7 @@ class Post(Value):
             land=land,
             onto=self.onto,
             setup=self.setup,
+            setup_key=self.setup_key,
             copy=self.copy,
             env=self.seen_by_checks,
             land_check=self.land_check,
