@@ -12,7 +12,7 @@ import os
 import pytest
 from crashes import Stages
 from outages import LAYOUTS, Outage, kind_of
-from pits import POWER, make, misplaced, root_of, take, task
+from pits import POWER, make, misplaced, reopened, root_of, take, task
 from scenes import BATCHES, THREE, three_claimed, three_ready
 
 from taskpit import fs, kernel
@@ -188,7 +188,9 @@ def stopped_everywhere(scene, tmp_path, meanwhile):
         queue, given = scene.stage(str(tmp_path / f"pit-{count}"), FakeClock(), POWER.replace(durability="process"))
         stalled = Stopped(lambda queue=queue, given=given: scene.act(queue, given), count)
         if stalled.there:
-            meanwhile(queue)
+            other = reopened(root_of(queue), queue.clock)
+            meanwhile(other)
+            other.close()
         yield queue, stalled.call, stalled.go_on()
         queue.close()
         if not stalled.there:
@@ -230,11 +232,13 @@ def test_a_stalled_batch_of_puts_beside_a_keeper_and_a_worker(tmp_path):
 def test_two_putters_of_the_same_batch(tmp_path):
     """However they meet, each task is in once, and one of them has made it."""
 
+    told = []
+
     def meanwhile(queue):
-        queue.others = queue.store.put(THREE)
+        told.append(queue.store.put(THREE))
 
     for queue, call, said in stopped_everywhere(NAMED["put three"], tmp_path, meanwhile):
-        others = getattr(queue, "others", [Said.EXISTS] * 3)
+        others = told.pop() if told else [Said.EXISTS] * 3
         pairs = {frozenset((ours, theirs)) for (_, ours), theirs in zip(said, others, strict=True)}
         assert pairs == {frozenset((Said.CREATED, Said.EXISTS))}, call
         sweep(queue)
