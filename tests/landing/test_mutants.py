@@ -17,6 +17,7 @@ from ground import Ground
 from taskpit.errors import TaskpitError
 from taskpit.landing import candidate, forge, lander, repository, reviewer
 from taskpit.landing.candidate import Candidates
+from taskpit.landing.clones import Clones
 from taskpit.landing.git import Git, GitTrouble
 from taskpit.landing.pipe import Pipe
 from taskpit.landing.pulls import Pulls
@@ -126,7 +127,7 @@ def nested_included(patch):
 
 def the_clone_is_not_looked_at(patch):
     """Whatever stands where the clone was is taken for it."""
-    patch.setattr(Pipe, "_is_ours", lambda _self, path: os.path.exists(f"{path}.ready"))
+    patch.setattr(Clones, "is_ours", lambda _self, path: os.path.exists(f"{path}.ready"))
 
 
 def the_base_is_noted_first(patch):

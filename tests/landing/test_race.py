@@ -59,7 +59,7 @@ def test_the_first_that_lands_wins_and_the_other_can_still_be_compared(ground):
     for name, line in ((one, "+one"), (two, "+two"), (task, "+two")):
         assert line in review.diff(*review.candidate(ground.queue, name))
     ground.lander().waiting()  # cleans up
-    assert ground.pipe.clones() == []
+    assert ground.pipe.clones.names() == []
     assert ground.pipe.waiting() == {}
     assert f"Task: {task}\n" in git(ground.top, "log", "-1", "--format=%B", "main") + "\n"
 

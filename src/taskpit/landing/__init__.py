@@ -4,6 +4,7 @@
     repository.py  the person's repository, ours beside it, clones; bringing a branch in and back out
     terms.py       the values: how work lands, what was handed in
     candidate.py   from files to a tree, and what a person should see in it
+    clones.py      places to work: the clones of a queue's tasks, kept, thrown away, brought up to date
     setups.py      what a set-up made, kept for the next clone
     pipe.py        the steps of one task, in their order: workspace, candidate, check, hand-in, land, publish
     lander.py      takes what was handed in, lands it, ends the claim

@@ -23,17 +23,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import threading
 
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.landing.candidate import Candidates
+from taskpit.landing.clones import Clones
 from taskpit.landing.git import ZERO, GitTrouble
 from taskpit.landing.pulls import Pulls
-from taskpit.landing.repository import Diverged, line_of, remove
-from taskpit.landing.setups import Setups
-from taskpit.landing.terms import FenceLost, HandIn, SetupFailed, Waits, held, name_of
+from taskpit.landing.repository import Diverged, line_of
+from taskpit.landing.terms import FenceLost, HandIn, Waits, held, name_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.schema import path_of
@@ -64,6 +63,7 @@ class Pipe:
         self.repository = repository
         self.terms = terms
         self.queue = self.digest(queue)
+        self.clones = Clones(repository, self.queue, terms)
         self._open, self._opening = False, threading.Lock()
 
     @staticmethod
@@ -94,7 +94,7 @@ class Pipe:
 
     def workspace(self, task_id: str) -> str:
         """Where a task's clone is."""
-        return path_of(f"{self.repository.folder}/work/{self.queue}", task_id)
+        return self.clones.path(task_id)
 
     # -- 1, 2: a place to work -----------------------------------------------------------------------
 
@@ -102,31 +102,19 @@ class Pipe:
         """The task's own clone; the one of an earlier attempt is as that left it. Waits says what a person must do."""
         terms = self._settled(task)
         path = self.workspace(task.id)
-        if self._is_ours(path):
+        if self.clones.is_ours(path):
             return path
         self._ready()
         base = self._base(task, terms)
         self.git.set(self.ref("base", task.id), base)
-        fs.make_dir(os.path.dirname(path))
-        fs.remove(f"{path}.ready")
-        self._furnish(path, base, terms, hands, f"{path}.log", branch=f"pit/{name_of(task.id)}")
-        self._mark_ready(path, terms.onto)
+        self.clones.make(task.id, base, terms, hands)
         return path
-
-    def _mark_ready(self, path: str, onto: str) -> None:
-        """The clone is whole, and this directory is it: another in its place is none of ours. Its target is settled."""
-        data = f"{_directory(path)}\n{onto}\n".encode()
-        fs.replace(f"{path}.ready", data, f"{path}.ready.{fs.fresh_name()}", sync=False)
-
-    def _is_ours(self, path: str) -> bool:
-        return _directory(path) == _read_mark(path)[0]
 
     def _settled(self, task: Task) -> Terms:
         """How it lands, with a branch that is there: resolved by name, once for each clone."""
         terms = self.terms.of(task)
         if not terms.onto:
-            onto = _read_mark(self.workspace(task.id))[1]
-            terms = terms.replace(onto=onto or self.repository.current_branch())
+            terms = terms.replace(onto=self.clones.target(task.id) or self.repository.current_branch())
         if terms.land == "pr" and parent_of(task):
             raise Waits(f"racers do not land by pull requests: say `land: merge` or `branch` in {task.id}")
         if terms.land != "pr":  # that begins from the remote's branch
@@ -162,31 +150,6 @@ class Pipe:
             base = self.git.commit(merge.tree, [base, landed], f"Begin with {need}\n")
         return base
 
-    def _furnish(
-        self, path: str, commit: str, terms: Terms | HandIn, hands: Hands, log: str, *, branch: str = ""
-    ) -> None:
-        """A fresh clone with its files and set-up; SetupFailed if that is red."""
-        self._clone(path, commit, terms, branch)
-        if not terms.setup:
-            return
-        setups = Setups(self.repository)
-        key = setups.key(commit, terms)
-        if setups.bring(key, path):
-            hands.say("the files of the set-up were copied: what decides them is the same")
-            return
-        if key:  # some of it may be there
-            self._clone(path, commit, terms, branch)
-        evidence = hands.run(terms.setup, path, self.terms.setup_limit, log, terms.env)
-        if not evidence.green:
-            told = evidence.tail[-500:] or terms.setup
-            raise SetupFailed(f"the set-up failed (exit code {evidence.exit_code}): {told}", log=log)
-        if key and branch:  # a clone of what has landed, and no agent's yet
-            setups.keep(key, path, commit, terms)
-
-    def _clone(self, path: str, commit: str, terms: Terms | HandIn, branch: str) -> None:
-        self.repository.clone(path, commit, branch)
-        self.repository.copy(terms.copy, path)
-
     # -- 4, 5, 6: what it brought --------------------------------------------------------------------
 
     def hand_in(self, claim: Claim, done: Done, hands: Hands, *, check: bool = True) -> Outcome:
@@ -194,7 +157,7 @@ class Pipe:
         task, path = claim.task, self.workspace(claim.task.id)
         terms = self._settled(task)
         self._ready()
-        if not self._is_ours(path):
+        if not self.clones.is_ours(path):
             told = f"its clone is gone or another stands in its place: {path}"
             return Failed(error=told, kind="task", output=done.output)
         base = self.git.ref(self.ref("base", task.id))
@@ -209,7 +172,7 @@ class Pipe:
         hands.say(f"candidate {commit[:12]}: {'1 file' if size[0] == 1 else f'{size[0]} files'}")
         evidence = None
         if check and check_mode(task) != "disabled":
-            evidence = self._check(task.check, commit, terms, hands, path)
+            evidence = self.clones.check(task.id, task.check, commit, terms, hands)
             hands.say(f"the check is {'green' if evidence.green else 'red'} on exactly that")
             if not evidence.green and check_mode(task) == "strict":
                 there = hands.run(task.check, path, self.terms.check_limit, env=terms.env)
@@ -287,15 +250,6 @@ class Pipe:
             removed=removed,
         )
 
-    def _check(self, check: str, commit: str, terms: Terms | HandIn, hands: Hands, path: str) -> Evidence:
-        """What the check shows on exactly this commit, in a clone that nothing else has touched."""
-        place = f"{self.repository.folder}/check/{os.path.basename(path)}.{fs.fresh_name()}"
-        try:
-            self._furnish(place, commit, terms, hands, f"{path}.log")
-            return hands.run(check, place, self.terms.check_limit, env=terms.env)
-        finally:
-            remove(place)
-
     def _red(self, done: Done, evidence: Evidence, loose: list[str] | None) -> Failed:
         """Red on what would be committed. Where it is green with the files lying around, these are named."""
         told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or evidence.command}"
@@ -303,15 +257,6 @@ class Pipe:
             listed = ", ".join(loose[:10]) or "frozen paths as it changed them"
             told = f"the check is green only with files that are not committed ({listed}); without them: {told}"
         return Failed(error=told, kind="check", output=done.output, evidence=evidence)
-
-    def judged_in(self, handed: HandIn, hands: Hands) -> str:
-        """A clone of exactly the candidate, for a reviewer; it is thrown away. The same path each time: agents
-        look for their sessions by that.
-        """
-        path = self.workspace(handed.task)
-        fs.make_dir(os.path.dirname(path))
-        self._furnish(f"{path}.review", handed.commit, handed, hands, f"{path}.log")
-        return f"{path}.review"
 
     def presence(self, worker: str) -> fs.Flock:
         """Held by a reviewer for as long as it lives, so that others know that there is one."""
@@ -375,11 +320,6 @@ class Pipe:
     def files(self, base: str, commit: str) -> list[tuple[str, str, int, int]]:
         """Name, letter, lines added and removed of each file that differs."""
         return self._files.rows(base, commit)
-
-    def clones(self) -> list[str]:
-        """The tasks that have a clone."""
-        names = fs.names(f"{self.repository.folder}/work/{self.queue}")
-        return sorted(name.removesuffix(".ready") for name in names if name.endswith(".ready"))
 
     def behind(self) -> list[str]:
         """How far the person's branches are behind what landed on them, and why, as sentences."""
@@ -533,7 +473,7 @@ class Pipe:
         known = handed.green and self.git.tree_of(commit) == handed.tree
         checks = [handed.check if not known else "", handed.land_check]
         for check in filter(None, checks):
-            evidence = self._check(check, commit, handed, hands, self.workspace(handed.task))
+            evidence = self.clones.check(handed.task, check, commit, handed, hands)
             if not evidence.green:
                 return evidence
         return None
@@ -579,27 +519,11 @@ class Pipe:
         return Failed(error=told, kind="check", output=handed.output, evidence=evidence)
 
     def _rebase(self, task_id: str, target: str, base: str, tree: str) -> None:
-        """The task's clone begins from `base` and has the files of `tree`; its own commits are kept beside it.
-
-        Its `.git` is a fresh one: what the agent did to the other is nothing that ours should meet. The base is
-        noted last: files of an older base under a newer one would undo what landed between them.
+        """The task's clone begins from `base` and has the files of `tree`. The base is noted last: files of an older
+        base under a newer one would undo what landed between them.
         """
-        path = self.workspace(task_id)
-        fresh = f"{path}.new"
-        self.repository.clone(fresh, base, f"pit/{name_of(task_id)}")
-        if self._is_ours(path):
-            if os.path.lexists(f"{path}/.git"):
-                fs.move(f"{path}/.git", f"{path}.old-{fs.fresh_name()}")
-            fs.move(f"{fresh}/.git", f"{path}/.git")
-            remove(fresh)
-        else:
-            remove(path)
-            fs.move(fresh, path)
-            self._mark_ready(path, target)
-        with self._files.index(
-            self.git.ref(self.ref("cand", task_id)) or base
-        ) as index:  # what is no longer there goes
-            self.git.run("read-tree", "--reset", "-u", tree, tree=path, index=index)
+        was = self.git.ref(self.ref("cand", task_id)) or base
+        self.clones.rebase(task_id, target, base, was, tree)
         self.git.set(self.ref("base", task_id), base)
 
     # -- 12, 13: afterwards --------------------------------------------------------------------------
@@ -615,12 +539,7 @@ class Pipe:
 
     def clean(self, task_id: str) -> None:
         """What only working on it needed is gone; the candidate is kept."""
-        path = self.workspace(task_id)
-        folder, name = os.path.split(path)
-        fs.remove(f"{path}.ready")
-        for one in fs.names(folder):
-            if one == name or one.startswith(f"{name}."):
-                remove(f"{folder}/{one}")
+        self.clones.remove(task_id)
         self.git.drop(*(self.ref(what, task_id) for what in ("base", "fence", "hand", "pushed", "seen")))
 
     def candidates(self, before: float) -> list[str]:
@@ -637,21 +556,6 @@ class Pipe:
     def forget(self, task_id: str, *, approval: bool = False) -> None:
         """It went back to its agent: what was handed in is none any more, nor is an approval. Its clone stays."""
         self.git.drop(*(self.ref(what, task_id) for what in ("hand", "seen")[: 1 + approval]))
-
-
-def _directory(path: str) -> str:
-    """Which directory this is; a link is none."""
-    status = fs.status(path)
-    return f"{status.st_dev}:{status.st_ino}" if status and stat.S_ISDIR(status.st_mode) else "none"
-
-
-def _read_mark(path: str) -> tuple[str, str]:
-    """The directory that was made ready there, and its target."""
-    try:
-        directory, onto, _ = fs.read(f"{path}.ready", 4096)[0].decode().split("\n")
-    except (OSError, ValueError):
-        return "", ""
-    return directory, onto
 
 
 def _few(questions: Sequence[str]) -> tuple[str, ...]:

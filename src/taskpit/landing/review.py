@@ -198,7 +198,7 @@ def _behind(pipe: Pipe) -> list[str]:
 
 def _kept(queue: Queue, pipe: Pipe) -> list[str]:
     """Clones of tasks that are over: what failed may still be of use, so they stay until somebody looks."""
-    ids = pipe.clones()
+    ids = pipe.clones.names()
     known = zip(ids, queue.store.read(ids), strict=True)
     return [pipe.workspace(one) for one, card in known if card is None or card.state in (State.DONE, State.FAILED)]
 

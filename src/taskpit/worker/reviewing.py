@@ -89,7 +89,7 @@ class Reviews:
             if handed.approved:  # a reviewer died after its verdict was noted
                 return to_land(claim.task, handed), "", ""
             self._prepare(run)
-            run.cwd = self._pipe.judged_in(handed, RunHands(run))
+            run.cwd = self._pipe.clones.for_review(handed, RunHands(run))
         except Stopped:
             return Release(reason="its worker was asked to stop"), "", ""
         except (TaskpitError, OSError) as error:
