@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 
+import pytest
+from collectors import Collector
 from waits import PATIENCE
 
 from taskpit.cli import demo
@@ -35,6 +38,22 @@ def test_the_demo(tmp_path):
     assert (folder / "out" / "story.txt").read_text().count("\n") >= 7
     assert (folder / "sign.txt").read_text() == "Please knock before you enter.\n"
     assert "-lander-" not in screen.partition("Crew")[0]
+    pytest.importorskip("opentelemetry.sdk", reason="the extra otel is missing: pip install 'taskpit[otel]'")
+    with Collector() as collector:
+        env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.address}
+        sends = [sys.executable, "-m", "taskpit", "-C", str(folder), "trace", "--since", "1d"]
+        subprocess.run(sends, capture_output=True, timeout=PATIENCE, check=True, env=env)
+        collector.shutdown()
+    traces = {}
+    for span in collector.spans:
+        traces.setdefault(span.trace_id, []).append(span)
+    assert len(traces) >= 25
+    for spans in traces.values():  # each is whole: one beginning, and no parent that was not sent
+        assert [span.name for span in spans if not span.parent_span_id] == ["task"]
+        assert {span.parent_span_id for span in spans} <= {b"", *(span.span_id for span in spans)}
+    sign = max(traces.values(), key=lambda spans: sum(span.name == "review" for span in spans))
+    counts = Counter(span.name for span in sign)
+    assert counts == {"task": 1, "claim": 2, "run": 2, "review": 2, "landing": 1, "check": 1}
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path):

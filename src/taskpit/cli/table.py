@@ -62,6 +62,7 @@ VERBS: tuple[Verb, ...] = (
         ("search", "find", "tasks that mention these words", ("find", "grep"), ""),
         ("log", "past", "what happened, or what a member of the crew printed", (), ""),
         ("stats", "past", "counts, throughput, what ran twice", (), ""),
+        ("trace", "trace", "what happened to a task as one trace, for OpenTelemetry", (), ""),
     ),
     *_group(
         "work",

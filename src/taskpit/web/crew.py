@@ -14,11 +14,12 @@ from taskpit.errors import TaskpitError
 from taskpit.history import who
 from taskpit.values import Value
 from taskpit.web import charts
-from taskpit.web.metrics import TYPE, Numbers
+from taskpit.web.metrics import TYPE, text_of
 from taskpit.worker import crewfile, standing
 from taskpit.worker.budget import Ledger
 from taskpit.worker.crew import Papers
 from taskpit.worker.tail import log_of_agent
+from taskpit.worker.traces import metric, metrics_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,24 +156,26 @@ class Crew:
         """Numbers for Prometheus."""
         desk, now = self.desk, self.desk.queue.clock.now()
 
-        def look(board: Board) -> tuple[dict[str, int], bool, float]:
+        def look(board: Board) -> tuple[dict[str, int], float]:
             oldest = min((slip.created for slip in board.column("ready") if slip.created), default=now)
-            return dict(board.counts), bool(board.paused), now - oldest
+            return dict(board.counts), now - oldest
 
-        counts, paused, oldest = await desk.hub.look(look)
-        tally, found, costs = await desk.do(lambda: (desk.past.read().tally, self._standing(), self._costs()))
+        counts, oldest = await desk.hub.look(look)
+        tally, found, common = await desk.do(
+            lambda: (desk.past.read().tally, self._standing(), metrics_of(desk.queue, counts))
+        )
         workers: dict[str, float] = dict.fromkeys(("up", "waiting", "paused", "stalled", "down"), 0)
         for row in found.rows:
             workers[row.state] = workers.get(row.state, 0) + 1
-        numbers = Numbers()
-        numbers.gauge("tasks", "Tasks by state.", {name: float(count) for name, count in counts.items()}, "state")
-        numbers.gauge("oldest_ready_seconds", "How long the oldest ready task has waited.", max(oldest, 0.0))
-        numbers.gauge("paused", "1 while no task is given out.", int(paused))
-        numbers.counter("events_total", "Lines of the changelog.", {key: tally[key] for key in sorted(tally)}, "action")
-        numbers.gauge("workers", "The crew by state.", workers, "state")
-        numbers.counter("cost_usd_total", "Dollars that agents have reported.", sum(usd for _, _, usd in costs))
-        numbers.gauge("listeners", "Browsers that look at this board.", desk.hub.listeners)
-        return PlainTextResponse(numbers.text(), headers={"content-type": TYPE})
+        told = {key: float(tally[key]) for key in sorted(tally)}
+        ours = [
+            *common,
+            metric("oldest_ready_seconds", "How long the oldest ready task has waited.", "gauge", max(oldest, 0.0)),
+            metric("events_total", "Lines of the changelog.", "counter", told, "action"),
+            metric("workers", "The crew by state.", "gauge", workers, "state"),
+            metric("listeners", "Browsers that look at this board.", "gauge", desk.hub.listeners),
+        ]
+        return PlainTextResponse(text_of(ours), headers={"content-type": TYPE})
 
 
 def _count(value: float) -> str:

@@ -1,42 +1,49 @@
-"""Numbers for Prometheus, in its text format. Pure: values in, text out."""
+"""Numbers for Prometheus, in its text format: by its own client where the extra `otel` is there, else by us."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
-__all__ = ["TYPE", "Numbers"]
+    from taskpit.worker.traces import Metric
+
+__all__ = ["TYPE", "text_of"]
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Numbers:
-    """Metrics, in the order they are said."""
+def text_of(metrics: Sequence[Metric]) -> str:
+    """All of them, in their order."""
+    try:
+        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    except ModuleNotFoundError:
+        return "\n".join([*(line for one in metrics for line in _lines(one)), ""])
 
-    def __init__(self) -> None:
-        self._lines: list[str] = []
+    class Ours:
+        """What the client asks for its metrics."""
 
-    def gauge(self, name: str, told: str, values: float | Mapping[str, float], label: str = "") -> None:
-        """A number that goes up and down, or one for each value of a label."""
-        self._say(name, told, "gauge", values, label)
+        def collect(self) -> Iterable[Any]:
+            for one in metrics:
+                family = GaugeMetricFamily if one.kind == "gauge" else CounterMetricFamily
+                made = family(one.name, one.told, labels=[one.label] if one.label else [])
+                for key, value in one.values.items():
+                    made.add_metric([key] if one.label else [], value)
+                yield made
 
-    def counter(self, name: str, told: str, values: float | Mapping[str, float], label: str = "") -> None:
-        """A number that only grows, or one for each value of a label."""
-        self._say(name, told, "counter", values, label)
+    registry = CollectorRegistry()
+    registry.register(Ours())
+    return generate_latest(registry).decode()
 
-    def _say(self, name: str, told: str, kind: str, values: float | Mapping[str, float], label: str) -> None:
-        self._lines += [f"# HELP taskpit_{name} {told}", f"# TYPE taskpit_{name} {kind}"]
-        rows: Iterable[tuple[str, float]] = (
-            [(f'{{{label}="{_escape(key)}"}}', value) for key, value in values.items()]
-            if not isinstance(values, int | float)
-            else [("", values)]
-        )
-        self._lines += [f"taskpit_{name}{labels} {value:.15g}" for labels, value in rows]
 
-    def text(self) -> str:
-        """All of it."""
-        return "\n".join([*self._lines, ""])
+def _lines(one: Metric) -> Iterable[str]:
+    yield f"# HELP {one.name} {one.told}"
+    yield f"# TYPE {one.name} {one.kind}"
+    for key, value in one.values.items():
+        label = f'{{{one.label}="{_escape(key)}"}}' if one.label else ""
+        yield f"{one.name}{label} {value:.15g}"
 
 
 def _escape(text: str) -> str:

@@ -27,6 +27,7 @@ from taskpit.worker import leftover, process
 from taskpit.worker.check import SHELL
 from taskpit.worker.process import Bell, CannotRun
 from taskpit.worker.prompt import make_prompt, task_text
+from taskpit.worker.traces import traceparent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class Run:
             "TASKPIT_AS": self.claim.fence,
             "TASKPIT_RUN_DIR": self.place.path,
             "TASKPIT_DIR": self.where,
+            "TRACEPARENT": traceparent(self.where, self.claim.task.id, self.claim.fence),
             **self.variables,
         }
 
