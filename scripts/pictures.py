@@ -311,7 +311,15 @@ def _web_plots(queue: Queue) -> bytes:
 COLUMNS, ROWS, FASTER, REST = 104, 24, 2.0, 9.0
 #: The colour of a line by its first word after the time, or by its beginning.
 COLOURS = {"done": "#7ee787", "claimed": "#79c0ff", "retry": "#e3b341", "choked": "#e3b341", "lost": "#ff7b72"}
-COLOURS |= {"killed": "#ff7b72", "split": "#d2a8ff", "yes": "#7ee787", "$": "#f0f6fc", "Needs": "#e3b341"}
+COLOURS |= {
+    "approved": "#7ee787",
+    "sent": "#e3b341",
+    "killed": "#ff7b72",
+    "split": "#d2a8ff",
+    "yes": "#7ee787",
+    "$": "#f0f6fc",
+    "Needs": "#e3b341",
+}
 
 
 def _demo_lines(folder: str) -> list[tuple[float, str]]:

@@ -525,6 +525,9 @@ def test_nobody_is_kept_out_of_a_review(ground, visit, scheme):
         sides = page.locator('.file[data-path="a.py"] tr')
         api.expect(sides.nth(4).locator("td")).to_have_text(["4", "def one():", "4", "class A:"])
         assert sides.count() == rows - 3  # three lines stand beside those they became
+        whole, new = (page.locator(one).first.bounding_box() for one in (".diff.sides", ".diff.sides td.code.add"))
+        assert new["x"] > whole["x"] + whole["width"] / 2  # what came in stands on the right
+        assert new["width"] > whole["width"] / 3
         page.reload()
         api.expect(page.locator(".diff.sides")).to_have_count(2)  # it is remembered
         page.get_by_role("button", name="Side by side").click()

@@ -146,7 +146,7 @@
     let gone = [], come = [];
     const half = (row, no, kind) => [row?.cells[no], row?.cells[2]].map((cell, at) => {
       const made = cell ? cell.cloneNode(true) : document.createElement("td");
-      made.classList.add(["no", "code"][at], row ? (row.className && kind) || "same" : "none");
+      made.classList.add(["no", "code"][at], row ? (row.className && kind) || "same" : "gap");
       return made;
     });
     const add = (left, right) => body.insertRow().append(...half(left, 0, "del"), ...half(right, 1, "add"));
@@ -180,6 +180,12 @@
       const now = table.tBodies[0];
       if (sides) unified.set(table, now);
       now.replaceWith(sides ? bySides(table) : unified.get(table));
+      $("colgroup", table)?.remove();
+      if (sides) { // the first row is a hunk's head, which says nothing of widths
+        const columns = document.createElement("colgroup");
+        for (const name of ["no", "", "no", ""]) columns.appendChild(document.createElement("col")).className = name;
+        table.prepend(columns);
+      }
       table.classList.toggle("sides", sides);
     }
   };
