@@ -36,6 +36,8 @@ class EntryPart(Value):
     paths: tuple[str, ...]
     group: str
     entry: Mapping[str, Any]
+    #: What else stands in a file that is made for it, because the agent would put it there.
+    head: Mapping[str, str] = {}
 
 
 class FilePart(Value):
@@ -149,6 +151,7 @@ AGENTS: Mapping[str, tuple[Part, ...]] = {
             paths=("opencode.jsonc", "opencode.json"),
             group="mcp",
             entry={"type": "local", "command": ["pit", "mcp"], "enabled": True},
+            head={"$schema": "https://opencode.ai/config.json"},
         ),
     ),
     "cursor": (AGENTS_MD, SKILLS, EntryPart(paths=(".cursor/mcp.json",), group="mcpServers", entry=SERVER)),

@@ -164,7 +164,7 @@ def _check_toml(before: bytes | None, after: bytes) -> None:
 def _wanted_entry(part: EntryPart, seen: Seen) -> Step:
     entry = dict(part.entry)
     if seen.data is None:
-        return _said(part, seen, Standing.MISSING, tree.fresh_text(part.group, NAME, entry).encode())
+        return _said(part, seen, Standing.MISSING, tree.fresh_text(part.group, NAME, entry, part.head).encode())
     text = seen.data.decode()
     found = tree.read_entry(text, part.group, NAME)
     if found == entry:
@@ -218,7 +218,7 @@ def _others(place: Place, part: FilePart, agent: str) -> list[str]:
 def _removed_entry(part: EntryPart, seen: Seen) -> Step:
     entry, data = dict(part.entry), seen.data or b""
     text = data.decode()
-    if text == tree.fresh_text(part.group, NAME, entry):
+    if text == tree.fresh_text(part.group, NAME, entry, part.head):
         return _said(part, seen, Standing.FINE, None)
     found = tree.read_entry(text, part.group, NAME)
     if found is None:

@@ -16,6 +16,7 @@ from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 __all__ = ["drop_entry", "fresh_text", "put_entry", "read_entry"]
@@ -108,9 +109,9 @@ def read_entry(text: str, group: str, name: str) -> Any:
     return entry.value if entry else None
 
 
-def fresh_text(group: str, name: str, entry: dict[str, Any]) -> str:
-    """A file of our own with nothing but the entry."""
-    return json.dumps({group: {name: entry}}, indent=2) + "\n"
+def fresh_text(group: str, name: str, entry: dict[str, Any], head: Mapping[str, str] | None = None) -> str:
+    """A file of our own with nothing but the entry, and what its agent would put before it."""
+    return json.dumps({**(head or {}), group: {name: entry}}, indent=2) + "\n"
 
 
 def put_entry(text: str, group: str, name: str, entry: dict[str, Any]) -> str:
