@@ -29,7 +29,8 @@ def _arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "What happened to a task as one trace: put, claims, runs, checks, review, landing. Where\n"
         "OTEL_EXPORTER_OTLP_ENDPOINT is set and the extra `otel` is installed, it is sent there; else it is shown.\n"
-        "With -f each task is sent as it ends, and the numbers of /metrics every minute, until Ctrl-C.\n"
+        "With -f each task is sent as it ends, until Ctrl-C; and every minute how many tasks there are, whether the\n"
+        "queue is paused and what it has cost.\n"
         "Agents are given TRACEPARENT, so that what they send belongs to their run."
     )
     parser.epilog = example("pit trace 7", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 pit trace -f")
