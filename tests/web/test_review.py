@@ -155,7 +155,10 @@ def test_nobody_else_judges(ground, board, monkeypatch):
         page = looking.get(f"/task/{task}").text
         assert "Review the change" in page
         assert "Approve" not in page
-        assert "<button type" not in page.partition('class="review"')[2].partition("</section>")[0]
+        section = page.partition('class="review"')[2].partition("</section>")[0]
+        assert all(
+            "data-sides" in button for button in re.findall("<button[^>]*>", section)
+        )  # how it is shown, no more
         assert looking.post(f"/task/{task}/approve", form).status == 403
     assert ground.card(task).held.startswith(REVIEW)
 
