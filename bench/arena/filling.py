@@ -1,7 +1,7 @@
 """A queue with very many ready tasks, made as fast as the disk allows: what puts would leave, without the puts.
 
 What is left out is what makes a put safe (temporary files, one lock for each line), not what it leaves: each
-task has its id, its file, its line in the changelog and its row in the catalogue's log.
+task has its id, its file, and its line in the changelog with its row for the catalogue.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from arena.ours import mixed_tasks
 from arena.race import spawn
-from taskpit import catalog
 from taskpit.queue import Queue
 from taskpit.store import changelog
-from taskpit.store.folder import CHANGELOG, IDS, INDEX
-from taskpit.store.rows import row_of
+from taskpit.store.folder import CHANGELOG, IDS
+from taskpit.store.rows import with_row
 
 if TYPE_CHECKING:
     from taskpit.store.folder import Folder
@@ -37,12 +36,11 @@ def fill(root: str, first: int, count: int, patience: float) -> None:
 def _fill(root: str, first: int, count: int) -> None:
     queue = Queue.open(root)
     folder: Folder = queue.store.folder  # type: ignore[attr-defined]
-    catalog.begin(folder.at(INDEX))
     for at in range(0, count, STEP):
         tasks = mixed_tasks(first + at, min(STEP, count - at))
-        catalog.append(folder.at(INDEX), [row_of(task, *_write(folder, task)) for task in tasks])
-        events = [folder.event("added_task", task.id, task.by or "keeper", task.title) for task in tasks]
-        changelog.append(folder.at(CHANGELOG), events)
+        events = [(folder.event("added_task", task.id, task.by or "keeper", task.title), task) for task in tasks]
+        lines = [with_row(event, task, *_write(folder, task)) for event, task in events]
+        changelog.append(folder.at(CHANGELOG), lines)
     queue.close()
 
 

@@ -24,7 +24,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ANYWHERE", "Dir", "Foreign", "Holding", "NotADirectory", "at", "changed", "directory", "leave_open", "wall"]
+__all__ = [
+    "ANYWHERE",
+    "Dir",
+    "Foreign",
+    "Holding",
+    "NotADirectory",
+    "at",
+    "changed",
+    "directory",
+    "forget",
+    "leave_open",
+    "wall",
+]
 
 #: How old a comparison of a directory with its path may be, in seconds; and before one is made because a call failed.
 COMPARED, COMPARED_AGAIN = 1.0, 0.05
@@ -141,6 +153,11 @@ def directory(path: str) -> Dir:
     """The directory of this path."""
     there = _held.get(path)
     return there if there is not None and monotonic() - there.seen <= COMPARED else _reach(path)
+
+
+def forget(path: str) -> None:
+    """This directory may be gone, or another one: it is opened anew."""
+    _held.pop(path, None)
 
 
 def changed(*dirs: Dir) -> bool:

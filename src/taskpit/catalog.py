@@ -1,7 +1,7 @@
 """A derived, sorted catalogue of a large directory: which entry comes first, without reading them all.
 
 Belongs to the fs room; knows rows and their order, nothing about tasks. Whoever adds an entry to the
-directory appends a row to a log; whoever wants the first ones takes the log into a small database first.
+directory writes its row into a line of the log; whoever wants the first ones takes those into a small database first.
 It may be deleted at any time, is built anew by itself, and is never trusted over the directory: a row whose
 entry is gone costs a failed rename. On another boot, before which there may have been a power loss, a new one is
 made: with the rows of the old one if that is whole, compared with the directory.
@@ -9,8 +9,11 @@ made: with the rows of the old one if that is whole, compared with the directory
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
+import time
+from binascii import crc32
 
 from taskpit import fs, jsontext
 from taskpit.clock import boot_id
@@ -23,16 +26,21 @@ if TYPE_CHECKING:
     #: The order of an entry, its name, its inode, whether something may tie it, and what its owner wants to know of it.
     Row = tuple[int, float, int, str, str, int, int, str]
 
-__all__ = ["LOG", "Catalog", "begin", "built", "entries", "fresh", "spell", "trim"]
+__all__ = ["ROW", "Arrivals", "Catalog", "built", "entries"]
 
-#: Which database is the catalogue (each has a name of its own: others may still have the last one open), and the log.
-POINTER, LOG = "catalog", "fresh"
-#: The log is begun anew when it is this long and all of it has been taken in.
-LONGEST_LOG = 1 << 20
-#: So many rows are taken in at once: there may be millions, and they need not all be in memory.
-AT_ONCE = 10_000
+#: Which database is the catalogue (each has a name of its own: others may still have the last one open).
+POINTER = "catalog"
+#: The field of a line of the log that is a row, and how a line shows that it may have one.
+ROW, MARK = "ready", b'"ready":['
+#: For each entry of the directory so many bytes of the log are looked through when a catalogue is built: lines of what
+#: came and of what became of others. What came before is read from the directory.
+BYTES_EACH, BYTES_MORE = 2000, 1 << 20
+#: So much of the log is read at a time, and so long a line is none of ours.
+PIECE = 1 << 20
+#: Whether the log still has its name is looked at this often, in seconds.
+LOOK = 1.0
 #: Changes with what a row is made of.
-FORM = 2
+FORM = 3
 SCHEMA = """
 create table if not exists rows (
     rank integer, age real, number integer, text text, name text primary key, inode integer, tied integer, brief text
@@ -53,38 +61,9 @@ KEY = "rank, age, number, text"
 PROGRAMS = "type not in ('table', 'index') or sql like 'create virtual%'"
 
 
-def kept(folder: str) -> bool:
-    """Whether somebody keeps a catalogue here."""
-    return fs.exists(f"{folder}/{LOG}")
-
-
 def built(folder: str) -> bool:
     """Whether there is a catalogue, not only the log of what came."""
     return fs.exists(f"{folder}/{POINTER}")
-
-
-def begin(folder: str) -> None:
-    """From now on it is logged what comes."""
-    fs.make_dir(folder)
-    try:
-        fs.create(f"{folder}/{LOG}", b"", sync=False)
-    except FileExistsError:
-        return
-
-
-def trim(folder: str) -> None:
-    """A log that nobody needs begins anew when it is long."""
-    status = fs.status(f"{folder}/{LOG}")
-    if status is not None and status.st_size > LONGEST_LOG and not built(folder):
-        try:
-            fs.replace(f"{folder}/{LOG}", b"", f"{folder}/{LOG}~{fs.fresh_name()}", sync=False)
-        except OSError:
-            return
-
-
-def spell(rows: Iterable[Row]) -> bytes:
-    """The lines of the log that tell of these entries."""
-    return "".join(f"{jsontext.dumps(list(row), tight=True)}\n" for row in rows).encode("utf-8", "replace")
 
 
 def entries(path: str) -> dict[str, int]:
@@ -95,26 +74,69 @@ def entries(path: str) -> dict[str, int]:
         return {}
 
 
-def fresh(folder: str, place: str, most: int) -> tuple[list[Row], str]:
-    """Up to so many of the log's rows after a place, and the next place.
+class Arrivals:
+    """The rows in a log that many append to. Nobody relies on it: what it does not tell is told by the directory."""
 
-    A place in another log is as good as its beginning.
-    """
-    path = f"{folder}/{LOG}"
-    status = fs.status(path)
-    if status is None:
-        raise OSError("the catalogue's log is gone")
-    told, _, at = place.partition(":")
-    start = int(at) if told == str(status.st_ino) and at.isdecimal() else 0
-    rows: list[Row] = []
-    if start < status.st_size:
-        for after, line in fs.lines(path, start):
-            row, start = parse(line), after
-            if row is not None:
-                rows.append(row)
-            if len(rows) >= most:
-                break
-    return rows, f"{status.st_ino}:{start}"
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = -1
+        self._inode = 0
+        self._looked = 0.0
+
+    def end(self) -> int:
+        """The place after all that is there now."""
+        return os.fstat(self._fd).st_size if self._is_open() else 0
+
+    def read(self, place: int) -> tuple[list[Row], int]:
+        """The rows of the next lines after a place, and the place after them: the same if there are none."""
+        if not self._is_open():
+            return [], place
+        data = os.pread(self._fd, PIECE, place)
+        whole = data.rfind(b"\n") + 1
+        if not whole:
+            return [], place + (len(data) if len(data) == PIECE else 0)  # longer than any line of ours
+        found = (parse(line) for line in data[:whole].split(b"\n") if MARK in line)
+        return [row for row in found if row is not None], place + whole
+
+    def cursor(self, place: int) -> str:
+        """A place in this log, by which another process finds it, unless the log is another one by then."""
+        before = os.pread(self._fd, 64, max(place - 64, 0))[: min(place, 64)] if self._is_open() else b""
+        return f"{self._inode}:{place}:{crc32(before):x}"
+
+    def find(self, cursor: str) -> int | None:
+        """The place of a cursor; None if it is of another log."""
+        text = cursor.split(":")
+        place = int(text[1]) if len(text) == 3 and text[1].isdecimal() else -1
+        return place if 0 <= place <= self.end() and self.cursor(place) == cursor else None
+
+    def is_current(self) -> bool:
+        """Whether it is the log that it was: it may be rotated, or saved by an editor."""
+        now = time.monotonic()
+        if self._fd < 0 or now - self._looked < LOOK:
+            return True
+        there, mine, self._looked = fs.status(self._path), os.fstat(self._fd), now
+        if there is not None and (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
+            return True
+        self.close()
+        return False
+
+    def _is_open(self) -> bool:
+        if self._fd < 0:
+            try:
+                self._fd, status = fs.open_regular(self._path, fs.READ)
+            except FileNotFoundError:
+                return False
+            self._inode, self._looked = status.st_ino, time.monotonic()
+        return True
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def _load_sqlite() -> None:
@@ -145,18 +167,19 @@ def _load_sqlite() -> None:
 class Catalog:
     """The catalogue of one directory. Trouble with it is an OSError: do without."""
 
-    def __init__(self, folder: str, name: str, database: Any) -> None:
+    def __init__(self, folder: str, name: str, database: Any, log: str) -> None:
         self._folder = folder
         self._name = name
         self._database = database
+        self.log = Arrivals(log)
 
     @classmethod
-    def open(cls, folder: str) -> Catalog | None:
+    def open(cls, folder: str, log: str) -> Catalog | None:
         """The catalogue that is there, whole and of this boot; None if there is none."""
         name = _named(folder)
-        if not name or not kept(folder) or not _is_plain(f"{folder}/{name}"):
+        if not name or not _is_plain(f"{folder}/{name}"):
             return None
-        catalog = cls._connect(folder, name)
+        catalog = cls._connect(folder, name, log)
         try:
             if catalog is not None and catalog.is_data() and catalog.fact("boot") == _of_now():
                 return catalog
@@ -167,26 +190,26 @@ class Catalog:
         return None
 
     @classmethod
-    def build(cls, folder: str, compare: Callable[[Catalog], object]) -> Catalog | None:
-        """A new catalogue with all that the log tells, once it was compared; None where there can be none.
-
-        Whoever builds it, all have it then.
+    def build(cls, folder: str, log: str, count: int, compare: Callable[[Catalog], object]) -> Catalog | None:
+        """A new catalogue of so many entries, with what the log tells of late, once it was compared; None where there
+        can be none. Whoever builds it, all have it then.
         """
         fs.make_dir(folder)
         before = _named(folder)
         with fs.Flock(f"{folder}/lock"):
             if _named(folder) != before:  # another was faster
-                found = cls.open(folder)
+                found = cls.open(folder, log)
                 if found is not None:
                     return found
-            begin(folder)
-            catalog = cls._after(folder, before) if before else cls._empty(folder)
+            catalog = cls._after(folder, before, log) if before else cls._empty(folder, log)
             if catalog is None:
                 return None
             name = catalog._name  # noqa: SLF001 - its own
             try:
+                place = max(catalog.log.end() - BYTES_EACH * count - BYTES_MORE, 0)
+                catalog.note("log", catalog.log.cursor(place))
                 catalog.take_in()
-                compare(catalog)
+                compare(catalog)  # what comes meanwhile is told by lines after those
                 catalog._prepare(ORDERED)  # noqa: SLF001 - its own
                 fs.replace(f"{folder}/{POINTER}", name.encode(), f"{folder}/{POINTER}~{fs.fresh_name()}", sync=False)
             except BaseException:
@@ -198,9 +221,9 @@ class Catalog:
         return catalog
 
     @classmethod
-    def _empty(cls, folder: str) -> Catalog | None:
+    def _empty(cls, folder: str, log: str) -> Catalog | None:
         """A new one that nobody knows of yet."""
-        catalog = cls._connect(folder, f"catalog-{fs.fresh_name()}.db")
+        catalog = cls._connect(folder, f"catalog-{fs.fresh_name()}.db", log)
         if catalog is not None:
             try:
                 catalog._prepare(SCHEMA)  # noqa: SLF001 - its own
@@ -211,9 +234,9 @@ class Catalog:
         return catalog
 
     @classmethod
-    def _after(cls, folder: str, old: str) -> Catalog | None:
+    def _after(cls, folder: str, old: str, log: str) -> Catalog | None:
         """A new one with the rows of an older one, if that is whole: an empty one otherwise."""
-        catalog = cls._empty(folder)
+        catalog = cls._empty(folder, log)
         if catalog is None or not _is_plain(f"{folder}/{old}"):
             return catalog
         try:
@@ -221,7 +244,7 @@ class Catalog:
             return catalog
         except OSError:  # nobody knows how much of it came over
             catalog.close()
-            return cls._empty(folder)
+            return cls._empty(folder, log)
 
     def _inherit(self, old: str) -> None:
         """The rows of an older one. A power loss may have torn it, which shows; else each of them was right once.
@@ -240,7 +263,7 @@ class Catalog:
         self._ask("detach database old")
 
     @classmethod
-    def _connect(cls, folder: str, name: str) -> Catalog | None:
+    def _connect(cls, folder: str, name: str, log: str) -> Catalog | None:
         try:
             _load_sqlite()
             import _sqlite3
@@ -256,7 +279,7 @@ class Catalog:
         except _sqlite3.Error:
             database.close()
             return None
-        return cls(folder, name, database)
+        return cls(folder, name, database, log)
 
     def _ask(self, statement: str, values: Iterable[object] = ()) -> list[tuple[Any, ...]]:
         import _sqlite3
@@ -332,22 +355,28 @@ class Catalog:
 
     # -- the log -----------------------------------------------------------------------------------
 
-    def take_in(self) -> str:
-        """What was appended to the log is in the rows; the place after it. Begins the log anew when it is long."""
-        place = str(self.fact("log") or "")
+    def take_in(self) -> int:
+        """What the log tells is in the rows; the place after it. Of another log only what comes: compare."""
+        place = self.log.find(str(self.fact("log") or ""))
+        if place is None:
+            self.note("listed", 0.0)
+            place = self.log.end()
+            self.note("log", self.log.cursor(place))
+        noted = place
         while True:
-            before = place
-            rows, place = fresh(self._folder, before, AT_ONCE)
-            if place == before:
+            rows, after = self.log.read(place)
+            if after == place:
                 return place
-            self.add(rows)
-            self.note("log", place)
-            if len(rows) < AT_ONCE and int(place.partition(":")[2]) > LONGEST_LOG:
-                fs.replace(f"{self._folder}/{LOG}", b"", f"{self._folder}/{LOG}~{fs.fresh_name()}", sync=False)
-                return place
+            if rows:
+                self.add(rows)
+            place = after
+            if rows or place - noted >= PIECE:  # what tells of no row is read again in no time
+                self.note("log", self.log.cursor(place))
+                noted = place
 
     def close(self) -> None:
         """Let go of it."""
+        self.log.close()
         self._database.close()
 
 
@@ -355,11 +384,11 @@ INSERT = "replace into rows values (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def parse(line: bytes) -> Row | None:
-    """The row of a line of the log; None if it is none."""
+    """The row in a line of the log; None if it has none."""
     try:
-        rank, age, number, text, name, inode, tied, brief = jsontext.loads(line)
+        rank, age, number, text, name, inode, tied, brief = jsontext.loads(line)[ROW]
         return int(rank), float(age), int(number), str(text), str(name), int(inode), int(tied), str(brief)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

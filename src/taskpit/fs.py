@@ -1,7 +1,7 @@
 """Every system call that touches the queue's folder, and nothing about tasks.
 
 Each function says what has happened when it returns. Expected refusals (somebody else was first) are
-return values; surprises are OSError. Before every single call, `_step` gives the test suites a place to
+return values; surprises are OSError. Before every single call a hook gives the test suites a place to
 stop, fail or kill: a promise about crashes is worth what has been tried at every one of these places.
 
 What lies beneath a queue's root is reached from its open directories (see `taskpit.beneath`): no link is followed, no
@@ -17,7 +17,7 @@ import stat as stat_module
 import time
 
 from taskpit import kernel
-from taskpit.beneath import ANYWHERE, Foreign, NotADirectory, at, changed, directory, wall
+from taskpit.beneath import ANYWHERE, Foreign, NotADirectory, at, changed, directory, forget, wall
 from taskpit.nonces import fresh_name
 
 TYPE_CHECKING = False
@@ -61,6 +61,7 @@ __all__ = [
     "sync_all",
     "sync_dir",
     "sync_file",
+    "sync_path",
     "wall",
     "write",
     "write_once",
@@ -104,8 +105,6 @@ APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 #: Where the kernel shows what this process has open.
 OPENED = "/proc/self/fd"
-#: A longer line is no line of ours.
-LONGEST_LINE = 1 << 26
 
 
 def read(path: str, limit: int) -> tuple[bytes, Stat]:
@@ -114,7 +113,8 @@ def read(path: str, limit: int) -> tuple[bytes, Stat]:
     try:
         if status.st_size > limit:
             raise TooBig(errno.EFBIG, f"{status.st_size} bytes, the limit is {limit}", path)
-        _step("read", path)
+        if _hook is not None:
+            _hook("read", path)
         data = os.read(fd, status.st_size + 1)
         while status.st_size < len(data) <= limit and (more := os.read(fd, 65536)):  # it grows under our eyes
             data += more
@@ -152,7 +152,8 @@ def _open(path: str, flags: int, mode: int = 0o666) -> int:
 
 def open_regular(path: str, flags: int, mode: int = 0o666) -> tuple[int, Stat]:
     """The open file and its status; NotAFile if it is not a regular one."""
-    _step("open", path)
+    if _hook is not None:
+        _hook("open", path)
     fd = _open(path, flags, mode)
     try:
         status = os.fstat(fd)
@@ -195,12 +196,14 @@ def create(path: str, data: bytes, *, sync: bool, mode: int = 0o666) -> None:
 
     A name that could not be written in full is taken away again.
     """
-    _step("create", path)
+    if _hook is not None:
+        _hook("create", path)
     fd = _open(path, CREATE, mode)
     try:
         _write_all(fd, data, path)
         if sync:
-            _step("fsync", path)
+            if _hook is not None:
+                _hook("fsync", path)
             os.fsync(fd)
     except OSError:
         os.close(fd)
@@ -226,7 +229,8 @@ def write_once(fd: int, data: bytes, path: str) -> bool:
 def replace(path: str, data: bytes, scratch: str, *, sync: bool, mode: int = 0o666) -> None:
     """`path` now has these bytes; readers see the old or the new, whole."""
     create(scratch, data, sync=sync, mode=mode)
-    _step("rename", path)
+    if _hook is not None:
+        _hook("rename", path)
     source, old = at(scratch)
     target, new = at(path)
     os.rename(old, new, src_dir_fd=source.fd, dst_dir_fd=target.fd)
@@ -242,13 +246,24 @@ def overwrite(fd: int, data: bytes, path: str) -> None:
 
 def sync_file(fd: int, path: str) -> None:
     """What was written to the open file is on the disk."""
-    _step("fsync", path)
+    if _hook is not None:
+        _hook("fsync", path)
     os.fsync(fd)
+
+
+def sync_path(path: str) -> None:
+    """What was written to this file, and the names it has by now, are on the disk; FileNotFoundError if it is gone."""
+    fd, _ = open_regular(path, READ)
+    try:
+        sync_file(fd, path)
+    finally:
+        os.close(fd)
 
 
 def link(source: str, target: str) -> bool:
     """`target` is another name of `source`; False if that name is taken. Never replaces."""
-    _step("link", target)
+    if _hook is not None:
+        _hook("link", target)
     here, old = at(source)
     there, new = at(target)
     try:
@@ -265,7 +280,8 @@ def link(source: str, target: str) -> bool:
 
 def move(source: str, target: str) -> bool:
     """`source` is now called `target`, in one step; False if there is no `source`. Replaces."""
-    _step("rename", source)
+    if _hook is not None:
+        _hook("rename", source)
     return _rename(source, target)
 
 
@@ -292,7 +308,8 @@ def move_new(source: str, target: str) -> bool:
     Where the kernel or the filesystem has no such call the target is looked at first: the window
     that leaves is open only to programs outside the protocol.
     """
-    _step("rename", source)
+    if _hook is not None:
+        _hook("rename", source)
     return _rename_new(source, target)
 
 
@@ -308,14 +325,17 @@ def _rename_new(source: str, target: str, *, again: bool = True) -> bool:
         return again and _have_changed(source, target) and _rename_new(source, target, again=False)
     if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
         raise OSError(code, os.strerror(code), source, None, target)
-    if _status(target) is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-    return _rename(source, target)
+    try:
+        os.stat(new, dir_fd=there.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return _rename(source, target)
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
 
 
 def remove(path: str) -> bool:
     """The name is gone; False if it was not there."""
-    _step("unlink", path)
+    if _hook is not None:
+        _hook("unlink", path)
     try:
         there, name = at(path)
         os.unlink(name, dir_fd=there.fd)
@@ -336,7 +356,8 @@ def set_times(path: str, modified: float | None) -> bool:
 
     By path, never by descriptor: a descriptor would follow the file into somebody else's claim.
     """
-    _step("utime", path)
+    if _hook is not None:
+        _hook("utime", path)
     try:
         there, name = at(path)
         times = None if modified is None else (modified, modified)
@@ -360,10 +381,6 @@ def status(path: str) -> Stat | None:
     """The status of what stands under this name itself, or None."""
     if _hook is not None:
         _hook("stat", path)
-    return _status(path)
-
-
-def _status(path: str) -> Stat | None:
     try:
         there, name = at(path)
         return os.stat(name, dir_fd=there.fd, follow_symlinks=False)
@@ -433,6 +450,7 @@ def make_dir(path: str) -> None:
     """The directory exists, with its parents."""
     _step("mkdir", path)
     parts, folder = [], path
+    forget(path)
     while True:
         try:
             there = directory(folder)
@@ -580,20 +598,3 @@ def tail(path: str, size: int) -> bytes:
     finally:
         os.close(fd)
     return data if status.st_size <= size else data[data.find(b"\n") + 1 :]
-
-
-def lines(path: str, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Whole lines from byte `start` on, each with the place after it."""
-    try:
-        fd, _ = open_regular(path, READ)
-    except FileNotFoundError:
-        return
-    with open(fd, "rb") as file:
-        file.seek(start)
-        while line := file.readline(LONGEST_LINE):
-            start += len(line)
-            if not line.endswith(b"\n"):
-                if len(line) < LONGEST_LINE:
-                    return  # still being written, or torn: not ours to judge yet
-                continue  # longer than any of ours: a piece of it is none
-            yield start, line

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["has_writer", "is_local", "rename_new", "sync_filesystem", "syncs_filesystems"]
+__all__ = ["has_writer", "is_local", "keeps_order", "rename_new", "sync_filesystem", "syncs_filesystems"]
 
 #: renameat2: paths are from the working directory, and a taken name is refused.
 AT_FDCWD, RENAME_NOREPLACE = -100, 1
@@ -24,6 +24,8 @@ AT_FDCWD, RENAME_NOREPLACE = -100, 1
 TRUSTED = frozenset((0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994))
 #: Filesystems of this machine alone, whose kernel knows who has a file open: those, OverlayFS, ZFS, bcachefs.
 LOCAL = TRUSTED | {0x794C7630, 0x2FC12FC1, 0xCA451A4E}
+#: Of these, names reach the disk in the order in which they were made, an fsync brings all before it: ext4, XFS.
+EXT4, XFS = 0xEF53, 0x58465342
 #: What a lease's end is told by: a signal that nobody listens to and that ends nothing.
 SIGURG = 23
 #: Since this kernel, syncfs tells when something could not be written.
@@ -60,6 +62,21 @@ def rename_new(source: str, target: str, here: int | None = None, there: int | N
 def is_local(path: str) -> bool:
     """Whether all who write to this directory's filesystem are programs of this machine, as far as is known."""
     return sys.platform.startswith("linux") and _kind(path) in LOCAL
+
+
+def keeps_order(path: str) -> bool:
+    """Whether after a power loss no later name is there without every earlier one: a journal, and known to be so.
+
+    Not Btrfs, which settles the names of each file and directory by itself, and not ext4 without a journal.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    kind = _kind(path)
+    if kind != EXT4:
+        return kind == XFS
+    device = os.stat(path).st_dev
+    name = os.path.realpath(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").rpartition("/")[2]
+    return os.path.exists(f"/sys/fs/ext4/{name}/journal_task")
 
 
 def has_writer(fd: int) -> bool | None:

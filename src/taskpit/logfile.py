@@ -9,33 +9,30 @@ from _thread import allocate_lock
 
 from taskpit import fs
 
-__all__ = ["Log"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Log", "lines"]
+
+#: A longer line is no line of ours.
+LONGEST_LINE = 1 << 26
+#: Whether the file still has its name is looked at this often, in seconds.
+EVERY = 1.0
 
 
 class Log:
     """A file that many add lines to, kept open: each time one write of an empty line and the lines.
 
     So nobody waits for anybody, and a line that a killed writer left torn spoils no other. Whether the file still has
-    its name (it may be rotated, or saved by an editor) is looked at each second. A `derived` one is never made, only
-    added to where it is, and whoever does asks first whether it is there.
+    its name (it may be rotated, or saved by an editor) is looked at each second.
     """
 
-    def __init__(self, path: str, *, derived: bool = False) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self._flags = (fs.APPEND & ~os.O_CREAT if derived else fs.APPEND) | os.O_NONBLOCK
-        self._every = 0.0 if derived else 1.0
         self._turn = allocate_lock()
         self._fd = -1
         self._looked = 0.0
-
-    def is_there(self) -> bool:
-        """Whether there is something to add to, now."""
-        with self._turn:
-            try:
-                self._hold()
-            except FileNotFoundError:
-                return False
-        return True
 
     def append(self, lines: bytes) -> None:
         """These are at the end; where the file was just taken away, or refused them, by a second try."""
@@ -47,28 +44,19 @@ class Log:
                 self._write(b"\n" + lines)
 
     def _write(self, data: bytes) -> None:
-        if self._fd < 0 or self._every:  # else it was held just now
-            self._hold()
+        now = time.monotonic()
+        if self._fd >= 0 and now - self._looked >= EVERY and not self._is_current():
+            self._close()
+        if self._fd < 0:
+            self._fd, _ = fs.open_regular(self.path, fs.APPEND | os.O_NONBLOCK)
+            self._looked = now
         for _ in range(3):
             if fs.write_once(self._fd, data, self.path):
                 return  # else the whole of it once more: the rest alone would be no line
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
 
-    def _hold(self) -> None:
-        """The file that has this name is open."""
-        if self._fd >= 0 and not self._is_current():
-            self._close()
-        if self._fd < 0:
-            (self._fd, _), self._looked = fs.open_regular(self.path, self._flags), time.monotonic()
-
     def _is_current(self) -> bool:
-        now = time.monotonic()
-        if now - self._looked < self._every:
-            return True
-        self._looked, mine = now, os.fstat(self._fd)
-        if not self._every:
-            return mine.st_nlink > 0
-        there = fs.status(self.path)
+        self._looked, mine, there = time.monotonic(), os.fstat(self._fd), fs.status(self.path)
         return there is not None and (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
     def _close(self) -> None:
@@ -83,3 +71,20 @@ class Log:
 
     def __del__(self) -> None:
         self._close()
+
+
+def lines(path: str, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """Whole lines from byte `start` on, each with the place after it."""
+    try:
+        fd, _ = fs.open_regular(path, fs.READ)
+    except FileNotFoundError:
+        return
+    with open(fd, "rb") as file:
+        file.seek(start)
+        while line := file.readline(LONGEST_LINE):
+            start += len(line)
+            if not line.endswith(b"\n"):
+                if len(line) < LONGEST_LINE:
+                    return  # still being written, or torn: not ours to judge yet
+                continue  # longer than any of ours: a piece of it is none
+            yield start, line

@@ -66,7 +66,8 @@ def path_of(folder: str, task_id: str, rest: str = "", before: str = "") -> str:
 
     Invalid if the name would lead anywhere else.
     """
-    if not is_word(task_id) or "/" in rest or "/" in before or "\0" in rest:
+    word = 0 < len(task_id) <= LONGEST_WORD and ".." not in task_id and task_id[0] in ALNUM  # as `is_word` says it
+    if not word or task_id.strip(OF_WORDS) or "/" in rest or "/" in before or "\0" in rest:
         raise Invalid(f"{task_id[:80]!r} cannot be part of a file's name", hint="Use the id that `pit list` shows.")
     return f"{folder}/{before}{task_id}{rest}"
 

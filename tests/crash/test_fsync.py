@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 
 import pytest
 from pits import POWER, make, put, root_of, take, task
 
-from taskpit.task import Done, Failed, Split
+from taskpit.errors import Storage
+from taskpit.keeper import sweep
+from taskpit.task import Done, Failed, Said, Split, State
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import record
+from taskpit.testing.faults import fail_at, record
 
 SHOWN = ("create", "link", "rename", "fsync")
 
@@ -32,15 +35,121 @@ def without_nonce(path):
     if folder == "claimed":
         return re.sub(r"~[0-9a-z]+\.", ".", path)
     if folder in (".taskpit/tmp", ".taskpit/sealed"):
-        return re.sub(r"~[0-9a-z]+~", "~", path, count=1)
+        return re.sub(r"~[0-9a-z]+(\.[0-9a-f-]+)?~", "~", path, count=1)
     return path
 
 
 @pytest.fixture
 def queue(tmp_path):
+    """Where names reach the disk in any order."""
     queue = make(str(tmp_path / "pit"), FakeClock(), POWER)
+    queue.store.folder._ordered = False
     yield queue
     queue.close()
+
+
+@pytest.fixture
+def journaled(queue):
+    """Where a journal keeps their order."""
+    queue.store.folder._ordered = True
+    return queue
+
+
+def test_put_with_a_journal(journaled):
+    """One fsync, after the id is taken and before anybody can see the task."""
+    assert traced(journaled, lambda: put(journaled, task(1))) == [
+        "create .tmp/0001~put~food-0001-task-1.md",
+        "link .ids/0001",
+        "fsync .tmp/0001~put~food-0001-task-1.md",
+        "rename .tmp/0001~put~food-0001-task-1.md",
+    ]
+
+
+def test_done_with_a_journal(journaled):
+    """One fsync of the result, after the seal and before anybody can see it; the directories are settled by it."""
+    put(journaled, task(1))
+    claim = take(journaled, "0001")
+    assert traced(journaled, lambda: journaled.finish(claim, Done())) == [
+        "create .tmp/0001~result",
+        "rename claimed/snake.food-0001-task-1.md",
+        "fsync .tmp/0001~result",
+        "fsync .sealed",
+        "fsync claimed",
+        "link done/food-0001-task-1.result.md",
+        "rename .tmp/0001~result",
+    ]
+
+
+def test_a_keeper_settles_a_result_before_anybody_sees_it(journaled):
+    """Its worker may have died before it did."""
+    put(journaled, task(1))
+    claim = take(journaled, "0001")
+    with record() as calls, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("taskpit.store.closing.roll", lambda *_, **__: Said.OK)
+        journaled.finish(claim, Done())
+    journaled.clock.advance(10)
+    with record() as calls:
+        sweep(journaled)
+    shown = [call for call, path in calls if call in ("fsync", "link") and ("~result" in path or "/done/" in path)]
+    assert shown == ["fsync", "link"]
+
+
+def test_what_is_known_already_is_settled_before_we_say_so(queue):
+    """Whoever was first may not have come so far yet."""
+    put(queue, task(1))
+    with record() as calls:
+        assert queue.put([task(1)]) == [("0001", Said.EXISTS)]
+    root = root_of(queue)
+    assert ("fsync", f"{root}/.taskpit/ids/0001") in calls
+    assert ("fsync", f"{root}/.taskpit/ids") in calls
+
+
+def test_what_has_ended_already_is_settled_before_we_say_so(queue):
+    put(queue, task(1))
+    claim = take(queue, "0001")
+    assert queue.finish(claim, Done(output="yes"))[0] is Said.OK
+    with record() as calls:
+        assert queue.finish(claim, Done(output="yes"))[0] is Said.ALREADY
+    root = root_of(queue)
+    assert ("fsync", f"{root}/.taskpit/outcomes/0001~done") in calls
+    assert ("fsync", f"{root}/done") in calls
+
+
+def fsyncs(calls):
+    return [number for number, (call, _) in enumerate(calls, 1) if call == "fsync"]
+
+
+def test_a_put_whose_fsync_fails_is_written_anew(journaled):
+    """After a failed fsync the kernel says yes to the next one: the same file is never asked for again."""
+    with record() as calls:
+        put(journaled, task(2))
+    with fail_at(fsyncs(calls)[0], errno.EIO), pytest.raises(Storage):
+        put(journaled, task(1))
+    folder = journaled.store.folder
+    assert not os.path.exists(folder.at(".taskpit/ids/0001"))
+    assert os.listdir(folder.at(".taskpit/tmp")) == []
+    assert journaled.put([task(1)]) == [("0001", Said.CREATED)]
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_result_whose_fsync_fails_is_written_anew(journaled, again):
+    """By the worker, who still knows it; without it the task is not done."""
+    put(journaled, task(1), task(2))
+    claim = take(journaled, "0002")
+    with record() as calls:
+        journaled.finish(claim, Done(output="yes"))
+    claim = take(journaled, "0001")
+    with fail_at(fsyncs(calls)[0], errno.EIO), pytest.raises(Storage):
+        journaled.finish(claim, Done(output="yes"))
+    if again:
+        with record() as calls:
+            assert journaled.finish(claim, Done(output="yes"))[0] in (Said.OK, Said.ALREADY)
+        assert fsyncs(calls)
+    journaled.clock.advance(10)
+    sweep(journaled)
+    card = journaled.card("0001")
+    assert card.state is (State.DONE if again else State.READY)
+    assert (card.result is not None and card.result.output == "yes") == again
 
 
 def test_put(queue):

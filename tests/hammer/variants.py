@@ -13,8 +13,7 @@ from taskpit.store import claims
 
 def fixed_name(patch):
     """All claims of a task have one name: nothing tells an earlier one from a later one."""
-    real = claims._take
-    patch.setattr(claims, "_take", lambda folder, ready, fence, want: real(folder, ready, want.worker, want))
+    patch.setattr(claims, "_fence", lambda want: want.worker)
 
 
 def renewal_without_a_lease(patch):

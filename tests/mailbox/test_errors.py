@@ -53,9 +53,16 @@ def test_a_mailbox_that_is_not_there(box, tmp_path):
         assert "ErrMailboxDir" in answer.err + answer.out
 
 
-def test_a_mailbox_whose_inbox_is_gone(box):
+def test_a_mailbox_with_a_file_for_a_directory(box):
     os.rename(f"{box}/.tmp", f"{box}/elsewhere")
+    write(f"{box}/.tmp", "no directory")
     told(both("-C", box, "add", "x"), 8, "ErrMailboxDir")
+
+
+def test_a_mailbox_whose_directory_is_gone_has_it_again(box):
+    os.rename(f"{box}/.tmp", f"{box}/elsewhere")
+    assert pit("-C", box, "add", "x").code == 0
+    assert os.path.isdir(f"{box}/.tmp")
 
 
 def test_other_queues_have_no_such_names(tmp_path):

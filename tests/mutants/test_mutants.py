@@ -11,14 +11,14 @@ import pytest
 from kills import CASES, PAGE, name_of, page
 
 from taskpit import fs
-from taskpit.errors import NotFound
+from taskpit.errors import NotFound, Storage
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_the_mutant_is_caught(case, tmp_path, monkeypatch):
     monkeypatch.setattr(fs, "TURN", 0.005)
     case.mutant(monkeypatch)
-    with pytest.raises((AssertionError, ValueError, NotFound)):
+    with pytest.raises((AssertionError, ValueError, NotFound, Storage)):
         case.victim(tmp_path)
 
 

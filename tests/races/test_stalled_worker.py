@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import time
 
-from pits import actions, misplaced, take
+from pits import actions, make, misplaced, put, take, task
 from stalls import ID, stalls
 
+from taskpit import fs
 from taskpit.keeper import sweep
-from taskpit.task import Done, Failed, Release, Retry, Said, Split, State, Task, Verdict
+from taskpit.layouts import Spot
+from taskpit.store import claims as taking
+from taskpit.task import Done, Failed, Release, Retry, Said, Split, State, Task, Verdict, Want
+from taskpit.testing import FakeClock
 
 MINE = Done(output="mine")
 
@@ -174,6 +178,54 @@ def test_a_claim_is_not_taken_away_before_it_is_stamped(tmp_path):
         claims = stall.go_on()
         assert judged == [], stall.where
         assert stall.queue.renew(claims[0]) is Said.OK, stall.where
+
+
+def test_a_rivals_stamp_robs_nobody(tmp_path):
+    """Who tried for it, too, stamped it with a shorter lease: an instant after our look, so that it stands there."""
+    queue = make(str(tmp_path / "pit"), FakeClock())
+    queue.clock.advance(time.time() - queue.clock.now())  # the kernel's ctime counts
+    put(queue, task(1))
+    (claim,) = queue.claim("slow", lease=3600.0)
+    path = queue.store.folder.at(queue.store.folder.layout.claimed_path(claim.task, claim.fence))
+    os.utime(path, (queue.clock.now() + 5.0,) * 2)
+    queue.clock.advance(60.0)
+    assert queue.store.lapsed() == []
+    assert queue.finish(claim, MINE)[0] is Said.OK
+    queue.close()
+
+
+def test_a_rivals_stamp_before_our_rename_is_made_good(tmp_path):
+    """The look after the rename shows whose stamp it is."""
+    queue = make(str(tmp_path / "pit"), FakeClock())
+    put(queue, task(1))
+
+    def stamp(call, path):
+        if call == "rename" and "/food/" in path:
+            os.utime(path, (queue.clock.now() + 5.0,) * 2)
+
+    fs.set_hook(stamp)
+    try:
+        (claim,) = queue.claim("slow", lease=3600.0)
+    finally:
+        fs.set_hook(None)
+    path = queue.store.folder.at(queue.store.folder.layout.claimed_path(claim.task, claim.fence))
+    assert abs(os.stat(path).st_mtime - queue.clock.now() - 3600.0) < 1.0
+    queue.close()
+
+
+def test_one_name_for_two_claims_replaces_neither(tmp_path):
+    """A copy that an editor saved, claimed under a name of one's own choosing: the live claim stays what it is."""
+    queue = make(str(tmp_path / "pit"), FakeClock())
+    put(queue, task(1))
+    (claim,) = queue.claim("ann", ids=("0001",), verbatim=True)
+    folder = queue.store.folder
+    held = folder.at(folder.layout.claimed_path(claim.task, claim.fence))
+    inode = os.stat(held).st_ino
+    os.link(folder.at(".taskpit/ids/0001"), folder.at(folder.layout.ready_path(task(1))))  # as a restored copy would
+    spot = Spot(state=State.READY, id="0001", path=folder.layout.ready_path(claim.task))
+    assert not taking._rename(folder, spot, held, 0.0, Want(worker="ann", lease=60.0, verbatim=True))
+    assert os.stat(held).st_ino == inode
+    queue.close()
 
 
 def test_a_stalled_renewal(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pits import make, root_of, task
 
-from taskpit import catalog, fs, jsontext
+from taskpit import catalog, jsontext
 from taskpit.keeper import sweep
 from taskpit.logfile import Log
 from taskpit.queue import Queue
@@ -132,24 +132,71 @@ def test_who_waits_in_a_vast_queue_watches(queue, monkeypatch):
 
 
 def test_a_torn_line_of_the_log_spoils_only_itself(tmp_path):
-    catalog.begin(str(tmp_path))
     row = (0, 1.0, 2, "a", "food-0001-a.md", 7, 0, "[]")
-    with open(tmp_path / catalog.LOG, "ab") as log:
-        log.write(b"[0,1.0,2")  # its writer found the disk full
-    for rows in ([row, row], [row]):
-        log = Log(str(tmp_path / catalog.LOG), derived=True)
-        assert log.is_there()
-        log.append(catalog.spell(rows))
-        log.close()
-    assert catalog.fresh(str(tmp_path), "", 10)[0] == [row] * 3
+    line = jsontext.dumps({"action": "added_task", "ready": list(row)}, tight=True).encode() + b"\n"
+    with open(tmp_path / "log", "ab") as log:
+        log.write(line + line[:20])  # its writer found the disk full
+    log = Log(str(tmp_path / "log"))
+    log.append(line + line)
+    log.close()
+    arrivals = catalog.Arrivals(str(tmp_path / "log"))
+    rows, place = arrivals.read(0)
+    assert rows == [row] * 3
+    assert arrivals.read(place) == ([], place)
+    arrivals.close()
 
 
-def test_who_puts_does_not_wait_for_a_writer_of_the_log_that_was_stopped(queue):
-    fill(queue)
-    take(queue)
-    with fs.Flock(f"{index(queue)}/{catalog.LOG}"), record() as calls:
-        queue.put([task(MANY + 1)])
-    assert ("flock", f"{index(queue)}/{catalog.LOG}") not in calls
+def test_a_place_in_another_log_is_none(tmp_path):
+    """Also if it has the old one's inode and is as long: a word for what stands before it tells."""
+    path = str(tmp_path / "log")
+    arrivals = catalog.Arrivals(path)
+    for text in (b"one\ntwo\n", b"six\nten\n"):
+        with open(path, "wb") as file:
+            file.write(text)
+        cursor = arrivals.cursor(8)
+        assert arrivals.find(cursor) == 8
+        with open(path, "r+b") as file:
+            file.write(b"x")
+        assert arrivals.find(cursor) is None
+    os.rename(path, f"{path}.1")
+    with open(path, "wb"):
+        pass
+    arrivals._looked = 0.0
+    assert not arrivals.is_current()
+    assert arrivals.end() == 0
+    arrivals.close()
+
+
+def test_a_log_that_was_rotated_costs_a_comparison_and_no_task(queue, monkeypatch):
+    wanted = fill(queue)
+    assert take(queue) == wanted[:1]
+    log = f"{root_of(queue)}/.taskpit/changelog.log"
+    os.rename(log, f"{log}.1")
+    queue.put([Task(id="9001", title="urgent", priority=99, created=1.0)])
+    monkeypatch.setattr(catalog, "LOOK", 0.0)
+    assert take(queue) == ["9001"]
+    other = again(queue)
+    assert take(other) == wanted[1:2]
+    other.close()
+
+
+def test_what_comes_while_a_catalogue_is_built_is_told_by_the_log(queue, monkeypatch):
+    """The place in the log is noted before the directory is listed: whoever comes in between is told by one or both."""
+    wanted = fill(queue)
+    other, real = again(queue), ready.Ready._compare_with
+
+    def compare(self, known):
+        found = real(self, known)
+        if self is queue.store._chooser._ready:
+            monkeypatch.setattr(ready.Ready, "_compare_with", real)
+            other.put([Task(id="9001", title="urgent", priority=99, created=1.0)])
+        return found
+
+    monkeypatch.setattr(ready.Ready, "_compare_with", compare)
+    assert take(queue) == ["9001"]
+    monkeypatch.setattr(ready.Ready, "_compare_with", lambda *_: False)
+    assert take(queue) == wanted[:1]
+    other.close()
 
 
 def test_what_comes_later_takes_its_turn(queue):
@@ -179,12 +226,14 @@ def test_it_may_be_spoilt_at_any_time(spoil, queue, monkeypatch):
     assert take(queue, 2) == wanted[:2]
     for name in os.listdir(index(queue)):
         path = f"{index(queue)}/{name}"
-        doomed = {"delete all": "", "delete the log": "fresh", "delete the database": "catalog"}.get(spoil)
+        doomed = {"delete all": "", "delete the database": "catalog"}.get(spoil)
         if doomed is not None and name.startswith(doomed):
             os.unlink(path)
         elif spoil == "scribble" and name.endswith(".db"):
             with open(path, "r+b") as file:
                 file.write(b"scribble" * 2000)
+    if spoil == "delete the log":
+        os.unlink(f"{root_of(queue)}/.taskpit/changelog.log")
     if spoil == "another boot":
         monkeypatch.setattr("taskpit.catalog.boot_id", lambda: "another")
     other = again(queue)
@@ -205,8 +254,8 @@ def torn(queue, tear):
 
 
 def emptied_log(queue):
-    """A log that was begun anew, as it is when it is long: only the database knows the tasks."""
-    with open(f"{index(queue)}/fresh", "wb"):
+    """A log that was begun anew: only the database knows the tasks."""
+    with open(f"{root_of(queue)}/.taskpit/changelog.log", "wb"):
         pass
 
 
@@ -409,16 +458,15 @@ def refuse(*_words):
 
 @pytest.mark.parametrize("where", ["connecting", "preparing", "taking in", "comparing"])
 def test_no_connection_is_left_open_by_trouble(where, tmp_path, connections, monkeypatch):
-    folder = str(tmp_path)
+    folder, log = str(tmp_path), str(tmp_path / "log")
     if where == "connecting":
         (tmp_path / "catalog").write_text("catalog-1.db")
         (tmp_path / "catalog-1.db").write_bytes(b"no database " * 1000)
-        catalog.begin(folder)
-        assert catalog.Catalog.open(folder) is None
+        assert catalog.Catalog.open(folder, log) is None
     else:
         method = {"preparing": "_prepare", "taking in": "take_in"}.get(where)
         if method:
             monkeypatch.setattr(catalog.Catalog, method, refuse)
         with pytest.raises(OSError, match="refuses"):
-            catalog.Catalog.build(folder, refuse)
+            catalog.Catalog.build(folder, log, 100, refuse)
     assert connections == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -13,7 +14,7 @@ from taskpit import fs
 from taskpit.layouts import Spot
 from taskpit.logfile import Log
 from taskpit.store import claims
-from taskpit.task import State, Task, Want
+from taskpit.task import Failed, Said, State, Task, Want
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import fail_at, record, short_at
 
@@ -59,26 +60,14 @@ def test_an_error_is_tried_again_once(log):
     assert lines(log) == [b"one", b"two"]
 
 
-def test_a_log_that_was_rotated_is_noticed(log, monkeypatch):
+def test_a_log_that_was_rotated_is_noticed(log):
     log.append(b"one\n")
     os.rename(log.path, f"{log.path}.1")
     with open(log.path, "w", encoding="utf-8"):
         pass
-    monkeypatch.setattr(log, "_looked", 0.0)  # a second goes by
+    log._looked = 0.0  # a second goes by
     log.append(b"two\n")
     assert lines(log) == [b"two"]
-
-
-def test_a_derived_log_is_never_made(tmp_path):
-    log = Log(str(tmp_path / "log"), derived=True)
-    assert not log.is_there()
-    with open(log.path, "w", encoding="utf-8"):
-        pass
-    assert log.is_there()
-    log.append(b"one\n")
-    os.unlink(log.path)
-    assert not log.is_there()
-    assert not os.path.exists(log.path)
 
 
 def forked(work):
@@ -176,3 +165,71 @@ def test_a_renamed_task_beside_an_edited_one_is_the_task(queue):
     queue.clock.advance(60)
     taken = [claim.fence for worker in ("a", "b", "c") for claim in queue.claim(worker)]
     assert len(taken) == 1
+
+
+def test_a_log_that_refuses_fails_no_claim(queue):
+    """They are claimed all the same: nobody would know of them until their lease ends."""
+    put(queue, task(1), task(2))
+    with refusing_log(queue):
+        claims = queue.claim("w", count=2)
+    assert [claim.task.id for claim in claims] == ["0001", "0002"]
+
+
+@contextlib.contextmanager
+def refusing_log(queue):
+    """Whatever is written to the changelog fails."""
+    log = f"{root_of(queue)}/.taskpit/changelog.log"
+
+    def refuse(call, path):
+        if path == log and call in ("open", "write"):
+            raise OSError(errno.ENOSPC, "no room", path)
+
+    fs.set_hook(refuse)
+    try:
+        yield
+    finally:
+        fs.set_hook(None)
+
+
+def test_a_claim_that_cannot_be_read_for_want_of_descriptors_is_given_back(queue):
+    put(queue, task(1))
+    queue.store._introduce("w", 60.0)
+    spot = Spot(state=State.READY, id="0001", slug="task-1", path="food/food-0001-task-1.md")
+
+    def refuse(call, path):
+        if call == "open" and "/claimed/" in path:
+            raise OSError(errno.EMFILE, "too many open files", path)
+
+    fs.set_hook(refuse)
+    try:
+        with pytest.raises(OSError, match="too many"):
+            claims.take(queue.store.folder, spot, Want(worker="w", lease=60.0))
+    finally:
+        fs.set_hook(None)
+    assert queue.card("0001").state is State.READY
+    assert [claim.task.id for claim in queue.claim("other")] == ["0001"]
+
+
+def test_a_wish_to_stop_does_not_outlive_a_retry(queue):
+    put(queue, task(1))
+    (claim,) = queue.claim("w")
+    queue.finish(claim, Failed(error="no", final=True))
+    queue.store.stop(["0001"])  # it came too late
+    queue.store.reopen([queue.card("0001").task])
+    (claim,) = queue.claim("w")
+    assert queue.renew(claim) is Said.OK
+
+
+def test_nothing_touches_a_file_that_is_still_being_written(queue):
+    """Not even its times, by which others tell."""
+    path = f"{root_of(queue)}/food/food-0007-by-hand.md"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("# food-0007-by-hand\n- **task:** by hand\n")
+        file.flush()
+        before = os.stat(path).st_mtime_ns
+        queue.store._introduce("w", 60.0)
+        spot = Spot(state=State.READY, id="0007", slug="by-hand", path="food/food-0007-by-hand.md")
+        with record() as calls:
+            assert claims.take(queue.store.folder, spot, Want(worker="w", lease=60.0)) is None
+        assert os.stat(path).st_mtime_ns == before
+    assert ("utime", path) not in calls

@@ -11,6 +11,7 @@ import pytest
 
 import taskpit.store
 from taskpit import fs
+from taskpit.logfile import Log
 from taskpit.store import changelog, choosing, claims, closing, ending, entering, folder, judge, registry
 from taskpit.store.turns import Turn
 from taskpit.task import Said, State
@@ -104,10 +105,7 @@ def fixed_claim_name(patch):
     """Every claim of a worker has the same fence."""
     names = iter(range(10**6))
     patch.setattr(fs, "fresh_name", lambda letters=6: f"{next(names):06d}")
-    real = claims._take
-    patch.setattr(
-        claims, "_take", lambda where, ready, fence, *rest: real(where, ready, f"{rest[0].worker}~fixed", *rest)
-    )
+    patch.setattr(claims, "_fence", lambda want: f"{want.worker}~fixed")
 
 
 def next_bytes_straight_to_ready(patch):
@@ -164,12 +162,12 @@ def swallowed_lines_stay_swallowed(patch):
 def renewal_by_descriptor(patch):
     """The stamp follows the file into somebody else's claim."""
     held = {}
-    real_take, real_times = claims._take, fs.set_times
+    real_take, real_times = claims.take, fs.set_times
 
-    def take(where, ready, fence, *rest):
-        claim = real_take(where, ready, fence, *rest)
+    def take(where, *rest):
+        claim = real_take(where, *rest)
         if claim is not None:
-            path = where.at(where.layout.claimed_path(claim.task, fence))
+            path = where.at(where.layout.claimed_path(claim.task, claim.fence))
             held[path] = os.open(path, os.O_RDONLY)
         return claim
 
@@ -180,7 +178,7 @@ def renewal_by_descriptor(patch):
             return True
         return real_times(path, modified)
 
-    patch.setattr(claims, "_take", take)
+    patch.setattr(claims, "take", take)
     patch.setattr(fs, "set_times", set_times)
 
 
@@ -336,3 +334,124 @@ def half_a_file_left_behind(patch):
 def need_counts_as_done_when_it_is_known(patch):
     """A task may run as soon as what it needs exists."""
     patch.setattr(choosing.Chooser, "_done_or_not", lambda *_: State.DONE)
+
+
+def stamped_once_and_never_looked_at(patch):
+    """A rival's shorter stamp that came between ours and the rename stays."""
+    patch.setattr(claims, "SHIFTED", float("inf"))
+
+
+def claim_replaces(patch):
+    """A plain rename, which puts a copy over one's own live claim."""
+    patch.setattr(claims, "_is_held", lambda _: False)
+
+
+def late_fsync_left_out(patch):
+    """Nothing is settled between the decision and what everybody sees."""
+    patch.setattr(entering, "_settle", lambda *_: None)
+    patch.setattr(ending, "_settle", lambda *_: None)
+
+
+def fsync_after_the_ready_name(patch):
+    """A task is seen before its bytes are on the disk."""
+    real, bring_in = entering._settle, entering._bring_in
+
+    def late(where, known):
+        bring_in(where, known)
+        for (one, _, _), (_, _, ready) in known:
+            real(where, [(one, (where.at(ready), where.at(ready), ready))])
+
+    patch.setattr(entering, "_settle", lambda *_: None)
+    patch.setattr(entering, "_bring_in", late)
+
+
+def fsync_after_the_result_is_shown(patch):
+    """A result is seen before its bytes are on the disk."""
+    real, link_result = ending._settle, ending._link_result
+
+    def link_first(sealed, task):
+        said = link_result(sealed, task)
+        real(sealed.folder, sealed)
+        return said
+
+    patch.setattr(ending, "_settle", lambda *_: None)
+    patch.setattr(ending, "_link_result", link_first)
+
+
+def keeper_settles_nothing(patch):
+    """Only the worker itself sees to it that its result is on the disk before it is shown."""
+    real = ending._settle_seal
+    patch.setattr(ending, "_settle_seal", lambda sealed, *, known: real(sealed, known=known) if known else None)
+
+
+def torn_taken_for_whole(patch):
+    """What the names say of their bytes is ignored."""
+    for module in (entering, ending):
+        patch.setattr(module, "is_torn", lambda *_: False)
+
+
+def nothing_settled_for_others(patch):
+    """EXISTS and ALREADY are said of what another process may not have settled yet."""
+    patch.setattr(fs, "sync_path", lambda _: None)
+
+
+def asked_again_after_a_failed_fsync(patch):
+    """What the disk has failed to write stays, and the next fsync says yes."""
+
+    def settle(where, known):
+        for _, (tmp, _, _) in known:
+            fs.sync_path(tmp)
+
+    patch.setattr(entering, "_settle", settle)
+
+
+def no_line_of_its_own(patch):
+    """A line is written behind whatever stands there."""
+    patch.setattr(Log, "append", lambda self, lines: self._write(lines))
+
+
+def rest_after_a_short_write(patch):
+    """What was not taken is written after what others wrote meanwhile."""
+
+    def write_once(fd, data, path):
+        written = os.write(fd, data[: fs._step("write", path)])
+        os.write(fd, b"other\n" + data[written:])
+        return True
+
+    patch.setattr(fs, "write_once", write_once)
+
+
+def rotation_unnoticed(patch):
+    """A log that was moved away has a name, if another one."""
+    patch.setattr(Log, "_is_current", lambda self: os.fstat(self._fd).st_nlink > 0)
+
+
+def log_fails_the_claim(patch):
+    """What was taken is nobody's when its line cannot be written."""
+
+    def leave(self, *_):
+        self._folder.tell_of([self._folder.event("claimed_task", one.task.id, one.fence) for one in self._taken])
+
+    patch.setattr(choosing._told, "__exit__", leave)
+
+
+def claim_kept_by_nobody(patch):
+    """Trouble after the claiming rename leaves the claim to its lease."""
+    patch.setattr(claims, "_give_back", lambda *_: None)
+
+
+def wish_to_stop_survives(patch):
+    """Whoever asked to stop a task that has failed since stops its next attempt."""
+    real = fs.remove
+    patch.setattr(fs, "remove", lambda path: "/stops/" not in path and real(path))
+
+
+def stamped_before_it_is_judged(patch):
+    """The lease is stamped on whatever stands there."""
+    real = claims.take
+
+    def take(where, ready, want, *rest):
+        fs.set_times(where.at(ready.path), where.clock.now() + want.lease)
+        return real(where, ready, want, *rest)
+
+    patch.setattr(claims, "take", take)

@@ -16,6 +16,7 @@ from pits import POWER, make
 
 from taskpit import layouts
 from taskpit.config import Config
+from taskpit.logfile import Log
 from taskpit.store.files import FileStore
 from taskpit.store.opening import init
 from taskpit.testing import FakeClock, StoreContract
@@ -59,6 +60,7 @@ matrix = tests_of("crashes", "crash/test_every_call")
 fsync = module("crash/test_fsync")
 power_loss = module("crash/test_power_loss")
 model_of = module("model/test_files_like_memory")
+log_tests = module("store/test_log")
 
 
 def crash(mutant, name):
@@ -82,29 +84,56 @@ def faulted(mutant, name):
     return matrix(mutant, "every_fault_at_every_call", "pit", scene)._replace(shown=name)
 
 
-def power(mutant, layout, name, model):
+def power(mutant, layout, name, model, *, once=False):
     """The states of one verb after a power loss, by one model."""
 
     def victim(tmp_path):
         scene = next(one for one in scenes_of(layout) if one.name == name)
-        outage = Outage(scene, tmp_path, layout)
+        outage = Outage(scene, tmp_path, layout, once=once)
         fault, _ = power_loss.first_fault(outage, outage.trace, model)
         assert not fault, fault
 
-    return Case(mutant, "power loss", f"{name} ({layout}, {model})", victim)
+    return Case(mutant, "power loss", f"{name} ({layout}, {model}{', one fsync' * once})", victim)
 
 
-def traced(mutant, name):
+def traced(mutant, name, *, once=False):
     """The order of fsyncs around the call that decides."""
 
     def victim(tmp_path):
         queue = make(str(tmp_path / "pit"), FakeClock(), POWER)
+        queue.store.folder._ordered = once  # whatever filesystem this is
         try:
             getattr(fsync, f"test_{name}")(queue)
         finally:
             queue.close()
 
     return Case(mutant, "fsync order", name.replace("_", " "), victim)
+
+
+def logged(mutant, name):
+    """A log by itself."""
+
+    def victim(tmp_path):
+        log = Log(str(tmp_path / "log"))
+        try:
+            getattr(log_tests, f"test_{name}")(log)
+        finally:
+            log.close()
+
+    return Case(mutant, "log", name.replace("_", " "), victim)
+
+
+def plain(mutant, name):
+    """One queue, one promise."""
+
+    def victim(tmp_path):
+        queue = make(str(tmp_path / "pit"), FakeClock())
+        try:
+            getattr(log_tests, f"test_{name}")(queue)
+        finally:
+            queue.close()
+
+    return Case(mutant, "store", name.replace("_", " "), victim)
 
 
 def contract(mutant, name):
@@ -165,7 +194,9 @@ CASES = [
     power(broken.children_before_the_seal, "pit", "split", "ordered"),
     crash(broken.swallowed_lines_stay_swallowed, "done"),
     worker(broken.renewal_by_descriptor, "a_stalled_renewal"),
-    worker(broken.judged_by_mtime_alone, "a_claim_is_not_taken_away_before_it_is_stamped"),
+    worker(broken.judged_by_mtime_alone, "a_rivals_stamp_robs_nobody"),
+    worker(broken.stamped_once_and_never_looked_at, "a_rivals_stamp_before_our_rename_is_made_good"),
+    worker(broken.claim_replaces, "one_name_for_two_claims_replaces_neither"),
     contract(broken.tombstone_not_kept, "an_id_is_known_when_its_task_is_done"),
     model(broken.tombstone_not_kept),
     crash(broken.attempt_counted_by_every_roller, "failed, again later"),
@@ -197,6 +228,26 @@ CASES = [
     power(broken.no_fsync_of("/sealed"), "pit", "reopen", "subset"),
     power(broken.no_fsync_of("/claimed"), "pit", "ask", "folders"),
     power(broken.no_fsync_of("/outcomes"), "pit", "failed for good", "folders"),
+    logged(broken.no_line_of_its_own, "a_torn_line_spoils_only_itself"),
+    logged(broken.rest_after_a_short_write, "after_a_short_write_the_whole_line_comes_again"),
+    logged(broken.rotation_unnoticed, "a_log_that_was_rotated_is_noticed"),
+    plain(broken.log_fails_the_claim, "a_log_that_refuses_fails_no_claim"),
+    plain(broken.claim_kept_by_nobody, "a_claim_that_cannot_be_read_for_want_of_descriptors_is_given_back"),
+    plain(broken.wish_to_stop_survives, "a_wish_to_stop_does_not_outlive_a_retry"),
+    plain(broken.stamped_before_it_is_judged, "nothing_touches_a_file_that_is_still_being_written"),
+    power(broken.late_fsync_left_out, "pit", "put", "ordered", once=True),
+    power(broken.late_fsync_left_out, "pit", "done", "ordered", once=True),
+    traced(broken.fsync_after_the_ready_name, "put_with_a_journal", once=True),
+    power(broken.fsync_after_the_ready_name, "pit", "put", "ordered", once=True),
+    traced(broken.fsync_after_the_result_is_shown, "done_with_a_journal", once=True),
+    power(broken.fsync_after_the_result_is_shown, "pit", "done", "ordered", once=True),
+    traced(broken.keeper_settles_nothing, "a_keeper_settles_a_result_before_anybody_sees_it", once=True),
+    power(broken.torn_taken_for_whole, "pit", "put", "ordered", once=True),
+    power(broken.torn_taken_for_whole, "pit", "done", "ordered", once=True),
+    power(broken.torn_taken_for_whole, "pit", "split", "ordered", once=True),
+    traced(broken.nothing_settled_for_others, "what_is_known_already_is_settled_before_we_say_so"),
+    traced(broken.nothing_settled_for_others, "what_has_ended_already_is_settled_before_we_say_so"),
+    traced(broken.asked_again_after_a_failed_fsync, "a_put_whose_fsync_fails_is_written_anew", once=True),
 ]
 
 

@@ -46,12 +46,13 @@ class Outage:
     claim is not settled when its end begins.
     """
 
-    def __init__(self, scene, where, layout, config=POWER):
+    def __init__(self, scene, where, layout, config=POWER, *, once=False):
         self.scene = scene
         self._where = str(where)
         self._numbers = itertools.count()
         self._config = config
         queue = make(f"{where}/stage", FakeClock(), config, layout)
+        queue.store.folder._ordered = once  # whatever filesystem this is
         bystanders(queue)
         given = scene.prepare(queue) if scene.name in PIT_ONLY else None
         with recorded(root_of(queue)) as self.trace:
@@ -197,14 +198,14 @@ def beside(disk):
 CLAIMED = ("claimed", "processing", "tasks")
 #: Functions that only pass an fsync on.
 PASSING_ON = ("create", "replace", "append", "sync_dir", "sync_all", "sync_filesystem", "sync", "settle", "<listcomp>")
-PASSING_ON += ("<lambda>", "_write", "_bring_in")
+PASSING_ON += ("<lambda>", "_write", "write", "_bring_in", "sync_path", "sync_file", "_settle", "_settle_seal")
 
 
 def kind_of(op):
     """Which fsync this is: the function that asked for it, and the part or directory it settles."""
     asker = next(name for name in op.site if name not in PASSING_ON)
     if op.file:
-        return f"{asker}: bytes of {op.path.split('~')[2]}"
+        return f"{asker}: bytes of {op.path.split('~')[2] if '~' in op.path else os.path.dirname(op.path)}"
     if asker == "roll" and op.path in (SEALED, OUTCOMES, *CLAIMED):
         return "roll: the seal"  # where it went and where it came from: either settles a move that is one step
     return f"{asker}: {re.sub('tries/.*', 'tries/<id>', op.path)}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from binascii import crc32
 
 from taskpit import fs, jsontext
+from taskpit.catalog import ROW
 from taskpit.errors import CursorLost
+from taskpit.logfile import lines
 from taskpit.task import Event
 from taskpit.text import read_json
 
@@ -43,7 +45,7 @@ def marked(event: Event, said: str) -> Event:
 def digests(path: str) -> dict[str, set[str]]:
     """The digests of each task's result since it was last claimed: a line that came late may be another one's."""
     known: dict[str, set[str]] = {}
-    for _, line in fs.lines(path, 0):
+    for _, line in lines(path, 0):
         event = decode(line) if b"_task" in line or DIGEST.encode() in line else None
         if event is None:
             continue
@@ -66,7 +68,9 @@ def encode(event: Event) -> bytes:
 def decode(line: bytes) -> Event | None:
     """The event of a line, or None: a torn or foreign line is skipped, not judged."""
     try:
-        return Event.of(read_json(line))
+        fields = read_json(line)
+        fields.pop(ROW, None)  # for catalogues
+        return Event.of(fields)
     except (ValueError, TypeError, AttributeError):
         return None
 
@@ -89,7 +93,7 @@ def read(path: str, after: str, limit: int) -> tuple[list[Event], str]:
         if mark and mark != _mark(path, start):  # a new file may be given the old one's inode
             raise CursorLost(cursor=after)
     events = []
-    for place_after, line in fs.lines(path, start):
+    for place_after, line in lines(path, start):
         event = decode(line)
         if event is not None:
             events.append(event)
@@ -107,7 +111,7 @@ def latest(path: str, limit: int) -> tuple[list[Event], str]:
     while True:
         place = start = max(size - span, 0)
         events: list[Event] = []
-        for at, (place_after, line) in enumerate(fs.lines(path, start)):
+        for at, (place_after, line) in enumerate(lines(path, start)):
             event = decode(line) if at or not start else None  # the first one is the rest of a line
             if event is not None:
                 events.append(event)
@@ -120,7 +124,7 @@ def latest(path: str, limit: int) -> tuple[list[Event], str]:
 
 def _mark(path: str, place: int) -> str:
     """A word for what stands just before this place."""
-    return f"{crc32(next((line for _, line in fs.lines(path, max(place - 64, 0))), b'')) if place else 0:x}"
+    return f"{crc32(next((line for _, line in lines(path, max(place - 64, 0))), b'')) if place else 0:x}"
 
 
 def mentions(path: str, action: str, task_id: str, *, worker: str = "") -> bool:

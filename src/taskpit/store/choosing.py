@@ -46,7 +46,11 @@ class _told:  # noqa: N801 - reads like a function
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if self._taken and not self._want.even_held:
-            self._folder.tell_all("claimed_task", ((claim.task.id, claim.fence) for claim in self._taken))
+            events = [self._folder.event("claimed_task", claim.task.id, claim.fence) for claim in self._taken]
+            try:
+                self._folder.tell_of(events)
+            except OSError:
+                return True  # they are claimed all the same; a keeper tells what it finds claimed
         return bool(self._taken) and isinstance(error, OSError)
 
 
@@ -103,14 +107,15 @@ class Chooser:
         """The best that fit, by priority and age. That nothing did is remembered until something changes."""
         if self._is_idle(want):
             return []
-        began, ends, told = self.folder.clock.monotonic(), self._ends(), self._ready.is_told()
+        began, told, knew = self.folder.clock.monotonic(), self._ready.is_told(), self._needs
+        ends = self._ends() if knew else ()  # only if needs were in the way when we last looked
         self._idle, self._next_due, self._needs = None, NEVER_DUE, False
         self._ready.refresh()
         taken = self._take_some(want) or (self._take_some(want) if self._ready.recheck() else [])
         if not taken and not told and self._asked:
             self._ready.watch()  # whoever asks again is told of changes from now on
         self._asked = True
-        if not taken and told:
+        if not taken and told and knew >= self._needs:
             now = self.folder.clock.monotonic()
             until = now + max(PATIENCE, 100 * (now - began))
             self._idle = Idle(want, ends if self._needs else (), self._next_due, until, self._ready.news)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from taskpit import fs, owner
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
-from taskpit.store.folder import STOPS, Folder, Unreadable
-from taskpit.store.registry import register
+from taskpit.store.folder import IDS, STOPS, Folder, Unreadable
+from taskpit.store.registry import is_over, register
 from taskpit.store.signs import freshen, stamp
 from taskpit.task import Claim, Said, Task, Want
 
 __all__ = ["holds", "renew", "take"]
 
+#: A stamp that differs by so many seconds is not ours.
+SHIFTED = 2.0
 #: Two clock offsets closer than this, in seconds, are the same: nobody has set the clock in between.
 JUMP = 1.0
 
@@ -24,6 +26,43 @@ def take(
     What was read of it before is `known`: if its bytes are the same, so is the task. It looked like `sign` then (inode
     and mtime): one that was written to since may not be whole.
     """
+    fence = _fence(want)
+    if known is not None and sign is not None and known.was_read and not folder.layout.guarded:
+        entry = fs.status(folder.of(IDS, ready.id))
+        if entry is not None and entry.st_ino == sign[0] and not is_over(folder, ready):
+            return _take_known(folder, ready, fence, want, known, sign[0])
+    return _take_judged(folder, ready, fence, want, known, sign)
+
+
+def _fence(want: Want) -> str:
+    """By which this one claim is known."""
+    return want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
+
+
+def _take_known(folder: Folder, ready: Spot, fence: str, want: Want, known: Task, inode: int) -> Claim | None:
+    """The plain way: the registered file, read a moment ago and not finished. After the rename one look says whether
+    it was that very file, and whose stamp it has.
+    """
+    target, now = folder.at(folder.layout.claimed_path(ready, fence)), folder.clock.now()
+    if not _rename(folder, ready, target, now + want.lease, want):
+        return None
+    status = fs.status(target)
+    if status is None:
+        return None
+    if status.st_ino != inode or (status.st_size != len(known.source) and folder.unfinished(target, status)):
+        _give_back(folder, ready, target)  # another file, or one that is just being written
+        return None
+    since = _stamp_again(folder, target, status, now, want, fence)
+    task: Task | None = known
+    if status.st_size != len(known.source):
+        task = _load(folder, ready, target, known)
+    return None if task is None else _claim(task, fence, want, since)
+
+
+def _take_judged(
+    folder: Folder, ready: Spot, fence: str, want: Want, known: Task | None, sign: tuple[int, int] | None
+) -> Claim | None:
+    """What is not known to be the task is judged before anything touches it."""
     try:
         here = register(folder, ready)
     except Conflict as error:
@@ -37,7 +76,6 @@ def take(
     changed = sign is not None and sign != (here.st_ino, here.st_mtime_ns)
     if (changed or not here.st_size) and folder.unfinished(folder.at(ready.path), here):
         return None
-    fence = want.worker if want.verbatim else f"{want.worker}{owner.MARK}{fs.fresh_name()}"
     try:
         with folder.guard(ready.id):
             return _take(folder, ready, fence, want, known)
@@ -46,28 +84,73 @@ def take(
 
 
 def _take(folder: Folder, ready: Spot, fence: str, want: Want, known: Task | None) -> Claim | None:
-    path = folder.layout.claimed_path(ready, fence)
-    source, target = f"{folder.root}/{ready.path}", f"{folder.root}/{path}"
-    # A foreign cleaner judges by mtime, which a rename leaves alone: make it fresh before, not after.
-    if not freshen(source) or not fs.move(source, target):
+    target, now = folder.at(folder.layout.claimed_path(ready, fence)), folder.clock.now()
+    if not _rename(folder, ready, target, now + want.lease, want):
         return None
-    now = folder.clock.now()
-    if not stamp(target, now + want.lease, _record(folder, fence)):
+    status = fs.status(target)
+    if status is None:
         return None
-    _mind_the_clock(folder, fence)
+    since = _stamp_again(folder, target, status, now, want, fence)
+    task = _load(folder, ready, target, known)
+    if task is None:
+        return None
+    if folder.layout.guarded:
+        _write_holder(folder, task, fence, target, since + want.lease)
+    return _claim(task, fence, want, since)
+
+
+def _rename(folder: Folder, ready: Spot, target: str, until: float, want: Want) -> bool:
+    """The lease is stamped, then one rename decides. A rename leaves the times alone, so whoever judges by the mtime
+    never sees a claim that has none.
+    """
+    source = f"{folder.root}/{ready.path}"
     try:
-        task = folder.load(ready, target, known)
+        if not fs.set_times(source, until):
+            return False
+    except PermissionError:  # another user's: it is stamped where it may be, once it is ours
+        if not freshen(source):
+            return False
+    if want.verbatim and _is_held(target):
+        return False
+    return fs.move(source, target) or (folder.make_place(target) and fs.move(source, target))
+
+
+def _is_held(target: str) -> bool:
+    """Whether there is a claim of this name already, which must not be replaced: processes that share a name are one
+    worker by declaration, so a look will do.
+    """
+    return fs.exists(target)
+
+
+def _stamp_again(folder: Folder, target: str, status: fs.Stat, began: float, want: Want, fence: str) -> float:
+    """Since when it is ours. Another who tried for it may have stamped it last, with a lease of its own or none at all;
+    and one that stood still before its rename has not much of its lease left.
+    """
+    since = folder.clock.now()
+    if abs(status.st_mtime - began - want.lease) >= SHIFTED or since - began > want.lease / 10:
+        stamp(target, since + want.lease, _record(folder, fence))
+    _mind_the_clock(folder, fence)
+    return since
+
+
+def _load(folder: Folder, ready: Spot, target: str, known: Task | None) -> Task | None:
+    """The task that was claimed; None if it is none for us."""
+    try:
+        return folder.load(ready, target, known)
     except FileNotFoundError:
         return None
     except Unreadable:
         _give_back(folder, ready, target)
-        return None
     except Invalid as error:
-        folder.set_aside(path, error.message)
-        return None
-    if folder.layout.guarded:
-        _write_holder(folder, task, fence, target, now + want.lease)
-    return Claim(task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=now)
+        folder.set_aside(target[len(folder.root) + 1 :], error.message)
+    except OSError:  # too many open files, a disk that fails: nobody would know of the claim until its lease ends
+        _give_back(folder, ready, target)
+        raise
+    return None
+
+
+def _claim(task: Task, fence: str, want: Want, since: float) -> Claim:
+    return Claim(task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=since)
 
 
 def _give_back(folder: Folder, ready: Spot, target: str) -> None:
@@ -83,7 +166,7 @@ def _write_holder(folder: Folder, task: Task, fence: str, target: str, until: fl
     before = fs.status(target)
     scratch = folder.tmp(task.id, fs.fresh_name(), "claim")
     # It takes the task's place, so it must not be torn where the task was whole.
-    fs.create(scratch, folder.layout.claimed_bytes(task, fence, folder.clock.now()), sync=folder.durable)
+    folder.write(scratch, folder.layout.claimed_bytes(task, fence, folder.clock.now()), sync=folder.durable)
     fs.set_times(scratch, until)
     after = fs.status(target)
     if before is not None and after is not None and before.st_ino == after.st_ino:

@@ -7,7 +7,7 @@ from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.store.claims import holds
 from taskpit.store.ending import carried_before, clear, commit, draw_up, give_up, publish, roll, seal
-from taskpit.store.folder import LARGEST_RESULT, STOPS, Folder
+from taskpit.store.folder import LARGEST_RESULT, OUTCOMES, SEALED, STOPS, Folder
 from taskpit.task import Claim, End, Said, State, Verdict
 
 TYPE_CHECKING = False
@@ -87,11 +87,13 @@ def _whether_held(folder: Folder, claim: Claim, token: Sealed) -> Callable[[], b
 
 def _write(folder: Folder, drawn: Sequence[tuple[Sealed, dict[str, bytes]]]) -> None:
     """All parts of these ends are on the disk."""
-    together = folder.syncs_together(sum(len(content) for _, content in drawn))
+    early = [(token, content) for token, content in drawn if not token.settles_late]
+    together = folder.syncs_together(sum(len(content) for _, content in early))
     for token, content in drawn:
         for letter, data in content.items():
-            fs.create(token.part(letter), data, sync=folder.durable and not together)
-    folder.settle(folder.layout.tmp, together=together)
+            folder.write(token.part(letter), data, sync=folder.durable and not token.settles_late and not together)
+    if early:
+        folder.settle(folder.layout.tmp, together=together)
 
 
 def _spot(folder: Folder, claim: Claim) -> Spot:
@@ -109,6 +111,7 @@ def _carry_out(sealed: Sealed, how: End) -> Said:
         _unmark(folder, how.claim)
     if how.action == "recovered_task" and folder.layout.reclaims:
         line = f"- {event.timestamp} {sealed.spot.path.rpartition('/')[2]}: {how.details}\n"
+        folder.make_place(folder.at(folder.layout.reclaims))
         fs.append(folder.at(folder.layout.reclaims), line.encode("utf-8", "replace"))
     return roll(sealed, end=how, event=event)
 
@@ -125,11 +128,26 @@ def _too_late(sealed: Sealed, how: End) -> Said:
     if carried_before(sealed) or (how.result is not None and _ended_by(folder, claim, how.result.verdict)):
         for letter in sealed.parts:
             fs.remove(sealed.part(letter))
+        if how.result is not None and folder.durable:  # whoever ended it may not have come so far yet
+            _settle_outcome(folder, how)
         return Said.ALREADY
     kept = give_up(sealed)
     if kept:
         folder.tell("late_result", claim.task.id, claim.fence, f"kept in {kept}")
     return Said.LOST
+
+
+def _settle_outcome(folder: Folder, how: End) -> None:
+    """The result that stands is on the disk, and so is where it stands."""
+    result = how.result
+    assert result is not None
+    path = folder.layout.result_path(how.claim.task, result.verdict)
+    for file in (folder.outcome_path(how.claim.task.id, result.verdict), folder.at(path)):
+        try:
+            fs.sync_path(file)
+        except FileNotFoundError:
+            continue
+    folder.sync(SEALED, OUTCOMES, path.rpartition("/")[0])
 
 
 def _ended_by(folder: Folder, claim: Claim, verdict: Verdict) -> bool:

@@ -18,11 +18,11 @@ from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.schema import path_of
 from taskpit.store import changelog
-from taskpit.store.entering import admit, enter
+from taskpit.store.entering import admit, enter, is_torn
 from taskpit.store.folder import BESIDE, CHANGELOG, LATE, OUTCOMES, SEALED, SLACK, TRIES, Folder, stub
-from taskpit.store.rows import announce_file
+from taskpit.store.rows import with_row
 from taskpit.store.signs import freshen
-from taskpit.task import End, Event, Said, Task, Verdict
+from taskpit.task import End, Event, Said, State, Task, Verdict
 from taskpit.text import read_json
 from taskpit.values import Value
 
@@ -74,6 +74,16 @@ class Sealed:
         """Where this part was written."""
         return self.folder.tmp(self.spot.id, self.nonce, PARTS[letter])
 
+    @property
+    def settles_late(self) -> bool:
+        """Whether its bytes are put on the disk together with the seal, by one fsync, before anything is visible."""
+        return self.parts == "r" and self.folder.syncs_once
+
+    @property
+    def tag(self) -> str:
+        """The letters of its nonce by which the same end is known when it is said again."""
+        return self.nonce.partition(".")[0][-TAG:]
+
     def task(self) -> Task:
         """The task under seal, or as much of it as its name tells."""
         try:
@@ -86,9 +96,10 @@ def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, 
     """The claim as it will be sealed, and the bytes of each part; nothing is written."""
     content = _content(folder, end)
     kind = end.result.verdict if end.result else "ready"
-    nonce = fs.fresh_name() + _tag(kind, end.claim.fence, content)
+    digest = changelog.digest(content["r"]) if "r" in content else ""
+    nonce = f"{fs.fresh_name()}{_tag(kind, end.claim.fence, content)}{'.' if digest else ''}{digest}"
     sealed = Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind)
-    sealed.digest = changelog.digest(content["r"]) if "r" in content else ""
+    sealed.digest = digest
     return sealed, content
 
 
@@ -96,9 +107,10 @@ def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]
     """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
     sealed, content = draw_up(folder, claimed, end)
     try:
+        early = folder.durable and not sealed.settles_late
         for letter, data in content.items():
-            fs.create(sealed.part(letter), data, sync=folder.durable)
-        if content:
+            folder.write(sealed.part(letter), data, sync=early)
+        if content and early:
             folder.sync(folder.layout.tmp)
         return sealed, commit(sealed, still_ours)
     except (Unavailable, OSError):
@@ -131,17 +143,21 @@ def _tag(kind: str, fence: str, content: dict[str, bytes]) -> str:
 
 
 def carried_before(sealed: Sealed) -> bool:
-    """Whether this same end was sealed before, its outcome unknown to whoever says it again. Carries it out."""
-    folder, tag = sealed.folder, sealed.nonce[-TAG:]
+    """Whether this same end was sealed before, its outcome unknown to whoever says it again. Carries it out: with the
+    bytes that are here now, if the disk has failed to write those that were there then.
+    """
+    folder, tag = sealed.folder, sealed.tag
     for spot, nonce, end in list(folder.sealed()):
-        if spot.id == sealed.spot.id and nonce.endswith(tag):
-            roll(Sealed(folder, spot, nonce, end))
+        before = Sealed(folder, spot, nonce, end)
+        if spot.id == sealed.spot.id and before.tag == tag:
+            lost = "r" in before.parts and not fs.exists(before.part("r"))
+            roll(sealed if lost and fs.move(before.path, sealed.path) else before)
             return True
     tries = fs.names(folder.of(TRIES, sealed.spot.id)) if "t" in sealed.parts else []
-    if any(name.endswith(tag) for name in tries):
+    if any(name.partition(".")[0].endswith(tag) for name in tries):
         return True
     unfinished = folder.unfinished_result(sealed.spot.id)
-    return unfinished is not None and unfinished.endswith(f"{tag}~{PARTS['r']}")
+    return unfinished is not None and unfinished.split("~")[1].partition(".")[0].endswith(tag)
 
 
 def _content(folder: Folder, end: End) -> dict[str, bytes]:
@@ -194,8 +210,7 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
     folder = sealed.folder
     if event is None:
         event = _swallowed(sealed)
-    if sealed.parts != "r":  # what follows must not survive a power loss that the seal does not
-        folder.sync(SEALED, OUTCOMES if "o" in sealed.parts else folder.layout.claimed)
+    _settle_seal(sealed, known=end is not None)
     if "c" in sealed.parts:
         _admit_children(sealed)
     if "t" in sealed.parts:
@@ -217,6 +232,40 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
     if sealed.kind == "ready":
         return _back_to_ready(sealed, event)
     return _publish_result(sealed, end, event)
+
+
+def _settle(folder: Folder, *ends: Sealed) -> None:
+    """The results and the seals of these are on the disk. What the disk refuses must be written anew: to ask again for
+    what it has failed to write, it says yes.
+    """
+    try:
+        if folder.syncs_together(len(ends)):
+            fs.sync_all(folder.at(SEALED))
+            return
+        for sealed in ends:
+            fs.sync_path(sealed.part("r"))
+        folder.sync(SEALED, folder.layout.claimed)
+    except FileNotFoundError:
+        return  # another roller has published it
+    except OSError:
+        for sealed in ends:
+            fs.remove(sealed.part("r"))
+        raise
+
+
+def _settle_seal(sealed: Sealed, *, known: bool) -> None:
+    """What follows must not survive a power loss that the seal does not.
+
+    A result that is not `known` to whoever carries on, and of which a power loss has left a part, was never
+    acknowledged: without it the task is not done.
+    """
+    folder = sealed.folder
+    if not known and "r" in sealed.parts and is_torn(sealed.part("r"), sealed.nonce):
+        fs.remove(sealed.part("r"))
+    if sealed.settles_late:
+        _settle(folder, sealed)
+    elif sealed.parts != "r":
+        folder.sync(SEALED, OUTCOMES if "o" in sealed.parts else folder.layout.claimed)
 
 
 def _swallowed(sealed: Sealed) -> Event | None:
@@ -249,25 +298,31 @@ def _admit_children(sealed: Sealed) -> None:
     folder = sealed.folder
     try:
         children = read_json(fs.read(sealed.part("c"), LARGEST_PART)[0])
-        parts = [schema.load(Part, child) for child in children]
-        tasks = [Task(id=folder.layout.check_id(part.id), title="", slug=part.slug) for part in parts]
-        for task in tasks:
-            folder.layout.ready_path(task)  # Invalid if its slug leads elsewhere
+        tasks = [_child(folder, schema.load(Part, child)) for child in children]
     except FileNotFoundError:
         return  # another roller has done it and gone on
     except (ValueError, TypeError, Invalid) as error:
         folder.set_aside(sealed.part("c").removeprefix(f"{folder.root}/"), f"it is no list of parts: {error}")
         return
-    for part, task in zip(parts, tasks, strict=True):
-        event = folder.event("added_task", task.id, part.by or "keeper", f"split from {sealed.spot.id}")
-        admit(folder, [(task, part.text.encode("utf-8", "replace"), event)])
+    for task, by in tasks:
+        event = folder.event("added_task", task.id, by or "keeper", f"split from {sealed.spot.id}")
+        admit(folder, [(task, task.source, event)])
+
+
+def _child(folder: Folder, part: Part) -> tuple[Task, str]:
+    """A child with its bytes, and who asked for it; Invalid if it can be none."""
+    named = Task(id=folder.layout.check_id(part.id), title="", slug=part.slug)
+    spot = Spot(state=State.READY, id=part.id, slug=part.slug, path=folder.layout.ready_path(named))
+    data = part.text.encode("utf-8", "replace")
+    return folder.layout.load(spot, data).replace(source=data), part.by
 
 
 def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:
     for name in (kind, f"{kind}-{sealed.nonce}"):
         try:
-            note = sealed.folder.layout.note_path(sealed.spot, name)
-            fs.move_new(sealed.part(letter), sealed.folder.at(note))
+            note = sealed.folder.at(sealed.folder.layout.note_path(sealed.spot, name))
+            if not fs.move_new(sealed.part(letter), note) and sealed.folder.make_place(note):
+                fs.move_new(sealed.part(letter), note)
         except FileExistsError:
             continue  # of an earlier attempt; people may want both
         return
@@ -280,12 +335,20 @@ def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
         fs.move(sealed.part("n"), sealed.path)
     if not freshen(sealed.path):
         return Said.ALREADY
-    _finish_up(sealed, event)
     ready = folder.layout.ready_path(sealed.spot)
+    _finish_up(sealed, event and _with_row(sealed, event, ready))
     enter(folder, sealed.spot.id, sealed.path, ready)
     folder.sync(folder.layout.ready, SEALED)
-    announce_file(folder, sealed.spot, ready)
     return Said.OK
+
+
+def _with_row(sealed: Sealed, event: Event, ready: str) -> Event:
+    """The line that tells a catalogue, too, how the task stands from now on."""
+    try:
+        task, status = sealed.folder.load(sealed.spot, sealed.path), fs.status(sealed.path)
+    except (OSError, Invalid):
+        return event  # another has carried it on
+    return with_row(event, task, ready.rpartition("/")[2], status) if status is not None else event
 
 
 def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Said:
@@ -298,10 +361,12 @@ def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Sai
     if said is None:  # a power loss took a result that was never acknowledged: the task was not done
         enter(folder, sealed.spot.id, sealed.path, folder.layout.ready_path(sealed.spot))
         return Said.LOST
-    folder.sync(target.rpartition("/")[0])
+    if not sealed.settles_late:
+        folder.sync(target.rpartition("/")[0])
     _finish_up(sealed, _line(sealed, event, said))
     _retire(sealed, task, said)
-    if target.rpartition("/")[0] not in folder.layout.results:  # then nothing but the outcome tells
+    # Then nothing but the outcome tells.
+    if not sealed.settles_late and target.rpartition("/")[0] not in folder.layout.results:
         folder.sync(OUTCOMES)
     return said
 
@@ -326,18 +391,21 @@ def _retire(sealed: Sealed, task: Task, said: Said) -> None:
 
 def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[Said]:
     """Carry out many ends that only publish a result: each step for all of them before the next."""
-    said, places = [], dict[str, None]()
+    said, places, once = [], dict[str, None](), folder.syncs_once
+    if once:
+        _settle(folder, *(sealed for sealed, _, _ in ends))
     for sealed, end, _ in ends:
         said.append(_link_result(sealed, end.claim.task))
         path = folder.layout.result_path(end.claim.task, Verdict(sealed.kind))
         places[path.rpartition("/")[0]] = None
-    folder.sync(*places)
+    if not once:
+        folder.sync(*places)
     lines = [_line(sealed, event, one) for (sealed, _, event), one in zip(ends, said, strict=True) if one is not None]
     folder.tell_of([line for line in lines if line is not None])
     for (sealed, end, _), one in zip(ends, said, strict=True):
         if one is not None:
             _retire(sealed, end.claim.task, one)
-    if places.keys() - folder.layout.results:  # then nothing but the outcome tells
+    if not once and places.keys() - folder.layout.results:  # then nothing but the outcome tells
         folder.sync(OUTCOMES)
     return [one or _publish_again(*ends[at]) for at, one in enumerate(said)]
 
@@ -348,13 +416,15 @@ def _publish_again(sealed: Sealed, end: End, event: Event | None) -> Said:
     If it is not, the end was carried out or the task given back long ago: what we bring is late.
     """
     folder = sealed.folder
-    again = Sealed(folder, sealed.spot, fs.fresh_name() + sealed.nonce[-TAG:], f"{sealed.kind}.r")
     if (result := end.result) is None:
         return Said.LOST
     data = folder.layout.dump_result(end.claim.task, result)
-    again.digest = changelog.digest(data)
-    fs.create(again.part("r"), data, sync=folder.durable)
+    digest = changelog.digest(data)
+    again = Sealed(folder, sealed.spot, f"{fs.fresh_name()}{sealed.tag}.{digest}", f"{sealed.kind}.r")
+    again.digest = digest
+    folder.write(again.part("r"), data, sync=folder.durable)
     if fs.move(sealed.path, again.path):
+        folder.sync(folder.layout.tmp, SEALED)
         return _publish_result(again, None, event)
     kept = give_up(again)
     folder.tell("late_result", sealed.spot.id, end.claim.fence, f"kept in {kept}")
@@ -370,6 +440,8 @@ def _link_result(sealed: Sealed, task: Task) -> Said | None:
             if fs.link(source, target):
                 return Said.OK
         except FileNotFoundError:
+            if folder.make_place(target):
+                return _link_result(sealed, task)
             # Another roller has published it or kept it aside, and cleared up; or there is none to publish.
             if fs.exists(folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}")):
                 return Said.LOST

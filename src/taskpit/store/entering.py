@@ -1,11 +1,22 @@
-"""How tasks enter on the disk: the row *put* of the commit table for one or many, and its last step by itself."""
+"""Row *put* of the commit table, from top to bottom, for one or many; and its last step by itself.
+
+    write     tmp/<id>~<nonce>.<digest>~put~<name>
+    decide    link to ids/<id>
+    settle    one fsync: bytes, tmp and ids; nothing is visible yet
+    tell      one line of the log, with the row of the catalogue
+    enter     rename, never replacing, to the ready name
+
+Where the filesystem does not keep the order of names (`Folder.syncs_once`), the bytes and their name in tmp are on the
+disk before the id is taken, and the id and the ready name before the answer.
+"""
 
 from __future__ import annotations
 
 from taskpit import fs
 from taskpit.errors import Invalid
-from taskpit.store.folder import IDS, SEALED, Folder
-from taskpit.store.rows import announce
+from taskpit.store import changelog
+from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder
+from taskpit.store.rows import with_row
 from taskpit.task import Said
 
 TYPE_CHECKING = False
@@ -19,25 +30,28 @@ if TYPE_CHECKING:
     #: Where its bytes lie, where what was asked for lies (the same file in most layouts), where it shall go.
     Draft = tuple[str, str, str]
 
-__all__ = ["admit", "enter"]
+__all__ = ["admit", "clear_torn", "enter", "is_torn"]
 
 
 def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
-    """The row *put* of the commit table. For each: CREATED, or EXISTS: the id is known.
+    """For each: CREATED, or EXISTS: the id is known. Many share what they wait for, each step for all of them.
 
-    Many share what they wait for: all bytes are on the disk before the first id is taken, all ids before the
-    first file enters, and all entries before anybody is told. Where the disk refuses one, those before it are in.
+    Where the disk refuses one, those before it are in.
     """
     drafts, trouble = _write(folder, entrants)
     said: list[Said] = []
     try:
-        for (task, _, _), (_, original, _) in zip(entrants, drafts, strict=False):
-            new = fs.link(original, folder.of(IDS, task.id))
+        for number, (_, original, _) in enumerate(drafts):
+            task_id = entrants[number][0].id
+            entry = folder.of(IDS, task_id)
+            new = fs.link(original, entry) or (clear_torn(folder, task_id) and fs.link(original, entry))
             said.append(Said.CREATED if new else Said.EXISTS)
     except OSError as error:
         trouble = error.with_traceback(None)  # which would keep the directory open that refused
-    found = zip(entrants, drafts, said, strict=False)
-    _bring_in(folder, [(entrant, draft) for entrant, draft, one in found if one is Said.CREATED])
+    known = [number for number, one in enumerate(said) if one is Said.CREATED]
+    if folder.syncs_once:
+        _settle(folder, [(entrants[number][0], drafts[number]) for number in known])
+    _bring_in(folder, [(entrants[number], drafts[number]) for number in known])
     for number, (tmp, original, _) in enumerate(drafts):
         if number == len(said):
             continue  # its link was refused, and nobody knows whether it was made: left for the keeper
@@ -51,37 +65,92 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
 
 
 def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OSError | None]:
-    """The bytes of these lie in the temporary directory, for good; of those before the one the disk refuses.
+    """The bytes of these lie in the temporary directory; of those before the one the disk refuses.
 
-    The name a file will have stands in the temporary one, so that anybody can carry on after the commit.
+    The name a file will have stands in the temporary one, so that anybody can carry on after the commit, and the
+    digest of its bytes, so that nobody does with half of them.
     """
-    layout, together = folder.layout, folder.syncs_together(len(entrants))
+    layout, early = folder.layout, folder.durable and not folder.syncs_once
+    together = early and folder.syncs_together(len(entrants))
     drafts: list[Draft] = []
-    trouble, sync = None, folder.durable and not together
+    trouble = None
     try:
         for task, data, _ in entrants:
-            ready, nonce = layout.ready_path(task), fs.fresh_name()
+            ready, nonce = layout.ready_path(task), f"{fs.fresh_name()}.{changelog.digest(data)}"
             tmp = original = folder.tmp(task.id, nonce, f"put~{ready.rpartition('/')[2]}")
             if layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
                 original = folder.tmp(task.id, nonce, "id")  # first: without it the other may be cleared up
-                fs.create(original, data, sync=sync)
-            fs.create(tmp, data, sync=sync)
+                folder.write(original, data, sync=early and not together)
+            folder.write(tmp, data, sync=early and not together)
             drafts.append((tmp, original, ready))
     except OSError as error:
         trouble = error.with_traceback(None)  # which would keep the directory open that refused
-    if drafts:  # an id that is known must not belong to a file that is not there
+    if drafts and early:  # an id that is known must not belong to a file that is not there
         folder.settle(layout.tmp, together=together)
     return drafts, trouble
 
 
+def _settle(folder: Folder, known: Sequence[tuple[Task, Draft]]) -> None:
+    """Bytes and ids of these are on the disk. What the disk refuses was never there: it is written anew, if at all."""
+    try:
+        if folder.syncs_together(len(known)):
+            fs.sync_all(folder.at(IDS))
+            return
+        for _, (tmp, original, _) in known:
+            fs.sync_path(tmp)
+            if original != tmp:
+                fs.sync_path(original)
+    except OSError:
+        for task, (tmp, original, _) in known:
+            if fs.remove(tmp):  # else it was rolled forward
+                fs.remove(folder.of(IDS, task.id))
+                fs.remove(original)
+        raise
+
+
 def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
-    """The ids of these are known: their files enter."""
-    if known:
-        folder.tell_of([event for (_, _, event), _ in known])
-        for (task, _, _), (tmp, _, ready) in known:
-            enter(folder, task.id, tmp, ready)
+    """The ids of these are known: their files enter, once the log tells of them; nobody comes back for that."""
+    if not known:
+        return
+    events = []
+    for (task, _, event), (tmp, _, ready) in known:
+        status = fs.status(tmp)
+        events.append(with_row(event, task, ready.rpartition("/")[2], status) if status is not None else event)
+    folder.tell_of(events)
+    for (task, _, _), (tmp, _, ready) in known:
+        enter(folder, task.id, tmp, ready)
+    if not folder.syncs_once:
         folder.sync(IDS, folder.layout.ready)  # together: one journal settles both at once
-        announce(folder, [(task, ready.rpartition("/")[2]) for (task, _, _), (_, _, ready) in known])
+
+
+def clear_torn(folder: Folder, task_id: str, *, act: bool = True) -> bool:
+    """Whether a power loss took bytes of a task whose put was never acknowledged, nor seen by anybody: it is gone."""
+    known, tmp, torn = fs.status(folder.of(IDS, task_id)), folder.layout.tmp, False
+    for name in fs.names(folder.at(tmp)) if known is not None else ():
+        words = name.split("~", 3)
+        if words[0] != task_id or words[2:3] != ["put"]:
+            continue
+        put = folder.at(f"{tmp}/{name}")
+        original = folder.tmp(task_id, words[1], "id") if folder.layout.rewritten else put
+        here = fs.status(original)
+        if known is None or here is None or here.st_ino != known.st_ino:
+            continue
+        if is_torn(put, words[1]) or is_torn(original, words[1]):
+            torn = True
+            if act:
+                fs.remove(folder.of(IDS, task_id))
+                fs.remove(put)
+                fs.remove(original)
+    return torn
+
+
+def is_torn(path: str, nonce: str) -> bool:
+    """Whether the file has not the bytes that its nonce says it has, if it says so: a power loss took some or all."""
+    said = nonce.partition(".")[2]
+    try:
+        return bool(said) and changelog.digest(fs.read(path, LARGEST_RESULT)[0]) != said
+    except OSError:
+        return False  # gone, or not to be read: nobody can tell
 
 
 def enter(folder: Folder, task_id: str, source: str, ready: str) -> bool:
@@ -93,7 +162,10 @@ def enter(folder: Folder, task_id: str, source: str, ready: str) -> bool:
     target = f"{folder.root}/{ready}"
     while True:
         try:
-            return fs.move_new(source, target)
+            if fs.move_new(source, target):
+                return True
+            if not folder.make_place(target):
+                return False
         except FileExistsError:
             if not _make_way(folder, task_id, source, ready):
                 return False

@@ -138,6 +138,9 @@ class FileStore(House):
 
     def _compared(self, task: Task, data: bytes) -> Said:
         """What there is of this id, beside what was to be put."""
+        if self.folder.durable:  # whoever put it may not have come so far yet, and we shall say that it is there
+            fs.sync_path(self.folder.of(IDS, task.id))
+            self.folder.sync(IDS)
         known = self.folder.original(task.id)
         mine = self.folder.layout.load(Spot(state=State.READY, id=task.id), data)
         return Said.EXISTS if known and known.wish() == mine.wish() else Said.CONFLICT

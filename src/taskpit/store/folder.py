@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import stat
+from time import monotonic
 
-from taskpit import catalog, fs, kernel
-from taskpit.beneath import Holding
+from taskpit import fs, kernel
+from taskpit.beneath import COMPARED, Holding
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
@@ -94,12 +95,15 @@ class Folder:
         self.durable = config.durability == "power"
         #: Wall clock minus monotonic when this process last looked; None: it has not.
         self.even: float | None = None
-        #: Whether one call can put all that was written on the disk; None: nobody has asked.
+        #: Whether one call can put all that was written on the disk, and whether the disk keeps the order of names;
+        #: None: nobody has asked.
         self._together: bool | None = None
-        #: What tells a catalogue of what comes; the changelog, once a process has written to it, and how often.
-        self.arrivals = Log(self.at(f"{INDEX}/{catalog.LOG}"), derived=True)
+        self._ordered: bool | None = None
+        #: The changelog, once a process has written to it, and how often.
         self._log: Log | None = None
         self._logs = 0
+        #: When directories that verbs need together were last looked at.
+        self._held: dict[tuple[str, ...], float] = {}
         self._writing: Writing | None = None
 
     def at(self, relative: str) -> str:
@@ -118,13 +122,36 @@ class Folder:
     def hold(self, *folders: str) -> None:
         """These directories are the queue's own: refused at once, before anything is done, if one is a link or foreign.
 
-        Without names, all of them. One that is missing is told by whoever needs it.
+        Without names, all of them. One that is missing is told by whoever needs it. What was looked at less than a
+        second ago is still open, and nothing but that is used.
         """
+        now = monotonic()
+        if folders and now - self._held.get(folders, -COMPARED) < COMPARED:
+            return
+        self._held[folders] = now
         for name in folders or (*self.layout.folders, *OURS, self.layout.tmp):
             try:
                 fs.hold(f"{self.root}/{name}")
             except FileNotFoundError:
                 continue
+
+    def make_place(self, path: str) -> bool:
+        """Whether the directory of this path was gone, and is there again: git removes those that are empty."""
+        place = path.rpartition("/")[0]
+        known = place.removeprefix(f"{self.root}/") in (*self.layout.folders, *OURS, self.layout.tmp)
+        if not known or fs.exists(place):
+            return False
+        fs.make_dir(place)
+        return True
+
+    def write(self, path: str, data: bytes, *, sync: bool) -> None:
+        """A new temporary file with these bytes, on the disk if `sync`."""
+        try:
+            fs.create(path, data, sync=sync)
+        except FileNotFoundError:
+            if not self.make_place(path):
+                raise
+            fs.create(path, data, sync=sync)
 
     def sync(self, *folders: str) -> None:
         """The entries of these directories are on the disk, where power loss must not take them."""
@@ -139,6 +166,17 @@ class Folder:
         if self._together is None:
             self._together = kernel.syncs_filesystems(self.root)
         return self._together
+
+    @property
+    def syncs_once(self) -> bool:
+        """Whether one fsync, after the call that decides and before anything is visible, is all that a verb needs.
+
+        The names that follow need none: a power loss that takes one takes all after it, and what was decided is
+        carried out again. Elsewhere the bytes are on the disk before the decision, and every name before the answer.
+        """
+        if self._ordered is None:
+            self._ordered = self.durable and kernel.keeps_order(self.root)
+        return self._ordered
 
     def settle(self, folder: str, *, together: bool) -> None:
         """What was written to this directory is on the disk: `together` with its bytes, else they are already."""
@@ -278,14 +316,21 @@ class Folder:
 
         If it is what was read before, that is `known`, it is not read a second time.
         """
+        return self.parse(spot, self.read(path)[0], known)
+
+    def read(self, path: str) -> tuple[bytes, fs.Stat]:
+        """The bytes of a task's file and its status; Invalid if it can't be one, FileNotFoundError if it is gone."""
         try:
-            data, _ = fs.read(path, self.config.largest_task + SLACK)
+            return fs.read(path, self.config.largest_task + SLACK)
         except PermissionError:
             raise Unreadable("its permissions keep us out") from None
         except fs.NotAFile:
             raise Invalid("it is not a regular file") from None
         except fs.TooBig as error:
             raise Invalid(f"it is too large: {error.strerror}") from None
+
+    def parse(self, spot: Spot, data: bytes, known: Task | None = None) -> Task:
+        """The task in these bytes, and in what is kept beside them."""
         if known is not None and known.was_read and known.source == data and known.slug == spot.slug:
             return known
         return self.layout.load(spot, data, self._beside(spot.id) if self.layout.rewritten else b"")
@@ -406,10 +451,6 @@ class Folder:
         """One line in the changelog."""
         self.tell_of([self.event(action, task_id, worker, details)])
 
-    def tell_all(self, action: str, whose: Iterable[tuple[str, str]]) -> None:
-        """The same of several tasks and their workers, in one go."""
-        self.tell_of([self.event(action, task_id, worker) for task_id, worker in whose])
-
     def tell_of(self, events: Iterable[Event]) -> None:
         """Lines in the changelog, in one go.
 
@@ -426,7 +467,6 @@ class Folder:
 
     def close(self) -> None:
         """Let go of what is kept open."""
-        self.arrivals.close()
         if self._log is not None:
             self._log.close()
         self._holding.close()

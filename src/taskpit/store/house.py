@@ -83,6 +83,7 @@ class House:
     def keep_log(self, worker: str, data: bytes) -> str:
         """A file where the layout keeps logs, named by its worker and the first second from now on that is free."""
         second = self.folder.clock.now()
+        self.folder.make_place(self.folder.at(self.folder.layout.log_path(worker, second)))
         while True:
             path = self.folder.layout.log_path(worker, second)
             try:

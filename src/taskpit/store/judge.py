@@ -48,9 +48,7 @@ def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tu
         elif record and owner.lives(_path(folder, spot.worker), record) is False:
             found.append((spot, f"{owner.base(spot.worker)} is dead (process {record.pid})"))
         elif record and _clock_unchanged(folder, record) and not _set_since(folder, noted, status):
-            # Not stamped since its last rename: only the ctime is fresh, just now or because `mv` claimed it.
-            grace = record.lease if status.st_mtime <= status.st_ctime else min(folder.grace, record.lease)
-            if clocks[0] > max(_stamped(folder, spot, status) / 1e9, status.st_ctime + grace):
+            if clocks[0] > max(_stamped(folder, spot, status) / 1e9, _unless_ours(status, record.lease)):
                 found.append((spot, f"{spot.worker} did not renew within {say_duration(record.lease)}"))
         else:
             lease = record.lease if record else folder.config.abandoned
@@ -78,6 +76,14 @@ def _stamped(folder: Folder, spot: Spot, status: fs.Stat) -> int:
     if record is None or record.st_uid == status.st_uid:
         return status.st_mtime_ns
     return max(status.st_mtime_ns, record.st_mtime_ns)
+
+
+def _unless_ours(status: fs.Stat, lease: float) -> float:
+    """When a claim ends whose stamp is not its worker's: none at all, or a shorter one of another who tried for it.
+
+    A worker's own is a lease later than the ctime it leaves.
+    """
+    return status.st_ctime + lease if status.st_mtime - status.st_ctime < lease / 2 else 0.0
 
 
 def _clock_unchanged(folder: Folder, record: owner.Record) -> bool:

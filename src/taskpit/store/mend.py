@@ -15,7 +15,7 @@ from taskpit.owner import MARK
 from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.ending import Sealed, roll
-from taskpit.store.entering import enter
+from taskpit.store.entering import clear_torn, enter
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, Unreadable, stub
 from taskpit.store.fresh import fresh_status, has_twin
 from taskpit.store.glance import doubtful, unlike_outcomes
@@ -38,7 +38,7 @@ GONE = "gone"
 def mend(folder: Folder, *, dry_run: bool, prune: bool = True) -> list[Mend]:
     """Run every repair; with `dry_run` only say what each would do. Without `prune` nothing at all is removed."""
     job = _Mender(folder, act=not dry_run)
-    repairs = [job.ends, job.puts, job.results, job.ghosts, job.ready, job.claimed, job.published]
+    repairs = [job.torn, job.ends, job.puts, job.results, job.ghosts, job.ready, job.claimed, job.published]
     return [found for repair in (*repairs, *([job.leftovers] if prune else [])) for found in repair()]
 
 
@@ -89,11 +89,19 @@ class _Mender:
             if known is None or put is None or known.st_ino != put.st_ino:
                 continue
             if self.act:
+                if self.folder.syncs_once:
+                    fs.sync_path(original)
                 self._tell_once("added_task", words[0], "found half way")
                 enter(self.folder, words[0], path, f"{self.folder.layout.ready}/{words[3]}")
                 if original != path:
                     fs.remove(original)
             yield Mend(kind="carried out", what=words[0], details="it had been added but was not in place yet")
+
+    def torn(self) -> Iterator[Mend]:
+        """Tasks whose bytes a power loss took before their put was acknowledged: before ends, which may put them."""
+        for task_id in {words[0] for _, words, _ in self._tmp() if words[2:3] == ["put"] and is_word(words[0])}:
+            if clear_torn(self.folder, task_id, act=self.act):
+                yield Mend(kind="swept", what=task_id, details="it was being added when the power went off")
 
     def results(self) -> Iterator[Mend]:
         """Results that are published but not yet known as the outcome: the last step of an end."""

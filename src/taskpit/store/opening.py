@@ -8,13 +8,13 @@ from __future__ import annotations
 import errno
 import os
 
-from taskpit import catalog, fs, layouts
+from taskpit import fs, layouts
 from taskpit.beneath import Holding
 from taskpit.clock import Clock
 from taskpit.config import SAMPLE, Config, parse, plain_settings
 from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.store.files import FileStore
-from taskpit.store.folder import HIDDEN, INDEX, OURS, Folder
+from taskpit.store.folder import HIDDEN, OURS, Folder
 from taskpit.store.trouble import storage_error
 from taskpit.text import read_toml
 
@@ -61,7 +61,6 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None, 
             except FileExistsError:
                 continue
         folder = Folder(root, layout, Config(), clock or Clock())
-        catalog.begin(f"{root}/{INDEX}")
         from taskpit.store.judge import begin
 
         begin(folder)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from taskpit import catalog, fs
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import NEVER
-from taskpit.store.folder import INDEX, OUTCOMES, Unreadable
+from taskpit.store.folder import CHANGELOG, INDEX, OUTCOMES, Unreadable
 from taskpit.store.rows import row_of, task_of
 from taskpit.store.window import Window
 from taskpit.task import State
@@ -58,8 +58,8 @@ class Ready:
         self._watch: Watch | None = None
         self._listed: float | None = None
         self._catalog: catalog.Catalog | None = None
-        #: How far the catalogue's log was read, the last row that is in memory, and what comparing costs.
-        self._place = ""
+        #: How far the log was read, the last row that is in memory, and what comparing costs.
+        self._place = 0
         self._last: Row | None = None
         self._cost = 0.0
         #: Whether there are so many that to begin a watch takes long (the kernel looks at every name), and whether we
@@ -96,7 +96,7 @@ class Ready:
         """Begin anew."""
         if self._catalog is not None:
             self._catalog.close()
-        self._catalog, self._listed, self._place, self._last = None, None, "", None
+        self._catalog, self._listed, self._place, self._last = None, None, 0, None
         self._window.clear()
 
     def watch(self) -> Watch | None:
@@ -232,15 +232,13 @@ class Ready:
     def _read_whole(self, spot: Spot, *, whole: bool) -> tuple[tuple[Task, fs.Stat] | None, bool]:
         """The same once its name is known to be a task's; and whether it is none yet, but may become one."""
         folder, path = self._folder, self._folder.at(spot.path)
-        status = fs.status(path)
-        if status is None:
-            return None, False
-        if status.st_nlink == 1 and not folder.layout.rewritten:
-            folder.writing.told(path, whole=whole)
-        if folder.unfinished(path, status, whole=whole):
-            return None, True
         try:
-            return (folder.load(spot, path), status), False
+            data, status = folder.read(path)
+            if status.st_nlink == 1 and not folder.layout.rewritten:
+                folder.writing.told(path, whole=whole)
+            if folder.unfinished(path, status, whole=whole):
+                return None, True
+            return (folder.parse(spot, data), status), False
         except FileNotFoundError:
             return None, False
         except Unreadable:
@@ -265,12 +263,12 @@ class Ready:
 
     def _begin_catalog(self) -> bool:
         """So many that nobody should have to read them all, we least: the log tells of most. False if they are few."""
-        index = self._folder.at(INDEX)
-        if len(fs.names(self._path)) <= SMALL:
-            catalog.trim(index)
+        count = len(fs.names(self._path))
+        if count <= SMALL:
             return False
         try:
-            built = catalog.Catalog.build(index, self._compare_with)
+            log = self._folder.at(CHANGELOG)
+            built = catalog.Catalog.build(self._folder.at(INDEX), log, count, self._compare_with)
             if built is None:
                 return False
             self._window.clear()
@@ -287,7 +285,7 @@ class Ready:
         """What the catalogue says, as far as it is needed; compared with the directory now and then."""
         if self._catalog is None or not self._catalog.current:
             self._forget()
-            self._catalog = catalog.Catalog.open(self._folder.at(INDEX))
+            self._catalog = catalog.Catalog.open(self._folder.at(INDEX), self._folder.at(CHANGELOG))
             if self._catalog is None:
                 raise OSError("there is no catalogue")
             self._place = self._catalog.take_in()
@@ -298,7 +296,7 @@ class Ready:
                 self._compare()
             self._load_some()
         else:
-            rows, self._place = catalog.fresh(self._folder.at(INDEX), self._place, MOST)
+            rows, known = self._follow_log()
             self._stays = True
             if self._watch is not None or not self._vast:
                 self._hear()  # after the log: of a row we know then whether it was taken since
@@ -310,9 +308,25 @@ class Ready:
             for row in rows:
                 self._came.pop(row[4], None)
                 self._know_row(row)
-            if self._due() or (closely and not self._catalog.has_more_than(EXACT)):
+            if not known or self._due() or (closely and not self._catalog.has_more_than(EXACT)):
                 self._compare()
             self._window.sort(slack=SOME)
+
+    def _follow_log(self) -> tuple[list[Row], bool]:
+        """What the log tells of since we last looked; False if it is another one by now."""
+        assert self._catalog is not None
+        log = self._catalog.log
+        rows: list[Row] = []
+        if not log.is_current():
+            self._place = log.end()
+            return rows, False
+        while len(rows) < MOST:
+            more, after = log.read(self._place)
+            if after == self._place:
+                break
+            rows += more
+            self._place = after
+        return rows, True
 
     def _due(self) -> bool:
         since = self._folder.clock.monotonic() - (self._listed or 0.0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from taskpit.layouts import Spot
 
-__all__ = ["refuse_finished", "register"]
+__all__ = ["is_over", "refuse_finished", "register"]
 
 #: Ends after which a task may be wanted again.
 FAILURES = (Verdict.FAILED, Verdict.CANCELLED)
@@ -57,10 +57,13 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
 
 def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
     """Conflict if its own file is here although it is finished: put back, or a power loss undid its moves."""
-    verdict = folder.outcome(spot.id)
-    if verdict is None and not folder.is_finished(spot):
-        return
-    raise _finished(folder, spot, here, verdict)
+    if is_over(folder, spot):
+        raise _finished(folder, spot, here, folder.outcome(spot.id))
+
+
+def is_over(folder: Folder, spot: Spot) -> bool:
+    """Whether it has ended: as far as we know, or as the layout's own places say, whoever wrote there."""
+    return folder.outcome(spot.id) is not None or folder.is_finished(spot)
 
 
 def _finished(folder: Folder, spot: Spot, here: fs.Stat, verdict: Verdict | None) -> Conflict:

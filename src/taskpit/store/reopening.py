@@ -7,7 +7,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog
 from taskpit.store.ending import Sealed, roll
-from taskpit.store.folder import CHANGELOG, DOOR, IDS, LARGEST_RESULT, LATE, SEALED, SLACK, Folder, stub
+from taskpit.store.folder import CHANGELOG, DOOR, IDS, LARGEST_RESULT, LATE, SEALED, SLACK, STOPS, Folder, stub
 from taskpit.store.turns import Turn
 from taskpit.task import Said, State, Task, Verdict
 
@@ -21,11 +21,12 @@ def reopen(folder: Folder, task: Task) -> Said:
     """
     parts = "nbo" if folder.layout.rewritten else "no"
     sealed = Sealed(folder, Spot(state=State.READY, id=task.id, slug=task.slug), fs.fresh_name(), f"ready.{parts}")
-    fs.create(sealed.part("n"), folder.spell(task, SLACK), sync=folder.durable)
+    folder.write(sealed.part("n"), folder.spell(task, SLACK), sync=folder.durable)
     if "b" in parts:
-        fs.create(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
+        folder.write(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
     folder.sync(folder.layout.tmp, SEALED)  # no earlier end may come back and be carried out beside this one
     _learn_failure(folder, task.id)
+    fs.remove(folder.of(STOPS, task.id))  # who asked to stop meant what has failed since
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
         if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
             return roll(sealed, event=folder.event("reopened_task", task.id, task.by or "keeper"))
@@ -64,8 +65,9 @@ def take_again(folder: Folder, spot: Spot, here: fs.Stat) -> bool:
     except OSError:
         return False
     if "b" in parts:
-        fs.create(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
+        folder.write(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
     folder.sync(folder.layout.tmp, SEALED)
+    fs.remove(folder.of(STOPS, spot.id))
     if fs.move(folder.outcome_path(spot.id, verdict), sealed.path):
         roll(sealed, event=folder.event("reopened_task", spot.id, details=f"{spot.path} was put there again"))
         return True

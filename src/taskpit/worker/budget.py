@@ -12,6 +12,7 @@ import re
 from taskpit import fs, schema
 from taskpit.clock import duration, say_duration
 from taskpit.errors import Invalid
+from taskpit.logfile import lines
 from taskpit.text import read_json
 from taskpit.values import Value
 
@@ -145,7 +146,7 @@ class Ledger:
 
     def _lines(self) -> list[dict[str, object]]:
         found = []
-        for _, line in fs.lines(self._path):
+        for _, line in lines(self._path):
             try:
                 fields = read_json(line)
             except ValueError:

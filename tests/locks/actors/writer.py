@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from taskpit.store import changelog
@@ -28,5 +29,10 @@ for number in range(int(count)):
     else:
         with open(path, "ab", buffering=0) as file:
             file.write(changelog.encode(event(number)).rstrip())
+            end = file.tell()
+            for _ in range(1000):  # until another has written in between, as long as there is one
+                if os.stat(path).st_size > end:
+                    break
+                os.sched_yield()
             file.write(b"\n")
     print(number, flush=True)

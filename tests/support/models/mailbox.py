@@ -102,8 +102,6 @@ class Mailbox(Pit):
         target = self.claimed(task, fence)
         if not (yield touch(f"ready/{task}")) or not (yield move(f"ready/{task}", target)):
             return False
-        if not (yield touch(target)):
-            return False
         before = yield look(target)
         scratch = f"tmp/{task}~{fence}~claim"
         yield create(scratch, f"{fence}{HAS}{task}")

@@ -147,9 +147,7 @@ class Pit(Keeping):
             return False
         if not (yield touch(f"ready/{task}")):
             return False
-        if not (yield move(f"ready/{task}", self.claimed(task, fence))):
-            return False
-        return (yield touch(self.claimed(task, fence)))
+        return (yield move(f"ready/{task}", self.claimed(task, fence)))
 
     def hold(self, me, task, number):
         """Work: renew for as long as we like, then end the claim somehow."""

@@ -1,0 +1,70 @@
+"""git removes empty directories when it switches branches: a verb makes a place of the layout again and goes on."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from pits import make, misplaced, put, take, task
+
+from taskpit.keeper import sweep
+from taskpit.task import Ask, Done, Failed, Said, State
+from taskpit.testing import FakeClock
+
+
+@pytest.fixture(params=["pit", "mailbox", "workspace"])
+def queue(request, tmp_path):
+    queue = make(str(tmp_path / "q"), FakeClock(), layout=request.param)
+    yield queue
+    queue.close()
+
+
+def empty_places_gone(queue):
+    """As git leaves them; the directories are still open here."""
+    folder = queue.store.folder
+    for name in folder.layout.folders:
+        if os.path.isdir(folder.at(name)) and not os.listdir(folder.at(name)):
+            os.rmdir(folder.at(name))
+
+
+@pytest.mark.parametrize(
+    "outcome", [Done(output="yes"), Failed(error="no", final=True), Failed(error="no"), Ask(question="which?")]
+)
+def test_a_whole_life(queue, outcome):
+    empty_places_gone(queue)
+    put(queue, task(1))
+    empty_places_gone(queue)
+    claim = take(queue, "0001")
+    empty_places_gone(queue)
+    assert queue.finish(claim, outcome)[0] is Said.OK
+    state = {Done: State.DONE, Failed: State.FAILED if getattr(outcome, "final", False) else State.READY}
+    card = queue.card("0001")
+    assert card.state is state.get(type(outcome), State.READY)
+    assert card.late == ()
+    assert sweep(queue) == []
+    assert misplaced(queue) == {}
+    empty_places_gone(queue)
+    assert queue.store.keep_log("w", b"what was done")
+
+
+def test_many_at_once(queue):
+    empty_places_gone(queue)
+    put(queue, task(1), task(2))
+    empty_places_gone(queue)
+    claims = queue.claim("w", count=2)
+    assert len(claims) == 2
+    empty_places_gone(queue)
+    assert [said for said, _ in queue.finish_many([(claim, Done(output="yes")) for claim in claims])] == [Said.OK] * 2
+    assert [queue.card(claim.task.id).state for claim in claims] == [State.DONE] * 2
+
+
+def test_a_claim_whose_worker_is_gone(queue):
+    put(queue, task(1))
+    take(queue, "0001")
+    queue.clock.advance(10_000)
+    empty_places_gone(queue)
+    sweep(queue)
+    queue.clock.advance(10_000)
+    empty_places_gone(queue)
+    sweep(queue)
+    assert queue.card("0001").state is State.READY
