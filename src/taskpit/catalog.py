@@ -383,8 +383,13 @@ class Catalog:
 INSERT = "replace into rows values (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
+_KEY = f'"{ROW}"'.encode()
+
+
 def parse(line: bytes) -> Row | None:
-    """The row in a line of the log; None if it has none."""
+    """The row in a line of the log; None if it has none, which most lines have not."""
+    if _KEY not in line:
+        return None
     try:
         rank, age, number, text, name, inode, tied, brief = jsontext.loads(line)[ROW]
         return int(rank), float(age), int(number), str(text), str(name), int(inode), int(tied), str(brief)

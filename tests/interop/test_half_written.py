@@ -348,12 +348,11 @@ def test_a_copy_that_is_being_written_is_judged_when_it_is_whole(queue, layout):
     assert not os.path.exists(name)
 
 
-@pytest.mark.parametrize("layout", ["pit", "workspace"])
-def test_a_text_that_is_dropped_in_under_any_name_is_taken_in_once_it_is_whole(tmp_path, layout, monkeypatch):
+def test_a_text_that_is_dropped_in_under_any_name_is_taken_in_once_it_is_whole(tmp_path, monkeypatch):
     root = str(tmp_path / "q")
-    init(root, layout)
+    init(root, "pit")
     queue = Queue.open(root)
-    ready = f"{root}/{layouts.get(layout).ready}"
+    ready = f"{root}/food"
     with open(f"{ready}/My story.md", "w", encoding="utf-8") as file:
         file.write("# Build a boat\n")
         file.flush()

@@ -39,7 +39,6 @@ class Workspace(Layout):
     name = "workspace"
     folders = ("tasks", "agents", "outputs", "pipes")
     ready = "tasks"
-    takes_in = ".md"
     claimed = "tasks"
     results = ("tasks",)
     manifest = "manifest.json"
