@@ -383,15 +383,11 @@ class Catalog:
 INSERT = "replace into rows values (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-_KEY = f'"{ROW}"'.encode()
-
-
 def parse(line: bytes) -> Row | None:
-    """The row in a line of the log; None if it has none, which most lines have not."""
-    if _KEY not in line:
-        return None
+    """The row in a line of the log, its last field; None if it has none. The rest of the line is not looked at."""
     try:
-        rank, age, number, text, name, inode, tied, brief = jsontext.loads(line)[ROW]
+        found = jsontext.loads(line[line.index(MARK) + len(MARK) - 1 : line.rindex(b"]") + 1])
+        rank, age, number, text, name, inode, tied, brief = found
         return int(rank), float(age), int(number), str(text), str(name), int(inode), int(tied), str(brief)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
