@@ -1,11 +1,9 @@
 """Every system call that touches the queue's folder, and nothing about tasks.
 
-Each function says what has happened when it returns. Expected refusals (somebody else was first) are
-return values; surprises are OSError. Before every single call a hook gives the test suites a place to
-stop, fail or kill: a promise about crashes is worth what has been tried at every one of these places.
-
-What lies beneath a queue's root is reached from its open directories (see `taskpit.beneath`): no link is followed, no
-FIFO waited for, nothing but regular files is read, and never more of them than the caller says.
+Each function says what has happened when it returns. Expected refusals (another was first) are return values; surprises
+are OSError. Before every single call a hook gives the test suites a place to stop, fail or kill. What lies beneath a
+queue's root is reached from its open directories (see `taskpit.beneath`): no link is followed, no FIFO waited for,
+nothing but regular files is read, and never more of them than the caller says.
 """
 
 from __future__ import annotations
@@ -479,20 +477,22 @@ def _make(name: str, fd: int | None) -> bool:
 def sync_dir(path: str) -> None:
     """The directory's entries are on the disk."""
     _step("fsync", path)
-    _with_dir(path, os.fsync)
+    there = directory(path)
+    fd = os.open(path, DIRECTORY) if there.fd is None else there.fd
+    try:
+        os.fsync(fd)
+    finally:
+        if there.fd is None:
+            os.close(fd)
 
 
 def sync_all(path: str) -> None:
     """All that was written to this directory's filesystem is on the disk, if `kernel.syncs_filesystems` says so."""
     _step("syncfs", path)
-    _with_dir(path, kernel.sync_filesystem)
-
-
-def _with_dir(path: str, call: Callable[[int], object]) -> None:
     there = directory(path)
     fd = os.open(path, DIRECTORY) if there.fd is None else there.fd
     try:
-        call(fd)
+        kernel.sync_filesystem(fd)
     finally:
         if there.fd is None:
             os.close(fd)

@@ -37,7 +37,7 @@ USES = {
     "hook": ("stop",),
 }
 #: Verbs that do without a queue.
-ALONE = {"init", "demo", "bench", "completion", "setup", "hook", "roles"}
+ALONE = {"init", "demo", "bench", "completion", "setup", "hook", "roles", "notify"}
 OF_ONE_TASK = [verb for verb, words in USES.items() if words[:1] == ("1",)]
 DESTRUCTIVE = re.compile(r"\brm |--force|reset --hard|clean -|unlink|delete", re.IGNORECASE)
 

@@ -127,15 +127,16 @@ def require(*programs: str) -> None:
 def world(request: pytest.FixtureRequest):
     """A home for this test alone; what it leaves behind of itself is put right, children it leaves are its failure."""
     home = tempfile.mkdtemp(dir=_rooms[-1])
-    before, cwd, lasting = os.environ["HOME"], os.getcwd(), children()
+    before, cwd, lasting = dict(os.environ), os.getcwd(), children()
     handlers = {number: signal.getsignal(number) for number in INHERITED}
     os.environ["HOME"] = home
     yield home
-    os.environ["HOME"] = before
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
     os.chdir(cwd)
     os.umask(UMASK)
-    if os.environ.get("TZ") != GIVEN["TZ"] or time.tzname[0] != GIVEN["TZ"]:
-        os.environ["TZ"] = GIVEN["TZ"]
+    if time.tzname[0] != GIVEN["TZ"]:
         time.tzset()
     for number, handler in handlers.items():
         if signal.getsignal(number) is not handler:
