@@ -207,6 +207,7 @@ def test_a_log_without_end_keeps_its_end(tmp_path, monkeypatch):
         ("done $TASKPIT_TASK", "done", State.DONE),
         ("fail $TASKPIT_TASK --error broken", "itself", State.READY),
         ("release $TASKPIT_TASK", "itself", State.READY),
+        ("ask $TASKPIT_TASK which?", "asked", State.READY),
     ],
 )
 def test_the_command_may_hand_in_or_end_its_claim_itself(pit, verb, word, state):

@@ -34,6 +34,7 @@ COLOURS = {
     "sent back": "33",
     "split": "36",
     "itself": "32",
+    "asked": "36",
     "retry": "33",
     "failed": "31",
     "choked": "31",
@@ -235,6 +236,7 @@ def summary(report: Report) -> str:
         "unsaved": "not saved",
         "retry": "put back to be tried again",
         "handed in": "handed in for review or landing",
+        "asked": "asked a question",
     }
     ordered = sorted(report.tally.items(), key=lambda item: [*COLOURS].index(item[0]) if item[0] in COLOURS else 99)
     parts = [f"{count} {words.get(word, word)}" for word, count in ordered]

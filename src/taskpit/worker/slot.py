@@ -14,7 +14,7 @@ from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.landing.terms import SetupFailed, Stopped, Waits
-from taskpit.policy import pause
+from taskpit.policy import pause, question_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
@@ -370,6 +370,8 @@ def what_became(queue: Queue, run: Run) -> tuple[str, str]:
     except Storage:
         return "", ""  # finishing will tell
     found = fate(run.claim, card)
+    if found == "itself" and card is not None and question_of(card.task):
+        return "asked", card.held
     if found == "itself" and card is not None:
         return found, (card.result.reason or card.result.verdict) if card.result else card.held or "back in the queue"
     return ("", "") if found == "ours" else (found, "")
