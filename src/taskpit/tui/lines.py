@@ -101,11 +101,18 @@ def _fit(parts: Parts, room: int) -> tuple[Parts, int]:
 
 
 def two_lines(slip: Slip, room: int, now: float) -> tuple[Parts, Parts]:
-    """For a narrow column: the title and how old it is; below, its id and what is to be said."""
+    """For a narrow column: the title and how old it is; below, its id and what is to be said.
+
+    A title that needs the whole line has it; the age then stands below, if there is room beside what is said.
+    """
+    old = (slip_age(slip, now).rjust(AGE), "age")
     title = cut(slip.title, room - AGE - 1)
-    top: Parts = [(title, "title"), _fill(title, room - AGE), (slip_age(slip, now).rjust(AGE), "age")]
-    below, _ = _fit([(cut(slip.id, max(room // 3, 4)), "id"), *_priority(slip), *_told(slip, now)], room)
-    return top, below
+    said: Parts = [(cut(slip.id, max(room // 3, 4)), "id"), *_priority(slip), *_told(slip, now)]
+    if title == one_line(slip.title) or room < 2 * AGE + 4:
+        return [(title, "title"), _fill(title, room - AGE), old], _fit(said, room)[0]
+    title = cut(slip.title, room)
+    below, left = _fit(said, room)
+    return [(title, "title"), _fill(title, room)], [*below, (" " * (left - AGE), "meta"), old] if left > AGE else below
 
 
 def table_line(slip: Slip, room: int, id_width: int, now: float) -> Parts:
