@@ -251,7 +251,13 @@ def test_metrics_are_what_prometheus_reads(queue, board, client, monkeypatch):
     else:
         monkeypatch.setitem(sys.modules, "prometheus_client", None)
     lively(queue)
+    with open(f"{queue.store.info().where}/.taskpit/changelog.log", "a", encoding="ascii") as file:
+        for word in ("\\ud800", 'x\\"} 1'):  # another program's words
+            file.write(
+                f'{{"timestamp":"2026-11-16T19:52:38Z","worker":"me","worker_type":"agent","action":"{word}"}}\n'
+            )
     answer = board.get("/metrics")
+    assert answer.text.count('action="other"} 2') == 1
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     sample = re.compile(r'taskpit_[a-z_]+(?:\{[a-z]+="[^"\\\n]*"\})? -?\d+(\.\d+)?(e[+-]\d+)?')
     lines = answer.text.splitlines()

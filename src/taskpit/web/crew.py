@@ -12,6 +12,7 @@ from taskpit import fs
 from taskpit.clock import say_duration
 from taskpit.errors import TaskpitError
 from taskpit.history import who
+from taskpit.schema import is_word
 from taskpit.values import Value
 from taskpit.web import charts
 from taskpit.web.metrics import TYPE, text_of
@@ -167,7 +168,10 @@ class Crew:
         workers: dict[str, float] = dict.fromkeys(("up", "waiting", "paused", "stalled", "down"), 0)
         for row in found.rows:
             workers[row.state] = workers.get(row.state, 0) + 1
-        told = {key: float(tally[key]) for key in sorted(tally)}
+        told: dict[str, float] = {}
+        for key in sorted(tally):  # what others wrote there need not be a word that anybody can be shown
+            name = key if is_word(key) else "other"
+            told[name] = told.get(name, 0.0) + tally[key]
         ours = [
             *common,
             metric("oldest_ready_seconds", "How long the oldest ready task has waited.", "gauge", max(oldest, 0.0)),
