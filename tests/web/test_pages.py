@@ -252,10 +252,8 @@ def test_metrics_are_what_prometheus_reads(queue, board, client, monkeypatch):
         monkeypatch.setitem(sys.modules, "prometheus_client", None)
     lively(queue)
     with open(f"{queue.store.info().where}/.taskpit/changelog.log", "a", encoding="ascii") as file:
-        for word in ("\\ud800", 'x\\"} 1'):  # another program's words
-            file.write(
-                f'{{"timestamp":"2026-11-16T19:52:38Z","worker":"me","worker_type":"agent","action":"{word}"}}\n'
-            )
+        line = '{{"timestamp":"2026-11-16T19:52:38Z","worker":"me","worker_type":"agent","action":"{}"}}\n'
+        file.writelines(line.format(word) for word in ("\\ud800", 'x\\"} 1'))  # another program's words
     answer = board.get("/metrics")
     assert answer.text.count('action="other"} 2') == 1
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
