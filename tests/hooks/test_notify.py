@@ -211,7 +211,7 @@ def test_a_hook_of_a_real_queue_tells(home, hearer, monkeypatch):
 def test_nobody_named_and_no_event_are_refused(home, hearer, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     assert main(["notify"]) != 0
-    assert "nobody is to be told" in capsys.readouterr().err
+    assert "no notification is set up" in capsys.readouterr().err
     write(home, f'webhook = "{hearer.address("x")}"\n')
     monkeypatch.setattr(sys, "stdin", io.StringIO("[1]"))
     assert main(["notify"]) != 0

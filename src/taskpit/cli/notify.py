@@ -29,7 +29,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "With nothing on standard input: what was kept is told, if it is time."
     )
     parser.epilog = example("pit notify --test", "pit notify < /dev/null")
-    parser.add_argument("--test", action="store_true", help="tell everybody something now, whatever the hour")
+    parser.add_argument("--test", action="store_true", help="send a trial by every way that is set up, whatever the hour")
 
 
 def _notify(args: Namespace, context: Context) -> Reply:
@@ -40,7 +40,7 @@ def _notify(args: Namespace, context: Context) -> Reply:
 
     channels, path = read_channels(context.env)
     if not channels.names:
-        raise Invalid("nobody is to be told", hint=f"Write for example `desktop = true` into {path}.")
+        raise Invalid("no notification is set up", hint=f"Write for example `desktop = true` into {path}.")
     now = time.time()
     if args.test:
         channels = channels.replace(quiet="", events=EVENTS)
