@@ -29,7 +29,9 @@ def _arguments(parser: ArgumentParser) -> None:
         "With nothing on standard input: what was kept is told, if it is time."
     )
     parser.epilog = example("pit notify --test", "pit notify < /dev/null")
-    parser.add_argument("--test", action="store_true", help="send a trial by every way that is set up, whatever the hour")
+    parser.add_argument(
+        "--test", action="store_true", help="send a trial by every way that is set up, whatever the hour"
+    )
 
 
 def _notify(args: Namespace, context: Context) -> Reply:
