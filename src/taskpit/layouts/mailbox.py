@@ -173,8 +173,10 @@ class Mailbox(Layout):
         if fields.get("id", spot.id) != spot.id:
             raise Invalid(f"its id is {fields['id']!r}, but its file is called {spot.id}.json", field="id")
         kept = {**_kept(beside), **_unknown(fields)}
-        said = {key: value for key, value in mapping(fields.get("metadata")).items() if value is not None}
-        metadata = {**mapping(_kept(beside).get("metadata")), **said}
+        metadata = {**mapping(_kept(beside).get("metadata"))}
+        for key, value in mapping(fields.get("metadata")).items():
+            if value is not None or key not in (*metadata, "worktree", "dependencies"):
+                metadata[key] = value  # null is what others write for what they dropped
         known = {field: _whole(fields[key], key) for key, field in FIELDS.items() if fields.get(key) is not None}
         found = {
             "title": "",

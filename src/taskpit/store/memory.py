@@ -151,9 +151,9 @@ class MemoryStore:
             record.tries.append(end.attempt)
         self.put(end.children)
         if end.result is not None:
-            record.card = Card(task=claim.task, state=end.result.verdict.state, result=end.result)
+            record.card = Card(task=record.card.task, state=end.result.verdict.state, result=end.result)
         else:
-            task = end.task or claim.task
+            task = end.task or record.card.task
             if end.delay:
                 task = task.replace(not_before=float(int(self.clock.now() + end.delay)))
             record.card = Card(task=task, state=State.READY)

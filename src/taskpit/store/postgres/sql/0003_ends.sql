@@ -17,7 +17,7 @@ BEGIN
 END $$;
 
 -- An end of a claim that is over: said before, or too late and kept aside.
-CREATE OR REPLACE FUNCTION {s}.too_late(p_end {s}.ending, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION {s}.too_late(p_end {s}.ending, p_again boolean, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE known record;
 BEGIN
     SELECT t.fence, t.verdict, t.mark, coalesce(
@@ -32,8 +32,8 @@ BEGIN
        OR EXISTS (SELECT 1 FROM {s}.attempt a WHERE a.id = p_end.id AND a.doc = p_end.attempt) THEN
         RETURN 'already';
     END IF;
-    IF p_end.late IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM {s}.late l WHERE l.id = p_end.id AND l.fence = p_end.fence AND l.doc = p_end.late) THEN
+    IF p_end.late IS NOT NULL AND NOT (p_again AND EXISTS (
+        SELECT 1 FROM {s}.late l WHERE l.id = p_end.id AND l.fence = p_end.fence AND l.doc = p_end.late)) THEN
         INSERT INTO {s}.late (id, at, fence, doc) VALUES (p_end.id, p_now, p_end.fence, p_end.late);
         INSERT INTO {s}.event (at, worker, action, id) VALUES (p_now, p_end.fence, 'late_result', p_end.id);
     END IF;
@@ -46,7 +46,7 @@ BEGIN
     woken := 0;
     DELETE FROM {s}.lease l WHERE l.id = p_end.id AND l.fence = p_end.fence AND (p_end.seen IS NULL OR p_end.seen = l.until);
     IF NOT FOUND THEN
-        said := {s}.too_late(p_end, p_now);
+        said := {s}.too_late(p_end, p_again, p_now);
         IF p_again AND said = 'already' THEN  -- by the first asking, whose answer got lost
             said := 'ok';
         END IF;
@@ -137,7 +137,7 @@ BEGIN
     IF got IS NULL OR cardinality(got) < cardinality(ends) THEN
         FOREACH one IN ARRAY ends LOOP
             IF said[one.n + 1] IS NULL THEN
-                said[one.n + 1] := {s}.too_late(one, w_now);
+                said[one.n + 1] := {s}.too_late(one, p_again, w_now);
                 IF p_again AND said[one.n + 1] = 'already' THEN  -- by the first asking, whose answer got lost
                     said[one.n + 1] := 'ok';
                 END IF;
@@ -246,7 +246,8 @@ BEGIN
 END $$;
 
 -- What a hand in the tables may leave and no verb does: an id, what is wrong, and the task's text where it stands nowhere.
-CREATE OR REPLACE FUNCTION {s}.astray() RETURNS TABLE (id text, kind text, doc text) LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION {s}.astray() RETURNS TABLE (id text, kind text, doc text) LANGUAGE sql STABLE
+SET jit = off AS $$
     SELECT t.id, 'stray task', t.doc FROM {s}.task t
         WHERE t.state = 'o' AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.id = t.id)
               AND NOT EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.id = t.id)

@@ -17,3 +17,4 @@ ALTER TABLE {s}.member ADD COLUMN lease float8 NOT NULL DEFAULT 900;
 ALTER TABLE {s}.lock ADD COLUMN seconds float8 NOT NULL DEFAULT 0;   -- how long it was asked for last
 CREATE INDEX log_at ON {s}.log (at);
 DROP FUNCTION IF EXISTS {s}.mend(float8);
+DROP FUNCTION IF EXISTS {s}.too_late({s}.ending, float8);
