@@ -32,7 +32,7 @@ from taskpit.store.opening import init
 from taskpit.task import Ask, Claim, Done, Evidence, Failed, Retry, Task
 from taskpit.testing import FakeClock
 from taskpit.worker.budget import Ledger
-from taskpit.worker.place import place_for
+from taskpit.worker.run_directory import place_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,7 +177,7 @@ def _print(queue: Queue, claim: Claim) -> None:
 def board(queue: Queue, size: tuple[int, int], *pressed: str, light: bool = False) -> str:
     """The terminal board as an SVG, after these keys."""
     from taskpit.tui.app import PitBoard
-    from taskpit.tui.desk import Desk
+    from taskpit.tui.queue_access import Desk
 
     async def look() -> str:
         app = PitBoard(Desk(queue, "ann@home"), pace=0, light=light)

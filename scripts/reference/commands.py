@@ -6,7 +6,7 @@ from reference.markdown import code, page, prose, table
 from reference.names import first_sentence
 from taskpit import errors
 from taskpit.cli.manual import EXIT_CODES, VARIABLES, describe
-from taskpit.cli.table import GROUPS, VERBS
+from taskpit.cli.verbs import GROUPS, VERBS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import re
 
 import taskpit
 from reference.markdown import code, page, prose, table
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ General layout, each room knowing only what is below it:
 
     cli, mcp, setup, tui, web surfaces
     aio, library, job         the queue as programs have it
-    worker                    runs work
+    demo, crew, worker        runs work
     board, search             what a person looks at, and looks for
     queue, keeper             what should happen next
     store                     did it happen exactly once (files, memory)
     layouts                   names and spellings, pure
-    fs, watch, owner          every system call, nothing about tasks
-    task, policy, rules, config, clock, errors, values   values, standard library only
+    fs, watch, workers        every system call, nothing about tasks
+    task, policy, rules, config, clock, errors, records   values, standard library only
 """
 
 from __future__ import annotations

@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import os
 
-from taskpit import errors, fs, owner
+from taskpit import errors, fs, workers
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL
+from taskpit.records import Value
 from taskpit.rules import check_task
 from taskpit.status import STATUSES, Status, status_of
 from taskpit.task import Failed, Release, Said, State, Task
 from taskpit.text import read_json
-from taskpit.values import Value
-from taskpit.worker.byhand import answer_by_hand
+from taskpit.worker.manual import answer_by_hand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _note(queue: Queue, task_id: str, worker: str, text: str) -> str:
 
 def need_person(task_id: str, env: Mapping[str, str]) -> None:
     """Invalid inside a run of an agent's: only a person judges."""
-    if owner.run_around(env):
+    if workers.run_around(env):
         told = f"{task_id} waits for a person, and this is an agent's run"
         raise errors.Invalid(told, hint="Ask with `pit ask`.", id=task_id)
 
@@ -151,7 +151,7 @@ def _approve(queue: Queue, task_id: str, worker: str, commit: str) -> str:
 def _land(queue: Queue, task_id: str, worker: str) -> None:
     """What was approved lands; what a person must know of it is noted beside the task."""
     from taskpit.landing.review import find
-    from taskpit.worker.landing import land_by_hand
+    from taskpit.worker.landing_thread import land_by_hand
 
     try:
         land_by_hand(queue, *find(queue, task_id), worker, lambda line: queue.note(task_id, line, worker))

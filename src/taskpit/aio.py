@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from taskpit.job import Job
     from taskpit.task import Card, Claim, End, Event, Outcome, Said, Task
-    from taskpit.worker.orders import Report
+    from taskpit.worker.pool_options import Report
     from taskpit.worker.runner import Run, Runner
 
     #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.

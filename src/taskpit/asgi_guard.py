@@ -26,7 +26,7 @@ from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from taskpit.errors import Invalid
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

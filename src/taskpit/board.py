@@ -12,11 +12,11 @@ from collections import deque
 from taskpit.errors import CursorLost
 from taskpit.history import moment
 from taskpit.policy import REVIEW, question_of
+from taskpit.records import Value
 from taskpit.rules import order
 from taskpit.status import STANDS, STATUSES, Status, status_of
 from taskpit.task import State
 from taskpit.text import headline
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

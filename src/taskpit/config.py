@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskpit.clock import LAST, duration
 from taskpit.errors import Invalid
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

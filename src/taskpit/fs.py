@@ -2,8 +2,8 @@
 
 Each function says what has happened when it returns. Expected refusals (another was first) are return values; surprises
 are OSError. Before every single call a hook gives the test suites a place to stop, fail or kill. What lies beneath a
-queue's root is reached from its open directories (see `taskpit.beneath`): no link is followed, no FIFO waited for,
-nothing but regular files is read, and never more of them than the caller says.
+queue's root is reached from its open directories (see `taskpit.held_directories`): no link is followed, no FIFO waited
+for, nothing but regular files is read, and never more of them than the caller says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import stat as stat_module
 import time
 
 from taskpit import kernel
-from taskpit.beneath import ANYWHERE, Foreign, NotADirectory, at, changed, directory, forget, wall
+from taskpit.held_directories import ANYWHERE, Foreign, NotADirectory, at, changed, directory, forget, wall
 from taskpit.nonces import fresh_name
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ Pure: lines in, values out. Knows no store and no surface.
 from __future__ import annotations
 
 from taskpit.clock import instant
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import termios
 import time
 
 from taskpit import fs
-from taskpit.beneath import at
-from taskpit.values import Value
+from taskpit.held_directories import at
+from taskpit.records import Value
 
 __all__ = ["Message", "Pipe"]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
-    from taskpit.locking import NamedLock
+    from taskpit.held_lock import NamedLock
     from taskpit.race import Race
     from taskpit.store.port import Store
     from taskpit.task import Card, Done
@@ -385,7 +385,7 @@ class Queue:
 
     def lock(self, name: str, *, worker: str = "", ttl: float = 1800.0, wait: float = 0.0, kind: str = "") -> NamedLock:
         """A name to have alone while something runs: `with queue.lock("deploy", wait=60) as held: ...`."""
-        from taskpit.locking import NamedLock, one_of
+        from taskpit.held_lock import NamedLock, one_of
 
         return NamedLock(self.store, self.clock, name, worker or one_of(), ttl=ttl, wait=wait, kind=kind)
 

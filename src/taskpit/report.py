@@ -9,10 +9,10 @@ from taskpit.clock import iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import who
 from taskpit.queue import cards
+from taskpit.records import Value
 from taskpit.schema import amount
 from taskpit.status import Status, status_of
 from taskpit.task import State, Verdict
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

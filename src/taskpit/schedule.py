@@ -22,9 +22,9 @@ from zoneinfo import ZoneInfo
 
 from taskpit.clock import LAST, duration, iso, say_duration, stamp
 from taskpit.errors import Invalid
+from taskpit.records import Value
 from taskpit.schema import is_word
 from taskpit.task import End, State
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

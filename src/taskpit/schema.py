@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import Any, TypeVar
 
-    from taskpit.values import Value
+    from taskpit.records import Value
 
     V = TypeVar("V", bound=Value)
 

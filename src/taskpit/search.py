@@ -8,9 +8,9 @@ from __future__ import annotations
 from heapq import nsmallest
 
 from taskpit.errors import CursorLost, Invalid
+from taskpit.records import Value
 from taskpit.status import STATUSES, Status, state_with, status_of
 from taskpit.text import fit, one_line
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ wait for me? Each task has exactly one answer, and each surface asks here for it
 
 from __future__ import annotations
 
+from taskpit.records import Word
 from taskpit.task import State, Verdict
-from taskpit.values import Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.values import Value, Word
+from taskpit.records import Value, Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import time
 from taskpit import errors, layouts, schema
 from taskpit.clock import instant, iso
 from taskpit.explain import ENDING
+from taskpit.records import Value
 from taskpit.task import (
     Card,
     Claim,
@@ -27,7 +28,6 @@ from taskpit.task import (
     Want,
 )
 from taskpit.text import read_json
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import os
 from taskpit import fs, jsontext, layouts
 from taskpit.config import plain_settings
 from taskpit.errors import Untrusted
+from taskpit.records import Value
 from taskpit.text import read_toml
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import workitems
 import taskpit.store.activities
 from taskpit import fs
 from taskpit.layouts import yamltext
-from taskpit.store import grip, turns
-from taskpit.store.activities import ending, items, minding, pivot, steps, taking
-from taskpit.store.turns import Open
+from taskpit.store import flock, lock_file
+from taskpit.store.activities import claim, finish, items, pivot, steps, upkeep
+from taskpit.store.flock import Open
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import killed_at
 
@@ -71,13 +71,13 @@ class Scratch:
 
 def finish_without_mine(patch):
     """Whoever says it is the holder is."""
-    real = grip.Grip.mine
+    real = lock_file.Grip.mine
 
     def mine(self, lock):
         seen = self.look()
         return real(self, seen.lock) if seen else None
 
-    patch.setattr(grip.Grip, "mine", mine)
+    patch.setattr(lock_file.Grip, "mine", mine)
 
 
 def edit_without_the_turn(patch):
@@ -91,23 +91,23 @@ def verbs_without_the_turn(patch):
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT)
         return self
 
-    patch.setattr(grip.Grip, "__enter__", enter)
+    patch.setattr(lock_file.Grip, "__enter__", enter)
 
 
 def let_go_before_the_edit(patch):
-    real = ending._edited
+    real = finish._edited
 
     def edited(where, item, end, mine):
         fs.remove(where.folder.at(where.path(item, "locks", f"{end.claim.task.id}.lock")))
         return real(where, item, end, mine)
 
-    patch.setattr(ending, "_edited", edited)
-    patch.setattr(grip.Grip, "let_go", lambda self: None)
+    patch.setattr(finish, "_edited", edited)
+    patch.setattr(lock_file.Grip, "let_go", lambda self: None)
 
 
 def publish_after_the_edit(patch):
     """The file names a deliverable that is not there yet."""
-    real, waiting = ending._publish, []
+    real, waiting = finish._publish, []
 
     def publish(*args):
         if args[3] is None or not args[3].output:
@@ -115,45 +115,45 @@ def publish_after_the_edit(patch):
         waiting.append(args)
         return f"deliverables/{args[2]}.md"
 
-    def let_go(self, _real=grip.Grip.let_go):
+    def let_go(self, _real=lock_file.Grip.let_go):
         _real(self)
         for args in [one for one in waiting if one[0].folder is self._folder]:
             real(*args)
 
-    patch.setattr(ending, "_publish", publish)
-    patch.setattr(grip.Grip, "let_go", let_go)
+    patch.setattr(finish, "_publish", publish)
+    patch.setattr(lock_file.Grip, "let_go", let_go)
 
 
 def claim_without_a_last_look(patch):
-    patch.setattr(taking, "_still", lambda found, task_id: found.entry(task_id))
+    patch.setattr(claim, "_still", lambda found, task_id: found.entry(task_id))
 
 
 def claim_that_keeps_its_lock(patch):
     """What could not be written down is held all the same."""
-    real = taking._have
+    real = claim._have
 
     def have(*args):
         try:
             return real(*args)
         except Exception:
-            patch.setattr(grip.Grip, "let_go", lambda self: None)
+            patch.setattr(lock_file.Grip, "let_go", lambda self: None)
             raise
 
-    patch.setattr(taking, "_have", have)
+    patch.setattr(claim, "_have", have)
 
 
 def give_back_what_was_taken(patch):
     """The worker's copy of the entry replaces what people made of it."""
-    real = ending._go_back
+    real = finish._go_back
 
     def go_back(found, fields, before, after, fence, now):
         real(found, fields, found.activity(before.id, fields).task, after, fence, now)
 
-    patch.setattr(ending, "_go_back", go_back)
+    patch.setattr(finish, "_go_back", go_back)
 
 
 def end_what_has_ended(patch):
-    patch.setattr(ending, "ENDED", {})
+    patch.setattr(finish, "ENDED", {})
 
 
 def a_person_is_not_looked_for(patch):
@@ -181,11 +181,11 @@ def anybody_does_a_persons_task(patch):
 
 
 def renewals_that_leave_the_task_lock(patch):
-    patch.setattr(ending, "min", lambda first, _second: first, raising=False)
+    patch.setattr(finish, "min", lambda first, _second: first, raising=False)
 
 
 def swallowed_lines_stay_swallowed(patch):
-    patch.setattr(minding, "_swallowed", lambda *args, **named: iter(()))
+    patch.setattr(upkeep, "_swallowed", lambda *args, **named: iter(()))
 
 
 def abandoned_locks_outlive_a_pivot(patch):
@@ -209,7 +209,7 @@ def _bounded(real, data):
 
 
 def stopped_holder(scratch, verb):
-    scratch.patch.setattr(turns, "TURN", 0.005)
+    scratch.patch.setattr(flock, "TURN", 0.005)
     paused.test_what_another_has_taken_is_left_alone(verb, scratch.tmp_path)
 
 

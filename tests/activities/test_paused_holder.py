@@ -13,7 +13,7 @@ from workitems import FIRST, ITEM, LEASE, by_hand, disorder, file_of, lock_of, m
 
 from taskpit.errors import Lost, TaskpitError, Unavailable
 from taskpit.keeper import sweep
-from taskpit.store import turns
+from taskpit.store import flock
 from taskpit.store.activities import steps as moves
 from taskpit.task import Done, Failed, Release, Said, State, Want
 from taskpit.testing import FakeClock
@@ -34,7 +34,7 @@ activities:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """Nobody waits long for a turn that does not come."""
-    monkeypatch.setattr(turns, "TURN", 0.005)
+    monkeypatch.setattr(flock, "TURN", 0.005)
 
 
 VERBS = {

@@ -27,7 +27,7 @@ from workitems import (
 
 from taskpit.errors import Unavailable
 from taskpit.layouts import yamltext
-from taskpit.store import turns
+from taskpit.store import flock
 from taskpit.store.activities import steps as moves
 from taskpit.task import Done, Release, Said
 from taskpit.testing import FakeClock
@@ -153,7 +153,7 @@ def first_done(queue):
 
 def test_two_changes_at_once_are_two_changes(tmp_path, monkeypatch):
     """Forced at every call: one stands still in the middle of its change, the other changes something else."""
-    monkeypatch.setattr(turns, "TURN", 0.005)
+    monkeypatch.setattr(flock, "TURN", 0.005)
     told = {True: 0, False: 0}
     for other, stopped in stops(tmp_path, first_done):
         version = load(file_of(other))["version"]

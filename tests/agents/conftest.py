@@ -7,7 +7,7 @@ import sys
 import pytest
 from workshop import Pit
 
-from taskpit.worker.agent import AgentRunner
+from taskpit.worker.agent_runner import AgentRunner
 from taskpit.worker.preset import find, places
 
 FAKES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fakes")

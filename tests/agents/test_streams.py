@@ -9,10 +9,10 @@ import os
 
 import pytest
 
-from taskpit.agents.said import amount, session_name
+from taskpit.agents.reported import amount, session_name
 from taskpit.worker.preset import find, places
+from taskpit.worker.run_verdict import judge
 from taskpit.worker.transcript import Transcript
-from taskpit.worker.verdict import judge
 
 STREAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "streams")
 NOW = 1794840000.0

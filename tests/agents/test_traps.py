@@ -9,9 +9,9 @@ from waits import Leap, Rush
 from workshop import alive
 
 from taskpit.task import State
-from taskpit.worker import listener, process, progress
-from taskpit.worker.orders import Orders
+from taskpit.worker import agent_output, pool_display, process
 from taskpit.worker.pool import Pool
+from taskpit.worker.pool_options import Orders
 from taskpit.worker.runner import CannotRun
 
 GOOD = ("claude", "codex", "gemini", "opencode")
@@ -119,7 +119,7 @@ def hung(pit, mode="hangs"):
 
 
 def test_who_says_nothing_more_is_ended(pit, monkeypatch):
-    monkeypatch.setattr(listener, "time", Rush(lambda: hung(pit)))
+    monkeypatch.setattr(agent_output, "time", Rush(lambda: hung(pit)))
     over, card = run(pit, "claude", "hangs", stall=3600.0)
     assert (over.word, card.tries[0].kind) == ("retry", "timeout")
     assert card.tries[0].error.startswith("it printed nothing for 1h")
@@ -135,7 +135,7 @@ def test_who_takes_too_long_is_ended(pit, monkeypatch):
 
 
 def test_waiting_for_a_network_is_nobodys_fault(pit, monkeypatch):
-    monkeypatch.setattr(listener, "time", Rush(lambda: hung(pit, "offline")))
+    monkeypatch.setattr(agent_output, "time", Rush(lambda: hung(pit, "offline")))
     _, card = run(pit, "codex", "offline", stall=3600.0)
     assert (card.tries[0].kind, card.task.attempts) == ("infra", 0)
 
@@ -172,9 +172,9 @@ def test_no_trap_costs_the_slot(pit, monkeypatch):
     """One worker, all traps, each once: every one gets its verdict, and the last task is done."""
     modes = ["lying", "mute", "cut off", "hangs-after", "hangs", "orphans", "exits 1", "no turns", "good"]
     ids = pit.put(*(f"{mode}: trap" for mode in modes), max_attempts=1)
-    monkeypatch.setattr(listener, "time", Rush(lambda: hung(pit)))
+    monkeypatch.setattr(agent_output, "time", Rush(lambda: hung(pit)))
     runner = pit.runner("claude", stall=3600.0)
-    report = Pool(pit.queue, runner, Orders(until_empty=True), progress.Silent()).run()
+    report = Pool(pit.queue, runner, Orders(until_empty=True), pool_display.Silent()).run()
     done = {mode for mode, task in zip(modes, ids, strict=True) if pit.card(task).state is State.DONE}
     assert done == {"hangs-after", "orphans", "good"}
     assert report.tally == {"done": 3, "failed": 6}

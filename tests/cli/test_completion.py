@@ -7,14 +7,14 @@ import subprocess
 
 import pytest
 
-from taskpit.cli import table
+from taskpit.cli import verbs
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_verb_is_there(run, shell):
     script = run("completion", shell).out
 
-    for verb in table.VERBS:
+    for verb in verbs.VERBS:
         assert verb.name in script
     assert "not-before" in script
     assert run("completion", shell, "--json").data["script"] == script

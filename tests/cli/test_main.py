@@ -14,10 +14,10 @@ import pytest
 
 import taskpit
 from taskpit import __version__
-from taskpit.cli import table
+from taskpit.cli import verbs
 from taskpit.cli.main import main
 
-NAMES = [verb.name for verb in table.VERBS]
+NAMES = [verb.name for verb in verbs.VERBS]
 
 
 def test_the_overview_fits_a_screen_and_shows_what_people_use(run):
@@ -26,19 +26,19 @@ def test_the_overview_fits_a_screen_and_shows_what_people_use(run):
         assert answer.code == 0
         assert len(answer.out.splitlines()) <= 30
         for verb in ("init", "add", "list", "show", "why", "claim", "done", "work", "status", "answer", "board"):
-            assert table.find(verb).example in answer.out
+            assert verbs.find(verb).example in answer.out
     assert [row["verb"] for row in run("--json").data] == NAMES
 
 
 def test_help_all_shows_every_verb_those_of_a_layout_only_there(run):
     told = run("help", "all").out
-    assert all(verb.summary in told for verb in table.VERBS if verb.group != "work items")
+    assert all(verb.summary in told for verb in verbs.VERBS if verb.group != "work items")
     assert "replan" not in told
     run("init", "items", "--layout", "activities")
     assert "replan" in run("-C", "items", "help", "all").out
 
 
-@pytest.mark.parametrize(("old", "new"), sorted(table.MEANT.items()))
+@pytest.mark.parametrize(("old", "new"), sorted(verbs.MEANT.items()))
 def test_earlier_spellings_mean_the_same(run, old, new):
     assert run(old, "--help").out == run(*new[:1], "--help").out
 
@@ -57,17 +57,17 @@ def test_every_verb_has_help_with_a_description_and_an_example(run, name):
 
 
 def test_every_verb_and_alias_is_found_and_none_twice():
-    words = [word for verb in table.VERBS for word in (verb.name, *verb.aliases)]
+    words = [word for verb in verbs.VERBS for word in (verb.name, *verb.aliases)]
 
     assert len(words) == len(set(words))
-    for verb in table.VERBS:
-        assert table.find(verb.name) is verb
+    for verb in verbs.VERBS:
+        assert verbs.find(verb.name) is verb
         for alias in verb.aliases:
-            assert table.find(alias) is verb
-        arguments, run = table.handlers(verb)
+            assert verbs.find(alias) is verb
+        arguments, run = verbs.handlers(verb)
         assert callable(arguments)
         assert callable(run)
-        assert verb.group in table.GROUPS
+        assert verb.group in verbs.GROUPS
 
 
 def test_expected_aliases():
@@ -84,7 +84,7 @@ def test_expected_aliases():
         "gc": "sweep",
     }
     for alias, name in wanted.items():
-        found = table.find(alias)
+        found = verbs.find(alias)
         assert found is not None
         assert found.name == name
 
@@ -126,7 +126,7 @@ def test_a_suggestion_is_near_or_there_is_none(pit, word, near):
 )
 def test_words_that_people_type_are_the_verb(word, verb):
     """B11: `remove` gave `resume`, `new` gave `renew`, `start` gave `restart`."""
-    assert table.find(word).name == verb
+    assert verbs.find(word).name == verb
 
 
 @pytest.mark.parametrize(

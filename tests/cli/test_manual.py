@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from taskpit import errors
-from taskpit.cli import manual, table
+from taskpit.cli import manual, verbs
 
 
 def test_every_verb_and_option_is_there():
     page = manual.man_page()
 
-    for verb in table.VERBS:
+    for verb in verbs.VERBS:
         told = manual.describe(verb)
         assert told.about, verb.name
         assert told.examples, verb.name

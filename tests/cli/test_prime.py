@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from taskpit.cli import table
+from taskpit.cli import verbs
 from taskpit.cli.prime import LARGEST, NEEDED
 from taskpit.store.opening import init
 
@@ -45,14 +45,14 @@ def test_it_says_what_you_hold_and_what_is_next(pit):
 def test_the_verbs_are_the_programs_own(pit, monkeypatch):
     told = pit("prime").out
     for name in NEEDED:
-        verb = table.find(name)
+        verb = verbs.find(name)
         assert verb is not None, name
         if name != "task":
             assert f"  # {verb.summary}\n" in told
     assert "\npit fail ID [REASON]" in told
     assert "\npit split ID [TITLE]  #" in told
-    renamed = tuple(verb.replace(summary="something new") if verb.name == "ask" else verb for verb in table.VERBS)
-    monkeypatch.setattr(table, "VERBS", renamed)
+    renamed = tuple(verb.replace(summary="something new") if verb.name == "ask" else verb for verb in verbs.VERBS)
+    monkeypatch.setattr(verbs, "VERBS", renamed)
     assert "something new" in pit("prime").out
 
 

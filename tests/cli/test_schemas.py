@@ -10,7 +10,7 @@ from jsonschema.exceptions import ValidationError
 from schemata import SCHEMAS, data_of, judge, strict
 
 from taskpit import errors
-from taskpit.cli import table
+from taskpit.cli import verbs
 
 #: Verbs without data: they are for a terminal, and say so to programs.
 FOR_THE_EYE = {"demo"}
@@ -23,8 +23,8 @@ def test_a_schema_is_one(name):
 
 
 def test_every_verb_is_listed_but_those_for_the_eye():
-    assert {verb.name for verb in table.VERBS} - set(SCHEMAS["data.json"]["$defs"]) == FOR_THE_EYE
-    assert set(SCHEMAS["data.json"]["$defs"]) <= {verb.name for verb in table.VERBS}
+    assert {verb.name for verb in verbs.VERBS} - set(SCHEMAS["data.json"]["$defs"]) == FOR_THE_EYE
+    assert set(SCHEMAS["data.json"]["$defs"]) <= {verb.name for verb in verbs.VERBS}
 
 
 @pytest.mark.parametrize("verb", sorted(FOR_THE_EYE))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taskpit.cli import table
+from taskpit.cli import verbs
 from taskpit.cli.parser import make_parser
 
 #: A plain use of each verb that needs words; a verb that is not here is used alone.
@@ -45,7 +45,7 @@ DESTRUCTIVE = re.compile(r"\brm |--force|reset --hard|clean -|unlink|delete", re
 def words_needed(verb):
     """Whether it cannot be used without a word."""
     parser = make_parser(verb)
-    table.handlers(verb)[0](parser)
+    verbs.handlers(verb)[0](parser)
     return any(action.required and action.nargs in (None, "+") for action in parser._actions)
 
 
@@ -71,15 +71,15 @@ def snapshot(folder):
     }
 
 
-@pytest.mark.parametrize("verb", [verb.name for verb in table.VERBS if verb.name not in ALONE])
+@pytest.mark.parametrize("verb", [verb.name for verb in verbs.VERBS if verb.name not in ALONE])
 def test_without_a_queue(run, verb):
-    assert verb in USES or not words_needed(table.find(verb)), "say in USES how it is used"
+    assert verb in USES or not words_needed(verbs.find(verb)), "say in USES how it is used"
     answer = run(verb, *USES.get(verb, ()))
     refused(answer, *((6,) if "terminal" in answer.err else (1, 5)))
     assert os.listdir(".") == []
 
 
-@pytest.mark.parametrize("verb", table.VERBS, ids=lambda verb: verb.name)
+@pytest.mark.parametrize("verb", verbs.VERBS, ids=lambda verb: verb.name)
 def test_without_its_words_and_with_an_option_it_has_not(pit, verb):
     before = snapshot(".")
     if words_needed(verb):

@@ -6,11 +6,11 @@ import os
 
 import pytest
 
+from taskpit.crew import file
+from taskpit.crew.settings import Post
+from taskpit.crew.toml_lines import key_lines
 from taskpit.errors import Invalid, NotFound
 from taskpit.store.opening import init
-from taskpit.worker import crewfile
-from taskpit.worker.post import Post
-from taskpit.worker.tomllines import key_lines
 
 GOOD = """\
 [defaults]
@@ -92,7 +92,7 @@ def folder(tmp_path):
 def load(folder, text):
     path = folder / "agents.toml"
     path.write_text(text)
-    return crewfile.load(str(path), str(folder), os.environ)
+    return file.load(str(path), str(folder), os.environ)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -120,7 +120,7 @@ def test_no_file(zoo):
     assert "agents.toml" in zoo.pit("up", code=5).error["message"]
     assert zoo.pit("status").data["agents"] == []
     with pytest.raises(NotFound):
-        crewfile.load(f"{zoo.root}/other.toml", zoo.root, os.environ)
+        file.load(f"{zoo.root}/other.toml", zoo.root, os.environ)
 
 
 def test_a_file_beside_the_queue_and_one_that_is_named(zoo, tmp_path):
@@ -162,7 +162,7 @@ def test_in_a_workspace_the_files_in_agents_are_the_roles(tmp_path):
     init(str(tmp_path / "space"), "workspace")
     (tmp_path / "space" / "agents" / "coder.md").write_text("You write code.\n")
     (tmp_path / "agents.toml").write_text(GOOD.replace("count = 2", 'role = "coder"'))
-    crew = crewfile.load(crewfile.find(str(tmp_path / "space")), str(tmp_path / "space"), os.environ)
+    crew = file.load(file.find(str(tmp_path / "space")), str(tmp_path / "space"), os.environ)
     assert crew.posts[0].prompt == f"{tmp_path}/space/agents/coder.md"
 
 

@@ -11,9 +11,9 @@ import sys
 from waits import PATIENCE, until
 from workshop import alive
 
-from taskpit.owner import host
+from taskpit.crew.supervised import TAKEN
 from taskpit.task import State
-from taskpit.worker.charge import TAKEN
+from taskpit.workers import host
 
 WORKERS = """\
     [defaults]

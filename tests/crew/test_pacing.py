@@ -11,10 +11,10 @@ from waits import until
 from workshop import alive, read_pid
 
 from taskpit.clock import instant, iso
+from taskpit.crew.settings import Post
+from taskpit.crew.state import Papers, Seen, Wish, waiting_until
+from taskpit.crew.supervised import Charge
 from taskpit.task import State
-from taskpit.worker.charge import Charge
-from taskpit.worker.crew import Papers, Seen, Wish, waiting_until
-from taskpit.worker.post import Post
 
 PACED = """\
     [[service]]

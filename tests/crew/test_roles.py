@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 from waits import until
 
+from taskpit.crew.member import _tell_waiting
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
 from taskpit.task import Done, State, Task
-from taskpit.worker.member import _tell_waiting
-from taskpit.worker.survey import survey
+from taskpit.worker.remaining import survey
 
 
 @pytest.fixture(params=["files", "memory"])

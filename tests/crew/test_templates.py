@@ -11,9 +11,9 @@ from ground import git, make_repository
 from waits import PATIENCE, until
 
 from taskpit import trust
+from taskpit.crew import file
+from taskpit.crew.templates import FOLDER, Template
 from taskpit.task import State
-from taskpit.worker import crewfile
-from taskpit.worker.template import FOLDER, Template
 
 
 def init(*words):
@@ -26,14 +26,14 @@ def test_a_template_is_whole(name, tmp_path):
     ran = init(tmp_path / "zoo", "--template", name)
     assert ran.returncode == 0, ran.stderr
     make_repository(str(tmp_path))
-    crew = crewfile.load(crewfile.find(str(tmp_path / "zoo")), str(tmp_path / "zoo"), os.environ)
+    crew = file.load(file.find(str(tmp_path / "zoo")), str(tmp_path / "zoo"), os.environ)
     assert all(post.prompt for post in crew.posts if post.kind == "tasks")
     assert {"README.md", "agents.toml", "food", "done"} <= set(os.listdir(tmp_path / "zoo"))
 
 
 def test_the_snake_pit(tmp_path):
     Template("snakepit").write(str(tmp_path))
-    posts = crewfile.load(str(tmp_path / "agents.toml"), str(tmp_path), os.environ).posts
+    posts = file.load(str(tmp_path / "agents.toml"), str(tmp_path), os.environ).posts
     assert [(post.name, post.role) for post in posts] == [
         ("keeper", "keeper"),
         ("planner", "planner"),
@@ -58,7 +58,7 @@ def test_what_is_commented_out_is_right_too(tmp_path):
     for key in ("preset", "model", "limit", "stagger"):
         text = text.replace(f"# {key} = ", f"{key} = ", 1)
     path.write_text(text.replace('backend = "demo"', 'backend = "claude"'))
-    posts = crewfile.load(str(path), str(tmp_path), os.environ).posts
+    posts = file.load(str(path), str(tmp_path), os.environ).posts
     assert {post.backend.preset for post in posts if post.kind in ("tasks", "session")} == {"claude"}
 
 

@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from waits import PATIENCE
 
 from taskpit import layouts
-from taskpit.cli import table
+from taskpit.cli import verbs
 from taskpit.cli.parser import make_parser
 from taskpit.layouts import Spot
 
@@ -109,7 +109,7 @@ def test_blocks_are_what_they_say(page):
 
 def test_the_crew_that_is_shown_can_be_read(tmp_path):
     """The agents.toml of the page is one."""
-    from taskpit.worker.crewfile import load
+    from taskpit.crew.file import load
 
     shown = re.findall(
         r"^```toml\n(.*?)^```$", (DOCS / "agents.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
@@ -239,7 +239,7 @@ def test_names_that_are_written_are_as_specified():
 
 def options_of(verb):
     parser = make_parser(verb)
-    table.handlers(verb)[0](parser)
+    verbs.handlers(verb)[0](parser)
     return {option for action in parser._actions for option in action.option_strings}
 
 
@@ -255,18 +255,18 @@ def spoken(text):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_that_pages_name_exist(page):
-    known = {verb.name: options_of(verb) for verb in table.VERBS}
+    known = {verb.name: options_of(verb) for verb in verbs.VERBS}
     wrong = []
     for said in spoken(page.read_text(encoding="utf-8")):
         words = re.sub(r"^(-C \S+ |--json )+", "", said).split(" -- ")[0].split()
-        verb = table.find(words[0]) if words else None
+        verb = verbs.find(words[0]) if words else None
         if verb is None:
             continue
         options = [re.split(r"[=,.)\]']", word)[0] for word in words[1:] if re.match(r"--[a-z]", word)]
         wrong += [f"pit {said}: {option}" for option in options if option not in known[verb.name]]
     assert wrong == []
     for said in re.findall(r"`pit ([a-z]+)[ `]", prose_of(page)):
-        assert table.find(table.meant([said])[0]) or said == "help", f"{page.name} names `pit {said}`"
+        assert verbs.find(verbs.meant([said])[0]) or said == "help", f"{page.name} names `pit {said}`"
 
 
 def test_spelling():

@@ -6,7 +6,7 @@ import pytest
 import reference
 import sessions
 
-from taskpit.cli import table
+from taskpit.cli import verbs
 
 
 @pytest.mark.parametrize("name", reference.PAGES)
@@ -20,7 +20,7 @@ def test_the_page_is_up_to_date(name, monkeypatch):
 def test_every_verb_and_setting_is_there():
     commands, settings = reference.commands(), reference.configuration()
 
-    assert [verb.name for verb in table.VERBS if f"### {verb.name}\n" not in commands] == []
+    assert [verb.name for verb in verbs.VERBS if f"### {verb.name}\n" not in commands] == []
     assert "| `lease` |" in settings
     assert "| `stagger` |" in settings
     assert "| `durability` |" in settings

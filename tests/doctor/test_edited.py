@@ -11,7 +11,7 @@ from pits import root_of
 
 from taskpit import keeper, transfer
 from taskpit.store import changelog
-from taskpit.store.examine import examine
+from taskpit.store.doctor import examine
 from taskpit.task import Done, Failed, Said, Task
 
 
@@ -108,7 +108,7 @@ def test_many_that_end_together_have_theirs(queue):
 def test_whoever_carries_out_what_a_killed_worker_sealed_says_it_too(queue, monkeypatch):
     task = put(queue)
     with monkeypatch.context() as patch:
-        patch.setattr("taskpit.store.closing.roll", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("taskpit.store.finish_batch.roll", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             do(queue, task)
     layout = queue.store.folder.layout.name

@@ -15,7 +15,7 @@ import pytest
 from boxes import LAYOUTS, pit, reopened, write
 from pits import misplaced
 
-from taskpit.store import ballast
+from taskpit.store import disk_reserve
 from taskpit.task import Done, State
 
 #: Small ones of each kind: how they are made, and what of them is filled.
@@ -188,7 +188,7 @@ def cards(disk):
 
 def test_the_room_is_held_back_again(disk):
     """A sweep on the full disk takes nothing from anybody; one with room makes the next full disk harmless, too."""
-    held = {f"ballast.{number}" for number in range(1, ballast.PIECES + 1)}
+    held = {f"ballast.{number}" for number in range(1, disk_reserve.PIECES + 1)}
     assert held <= set(os.listdir(f"{disk.root}/.taskpit"))
     assert disk.pit("claim", disk.ids[1]).code == 0
     disk.fill()
@@ -204,7 +204,7 @@ def test_the_room_is_held_back_again(disk):
 def test_without_what_is_held_back_it_would_be_refused(disk, monkeypatch):
     """The control: the disk is as full as it should be."""
     disk.fill()
-    monkeypatch.setattr(ballast, "_paths", lambda _: [])
+    monkeypatch.setattr(disk_reserve, "_paths", lambda _: [])
     refused(disk.pit(*WORK["done"]))
     monkeypatch.undo()
     queue = disk.queue()
@@ -219,7 +219,7 @@ def test_more_than_is_held_back_waits_for_room(disk):
     """A result larger than all of it is refused, kept by whoever has it, and handed in later."""
     queue = disk.queue()
     (claim,) = queue.claim("big", ids=(disk.ids[1],))
-    large = Done(output="x" * (ballast.PIECES * ballast.SIZE + 65536))
+    large = Done(output="x" * (disk_reserve.PIECES * disk_reserve.SIZE + 65536))
     disk.fill()
     with pytest.raises(Exception, match="No space left") as told:
         queue.finish(claim, large)

@@ -17,9 +17,9 @@ from rotation import examples
 from waits import PATIENCE
 
 from taskpit import clock, layouts, schema, text
-from taskpit.layouts import report, sheet
-from taskpit.layouts.sheet import Sheet
-from taskpit.store import judge
+from taskpit.layouts import markdown, markdown_result
+from taskpit.layouts.markdown import Sheet
+from taskpit.store import leases
 
 TIMES = int(os.environ.get("TASKPIT_FUZZ", "1"))
 #: What anything but a parser that goes over its text again and again has done long before, in seconds.
@@ -85,7 +85,7 @@ def naive_continue(self, bullet, lines):
 
 
 SLOW = {
-    "commands by backtracking": (sheet, "_between_ticks", naive_command, "pit task"),
+    "commands by backtracking": (markdown, "_between_ticks", naive_command, "pit task"),
     "values line by line": (Sheet, "_continue", naive_continue, "workspace task"),
 }
 
@@ -124,8 +124,13 @@ def test_json_read_without_care_is_seen(name, monkeypatch):
 
 BELIEVED = {
     "records": (schema, "check", lambda _, fields, __=(): fields, "claim by its record"),
-    "sightings": (judge, "_checked", lambda mine: mine, "sightings"),
-    "numbers of a result": (report, "_number", lambda said, default: float(said) if said else default, "pit result"),
+    "sightings": (leases, "_checked", lambda mine: mine, "sightings"),
+    "numbers of a result": (
+        markdown_result,
+        "_number",
+        lambda said, default: float(said) if said else default,
+        "pit result",
+    ),
     "times of tries": (schema, "check", lambda _, fields, __=(): fields, "try"),
     "spans without end": (clock, "_in_time", lambda seconds, _: seconds, "duration"),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import broken
 import pytest
 
-from taskpit.store import claims
+from taskpit.store import claim as claims
 
 
 def fixed_name(patch):

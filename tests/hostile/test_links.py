@@ -19,12 +19,12 @@ from hostility import CONSUMERS, LAYOUTS, SECRET, SLOW, THINGS, Yard, fifo, link
 from monsters import patience
 from waits import PATIENCE
 
-from taskpit import beneath, fs, layouts
+from taskpit import fs, held_directories, layouts
+from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Storage, TaskpitError
 from taskpit.task import Done, Task
 from taskpit.testing.faults import record
-from taskpit.worker.place import Place
-from taskpit.worker.tail import log_of_task
+from taskpit.worker.run_directory import Place
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 QUICK = [words for words in CONSUMERS if words not in SLOW]
@@ -93,7 +93,7 @@ def test_a_control_that_follows_links_is_seen(tmp_path, monkeypatch):
     yard = Yard(tmp_path, "pit")
     yard.fresh()
     put_in_place(yard, ".taskpit/tmp", lambda yard, path: os.symlink(yard.outside, path))
-    monkeypatch.setattr(beneath, "OPEN", beneath.OPEN & ~os.O_NOFOLLOW)
+    monkeypatch.setattr(held_directories, "OPEN", held_directories.OPEN & ~os.O_NOFOLLOW)
     pit("-C", yard.root, "sweep")
     with pytest.raises(AssertionError):
         yard.judge("")
@@ -179,7 +179,7 @@ def test_a_directory_that_was_replaced_is_noticed(tmp_path, monkeypatch):
     food = tmp_path / "queue" / "food"
     os.rename(food, tmp_path / "away")
     os.mkdir(food)
-    monkeypatch.setattr(beneath, "COMPARED_AGAIN", -1.0)
+    monkeypatch.setattr(held_directories, "COMPARED_AGAIN", -1.0)
     shutil.rmtree(tmp_path / "away")
     ((task_id, _),) = queue.put([Task(id="", title="two")])
     assert [name for name in os.listdir(food) if task_id in name]

@@ -9,13 +9,13 @@ import pytest
 from boxes import make, make_fast, pit, write
 
 from taskpit import schema
+from taskpit.crew.state import Papers
 from taskpit.errors import Invalid, Storage
 from taskpit.layouts import Spot, get, yamltext
 from taskpit.store.postgres.opening import papers_of
-from taskpit.store.postgres.spelling import result_of, task_of, try_of
+from taskpit.store.postgres.row_text import result_of, task_of, try_of
 from taskpit.task import State, Task
 from taskpit.worker.budget import Ledger
-from taskpit.worker.crew import Papers
 from taskpit.worker.sessions import Session
 
 #: Every consumer that looks at all of a queue.

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from taskpit.queue import Queue
+from taskpit.store.git_tracked import ELSEWHERE
 from taskpit.store.opening import init
-from taskpit.store.tracked import ELSEWHERE
 from taskpit.task import Done, Failed, State, Task
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is missing")

@@ -351,7 +351,7 @@ def test_a_partial_clone_is_refused(ground):
 
 
 def test_more_questions_than_anybody_reads_stop_no_landing(ground, monkeypatch):
-    monkeypatch.setattr("taskpit.landing.terms.LARGEST_HAND_IN", 16 * 1024)
+    monkeypatch.setattr("taskpit.landing.values.LARGEST_HAND_IN", 16 * 1024)
     claim, path = ground.enter(ground.put("keys"))
     for number in range(300):
         write(f"{path}/{number:0200}.pem")

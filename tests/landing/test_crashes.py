@@ -20,12 +20,12 @@ from taskpit.keeper import sweep
 from taskpit.landing.git import Git
 from taskpit.landing.pipe import Pipe
 from taskpit.landing.repository import Repository, line_of
-from taskpit.landing.terms import FenceLost
+from taskpit.landing.values import FenceLost
 from taskpit.queue import Queue
 from taskpit.task import Done, Failed, Release, State
 from taskpit.testing.faults import CHANGES, Killed, kill_at, record
-from taskpit.worker.orders import Orders
-from taskpit.worker.place import place_for
+from taskpit.worker.pool_options import Orders
+from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import work
 
@@ -96,7 +96,7 @@ def opened(folder, monkeypatch):
     ground = Ground.__new__(Ground)
     from ground import Hands
 
-    from taskpit.landing.terms import Terms
+    from taskpit.landing.values import Terms
 
     ground.folder, ground.top, ground.root = str(folder), f"{folder}/repository", f"{folder}/queue"
     ground.terms, ground.hands = Terms(land="merge", onto="main"), Hands()

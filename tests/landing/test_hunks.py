@@ -7,7 +7,7 @@ import os
 from ground import git, write
 
 from taskpit.landing import review
-from taskpit.landing.hunks import read_hunks
+from taskpit.landing.diff import read_hunks
 from taskpit.landing.review import Comment, remarks
 
 

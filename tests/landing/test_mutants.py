@@ -20,7 +20,7 @@ from taskpit.landing.candidate import Candidates
 from taskpit.landing.clones import Clones
 from taskpit.landing.git import Git, GitTrouble
 from taskpit.landing.pipe import Pipe
-from taskpit.landing.pulls import Pulls
+from taskpit.landing.pull_requests import Pulls
 from taskpit.landing.repository import Merge, Repository
 from taskpit.task import Done
 

@@ -14,10 +14,10 @@ from waits import until
 from taskpit.landing import review
 from taskpit.policy import REVIEW
 from taskpit.task import State
-from taskpit.worker import progress
-from taskpit.worker.landing import pipe_for
-from taskpit.worker.orders import Orders
+from taskpit.worker import pool_display
+from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
+from taskpit.worker.pool_options import Orders
 from taskpit.worker.runner import CommandRunner
 
 #: Counts its runs, commits now and then as agents do, and does what its task says.
@@ -64,7 +64,7 @@ def test_in_the_morning_main_holds_exactly_what_landed(tmp_path):
         slots=3, until_empty=True, check_in=ground.top, landing=pipe_for(ground.queue, ground.top, ground.terms)
     )
     printed = io.StringIO()
-    Pool(ground.queue, runner, orders, progress.choose(printed, {})).run()
+    Pool(ground.queue, runner, orders, pool_display.choose(printed, {})).run()
     done.join()
     told = printed.getvalue()
 

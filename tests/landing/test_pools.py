@@ -18,7 +18,7 @@ from taskpit.keeper import sweep
 from taskpit.landing import review
 from taskpit.policy import REVIEW
 from taskpit.task import Failed, State
-from taskpit.worker.landing import land_by_hand
+from taskpit.worker.landing_thread import land_by_hand
 
 #: Writes the body of its task as a script, and counts how often it was run.
 AGENT = (

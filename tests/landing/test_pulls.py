@@ -15,7 +15,7 @@ from taskpit.errors import Invalid
 from taskpit.landing.forge import Forge, template
 from taskpit.landing.git import Git
 from taskpit.landing.pipe import Pipe
-from taskpit.landing.pulls import Pulls
+from taskpit.landing.pull_requests import Pulls
 from taskpit.landing.repository import Repository
 from taskpit.policy import PULL, REVIEW
 from taskpit.task import Release, State

@@ -16,7 +16,7 @@ from waits import PATIENCE, until
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.landing import review
 from taskpit.landing.review import Comment
-from taskpit.landing.terms import CANDIDATE
+from taskpit.landing.values import CANDIDATE
 from taskpit.policy import LANDING, REVIEW
 from taskpit.task import State
 

@@ -19,10 +19,10 @@ from taskpit.policy import LANDING, REVIEW, REVIEWER
 from taskpit.status import Status, status_of
 from taskpit.task import Release, State
 from taskpit.testing.faults import Killed
-from taskpit.worker import progress, reviewing
-from taskpit.worker.landing import pipe_for
-from taskpit.worker.orders import Orders
+from taskpit.worker import pool_display, review_thread
+from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
+from taskpit.worker.pool_options import Orders
 from taskpit.worker.runner import CommandRunner
 
 APPROVE = {"verdict": "approve", "summary": "ran it, it holds"}
@@ -63,7 +63,7 @@ def run(ground, reviewer, builder=BUILDER, slots=1, **orders):
     pipe = pipe_for(ground.queue, ground.top, ground.terms)
     told = Orders(slots=slots, until_empty=True, check_in=ground.top, landing=pipe, **orders)
     printed = io.StringIO()
-    Pool(ground.queue, runner, told, progress.choose(printed, {}), judge).run()
+    Pool(ground.queue, runner, told, pool_display.choose(printed, {}), judge).run()
     return printed.getvalue()
 
 
@@ -131,7 +131,7 @@ def test_who_built_it_is_no_reviewer_of_it(judged):
 
 
 def test_a_limit_or_a_worker_that_dies_costs_the_task_nothing(judged, monkeypatch):
-    monkeypatch.setattr(reviewing, "LATER", 0.0)
+    monkeypatch.setattr(review_thread, "LATER", 0.0)
     task = judged.put("one")
     run(judged, says("exit 75", APPROVE))
     assert judged.log() == ["one", "begin"]
@@ -154,7 +154,7 @@ def test_killed_between_its_answer_and_the_end_nothing_is_lost(judged, monkeypat
     for where in ("note", "finish"):
         task = judged.put(where)
         judged.work(task, **{where: "x"})
-        reviews = reviewing.Reviews(judged.queue, judged.pipe, None, ())
+        reviews = review_thread.Reviews(judged.queue, judged.pipe, None, ())
         claim = reviews.take("reviewer-1", 60.0)
         handed = judged.pipe.hand_in_of(task)
         answer = read_answer(judged.pipe, handed, json.dumps(APPROVE))

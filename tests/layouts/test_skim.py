@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from taskpit import jsontext, layouts
 from taskpit.layouts import Spot
-from taskpit.layouts.bulleted import KNOWN, PROSE
-from taskpit.layouts.sheet import Sheet, are_plain, is_plain, skim
+from taskpit.layouts.markdown import Sheet, are_plain, is_plain, skim
+from taskpit.layouts.markdown_task import KNOWN, PROSE
 from taskpit.task import State, Task, Verdict
 
 PIECES = st.sampled_from(

@@ -25,7 +25,7 @@ def root(tmp_path):
 
 
 #: `pit`, which renews locks so often that a long time is renewed soon.
-BRISK = "import sys, taskpit.locking as l; from taskpit.cli.main import main; l.RENEWALS = 600; sys.exit(main())"
+BRISK = "import sys, taskpit.held_lock as l; from taskpit.cli.main import main; l.RENEWALS = 600; sys.exit(main())"
 
 
 def start(root, *words, brisk=False, **options):

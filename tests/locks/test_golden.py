@@ -8,7 +8,7 @@ from lockers import NAME, make, path_of, read
 from taskpit import layouts
 from taskpit.clock import instant, iso
 from taskpit.config import Config
-from taskpit.layouts import locktext
+from taskpit.layouts import lock_text
 from taskpit.store import changelog
 from taskpit.task import Event, Lock
 from taskpit.testing import FakeClock
@@ -65,11 +65,11 @@ HOUR = 3600.0
 
 
 def test_the_lock_file_is_written_as_documented():
-    assert locktext.dump(AS_READ) == LOCK
+    assert lock_text.dump(AS_READ) == LOCK
 
 
 def test_the_lock_file_is_read_as_documented():
-    assert locktext.load("WI-001-A1", LOCK) == AS_READ
+    assert lock_text.load("WI-001-A1", LOCK) == AS_READ
 
 
 def test_a_named_lock_is_spelled_alike(tmp_path):
@@ -101,4 +101,4 @@ def test_the_table_of_durations(kind, activity, task):
 
 def test_times_are_whole_seconds_in_utc():
     assert iso(TEN) == "2026-01-24T10:00:00Z"
-    assert b"T10:00:01Z" in locktext.dump(AS_READ.replace(expires=TEN + 0.001))
+    assert b"T10:00:01Z" in lock_text.dump(AS_READ.replace(expires=TEN + 0.001))

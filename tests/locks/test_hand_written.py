@@ -13,7 +13,7 @@ from lockers import NAME, gripped, make, path_of, read, write
 from taskpit.clock import iso
 from taskpit.config import Config
 from taskpit.errors import Lost
-from taskpit.layouts import locktext
+from taskpit.layouts import lock_text
 from taskpit.store.folder import QUARANTINE
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import fail_at
@@ -178,7 +178,7 @@ def test_camel_case_and_milliseconds(found):
         "taskExpiresAt": int((now + 300) * 1000),
         "sessionColour": "blue",
     }
-    lock = locktext.load(NAME, json.dumps(fields).encode())
+    lock = lock_text.load(NAME, json.dumps(fields).encode())
     assert (lock.holder, lock.kind, lock.task_id) == ("agent-abc123", "agent", "WI-001-A1-T2")
     assert lock.acquired == pytest.approx(now, abs=0.001)
     assert lock.expires == pytest.approx(now + 600, abs=0.001)

@@ -9,9 +9,9 @@ from lockers import LEASE, NAME, make, path_of, read, spelled, store, write
 from waits import PATIENCE
 
 from taskpit.errors import Lost, Storage, Unavailable
-from taskpit.locking import NamedLock, one_of
+from taskpit.held_lock import NamedLock, one_of
 from taskpit.queue import Queue
-from taskpit.store import turns
+from taskpit.store import flock
 from taskpit.task import Said
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import Stopped
@@ -91,7 +91,7 @@ def test_but_not_for_ever(queue):
 
 
 def test_who_stands_still_in_the_middle_is_waited_for_like_a_holder(queue, monkeypatch):
-    monkeypatch.setattr(turns, "TURN", 0.005)
+    monkeypatch.setattr(flock, "TURN", 0.005)
     stopped = Stopped(lambda: other(queue).store.lock(NAME, "slow", LEASE), 6)
     assert stopped.there
     with pytest.raises(Unavailable):

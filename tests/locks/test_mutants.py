@@ -16,7 +16,7 @@ import lockers
 import pytest
 
 import taskpit.store
-from taskpit.store import turns
+from taskpit.store import flock
 from taskpit.store.memory import MemoryStore
 from taskpit.testing import FakeClock, StoreContract
 
@@ -97,7 +97,7 @@ def name(case):
 @pytest.mark.parametrize("case", CASES, ids=name)
 def test_the_mutant_is_caught(case, tmp_path, monkeypatch):
     mutant, victim = case
-    monkeypatch.setattr(turns, "TURN", 0.005)
+    monkeypatch.setattr(flock, "TURN", 0.005)
     mutant(monkeypatch)
     # A wrong value; a refusal too many, or one too few; a file that is gone; a count that is off.
     with pytest.raises((AssertionError, lockers.Lost, pytest.fail.Exception, FileNotFoundError, ValueError)):
@@ -106,7 +106,7 @@ def test_the_mutant_is_caught(case, tmp_path, monkeypatch):
 
 def test_the_victims_live_where_nothing_is_broken(tmp_path, monkeypatch):
     """Called the same way, each passes: it is the mutant that they die of."""
-    monkeypatch.setattr(turns, "TURN", 0.005)
+    monkeypatch.setattr(flock, "TURN", 0.005)
     for number, (_, victim) in enumerate(CASES):
         place = tmp_path / str(number)
         place.mkdir()

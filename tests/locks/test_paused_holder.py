@@ -9,7 +9,7 @@ import pytest
 from lockers import LEASE, NAME, make, path_of, read, spelled, store, write
 
 from taskpit.errors import Lost, Unavailable
-from taskpit.store import turns
+from taskpit.store import flock
 from taskpit.task import Said
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import Stopped
@@ -20,7 +20,7 @@ MOST = 100
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(turns, "TURN", 0.005)
+    monkeypatch.setattr(flock, "TURN", 0.005)
 
 
 def renew(found, lock):

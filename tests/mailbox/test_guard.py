@@ -11,7 +11,7 @@ from boxes import LEASE, load, make, reopened
 from taskpit import fs
 from taskpit.errors import Unavailable
 from taskpit.keeper import sweep
-from taskpit.store import turns
+from taskpit.store import flock
 from taskpit.task import Done, Failed, Release, Said, State, Task, Want
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import Stopped
@@ -24,7 +24,7 @@ MOST = 200
 def impatient(monkeypatch):
     """Whoever stands still keeps nobody waiting for long."""
     monkeypatch.setattr(fs, "TURN", 0.005)
-    monkeypatch.setattr(turns, "TURN", 0.005)
+    monkeypatch.setattr(flock, "TURN", 0.005)
 
 
 class Stall:

@@ -13,7 +13,7 @@ from schemata import judge_command
 from talks import PIT
 from waits import PATIENCE
 
-from taskpit.mcp.desk import Desk
+from taskpit.mcp.handlers import Desk
 from taskpit.mcp.server import QueueServer
 from taskpit.queue import Queue
 from taskpit.store.opening import init

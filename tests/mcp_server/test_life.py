@@ -18,7 +18,7 @@ from waits import PATIENCE
 
 from taskpit import fs
 from taskpit.clock import Clock
-from taskpit.mcp.desk import Desk
+from taskpit.mcp.handlers import Desk
 from taskpit.mcp.server import QueueServer
 from taskpit.queue import Queue
 from taskpit.store.opening import init

@@ -21,7 +21,7 @@ from waits import PATIENCE, until
 
 from taskpit.cli.main import main
 from taskpit.errors import NotFound
-from taskpit.mcp.desk import Desk
+from taskpit.mcp.handlers import Desk
 from taskpit.mcp.server import QueueServer
 from taskpit.mcp.tools import TOOLS
 from taskpit.queue import Queue

@@ -26,16 +26,18 @@ CHANGING = {
 #: Rooms that make system calls: the fs room, and those that keep files of their own outside the queue's protocol.
 MAY_CHANGE = (
     "fs.py",
-    "beneath.py",
+    "held_directories.py",
     "testing/powerloss.py",
     "watch.py",
     "pipes.py",
     "hooks/",
     "landing/",
     "worker/",
+    "crew/",
+    "demo/",
     "agents/steering.py",
     "cli/",
-    "setup/place.py",
+    "setup/project_files.py",
 )
 LONGEST_MODULE = 600
 LONGEST_FUNCTION = 60
@@ -133,7 +135,7 @@ def test_the_scan_sees_what_it_should():
 # -- one function makes a path of an id ------------------------------------------------------------
 
 #: Where an id beside a slash is no path of a queue that others write: addresses of pages, and the demo's own folder.
-NO_PATHS = ("web/", "mcp/", "worker/demo.py")
+NO_PATHS = ("web/", "mcp/", "demo/run.py")
 
 
 def ids_in_paths(node):

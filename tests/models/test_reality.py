@@ -16,7 +16,7 @@ from models.tasks import Pit
 from pits import CONFIG, LEASE, make, root_of, task
 
 from taskpit.keeper import sweep
-from taskpit.store.ending import PARTS
+from taskpit.store.finish import PARTS
 from taskpit.task import Done, Failed, Release, Retry, Split, Want
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import record

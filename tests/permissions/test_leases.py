@@ -9,7 +9,7 @@ from boxes import FAST, LAYOUTS, make, reopened
 from people import ANN, BOB, acting
 
 from taskpit.keeper import sweep
-from taskpit.store import judge
+from taskpit.store import leases
 from taskpit.task import Release, Said, State, Task
 from taskpit.testing import FakeClock
 
@@ -106,7 +106,7 @@ def test_it_can_be_given_back(two):
 def test_without_the_record_it_would_be_taken_away(shared, monkeypatch):
     """The control: a judge that looks at the claimed file alone robs who renews."""
     two = Two(shared, "pit", 0o002)
-    monkeypatch.setattr(judge, "_stamped", lambda _folder, _spot, status: status.st_mtime_ns)
+    monkeypatch.setattr(leases, "_stamped", lambda _folder, _spot, status: status.st_mtime_ns)
     two.clock.advance(HALF)
     assert two.renew() is Said.OK
     two.clock.advance(HALF)

@@ -14,8 +14,8 @@ from waits import until
 
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
-from taskpit.store.postgres import keeping
-from taskpit.store.postgres.spelling import as_ending, as_item, as_json
+from taskpit.store.postgres import upkeep
+from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.task import Claim, End, Result, State, Task, Verdict, Want
 
 MANY = 1_000_000 if os.environ.get("TASKPIT_LONG") else 20_000
@@ -177,7 +177,7 @@ def test_a_sweep_does_not_look_at_everything(server, store, monkeypatch):
         seen.append(int(rows[0] or 0))
         return real(sql, words, **more)
 
-    monkeypatch.setattr(keeping, "DEAD", 1 << 60)  # cleaning is no looking
+    monkeypatch.setattr(upkeep, "DEAD", 1 << 60)  # cleaning is no looking
     monkeypatch.setattr(store.wire, "ask", ask)
     assert sweep(Queue(store)) == []
     assert len(seen) >= 3

@@ -13,9 +13,9 @@ from taskpit.cli.main import main
 from taskpit.errors import Invalid, MissingExtra, Storage
 from taskpit.store.postgres import schema
 from taskpit.store.postgres.address import parse
+from taskpit.store.postgres.connection import Wire
 from taskpit.store.postgres.opening import init_database
 from taskpit.store.postgres.store import PostgresStore
-from taskpit.store.postgres.wire import Wire
 from taskpit.task import Said, State, Task, Want
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))

@@ -9,7 +9,7 @@ from ground import Ground, git
 
 from taskpit.landing.pipe import Pipe, queue_key
 from taskpit.landing.repository import Repository
-from taskpit.landing.terms import CANDIDATE
+from taskpit.landing.values import CANDIDATE
 from taskpit.policy import LANDING
 from taskpit.queue import Queue
 from taskpit.store.postgres.opening import init_database

@@ -16,7 +16,7 @@ from workshop import until
 from taskpit.errors import CursorLost, Lost, Storage, Unavailable, Unknown
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.opening import init_database
-from taskpit.store.postgres.spelling import as_ending, as_item, as_json
+from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.store.postgres.store import PostgresStore
 from taskpit.task import Claim, End, Event, Result, Said, State, Task, Verdict, Want
 

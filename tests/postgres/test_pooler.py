@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from waits import until
 
-from taskpit.store.postgres import bell
+from taskpit.store.postgres import wakeup
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.opening import init_database
 from taskpit.store.postgres.store import PostgresStore
@@ -65,7 +65,7 @@ def test_six_workers_on_three_sessions(address):
     init_database(address, {})
     stores = [PostgresStore(parse(address)) for _ in range(6)]
     assert all(store.wire.pooled for store in stores)
-    assert stores[0].info().wake_bound == bell.POLL
+    assert stores[0].info().wake_bound == wakeup.POLL
     for number in range(40):
         tags = ("red",) if number % 2 else ()
         assert stores[number % 6].put([Task(id=f"T{number}", title="t", tags=tags)]) == [Said.CREATED]

@@ -15,7 +15,7 @@ import pytest
 from waits import PATIENCE
 
 from taskpit.store.postgres import changelog
-from taskpit.store.postgres.spelling import as_ending, as_item, as_json
+from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.task import End, Event, Result, Said, State, Task, Try, Verdict, Want
 
 RACES = 400 if os.environ.get("TASKPIT_LONG") else 20

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from waits import PATIENCE
 
-from taskpit.store.postgres import bell
+from taskpit.store.postgres import wakeup
 from taskpit.task import End, Result, Task, Verdict, Want
 
 
@@ -30,7 +30,7 @@ def ear(store):
 def asleep(store):
     """The store's waiter is noted and would sleep now."""
     assert store.wait(0.0)
-    assert store.wait(bell.POLL)  # what was under way is over
+    assert store.wait(wakeup.POLL)  # what was under way is over
 
 
 def heard(line, least=0):
@@ -73,7 +73,7 @@ def test_nothing_new_rings_nobody(store, ear):
 
 @pytest.mark.parametrize("news", ["put", "back", "need", "resume"])
 def test_who_sleeps_is_woken(store, monkeypatch, news):
-    monkeypatch.setattr(bell, "FALLBACK", 10 * PATIENCE)
+    monkeypatch.setattr(wakeup, "FALLBACK", 10 * PATIENCE)
     store.put([Task(id="A", title="a"), Task(id="B", title="b", needs=("A",))])
     claim = store.claim(Want(worker="w", lease=60.0))[0]
     if news == "resume":
@@ -94,7 +94,7 @@ def test_who_sleeps_is_woken(store, monkeypatch, news):
 
 def test_behind_a_pooler_one_looks_now_and_then(server):
     store = server.queue(pgbouncer="1")
-    assert store.info().wake_bound == bell.POLL
+    assert store.info().wake_bound == wakeup.POLL
     assert store.wait(0.01) is True
     assert server.sql(f"SELECT count(*) FROM {store._schema}.waiter") == [(0,)]
     line = store.wire.connect()
@@ -113,7 +113,7 @@ def test_a_pooler_is_noticed(server, monkeypatch):
 
 def test_no_pooler_no_polling(store):
     assert not store.wire.pooled
-    assert store.info().wake_bound == bell.FALLBACK
+    assert store.info().wake_bound == wakeup.FALLBACK
 
 
 def test_who_leaves_sleeps_no_more(server):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from taskpit import fs
-from taskpit.store import turns
+from taskpit.store import flock
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(fs, "TURN", 0.005)
-    monkeypatch.setattr(turns, "TURN", 0.005)
+    monkeypatch.setattr(flock, "TURN", 0.005)

@@ -10,7 +10,8 @@ from stalls import ID, MOST
 
 from taskpit import fs
 from taskpit.keeper import sweep
-from taskpit.store import entering, mend, reopening
+from taskpit.store import mend, reopening
+from taskpit.store import put as entering
 from taskpit.store.folder import QUARANTINE, SEALED
 from taskpit.task import Done, Failed, Said, State
 from taskpit.testing import FakeClock

@@ -11,7 +11,7 @@ from stalls import ID, stalls
 from taskpit import fs
 from taskpit.keeper import sweep
 from taskpit.layouts import Spot
-from taskpit.store import claims as taking
+from taskpit.store import claim as taking
 from taskpit.task import Done, Failed, Release, Retry, Said, Split, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
 

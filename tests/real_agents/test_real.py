@@ -17,7 +17,7 @@ from workshop import alive
 
 import taskpit
 from taskpit.agents import prices
-from taskpit.setup import parts as setup_parts
+from taskpit.setup import agent_files as setup_parts
 from taskpit.task import State
 
 

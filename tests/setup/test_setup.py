@@ -11,7 +11,7 @@ import tomllib
 import pytest
 
 from taskpit import fs
-from taskpit.setup.parts import AGENTS
+from taskpit.setup.agent_files import AGENTS
 
 EVERY = sorted(AGENTS)
 MCP = {

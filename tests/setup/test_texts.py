@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from taskpit.errors import Invalid
 from taskpit.setup.blocks import HASH, MARKDOWN, put_block, read_block, take_block
-from taskpit.setup.stamped import is_ours, stamped
-from taskpit.setup.tree import drop_entry, fresh_text, put_entry, read_entry, read_tree
+from taskpit.setup.json_entry import drop_entry, fresh_text, put_entry, read_entry, read_tree
+from taskpit.setup.stamped_file import is_ours, stamped
 
 WORDS = "## Tasks\n\nRun `pit prime`.\n"
 ENTRY = {"command": "pit", "args": ["mcp"]}

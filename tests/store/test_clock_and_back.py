@@ -6,7 +6,7 @@ import pytest
 from pits import LEASE, make, put, reopened, root_of, take, task
 
 from taskpit import fs
-from taskpit.store import judge
+from taskpit.store import leases
 from taskpit.task import Said
 from taskpit.testing import FakeClock
 
@@ -31,7 +31,7 @@ def queue(tmp_path, monkeypatch):
         fields[1].update(st_ctime=stamped, st_ctime_ns=int(stamped * 1e9))
         return type(seen)(*fields)
 
-    monkeypatch.setattr(judge, "fresh_status", status)
+    monkeypatch.setattr(leases, "fresh_status", status)
     yield found
     found.close()
 
@@ -77,7 +77,7 @@ def test_jumps_that_are_told_again_and_again_do_not_hide_the_dead(queue):
 
 def test_without_the_note_it_would_be_taken_for_old(queue, monkeypatch):
     """The control: this is what the note is for."""
-    monkeypatch.setattr(judge, "_set_since", lambda *_: False)
+    monkeypatch.setattr(leases, "_set_since", lambda *_: False)
     claim, true = take(queue, ID), queue.clock.now()
     queue.clock.set_wall(true - 2 * DAY)
     assert queue.renew(claim) is Said.OK

@@ -9,7 +9,7 @@ import pytest
 from boxes import FAST, LAYOUTS, make, reopened
 from waits import PATIENCE
 
-from taskpit import beneath, fs, layouts
+from taskpit import fs, held_directories, layouts
 from taskpit.queue import Queue
 from taskpit.store.opening import init, open_store
 from taskpit.task import Done, Task
@@ -92,7 +92,7 @@ def test_closed_while_another_thread_opens_a_directory(tmp_path, monkeypatch):
     ready = queue.store.folder.at(layouts.get("pit").ready)
     fs.wall(root)
     stands, goes_on = threading.Event(), threading.Event()
-    refuse = beneath._refuse_foreign
+    refuse = held_directories._refuse_foreign
 
     def stop(parent, found):
         if found.path == ready:
@@ -100,7 +100,7 @@ def test_closed_while_another_thread_opens_a_directory(tmp_path, monkeypatch):
             assert goes_on.wait(PATIENCE)
         refuse(parent, found)
 
-    monkeypatch.setattr(beneath, "_refuse_foreign", stop)
+    monkeypatch.setattr(held_directories, "_refuse_foreign", stop)
     thread = threading.Thread(target=fs.names, args=(ready,))
     thread.start()
     assert stands.wait(PATIENCE)

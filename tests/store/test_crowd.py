@@ -6,7 +6,7 @@ import pytest
 from pits import make, reopened, root_of, task
 
 from taskpit.clock import Clock
-from taskpit.store.window import CROWDED, WIDEST, Window
+from taskpit.store.candidates import CROWDED, WIDEST, Window
 from taskpit.task import Task
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import record

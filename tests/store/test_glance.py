@@ -13,7 +13,7 @@ from taskpit.errors import Invalid
 from taskpit.keeper import sweep
 from taskpit.layouts.layout import NEVER
 from taskpit.policy import settle
-from taskpit.store import glance
+from taskpit.store import quick_check
 from taskpit.store.folder import IDS, QUARANTINE
 from taskpit.task import Done, State
 from taskpit.testing import FakeClock
@@ -112,7 +112,7 @@ def test_only_files_in_doubt_are_looked_at(queue):
     write(f"{root}/food/food-0500-new.md")  # made by hand
     write(f"{root}/food/food-..-x.md")  # can't be a task
     rewritten(queue, 5)
-    found = {name for names in glance.doubtful(queue.store.folder) for name in names}
+    found = {name for names in quick_check.doubtful(queue.store.folder) for name in names}
 
     assert found == {
         "food-0002-task-2.md",
@@ -147,12 +147,12 @@ def test_results_in_doubt_are_those_that_are_not_the_outcome(queue):
     root, folder = root_of(queue), queue.store.folder
     finish(queue, 1)
     finish(queue, 2)
-    assert glance.unlike_outcomes(folder) == []
-    assert glance.out_of_sight(folder) == []
+    assert quick_check.unlike_outcomes(folder) == []
+    assert quick_check.out_of_sight(folder) == []
     os.remove(f"{root}/done/food-0001-task-1.result.md")
     write(f"{root}/done/food-0003-task-3.result.md")
-    assert [spot.id for spot in glance.unlike_outcomes(folder)] == ["0003"]
-    assert glance.out_of_sight(folder) == [("0001", "0001~done")]
+    assert [spot.id for spot in quick_check.unlike_outcomes(folder)] == ["0003"]
+    assert quick_check.out_of_sight(folder) == [("0001", "0001~done")]
 
 
 def test_a_sweep_lists_no_more_where_many_were_edited(queue, calls):
@@ -193,8 +193,8 @@ def test_an_entry_whose_inode_nobody_tells_is_looked_at(queue, calls, monkeypatc
         def inode(self):
             return 0
 
-    seen = glance.entries
-    monkeypatch.setattr(glance, "entries", lambda path: map(Dumb, seen(path)))
+    seen = quick_check.entries
+    monkeypatch.setattr(quick_check, "entries", lambda path: map(Dumb, seen(path)))
     calls.clear()
     assert sweep(queue) == []
     assert len(looked_at(calls, "food")) == 30
@@ -204,10 +204,10 @@ def test_an_entry_whose_inode_nobody_tells_is_looked_at(queue, calls, monkeypatc
 @pytest.mark.parametrize("backwards", [False, True])
 def test_two_files_of_one_id_are_found_whichever_is_listed_first(queue, monkeypatch, backwards):
     write(f"{root_of(queue)}/food/food-0004-another.md")
-    seen = glance.entries
+    seen = quick_check.entries
     monkeypatch.setattr(
-        glance, "entries", lambda path: sorted(seen(path), key=lambda entry: entry.name, reverse=backwards)
+        quick_check, "entries", lambda path: sorted(seen(path), key=lambda entry: entry.name, reverse=backwards)
     )
-    (names,) = glance.doubtful(queue.store.folder)
+    (names,) = quick_check.doubtful(queue.store.folder)
     assert sorted(names) == ["food-0004-another.md", "food-0004-task-4.md"]
     assert [(mend.kind, mend.what) for mend in sweep(queue)] == [("set aside", "food/food-0004-another.md")]

@@ -61,7 +61,7 @@ def test_long_lines_and_lines_of_others_are_passed_over(tmp_path):
 
 def test_a_log_since_some_time_goes_back_until_before_it(tmp_path, monkeypatch):
     """Also where clocks were set, so that lines are out of order."""
-    from taskpit.cli import past
+    from taskpit.cli import log as past
 
     queue = make(str(tmp_path / "pit"), FakeClock())
     queue.store.record([told(number) for number in (*range(100, 400), 5, *range(400, 500))])

@@ -13,7 +13,7 @@ from pits import make, put, reopened, root_of, task
 from taskpit import fs
 from taskpit.layouts import Spot
 from taskpit.logfile import Log
-from taskpit.store import claims
+from taskpit.store import claim as claims
 from taskpit.task import Failed, Said, State, Task, Want
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import fail_at, record, short_at

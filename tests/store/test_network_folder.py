@@ -10,7 +10,7 @@ from pits import LEASE, make, misplaced, put, reopened, root_of, take, task, wro
 
 from taskpit import fs
 from taskpit.keeper import sweep
-from taskpit.store import entering
+from taskpit.store import put as entering
 from taskpit.task import Done, Failed, Said, State
 from taskpit.testing import FakeClock
 from taskpit.testing.faults import Stopped, record

@@ -8,9 +8,9 @@ import pytest
 from pits import make, put, root_of, task
 
 from taskpit.clock import iso
-from taskpit.store import tally as module
+from taskpit.store import stats_cache as module
 from taskpit.store.folder import CHANGELOG, INDEX
-from taskpit.store.tally import Tally, tally
+from taskpit.store.stats_cache import Tally, tally
 from taskpit.testing import FakeClock
 
 HOUR = 3600.0

@@ -16,7 +16,7 @@ from taskpit import queue as queues
 from taskpit.clock import Clock
 from taskpit.errors import Storage
 from taskpit.queue import Queue
-from taskpit.store.line import Line
+from taskpit.store.waiters import Line
 from taskpit.task import Done
 from taskpit.testing.faults import record
 from taskpit.watch import Watch

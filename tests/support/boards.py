@@ -10,15 +10,15 @@ from urllib.parse import urlencode
 from pits import reopened
 from waits import PATIENCE
 
-from taskpit.cli.bring import bring_file
+from taskpit.cli.import_files import bring_file
 from taskpit.clock import Clock
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
 from taskpit.web import serve
+from taskpit.web.html import Paper
 from taskpit.web.overview import Overview
-from taskpit.web.paper import Paper
-from taskpit.worker.queues import Queues
+from taskpit.worker.user_queues import Queues
 
 TOKEN = "a-token-nobody-would-guess"
 

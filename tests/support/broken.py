@@ -12,8 +12,9 @@ import pytest
 import taskpit.store
 from taskpit import fs
 from taskpit.logfile import Log
-from taskpit.store import changelog, choosing, claims, closing, ending, entering, folder, judge, registry
-from taskpit.store.turns import Turn
+from taskpit.store import changelog, finish, finish_batch, folder, leases, put, registry, selection
+from taskpit.store import claim as claims
+from taskpit.store.flock import Turn
 from taskpit.task import Said, State
 
 # What the store loads when it first needs it must be loaded before anything is broken: a module that is
@@ -24,13 +25,13 @@ for found in pkgutil.walk_packages(taskpit.store.__path__, "taskpit.store."):
 
 def seal_skipped(patch):
     """Who has lost the claim publishes all the same."""
-    real = ending.seal
-    patch.setattr(closing, "seal", lambda *args, **named: (real(*args, **named)[0], True))
+    real = finish.seal
+    patch.setattr(finish_batch, "seal", lambda *args, **named: (real(*args, **named)[0], True))
 
 
 def publish_before_seal(patch):
     """The result has its name before the claim is known to be ours."""
-    real = ending.seal
+    real = finish.seal
 
     def seal(where, claimed, end, still_ours):
         if end.result is not None:
@@ -39,14 +40,14 @@ def publish_before_seal(patch):
             fs.replace(target, where.layout.dump_result(end.claim.task, end.result), scratch, sync=False)
         return real(where, claimed, end, still_ours)
 
-    patch.setattr(closing, "seal", seal)
+    patch.setattr(finish_batch, "seal", seal)
 
 
 def publish_by_rename(patch):
     """A result takes its place whatever stands there."""
 
     def link_result(sealed, task):
-        target = sealed.folder.at(sealed.folder.layout.result_path(task, ending.Verdict(sealed.kind)))
+        target = sealed.folder.at(sealed.folder.layout.result_path(task, finish.Verdict(sealed.kind)))
         scratch = sealed.folder.tmp(sealed.spot.id, fs.fresh_name(), "copy")
         try:
             fs.replace(target, fs.read(sealed.part("r"), 1 << 20)[0], scratch, sync=False)
@@ -54,7 +55,7 @@ def publish_by_rename(patch):
             return Said.OK if sealed.folder.outcome(sealed.spot.id) else None
         return Said.OK
 
-    patch.setattr(ending, "_link_result", link_result)
+    patch.setattr(finish, "_link_result", link_result)
 
 
 def seal_by_link_and_unlink(patch):
@@ -82,7 +83,7 @@ def second_link_in_put(patch):
         fs.remove(source)
         return made
 
-    patch.setattr(entering, "enter", enter)
+    patch.setattr(put, "enter", enter)
 
 
 def put_without_the_registry(patch):
@@ -118,15 +119,15 @@ def next_bytes_straight_to_ready(patch):
             fs.remove(sealed.path)
         elif not fs.move(sealed.path, ready):
             return Said.ALREADY
-        ending._finish_up(sealed, event)
+        finish._finish_up(sealed, event)
         return Said.OK
 
-    patch.setattr(ending, "_back_to_ready", back)
+    patch.setattr(finish, "_back_to_ready", back)
 
 
 def result_before_its_bytes_are_written(patch):
     """The claim is sealed first, and what follows is written then."""
-    real = ending.seal
+    real = finish.seal
 
     def seal(where, claimed, end, still_ours):
         late = []
@@ -138,19 +139,19 @@ def result_before_its_bytes_are_written(patch):
             create(*args, **named)
         return sealed
 
-    patch.setattr(closing, "seal", seal)
+    patch.setattr(finish_batch, "seal", seal)
 
 
 def children_forgotten_by_the_keeper(patch):
     """Only the worker itself lets its children in."""
-    real = ending.roll
+    real = finish.roll
 
     def roll(sealed, *, end=None, event=None):
         if end is None:
             sealed.parts = sealed.parts.replace("c", "")
         return real(sealed, end=end, event=event)
 
-    patch.setattr(ending, "roll", roll)
+    patch.setattr(finish, "roll", roll)
     patch.setattr("taskpit.store.mend.roll", roll)
 
 
@@ -184,7 +185,7 @@ def renewal_by_descriptor(patch):
 
 def judged_by_mtime_alone(patch):
     """A claim that was renamed and not yet stamped looks abandoned."""
-    real, look = judge.lapsed, judge.fresh_status
+    real, look = leases.lapsed, leases.fresh_status
 
     def without_ctime(path):
         status = look(path)
@@ -199,11 +200,11 @@ def judged_by_mtime_alone(patch):
 
     def lapsed(where, orphans=()):
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(judge, "fresh_status", without_ctime)
-            inner.setattr(judge, "_set_since", lambda *_: False)
+            inner.setattr(leases, "fresh_status", without_ctime)
+            inner.setattr(leases, "_set_since", lambda *_: False)
             return real(where, orphans)
 
-    patch.setattr(judge, "lapsed", lapsed)
+    patch.setattr(leases, "lapsed", lapsed)
 
 
 def no_fsync_of(place):
@@ -229,19 +230,19 @@ def no_fsync_of(place):
 
 def tombstone_not_kept(patch):
     """A finished task's id is free again."""
-    real = ending._publish_result
+    real = finish._publish_result
 
     def publish(sealed, end, event):
         said = real(sealed, end, event)
         fs.remove(sealed.folder.at(f"{folder.IDS}/{sealed.spot.id}"))
         return said
 
-    patch.setattr(ending, "_publish_result", publish)
+    patch.setattr(finish, "_publish_result", publish)
 
 
 def attempt_counted_by_every_roller(patch):
     """Whoever carries an end out writes the attempt down once more."""
-    real = ending.roll
+    real = finish.roll
 
     def roll(sealed, *, end=None, event=None):
         if "t" in sealed.parts and fs.exists(sealed.part("t")):
@@ -251,32 +252,32 @@ def attempt_counted_by_every_roller(patch):
             sealed.parts = sealed.parts.replace("t", "")
         return real(sealed, end=end, event=event)
 
-    for module in (ending, closing):
+    for module in (finish, finish_batch):
         patch.setattr(module, "roll", roll)
     patch.setattr("taskpit.store.mend.roll", roll)
 
 
 def children_before_the_seal(patch):
     """Children enter before it is known whether their parent's claim still holds."""
-    real = ending.seal
+    real = finish.seal
 
     def seal(where, claimed, end, still_ours):
         for child in end.children:
-            entering.admit(where, [(child, where.spell(child), where.event("added_task", child.id))])
+            put.admit(where, [(child, where.spell(child), where.event("added_task", child.id))])
         return real(where, claimed, end, still_ours)
 
-    patch.setattr(closing, "seal", seal)
+    patch.setattr(finish_batch, "seal", seal)
 
 
 def sealed_file_removed_without_an_outcome(patch):
     """A sealed file whose result is gone is taken for finished."""
-    real = ending._link_result
+    real = finish._link_result
 
     def link_result(sealed, task):
         said = real(sealed, task)
         return Said.OK if said is None else said
 
-    patch.setattr(ending, "_link_result", link_result)
+    patch.setattr(finish, "_link_result", link_result)
 
 
 def late_results_thrown_away(patch):
@@ -287,7 +288,7 @@ def late_results_thrown_away(patch):
             fs.remove(sealed.part(letter))
         return ""
 
-    patch.setattr(closing, "give_up", give_up)
+    patch.setattr(finish_batch, "give_up", give_up)
 
 
 def copies_run(patch):
@@ -302,7 +303,7 @@ def no_guard_in_the_mailbox(patch):
 
 def holder_not_looked_at(patch):
     """Whoever comes to the fixed name of a claimed file takes it for its own."""
-    for module in (claims, closing):
+    for module in (claims, finish_batch):
         patch.setattr(module, "holds", lambda *_: True)
 
 
@@ -333,7 +334,7 @@ def half_a_file_left_behind(patch):
 
 def need_counts_as_done_when_it_is_known(patch):
     """A task may run as soon as what it needs exists."""
-    patch.setattr(choosing.Chooser, "_done_or_not", lambda *_: State.DONE)
+    patch.setattr(selection.Chooser, "_done_or_not", lambda *_: State.DONE)
 
 
 def stamped_once_and_never_looked_at(patch):
@@ -348,45 +349,45 @@ def claim_replaces(patch):
 
 def late_fsync_left_out(patch):
     """Nothing is settled between the decision and what everybody sees."""
-    patch.setattr(entering, "_settle", lambda *_: None)
-    patch.setattr(ending, "_settle", lambda *_: None)
+    patch.setattr(put, "_settle", lambda *_: None)
+    patch.setattr(finish, "_settle", lambda *_: None)
 
 
 def fsync_after_the_ready_name(patch):
     """A task is seen before its bytes are on the disk."""
-    real, bring_in = entering._settle, entering._bring_in
+    real, bring_in = put._settle, put._bring_in
 
     def late(where, known):
         bring_in(where, known)
         for (one, _, _), (_, _, ready) in known:
             real(where, [(one, (where.at(ready), where.at(ready), ready))])
 
-    patch.setattr(entering, "_settle", lambda *_: None)
-    patch.setattr(entering, "_bring_in", late)
+    patch.setattr(put, "_settle", lambda *_: None)
+    patch.setattr(put, "_bring_in", late)
 
 
 def fsync_after_the_result_is_shown(patch):
     """A result is seen before its bytes are on the disk."""
-    real, link_result = ending._settle, ending._link_result
+    real, link_result = finish._settle, finish._link_result
 
     def link_first(sealed, task):
         said = link_result(sealed, task)
         real(sealed.folder, sealed)
         return said
 
-    patch.setattr(ending, "_settle", lambda *_: None)
-    patch.setattr(ending, "_link_result", link_first)
+    patch.setattr(finish, "_settle", lambda *_: None)
+    patch.setattr(finish, "_link_result", link_first)
 
 
 def keeper_settles_nothing(patch):
     """Only the worker itself sees to it that its result is on the disk before it is shown."""
-    real = ending._settle_seal
-    patch.setattr(ending, "_settle_seal", lambda sealed, *, known: real(sealed, known=known) if known else None)
+    real = finish._settle_seal
+    patch.setattr(finish, "_settle_seal", lambda sealed, *, known: real(sealed, known=known) if known else None)
 
 
 def torn_taken_for_whole(patch):
     """What the names say of their bytes is ignored."""
-    for module in (entering, ending):
+    for module in (put, finish):
         patch.setattr(module, "is_torn", lambda *_: False)
 
 
@@ -402,7 +403,7 @@ def asked_again_after_a_failed_fsync(patch):
         for _, (tmp, _, _) in known:
             fs.sync_path(tmp)
 
-    patch.setattr(entering, "_settle", settle)
+    patch.setattr(put, "_settle", settle)
 
 
 def no_line_of_its_own(patch):
@@ -432,7 +433,7 @@ def log_fails_the_claim(patch):
     def leave(self, *_):
         self._folder.tell_of([self._folder.event("claimed_task", one.task.id, one.fence) for one in self._taken])
 
-    patch.setattr(choosing._told, "__exit__", leave)
+    patch.setattr(selection._told, "__exit__", leave)
 
 
 def claim_kept_by_nobody(patch):

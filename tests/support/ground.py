@@ -11,15 +11,15 @@ from world import require
 from taskpit.landing.lander import Lander
 from taskpit.landing.pipe import Pipe
 from taskpit.landing.repository import Repository
-from taskpit.landing.terms import Terms
+from taskpit.landing.values import Terms
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Done, Task
-from taskpit.worker import progress
+from taskpit.worker import pool_display
 from taskpit.worker.check import run_check
-from taskpit.worker.landing import pipe_for
-from taskpit.worker.orders import Orders
+from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
+from taskpit.worker.pool_options import Orders
 from taskpit.worker.runner import CommandRunner
 
 CONFIG = 'durability = "process"\nlease = "1m"\nbackoff = "0s"\nbackoff_longest = "0s"\n'
@@ -150,7 +150,7 @@ class Ground:
             slots=slots, until_empty=True, check_in=self.top, landing=pipe, sandbox=sandbox, review_limit=review_limit
         )
         printed = io.StringIO()
-        report = Pool(self.queue, runner, orders, progress.choose(printed, {})).run()
+        report = Pool(self.queue, runner, orders, pool_display.choose(printed, {})).run()
         return report, printed.getvalue()
 
     def log(self, *words, branch="main"):

@@ -11,23 +11,24 @@ import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from taskpit import layouts, owner, transfer
-from taskpit.cli import records
+from taskpit import layouts, transfer, workers
+from taskpit.cli import import_records
 from taskpit.clock import Clock, duration, instant, iso, say_duration
 from taskpit.config import Config
+from taskpit.crew import file as crewfile
 from taskpit.errors import Invalid, NotFound
 from taskpit.layouts import Spot
 from taskpit.store import changelog, opening
+from taskpit.store.cards import tries
 from taskpit.store.folder import Folder
-from taskpit.store.judge import lapsed
-from taskpit.store.look import tries
+from taskpit.store.leases import lapsed
 from taskpit.store.manifest import Manifest
-from taskpit.store.pausing import paused
+from taskpit.store.pause import paused
 from taskpit.task import State, Verdict
 from taskpit.text import fit, one_line, plain
-from taskpit.worker import crewfile, preset
+from taskpit.worker import preset
 from taskpit.worker.budget import Ledger
-from taskpit.worker.resets import moment
+from taskpit.worker.quota_reset import moment
 from taskpit.worker.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -158,9 +159,9 @@ def beside(data: bytes) -> object:
 
 def worker_record(folder: str, path: str) -> object:
     """A record, and the judgement by it."""
-    record = owner.load(path)
+    record = workers.load(path)
     if record is not None:
-        owner.lives(path, record)
+        workers.lives(path, record)
         say_duration(record.lease)
     return record
 
@@ -360,9 +361,11 @@ PARSERS = (
     ),
     Parser("duration", a_duration, (b"1h30m", b"30", b"0.5d"), (ValueError,)),
     Parser("instant", an_instant, (b"2026-01-24T10:00:00Z", b"+30m", b"1780000000.5"), (ValueError,)),
-    Parser("import jsonl", in_file("a.jsonl", lambda _, path: records.collect([path], MEGABYTE)), (RECORDS,)),
-    Parser("import json", in_file("a.json", lambda _, path: records.collect([path], MEGABYTE)), (RECORDS,)),
-    Parser("import md", in_file("food-0001-x.md", lambda _, path: records.collect([path], MEGABYTE)), (PIT_TASK,)),
+    Parser("import jsonl", in_file("a.jsonl", lambda _, path: import_records.collect([path], MEGABYTE)), (RECORDS,)),
+    Parser("import json", in_file("a.json", lambda _, path: import_records.collect([path], MEGABYTE)), (RECORDS,)),
+    Parser(
+        "import md", in_file("food-0001-x.md", lambda _, path: import_records.collect([path], MEGABYTE)), (PIT_TASK,)
+    ),
     Parser("export", lambda data: transfer.load(data.decode("utf-8", "replace").splitlines()), (TRANSFER,)),
     Parser(
         "spending",

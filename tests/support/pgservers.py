@@ -21,8 +21,8 @@ from waits import PATIENCE
 
 from taskpit.store.postgres import schema
 from taskpit.store.postgres.address import parse
+from taskpit.store.postgres.connection import Wire
 from taskpit.store.postgres.store import PostgresStore
-from taskpit.store.postgres.wire import Wire
 
 #: For servers whose data is of no worth after the test. Power loss is not what these tests are about.
 SETTINGS = {

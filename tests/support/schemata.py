@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from referencing import Registry, Resource
 
-from taskpit.cli import table
+from taskpit.cli import verbs
 
 FOLDER = files("taskpit") / "schemas"
 SCHEMAS = {entry.name: json.loads(entry.read_text(encoding="utf-8")) for entry in FOLDER.iterdir()}
@@ -63,7 +63,7 @@ def judge_command(words, data):
     words = list(map(str, words))
     while words and words[0].startswith("-"):
         del words[: 2 if words[0] == "-C" else 1]
-    verb = table.find(words[0]) if words else None
+    verb = verbs.find(words[0]) if words else None
     if verb is None or verb.name not in SCHEMAS["data.json"]["$defs"] or "--help" in words:
         return
     try:

@@ -13,8 +13,8 @@ from taskpit import trust
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
-from taskpit.worker.orders import Orders
-from taskpit.worker.place import place_for
+from taskpit.worker.pool_options import Orders
+from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import work
 

@@ -15,11 +15,11 @@ from waits import PATIENCE, until
 from workshop import alive
 
 from taskpit import trust
+from taskpit.crew.state import SUPERVISOR, Papers
+from taskpit.crew.status import pid_here
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
-from taskpit.worker.crew import SUPERVISOR, Papers
-from taskpit.worker.standing import pid_here
 
 CONFIG = 'durability = "process"\nlease = "15s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
 

@@ -17,7 +17,7 @@ from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Evidence, Failed, Task
 from taskpit.testing import FakeClock
 from taskpit.tui.app import PitBoard
-from taskpit.tui.desk import Desk
+from taskpit.tui.queue_access import Desk
 
 Pilot._wait_for_screen.__defaults__ = (PATIENCE,)
 NOON = 1_800_000_000.0

@@ -8,13 +8,13 @@ import os
 import pytest
 from pits import make, task
 
+from taskpit.crew.log_tail import Tail
 from taskpit.errors import Invalid
 from taskpit.task import Done, Task
 from taskpit.testing import FakeClock
-from taskpit.tui.desk import Desk
-from taskpit.worker.place import place_for
-from taskpit.worker.spoken import readable
-from taskpit.worker.tail import Tail
+from taskpit.tui.queue_access import Desk
+from taskpit.worker.readable_events import readable
+from taskpit.worker.run_directory import place_for
 
 
 @pytest.fixture

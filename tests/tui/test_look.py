@@ -7,11 +7,11 @@ import os
 import pytest
 
 from taskpit.board import COLUMNS, Change, Slip
+from taskpit.crew.status import Row
 from taskpit.errors import Unavailable
 from taskpit.task import Done, Task
 from taskpit.tui.column import Column
-from taskpit.tui.desk import Desk, View
-from taskpit.worker.standing import Row
+from taskpit.tui.queue_access import Desk, View
 
 
 def test_every_task_is_in_its_column(drive, full):

@@ -10,7 +10,7 @@ from taskpit.clock import Clock
 from taskpit.store.opening import init
 from taskpit.task import Ask, Task
 from taskpit.tui.queues import AllQueues
-from taskpit.worker.queues import Queues
+from taskpit.worker.user_queues import Queues
 
 
 def test_the_queues_as_they_change_and_the_one_that_is_opened(tmp_path, monkeypatch):

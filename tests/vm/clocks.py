@@ -76,11 +76,11 @@ def _keeper(root, name):
         return pid
     from taskpit.keeper import sweep
     from taskpit.queue import Queue
-    from taskpit.store import judge
+    from taskpit.store import leases
 
     if name == "wall clock":
-        judge._clock_unchanged = lambda folder, record: True
-        judge._set_since = lambda folder, noted, status: False
+        leases._clock_unchanged = lambda folder, record: True
+        leases._set_since = lambda folder, noted, status: False
     queue = Queue.open(root)
     while True:
         sweep(queue)

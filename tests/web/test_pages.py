@@ -17,15 +17,15 @@ import pytest
 from boards import Served, fill, make_queue
 
 from taskpit.clock import Clock
+from taskpit.crew.templates import Template
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Evidence, Failed, Split, Task
 from taskpit.web import charts
 from taskpit.web.crew import Crew
-from taskpit.web.paper import NAMES
+from taskpit.web.html import NAMES
 from taskpit.worker.budget import Ledger
-from taskpit.worker.place import place_for
-from taskpit.worker.template import Template
+from taskpit.worker.run_directory import place_for
 
 HTML = "text/html"
 

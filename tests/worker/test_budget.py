@@ -11,10 +11,10 @@ from taskpit.cli.main import main
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.task import Done, Failed, State
-from taskpit.worker import progress
+from taskpit.worker import pool_display
 from taskpit.worker.budget import Ledger, Limit, Spent, parse
-from taskpit.worker.orders import Orders
 from taskpit.worker.pool import Pool
+from taskpit.worker.pool_options import Orders
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_ledger_adds_up_and_forgives(pit):
 def work(pit, runner, *budget, **orders):
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         told = Orders(until_empty=True, budget=tuple(map(parse, budget)), **orders)
-        show = progress.choose(nowhere, {})
+        show = pool_display.choose(nowhere, {})
         show.say = lambda _text: signal.raise_signal(signal.SIGTERM)  # a pause is waited out: don't
         return Pool(pit.queue, runner, told, show).run()
 

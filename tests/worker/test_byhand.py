@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from taskpit.errors import Invalid
-from taskpit.mcp.desk import Desk
+from taskpit.mcp.handlers import Desk
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
 from taskpit.task import Ask, Task
 from taskpit.testing import FakeClock
 from taskpit.worker.budget import GO_ON, Ledger
-from taskpit.worker.byhand import answer_by_hand, need_ids
+from taskpit.worker.manual import answer_by_hand, need_ids
 
 
 def by_hand(queue):
@@ -20,7 +20,7 @@ def by_hand(queue):
 
 
 def in_the_terminal(queue):
-    acts = pytest.importorskip("taskpit.tui.acts")
+    acts = pytest.importorskip("taskpit.tui.task_keys")
     acts.find("answer").action.do(queue, "0001", "me", "yes")
 
 

@@ -12,18 +12,18 @@ import time
 import pytest
 
 from taskpit.cli.main import main
-from taskpit.cli.run import _until
+from taskpit.cli.work import _until
 from taskpit.errors import TaskpitError
 from taskpit.keeper import sweep
 from taskpit.task import Done, Failed, State
-from taskpit.worker import progress
-from taskpit.worker.orders import Orders
+from taskpit.worker import pool_display
 from taskpit.worker.pool import Pool
+from taskpit.worker.pool_options import Orders
 
 
 def work(pit, runner, **orders):
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        return Pool(pit.queue, runner, Orders(**orders), progress.choose(nowhere, {})).run()
+        return Pool(pit.queue, runner, Orders(**orders), pool_display.choose(nowhere, {})).run()
 
 
 def test_a_pool_claims_nothing_after_its_time(pit):

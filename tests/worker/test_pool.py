@@ -16,14 +16,14 @@ from taskpit.errors import Storage
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Done, Failed, Retry, State, Task
-from taskpit.worker import progress, slot, tender
-from taskpit.worker.orders import Orders
-from taskpit.worker.place import Place, prune
+from taskpit.worker import heartbeat, pool_display, slot
 from taskpit.worker.pool import Pool
+from taskpit.worker.pool_options import Orders
+from taskpit.worker.run_directory import Place, prune
 from taskpit.worker.runner import CannotRun
 
 
-class Heard(progress.Silent):
+class Heard(pool_display.Silent):
     """A show that remembers."""
 
     def __init__(self):
@@ -71,7 +71,7 @@ def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, mo
             assert begun.wait(PATIENCE)  # its end is published, and heard of only when the other has begun
         return over
 
-    class Order(progress.Silent):
+    class Order(pool_display.Silent):
         def claimed(self, claim):
             seen.append((claim.task.id, "claimed"))
 
@@ -139,7 +139,7 @@ def test_only_tasks_with_the_tag(pit):
 
 
 def test_renewing_keeps_a_long_task_from_being_taken_away(pit, monkeypatch):
-    monkeypatch.setattr(tender, "RENEW_AT_MOST", 0.05)
+    monkeypatch.setattr(heartbeat, "RENEW_AT_MOST", 0.05)
     (task,) = pit.put("long")
     ends = []
 
@@ -157,7 +157,7 @@ def test_renewing_keeps_a_long_task_from_being_taken_away(pit, monkeypatch):
 
 def test_a_disk_that_refuses_for_a_moment_is_no_loss(pit, monkeypatch):
     pit.put("long")
-    monkeypatch.setattr(tender, "RENEW_AT_MOST", 0.05)
+    monkeypatch.setattr(heartbeat, "RENEW_AT_MOST", 0.05)
     renew, refusals = pit.queue.store.renew, []
 
     def refusing(claims, lease):
@@ -172,7 +172,7 @@ def test_a_disk_that_refuses_for_a_moment_is_no_loss(pit, monkeypatch):
 
 
 def test_a_cancel_is_heard_soon_however_long_the_lease(pit, monkeypatch):
-    monkeypatch.setattr(tender, "RENEW_AT_MOST", 0.05)
+    monkeypatch.setattr(heartbeat, "RENEW_AT_MOST", 0.05)
     (task,) = pit.put("endless")
     heard = []
 
@@ -323,7 +323,7 @@ def test_workers_take_numbers_nobody_has(pit):
 def test_a_pool_in_memory():
     queue = Queue(MemoryStore())
     queue.put([Task(id="", title=f"task {n}") for n in range(5)])
-    report = Pool(queue, lambda _c, _r: Done(), Orders(slots=2, until_empty=True), progress.Silent()).run()
+    report = Pool(queue, lambda _c, _r: Done(), Orders(slots=2, until_empty=True), pool_display.Silent()).run()
     assert report.tally == {"done": 5}
 
 

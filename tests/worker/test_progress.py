@@ -13,11 +13,11 @@ from waits import PATIENCE
 from taskpit.store.port import Mend
 from taskpit.task import Claim, Task
 from taskpit.text import fit, last_lines, plain
-from taskpit.worker.place import Place
-from taskpit.worker.progress import Board, Lines, choose
+from taskpit.worker.pool_display import Board, Lines, choose
+from taskpit.worker.remaining import Survey
+from taskpit.worker.run_directory import Place
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over
-from taskpit.worker.survey import Survey
 
 
 def a_claim(title="count the mice"):

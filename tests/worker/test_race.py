@@ -9,9 +9,9 @@ from workshop import Pit, alive, read_pid
 from taskpit.queue import Queue, cards
 from taskpit.store.opening import init
 from taskpit.task import Done, Said, State, Task, Verdict
-from taskpit.worker import progress, tender
-from taskpit.worker.orders import Orders
+from taskpit.worker import heartbeat, pool_display
 from taskpit.worker.pool import Pool
+from taskpit.worker.pool_options import Orders
 from taskpit.worker.runner import CommandRunner
 
 #: The second racer is done once the two others run; these never are.
@@ -35,14 +35,14 @@ def racers(queue, task):
 
 
 def test_the_winner_seals_the_task_and_the_others_are_stopped(pit, monkeypatch):
-    monkeypatch.setattr(tender, "RENEW_AT_MOST", 1000.0)  # so that no other renewal tells them
+    monkeypatch.setattr(heartbeat, "RENEW_AT_MOST", 1000.0)  # so that no other renewal tells them
     pit.configure('durability = "process"\nlease = "1h"\n')
     pit.queue.close()
     pit.queue = Queue.open(pit.root)
     task = pit.put("race", extra={"race": 3}, check="test -s pid-3")[0]
     runner = CommandRunner(("sh", "-c", SCRIPT.format(root=pit.root)), cwd=pit.root)
     orders = Orders(slots=3, until_empty=True, check_in=pit.root)
-    report = Pool(pit.queue, runner, orders, progress.Silent()).run()
+    report = Pool(pit.queue, runner, orders, pool_display.Silent()).run()
     card = pit.card(task)
     assert card.state is State.DONE
     assert card.result.output == "second"

@@ -14,8 +14,8 @@ from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
 from taskpit.worker import process
-from taskpit.worker.orders import Orders
-from taskpit.worker.place import place_for
+from taskpit.worker.pool_options import Orders
+from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import CannotRun, CommandRunner, Run
 from taskpit.worker.slot import fate, work
 

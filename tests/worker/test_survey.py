@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from taskpit.worker.survey import survey
+from taskpit.worker.remaining import survey
 
 
 def coming(pit, *tags):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskpit.worker.tail import END, PIECE, Tail
+from taskpit.crew.log_tail import END, PIECE, Tail
 
 
 def test_events_are_told_in_words_once_they_are_whole(tmp_path):

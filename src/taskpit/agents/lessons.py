@@ -13,9 +13,9 @@ import re
 
 from taskpit import fs, schema
 from taskpit.errors import Invalid
+from taskpit.records import Value
 from taskpit.rules import overlap
 from taskpit.text import headline, one_line, plain, read_json
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from taskpit.agents.said import amount
+from taskpit.agents.reported import amount
 from taskpit.errors import Invalid
+from taskpit.records import Value
 from taskpit.text import read_toml
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

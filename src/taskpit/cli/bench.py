@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from taskpit.cli.gauge import Measured
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.bench_measures import Measured
+    from taskpit.cli.verbs import Handlers
 
 __all__ = ["VERBS", "place_of"]
 
@@ -45,7 +45,7 @@ def _bench(args: Namespace, context: Context) -> Reply:
     from shutil import rmtree
     from tempfile import mkdtemp
 
-    from taskpit.cli.gauge import Gauge, Measured
+    from taskpit.cli.bench_measures import Gauge, Measured
 
     place = place_of(context)
     root = mkdtemp(prefix=".taskpit-bench-", dir=place)
@@ -98,7 +98,7 @@ def _ratios(values: dict[str, list[float]]) -> dict[str, tuple[float, str]]:
 
 
 def _text(place: str, rounds: int, measured: dict[str, Measured], ratios: dict[str, tuple[float, str]]) -> str:
-    from taskpit.cli.gauge import BATCH, PAYLOAD
+    from taskpit.cli.bench_measures import BATCH, PAYLOAD
 
     beside = {
         "life": "life",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
 
-    from taskpit.cli.table import Handlers
-    from taskpit.worker.standing import Row
+    from taskpit.cli.verbs import Handlers
+    from taskpit.crew.status import Row
 
 __all__ = ["VERBS"]
 
@@ -76,7 +76,7 @@ def _board(args: Namespace, context: Context) -> Reply:
 
 def _one_queue(args: Namespace, context: Context) -> None:
     from taskpit.tui.app import PitBoard
-    from taskpit.tui.desk import Desk
+    from taskpit.tui.queue_access import Desk
 
     worker = context.worker(args)
     desk = Desk(
@@ -92,7 +92,7 @@ def _one_queue(args: Namespace, context: Context) -> None:
 def _all_queues(args: Namespace, context: Context) -> None:
     """The screen of all of them; who leaves the board of one is back there."""
     from taskpit.tui.queues import AllQueues
-    from taskpit.worker.queues import Queues
+    from taskpit.worker.user_queues import Queues
 
     queues, picked, trouble = Queues(context.env), "", ""
     try:
@@ -126,7 +126,7 @@ def _crew(context: Context) -> Callable[[], list[Row]] | None:
         return None
     from taskpit.cli.crew import papers
     from taskpit.cli.status import posts_of
-    from taskpit.worker.standing import rows
+    from taskpit.crew.status import rows
 
     desk = papers(context)
     return lambda: rows(desk, posts_of(context, None)[0], context.queue.store.paused())

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from taskpit.cli.context import Reply
 from taskpit.cli.options import example
-from taskpit.cli.table import VERBS as TABLE
-from taskpit.cli.table import handlers
+from taskpit.cli.verbs import VERBS as TABLE
+from taskpit.cli.verbs import handlers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers, Verb
+    from taskpit.cli.verbs import Handlers, Verb
 
 __all__ = ["VERBS", "scripts"]
 

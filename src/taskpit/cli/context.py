@@ -7,7 +7,7 @@ import sys
 
 from taskpit.cli.output import Screen, quoted
 from taskpit.errors import TaskpitError
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Context:
 
     def worker(self, args: Namespace) -> str:
         """Who runs this: `--as`, else TASKPIT_AS, else `user@host`."""
-        from taskpit.owner import default_worker
+        from taskpit.workers import default_worker
 
         return args.worker or self.env.get("TASKPIT_AS") or default_worker()
 
@@ -100,7 +100,7 @@ class Context:
         """Let go of the queue; `last` if the process ends with it."""
         if self._queue is not None:
             if last:
-                from taskpit.beneath import leave_open
+                from taskpit.held_directories import leave_open
 
                 leave_open()
             self._queue.close()

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
-    from taskpit.worker.crew import Papers
-    from taskpit.worker.post import Crew
+    from taskpit.cli.verbs import Handlers
+    from taskpit.crew.settings import Crew
+    from taskpit.crew.state import Papers
 
 __all__ = ["VERBS", "config_option", "load_crew", "member_log", "papers"]
 
@@ -28,7 +28,7 @@ LOOK_AGAIN, PIECE = 0.2, 1 << 20
 
 def papers(context: Context) -> Papers:
     """The crew's papers of this queue; Invalid if it has no folder for them."""
-    from taskpit.worker.crew import Papers
+    from taskpit.crew.state import Papers
 
     info = context.queue.store.info()
     if not info.papers:
@@ -38,10 +38,10 @@ def papers(context: Context) -> Papers:
 
 def load_crew(args: Namespace, context: Context) -> Crew:
     """The crew's file, checked."""
-    from taskpit.worker import crewfile
+    from taskpit.crew import file
 
     root = papers(context).root
-    return crewfile.load(args.config or crewfile.find(root), root, context.env)
+    return file.load(args.config or file.find(root), root, context.env)
 
 
 def config_option(parser: ArgumentParser) -> None:
@@ -76,7 +76,7 @@ def _crew(args: Namespace, context: Context) -> Reply:
 
 
 def _up(args: Namespace, context: Context) -> Reply:
-    from taskpit.worker.muster import Orderly
+    from taskpit.crew.control import Orderly
 
     context.queue.need_trust()
     crew = load_crew(args, context)
@@ -110,7 +110,7 @@ def _came_up(context: Context, troubles: dict[str, str], told: str, data: dict[s
 
 
 def _restart(args: Namespace, context: Context) -> Reply:
-    from taskpit.worker.muster import Orderly
+    from taskpit.crew.control import Orderly
 
     context.queue.need_trust()
     crew = load_crew(args, context)
@@ -122,7 +122,7 @@ def _restart(args: Namespace, context: Context) -> Reply:
 
 
 def _down(args: Namespace, context: Context) -> Reply:
-    from taskpit.worker.muster import Orderly
+    from taskpit.crew.control import Orderly
 
     orderly = Orderly(papers(context), context.env)
     living = orderly.down(args.names, now=args.now)
@@ -139,8 +139,8 @@ ACTIONS: dict[str, Callable[[Namespace, Context], Reply]] = {"up": _up, "down": 
 
 def member_log(name: str, context: Context, limit: int, *, follow: bool) -> Reply:
     """What a member of the crew has printed, or the supervisor."""
-    from taskpit.worker.crew import SUPERVISOR
-    from taskpit.worker.muster import choose
+    from taskpit.crew.control import choose
+    from taskpit.crew.state import SUPERVISOR
 
     desk = papers(context)
     known = [SUPERVISOR, *desk.plan(sealed=False)]

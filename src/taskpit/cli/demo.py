@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
-    from taskpit.cli.table import Handlers
-    from taskpit.worker.demo import Demo
+    from taskpit.cli.verbs import Handlers
+    from taskpit.demo.run import Demo
 
 __all__ = ["VERBS"]
 
@@ -33,8 +33,8 @@ folder stays, for looking."""
 
 
 def _demo(args: Namespace, context: Context) -> Reply:
-    from taskpit.worker import demo_stage
-    from taskpit.worker.demo import Demo
+    from taskpit.demo import screen as demo_stage
+    from taskpit.demo.run import Demo
 
     if context.json:
         raise errors.Invalid("the demo is for watching; it has no --json")

@@ -9,11 +9,11 @@ import sys
 
 from taskpit import layouts
 from taskpit.actions import remember
+from taskpit.cli.add import moment, needed, with_fields
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.make import moment, needed, with_fields
 from taskpit.cli.options import example, id_argument, read_text, task_options, vet, words, worker_option
 from taskpit.errors import Conflict, Invalid
-from taskpit.facts import card_facts
+from taskpit.json_facts import card_facts
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
     from taskpit.queue import Queue
     from taskpit.task import Task
 
@@ -53,7 +53,7 @@ def _edit_arguments(parser: ArgumentParser) -> None:
 
 
 def _edit(args: Namespace, context: Context) -> Reply:
-    from taskpit.owner import run_around
+    from taskpit.workers import run_around
 
     queue = context.queue
     task_id = queue.resolve(args.id)

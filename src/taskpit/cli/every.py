@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from taskpit.cli.add import add_options, asked_for
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.make import add_options, asked_for
 from taskpit.cli.options import example
 from taskpit.clock import iso
 from taskpit.errors import Invalid
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
 
 __all__ = ["VERBS"]
 

@@ -18,14 +18,14 @@ from taskpit.cli.options import (
 )
 from taskpit.clock import iso
 from taskpit.task import Failed, Release, Split, State, Task
-from taskpit.worker.byhand import finish_by_hand, refuse_lost
+from taskpit.worker.manual import finish_by_hand, refuse_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
     from taskpit.task import Claim, End, Outcome
 
 __all__ = ["VERBS"]
@@ -177,9 +177,9 @@ def _split_arguments(parser: ArgumentParser) -> None:
 
 
 def _split(args: Namespace, context: Context) -> Reply:
-    from taskpit.cli.records import Record, collect
-    from taskpit.cli.settle import settle
-    from taskpit.owner import run_around
+    from taskpit.cli.import_ids import settle
+    from taskpit.cli.import_records import Record, collect
+    from taskpit.workers import run_around
 
     if args.no_wait and run_around(context.env):
         told = "in a pool's run a task waits for its children, and its check runs then"

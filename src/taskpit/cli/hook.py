@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
     from taskpit.task import Card
 
 __all__ = ["VERBS"]

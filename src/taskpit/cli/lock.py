@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
-    from taskpit.locking import NamedLock
+    from taskpit.cli.verbs import Handlers
+    from taskpit.held_lock import NamedLock
 
 __all__ = ["VERBS"]
 
@@ -80,7 +80,7 @@ def _lock(args: Namespace, context: Context) -> Reply:
 
 
 def _named(args: Namespace, context: Context, holder: str, command: _Command | None = None) -> NamedLock:
-    from taskpit.locking import NamedLock
+    from taskpit.held_lock import NamedLock
 
     return NamedLock(
         context.queue.store,
@@ -96,7 +96,7 @@ def _named(args: Namespace, context: Context, holder: str, command: _Command | N
 
 def _run(args: Namespace, context: Context) -> Reply:
     """The command has run under the lock, which is let go."""
-    from taskpit.locking import one_of
+    from taskpit.held_lock import one_of
 
     command = _Command(args.command, context.env)
     named = _named(args, context, one_of(context.worker(args)), command)

@@ -10,9 +10,9 @@ import os
 import sys
 
 from taskpit import __version__, errors
-from taskpit.cli import output, table
+from taskpit.cli import output, verbs
 from taskpit.cli.context import Context, Reply, Usage
-from taskpit.cli.quick import SUPPRESS, NotPlain, Quick
+from taskpit.cli.fast_parser import SUPPRESS, NotPlain, Quick
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _run(words: list[str], *, last: bool) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        from taskpit.store.trouble import storage_error
+        from taskpit.store.disk_errors import storage_error
 
         raise storage_error(error) from error
     except Exception as error:
@@ -92,19 +92,19 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
     if "version" in given:
         return Reply(data={"version": __version__}, text=f"pit {__version__}")
     if rest == ["help", "all"]:
-        return Reply(data=[_row(verb) for verb in table.VERBS], text=lambda: _all_verbs(context))
+        return Reply(data=[_row(verb) for verb in verbs.VERBS], text=lambda: _all_verbs(context))
     if rest[:1] == ["help"]:
         rest, given = rest[1:], {**given, "help": "yes"}
-    rest = table.meant(rest)
+    rest = verbs.meant(rest)
     if not rest:
-        return Reply(data=[_row(verb) for verb in table.VERBS], text=_overview)
-    verb = table.find(rest[0])
+        return Reply(data=[_row(verb) for verb in verbs.VERBS], text=_overview)
+    verb = verbs.find(rest[0])
     if verb is None:
-        near = table.suggest(rest[0])
+        near = verbs.suggest(rest[0])
         hint = f"Did you mean `pit {near}`?" if near else "`pit --help` shows the verbs."
         raise Usage(f"there is no verb {rest[0]!r}", hint=hint, suggestion=near)
     words = [*rest[1:], "--help"] if "help" in given else rest[1:]
-    arguments, run = table.handlers(verb)
+    arguments, run = verbs.handlers(verb)
     args = _read(verb, arguments, words)
     if args is None:
         context.json = False  # help was asked for, and shown: an envelope after it would be a line too many
@@ -114,7 +114,7 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
     return run(args, context)
 
 
-def _read(verb: table.Verb, arguments: Callable[[Any], None], words: list[str]) -> Any | None:
+def _read(verb: verbs.Verb, arguments: Callable[[Any], None], words: list[str]) -> Any | None:
     """The arguments: a plain line by itself, any other with argparse. None if help was shown."""
     quick = Quick()
     try:
@@ -130,24 +130,24 @@ def _read(verb: table.Verb, arguments: Callable[[Any], None], words: list[str]) 
 
 def _where_to_look(rest: list[str]) -> str:
     """The next step where nobody knows a better one."""
-    verb = table.find(table.meant(rest)[0]) if rest else None
+    verb = verbs.find(verbs.meant(rest)[0]) if rest else None
     return f"`pit {verb.name} --help` shows what it takes." if verb else "`pit --help` shows what there is."
 
 
-def _row(verb: table.Verb) -> dict[str, object]:
+def _row(verb: verbs.Verb) -> dict[str, object]:
     return {"verb": verb.name, "aliases": verb.aliases, "group": verb.group, "summary": verb.summary}
 
 
 def _overview() -> str:
     """What people use daily, with an example each: it fits a screen."""
-    daily = [verb for verb in table.VERBS if verb.example]
+    daily = [verb for verb in verbs.VERBS if verb.example]
     lines = ["usage: pit [-C DIR] [--json] VERB ...", "", "A task queue that is a folder."]
-    for group in table.GROUPS:
+    for group in verbs.GROUPS:
         mine = [verb for verb in daily if verb.group == group]
         lines += [output.paint("bold", group)] if mine else []
         for verb in mine:
             lines.append(f"  {verb.name:<8} {verb.summary:<37} {output.paint('dim', verb.example)}")
-    others = len(table.VERBS) - len(daily)
+    others = len(verbs.VERBS) - len(daily)
     return "\n".join(
         [
             *lines,
@@ -161,11 +161,11 @@ def _overview() -> str:
 def _all_verbs(context: Context) -> str:
     """Every verb; those of a layout only in a queue of that layout."""
     lines: list[str] = []
-    for group in table.GROUPS:
+    for group in verbs.GROUPS:
         if group == "work items" and _layout(context) != "activities":
             continue
         lines.append(output.paint("bold", group))
-        for verb in table.VERBS:
+        for verb in verbs.VERBS:
             if verb.group == group:
                 also = output.paint("dim", f"  ({', '.join(verb.aliases)})") if verb.aliases else ""
                 lines.append(f"  {verb.name:<12}{verb.summary}{also}")

@@ -6,14 +6,14 @@ import argparse
 
 from taskpit import __version__
 from taskpit.cli.parser import make_parser
-from taskpit.cli.table import GROUPS, VERBS, handlers
-from taskpit.values import Value
+from taskpit.cli.verbs import GROUPS, VERBS, handlers
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from taskpit.cli.table import Verb
+    from taskpit.cli.verbs import Verb
 
 __all__ = ["EXIT_CODES", "VARIABLES", "Described", "describe", "man_page"]
 

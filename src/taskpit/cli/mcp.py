@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
 
 __all__ = ["VERBS"]
 
@@ -36,7 +36,7 @@ def _mcp_arguments(parser: ArgumentParser) -> None:
 
 def _mcp(args: Namespace, context: Context) -> Reply:
     from taskpit.asgi_guard import new_token, refuse_exposure
-    from taskpit.mcp.desk import Desk
+    from taskpit.mcp.handlers import Desk
     from taskpit.queue import Queue
 
     token = given_token(args, context) if args.http else ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
 
 __all__ = ["VERBS"]
 

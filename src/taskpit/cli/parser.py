@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
-    from taskpit.cli import table
+    from taskpit.cli import verbs
 
 __all__ = ["make_parser", "read"]
 
@@ -73,7 +73,7 @@ class _Parser(argparse.ArgumentParser):
         raise _Shown
 
 
-def read(verb: table.Verb, arguments: Callable[[Any], None], words: list[str]) -> argparse.Namespace | None:
+def read(verb: verbs.Verb, arguments: Callable[[Any], None], words: list[str]) -> argparse.Namespace | None:
     """The arguments; None if help was asked for and shown."""
     parser = make_parser(verb)
     arguments(parser)
@@ -84,7 +84,7 @@ def read(verb: table.Verb, arguments: Callable[[Any], None], words: list[str]) -
         return None
 
 
-def make_parser(verb: table.Verb) -> _Parser:
+def make_parser(verb: verbs.Verb) -> _Parser:
     """The parser of one verb, with what all verbs have."""
     parser = _Parser(prog=f"pit {verb.name}", formatter_class=_Formatter, allow_abbrev=False, add_help=False)
     common = parser.add_argument_group("every verb")

@@ -6,7 +6,7 @@ what is next. Nothing here says how a verb is spelled, so nothing here can grow 
 
 from __future__ import annotations
 
-from taskpit.cli import table
+from taskpit.cli import verbs
 from taskpit.cli.context import Reply
 from taskpit.cli.options import example, worker_option
 from taskpit.clock import say_duration
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
     from taskpit.queue import Queue
     from taskpit.task import Card
 
@@ -71,8 +71,8 @@ class _Shape:
         """Nothing that is written."""
 
 
-def _spelled(verb: table.Verb) -> str:
-    arguments, _ = table.handlers(verb)
+def _spelled(verb: verbs.Verb) -> str:
+    arguments, _ = verbs.handlers(verb)
     shape: Any = _Shape()
     arguments(shape)
     return " ".join(["pit", verb.name, *shape.words])
@@ -80,7 +80,7 @@ def _spelled(verb: table.Verb) -> str:
 
 def _verbs(layout: str) -> list[tuple[str, str]]:
     """How each is written and what it does; `task` only where there are tasks inside of activities."""
-    found = [verb for name in NEEDED if (verb := table.find(name)) is not None]
+    found = [verb for name in NEEDED if (verb := verbs.find(name)) is not None]
     return [(_spelled(verb), verb.summary) for verb in found if verb.name != "task" or layout == "activities"]
 
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
     from taskpit.landing.pipe import Pipe
     from taskpit.landing.review import Comment, FileDiff
-    from taskpit.landing.terms import HandIn
+    from taskpit.landing.values import HandIn
     from taskpit.task import Card
 
 __all__ = ["VERBS"]
@@ -84,7 +84,7 @@ def _waiting(context: Context) -> Reply:
 
 
 def _told(card: Card) -> dict[str, object]:
-    from taskpit.landing.terms import CANDIDATE
+    from taskpit.landing.values import CANDIDATE
 
     told = card.task.extra.get(CANDIDATE)
     return {CANDIDATE: told if isinstance(told, dict) else None}
@@ -146,7 +146,7 @@ def _coloured(change: str) -> str:
 
 def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
     from taskpit.landing import review
-    from taskpit.worker.landing import land_by_hand
+    from taskpit.worker.landing_thread import land_by_hand
 
     worker = _judge(args, context, task_id)
     context.queue.need_trust()  # landing runs the task's check
@@ -163,7 +163,7 @@ def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
 def _merged(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> Reply:
     """Its pull request is merged: the forge says so, or where nobody can ask it, the person."""
     from taskpit.landing.lander import Lander
-    from taskpit.worker.landing import ByHand
+    from taskpit.worker.landing_thread import ByHand
 
     lander = Lander(context.queue, pipe, worker, ByHand(context.warn))
     if handed.number:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
 
 __all__ = ["VERBS"]
 

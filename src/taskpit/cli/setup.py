@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
     from taskpit.setup.plan import Step
 
 __all__ = ["VERBS"]
@@ -42,9 +42,9 @@ def _setup_arguments(parser: ArgumentParser) -> None:
 
 def _setup(args: Namespace, _: Context) -> Reply:
     from taskpit.setup import plan
-    from taskpit.setup.listed import listed
-    from taskpit.setup.parts import AGENTS, by_hand
-    from taskpit.setup.place import Place
+    from taskpit.setup.agent_files import AGENTS, by_hand
+    from taskpit.setup.project_files import Place
+    from taskpit.setup.server_list import listed
 
     unknown = [name for name in args.agents if name not in AGENTS]
     if unknown:
@@ -97,7 +97,7 @@ def _project(given: str | None) -> str:
 
 
 def _told(agent: str, steps: Sequence[Step], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:
-    from taskpit.setup.parts import ALLOW
+    from taskpit.setup.agent_files import ALLOW
 
     allow = [f"{agent}: {ALLOW[agent]}"] if agent in ALLOW and not remove else []
     if check:

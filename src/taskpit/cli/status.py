@@ -9,20 +9,20 @@ from taskpit import errors, schedule
 from taskpit.cli import output
 from taskpit.cli.context import Reply
 from taskpit.cli.crew import config_option, papers
-from taskpit.cli.look import COLOURS as STATUS_COLOURS
+from taskpit.cli.log import event_line
 from taskpit.cli.options import a_duration, example
 from taskpit.cli.output import cut, pad, paint, table, terminal_width
-from taskpit.cli.past import event_line
+from taskpit.cli.show import COLOURS as STATUS_COLOURS
 from taskpit.clock import iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL, REVIEWER
 from taskpit.queue import cards, tally
+from taskpit.records import Value
 from taskpit.report import events_since
 from taskpit.status import LABELS, STATUSES, Status, status_of, summary
 from taskpit.task import State
 from taskpit.text import fit, width_of
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
+    from taskpit.crew.settings import Post
+    from taskpit.crew.status import Row
     from taskpit.queue import Queue
     from taskpit.task import Card, Event
-    from taskpit.worker.post import Post
-    from taskpit.worker.standing import Row
 
 __all__ = ["VERBS", "Overview", "look", "posts_of", "screen"]
 
@@ -79,7 +79,7 @@ def _status(args: Namespace, context: Context) -> Reply:
 
 def _every_queue(context: Context) -> Reply:
     """A line for each queue of this user, those that need them first. Looks, and connects to nothing."""
-    from taskpit.worker.queues import Queues
+    from taskpit.worker.user_queues import Queues
 
     queues = Queues(context.env)
     try:
@@ -102,22 +102,22 @@ def _work_items(context: Context, named: str | None) -> list[dict[str, Any]] | N
             raise errors.Invalid(f"{named}: only a queue of layout activities has work items")
         return None
     from taskpit.cli.activity import work_items
-    from taskpit.cli.tree import facts
+    from taskpit.cli.activity_tree import facts
 
     return facts(work_items(context), queue.resolve(named) if named else "")
 
 
 def posts_of(context: Context, config: str | None) -> tuple[dict[str, Post], errors.TaskpitError | None]:
     """Who is in the file; a file that cannot be read is a warning, since what runs can be shown without it."""
-    from taskpit.worker import crewfile
+    from taskpit.crew import file
 
     root = papers(context).root
     try:
-        path = config or crewfile.find(root)
+        path = config or file.find(root)
     except errors.NotFound:
         return {}, None
     try:
-        return {post.name: post for post in crewfile.load(path, root, context.env).posts}, None
+        return {post.name: post for post in file.load(path, root, context.env).posts}, None
     except errors.TaskpitError as error:
         return {}, error
 
@@ -211,10 +211,10 @@ def _lost(running: dict[str, Any]) -> str:
 
 def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     """How it stands now."""
+    from taskpit.crew.state import SUPERVISOR
+    from taskpit.crew.status import idle_workers, pid_here, rows
     from taskpit.landing.review import NO_REVIEWER, standing
-    from taskpit.worker.backends import resting
-    from taskpit.worker.crew import SUPERVISOR
-    from taskpit.worker.standing import idle_workers, pid_here, rows
+    from taskpit.worker.agent_limits import resting
 
     queue, desk = context.queue, papers(context)
     now, info, paused = queue.clock.now(), queue.store.info(), queue.store.paused()
@@ -282,7 +282,7 @@ def screen(overview: Overview, width: int) -> str:
     lines = [paint("bold", fit(overview.where, width)), ", ".join(shown) or "The queue is empty."]
     lines += [paint("yellow", text) for text in (overview.paused, *overview.resting, *overview.landing) if text]
     if overview.work_items is not None:
-        from taskpit.cli.tree import lines as tree
+        from taskpit.cli.activity_tree import lines as tree
 
         lines += tree(overview.work_items) or ["There is no work item yet: pit add 'a first one'"]
         return "\n".join([*lines, *_crew_lines(overview)])
@@ -353,7 +353,7 @@ def _day_line(day: dict[str, float]) -> list[str]:
 
 
 def _crew_lines(overview: Overview) -> list[str]:
-    from taskpit.worker.standing import told
+    from taskpit.crew.status import told
 
     crew = overview.crew
     if not crew:

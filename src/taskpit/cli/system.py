@@ -10,7 +10,7 @@ import sys
 import time
 
 from taskpit import __version__, fs, kernel
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

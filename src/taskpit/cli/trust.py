@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
 
 __all__ = ["VERBS"]
 
@@ -43,7 +43,7 @@ def _trust(args: Namespace, context: Context) -> Reply:
         was = trust.forget(root)
         told = f"{root} is not trusted any more" if was else f"{root} was not trusted"
         return Reply(data=_facts(root, trusted=False), text=told)
-    from taskpit.owner import run_around
+    from taskpit.workers import run_around
 
     if run_around(context.env):
         raise Untrusted(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from taskpit.actions import undo
 from taskpit.cli.context import Reply
 from taskpit.cli.options import example, worker_option
-from taskpit.facts import card_facts
+from taskpit.json_facts import card_facts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from taskpit.cli.context import Context
-    from taskpit.cli.table import Handlers
+    from taskpit.cli.verbs import Handlers
 
 __all__ = ["VERBS"]
 

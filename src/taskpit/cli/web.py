@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.queue import Queue
-    from taskpit.web.desk import Desk
     from taskpit.web.serve import BoardServer
+    from taskpit.web.shared import Desk
 
 __all__ = ["run", "web_arguments"]
 
@@ -55,16 +55,16 @@ def _board(args: Namespace, context: Context) -> BoardServer:
             hint="Install it with: pip install 'taskpit[web]'",
         ) from None
     from taskpit.queue import Queue
+    from taskpit.web.html import Paper
     from taskpit.web.overview import Overview
-    from taskpit.web.paper import Paper
-    from taskpit.worker.queues import Queues, project_name
+    from taskpit.worker.user_queues import Queues, project_name
 
     where, worker = "" if args.all else context.find(), context.worker(args)
     token = given_token(args, context)
     wish = Wish(host=args.host, port=args.port, expose=args.expose, token=token, read_only=args.read_only)
 
     def bring(queue: Queue, name: str, data: bytes) -> list[str]:
-        from taskpit.cli.bring import bring_file
+        from taskpit.cli.import_files import bring_file
 
         return bring_file(queue, name, data, worker)
 

@@ -12,9 +12,9 @@ from abc import ABC, abstractmethod
 
 from taskpit.clock import FIRST, LAST, instant
 from taskpit.errors import Invalid
+from taskpit.records import Value
 from taskpit.task import NOTHING, Task
 from taskpit.text import read_json
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

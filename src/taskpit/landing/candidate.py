@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from taskpit import fs
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from taskpit.landing.git import Git
-    from taskpit.landing.terms import HandIn, Terms
+    from taskpit.landing.values import HandIn, Terms
 
 __all__ = ["Candidates", "Change"]
 

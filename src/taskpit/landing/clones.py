@@ -16,14 +16,14 @@ import stat
 from taskpit import fs
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.repository import remove
-from taskpit.landing.setups import Setups
-from taskpit.landing.terms import SetupFailed, name_of
+from taskpit.landing.setup_cache import Setups
+from taskpit.landing.values import SetupFailed, name_of
 from taskpit.schema import path_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.landing.repository import Repository
-    from taskpit.landing.terms import HandIn, Hands, Terms
+    from taskpit.landing.values import HandIn, Hands, Terms
     from taskpit.task import Evidence
 
 __all__ = ["Clones"]

@@ -16,8 +16,8 @@ import tempfile
 from urllib.parse import quote, urlsplit
 
 from taskpit.errors import Invalid, TaskpitError
+from taskpit.records import Value
 from taskpit.text import read_json
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

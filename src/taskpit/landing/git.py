@@ -16,7 +16,7 @@ import subprocess
 
 from taskpit import fs
 from taskpit.errors import TaskpitError
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ Anybody may do it: a pool beside its work, or a person who approves. What a kill
 
 from __future__ import annotations
 
-from taskpit import owner
+from taskpit import workers
 from taskpit.errors import Lost, TaskpitError
 from taskpit.landing import review
-from taskpit.landing.pulls import Pulls, is_open
-from taskpit.landing.terms import CANDIDATE, FenceLost, Stopped, held
+from taskpit.landing.pull_requests import Pulls, is_open
+from taskpit.landing.values import CANDIDATE, FenceLost, Stopped, held
 from taskpit.policy import LANDING, PULL
 from taskpit.race import racers_of
 from taskpit.task import Done, End, Failed, Release, Said, State, Want
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from taskpit.landing.forge import Pull
     from taskpit.landing.pipe import Pipe
-    from taskpit.landing.terms import HandIn, Hands
+    from taskpit.landing.values import HandIn, Hands
     from taskpit.queue import Queue
     from taskpit.store.port import Member
     from taskpit.task import Card, Claim, Outcome
@@ -47,7 +47,7 @@ def join(queue: Queue, name: str) -> Member:
     while True:
         number += 1
         try:
-            return queue.store.join(f"{owner.base(name)[:40]}-lander-{number}", queue.config.lease, patience=0.0)
+            return queue.store.join(f"{workers.base(name)[:40]}-lander-{number}", queue.config.lease, patience=0.0)
         except Lost:
             continue
 

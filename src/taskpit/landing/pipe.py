@@ -30,9 +30,9 @@ from taskpit.errors import Invalid
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.clones import Clones
 from taskpit.landing.git import ZERO, GitTrouble
-from taskpit.landing.pulls import Pulls
+from taskpit.landing.pull_requests import Pulls
 from taskpit.landing.repository import Diverged, line_of
-from taskpit.landing.terms import FenceLost, HandIn, Waits, held, name_of
+from taskpit.landing.values import FenceLost, HandIn, Waits, held, name_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.schema import path_of
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from taskpit.landing.git import Git
     from taskpit.landing.repository import Merge, Repository
-    from taskpit.landing.terms import Hands, Terms
+    from taskpit.landing.values import Hands, Terms
     from taskpit.queue import Queue
     from taskpit.task import Claim, Evidence, Outcome, Release, Task, Try
 

@@ -21,8 +21,8 @@ import stat
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.landing.git import ZERO, Git, GitTrouble, outside, require
+from taskpit.records import Value
 from taskpit.trust import state_path
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import os
 
-from taskpit import fs, owner
+from taskpit import fs, workers
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
 from taskpit.landing.git import outside
 from taskpit.landing.pipe import Pipe, queue_key
 from taskpit.landing.repository import Repository, state_folder
-from taskpit.landing.terms import CANDIDATE, Terms, held, name_of
+from taskpit.landing.values import CANDIDATE, Terms, held, name_of
 from taskpit.policy import LANDING, PULL, REVIEW, REVIEWER
 from taskpit.queue import cards
+from taskpit.records import Value
 from taskpit.task import State, Want
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from taskpit.landing.terms import HandIn
+    from taskpit.landing.values import HandIn
     from taskpit.queue import Queue
     from taskpit.task import Card, Claim, Release, Task
 
@@ -149,7 +149,7 @@ def find(queue: Queue, task_id: str) -> tuple[Pipe, HandIn]:
         if handed is not None:
             return pipe, handed
     told = queue.card(task_id).task.extra.get(CANDIDATE)
-    if isinstance(told, dict) and told.get("host") not in (None, owner.host()):
+    if isinstance(told, dict) and told.get("host") not in (None, workers.host()):
         raise NotFound(f"the candidate of {task_id} is on {told['host']}", hint="Look there.", id=task_id)
     if told is not None and gone:
         hint = "Nothing is lost: what was handed in is kept, and goes on once the repository is there again."
@@ -279,8 +279,8 @@ def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[
     if commit and not handed.commit.startswith(commit):
         told = f"{task_id} has a newer candidate, {handed.commit[:12]}, than the one you saw"
         raise Conflict(told, hint=f"`pit review {task_id}` shows it.", id=task_id, commit=handed.commit)
-    if owner.base(worker) == owner.base(handed.worker):
-        raise Invalid(f"{task_id} was built by {owner.base(worker)}, who cannot approve it", id=task_id)
+    if workers.base(worker) == workers.base(handed.worker):
+        raise Invalid(f"{task_id} was built by {workers.base(worker)}, who cannot approve it", id=task_id)
     approved = pipe.approve(handed, worker)
 
     def change(task: Task) -> Task:
@@ -317,7 +317,7 @@ def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequ
 
 def words(pipe: Pipe, handed: HandIn, worker: str, text: str, comments: Sequence[Comment]) -> str:
     """What its builder reads; Invalid if a comment is about what is not there."""
-    lines = [f"**Review** ({owner.base(worker)}) of {handed.commit[:12]}: {text.strip()}".rstrip(" :"), ""]
+    lines = [f"**Review** ({workers.base(worker)}) of {handed.commit[:12]}: {text.strip()}".rstrip(" :"), ""]
     for one in comments:
         place = f"`{one.path}:{one.line}`" if one.line else f"`{one.path}`"
         line = quoted(pipe, handed, one)

@@ -10,17 +10,17 @@ It works in a clone of its own that is thrown away: what lands is the candidate,
 
 from __future__ import annotations
 
-from taskpit import owner, schema
+from taskpit import schema, workers
 from taskpit.errors import Invalid
 from taskpit.landing import review
 from taskpit.landing.review import Comment
-from taskpit.landing.terms import CANDIDATE, held
+from taskpit.landing.values import CANDIDATE, held
 from taskpit.policy import REVIEWER
 from taskpit.queue import cards
 from taskpit.race import total
+from taskpit.records import Value
 from taskpit.task import Release, State
 from taskpit.text import plain, read_json
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.landing.pipe import Pipe
-    from taskpit.landing.terms import HandIn
+    from taskpit.landing.values import HandIn
     from taskpit.queue import Queue
     from taskpit.task import Claim, Task
 
@@ -85,7 +85,7 @@ def fits(task: Task, handed: HandIn, worker: str) -> bool:
     """Whether this is what the task waits with, and another worker than this one built it."""
     told = task.extra.get(CANDIDATE)
     same = isinstance(told, dict) and told.get("commit") == handed.commit
-    return same and task.hold.startswith(REVIEWER) and owner.base(handed.worker) != owner.base(worker)
+    return same and task.hold.startswith(REVIEWER) and workers.base(handed.worker) != workers.base(worker)
 
 
 # -- the question ----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def get(name: str) -> Layout:
 
         return Activities()
     if name == "table":
-        from taskpit.layouts.table import Table
+        from taskpit.layouts.database import Table
 
         return Table()
     from taskpit import plugins

@@ -17,10 +17,10 @@ import json
 import re
 
 from taskpit.errors import Invalid
-from taskpit.layouts import entry
+from taskpit.layouts import activity_entry
 from taskpit.layouts.layout import Layout, Spot, slugify
+from taskpit.records import Value
 from taskpit.text import read_json
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,15 +122,15 @@ class Activities(Layout):
             raise Invalid("it is not JSON", id=spot.id) from None
         if not isinstance(fields, dict):
             raise Invalid("it is not a JSON object", id=spot.id)
-        return entry.load(spot.id, fields)
+        return activity_entry.load(spot.id, fields)
 
     def dump(self, task: Task) -> bytes:
         """The task as an entry on its own: JSON, which is YAML too."""
-        return json.dumps(entry.new(task), ensure_ascii=False).encode() + b"\n"
+        return json.dumps(activity_entry.new(task), ensure_ascii=False).encode() + b"\n"
 
     def with_field(self, task: Task, key: str, text: str) -> Task:
         """Any field an activity may have: `actor` says who may do it."""
-        if key in entry.MANAGED or key in entry.WORDS or key == "tasks":
+        if key in activity_entry.MANAGED or key in activity_entry.WORDS or key == "tasks":
             raise Invalid(f"the field {key!r} is not set by hand", hint="`pit add --help` names the option for it.")
         if key == "actor" and text not in ("agent", "human", "any"):
             raise Invalid(f"actor is agent, human or any, not {text!r}", field=key)

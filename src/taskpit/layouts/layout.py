@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 
 from taskpit.clock import stamp
 from taskpit.errors import Invalid
+from taskpit.records import Value
 from taskpit.schema import ALNUM, LONGEST_WORD, is_word, path_of
 from taskpit.task import State
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import json
 from taskpit import schema
 from taskpit.clock import FIRST, LAST
 from taskpit.errors import Invalid
-from taskpit.layouts.envelope import dump_result, load_result, mapping, read_object, spell
 from taskpit.layouts.layout import NEVER, Layout, Spot
+from taskpit.layouts.mailbox_result import dump_result, load_result, mapping, read_object, spell
 from taskpit.schema import path_of
 from taskpit.task import State, Task, Verdict
 from taskpit.text import one_line

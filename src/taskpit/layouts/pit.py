@@ -10,8 +10,8 @@ waste/<snake-id>-<ts>.log                working logs
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.bulleted import dump_sure, dump_task, load_task, read_sheet, with_bullet
 from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Spot, check_word, is_worker
+from taskpit.layouts.markdown_task import dump_sure, dump_task, load_task, read_sheet, with_bullet
 from taskpit.schema import ALNUM, LONGEST_WORD, path_of
 from taskpit.task import State, Task, Verdict
 
@@ -166,7 +166,7 @@ class Pit(Layout):
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
         """The result in these bytes; a text somebody else wrote is all output."""
-        from taskpit.layouts.report import load_report
+        from taskpit.layouts.markdown_result import load_report
 
         result, stem, text = load_report(spot.id, spot.verdict or Verdict.DONE, data)
         if text is None:
@@ -175,7 +175,7 @@ class Pit(Layout):
 
     def dump_result(self, task: Task, result: Result) -> bytes:
         """Verdict first, then output and evidence, then the task's own text."""
-        from taskpit.layouts.report import dump_report
+        from taskpit.layouts.markdown_result import dump_report
 
         return dump_report(self._stem(task), result, self.dump(task))
 

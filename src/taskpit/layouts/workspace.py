@@ -11,9 +11,9 @@ manifest.json                        an index for coordinators, derived from the
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.bulleted import dump_task, load_task, with_bullet
 from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, is_worker
-from taskpit.layouts.report import dump_report, load_report
+from taskpit.layouts.markdown_result import dump_report, load_report
+from taskpit.layouts.markdown_task import dump_task, load_task, with_bullet
 from taskpit.schema import path_of
 from taskpit.task import State, Verdict
 

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from taskpit import __version__, errors
 from taskpit.mcp import texts, tools
 from taskpit.mcp.changes import Changes
-from taskpit.mcp.desk import say_error
+from taskpit.mcp.handlers import say_error
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import ServerEvent
 
-    from taskpit.mcp.desk import Desk
+    from taskpit.mcp.handlers import Desk
     from taskpit.queue import Queue
 
     Asked = ServerRequestContext[Any, Any]

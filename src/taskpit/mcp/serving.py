@@ -9,7 +9,7 @@ from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, refuse_exposure
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ that connects reads all of it.
 
 from __future__ import annotations
 
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 
 from taskpit.errors import Invalid
-from taskpit.values import Value
+from taskpit.records import Value
 
 __all__ = ["HASH", "MARKDOWN", "Block", "Comment", "put_block", "read_block", "take_block"]
 

@@ -7,18 +7,18 @@ import os
 import tomllib
 
 from taskpit.errors import Invalid
-from taskpit.setup import tree
+from taskpit.records import Value, Word
+from taskpit.setup import json_entry
+from taskpit.setup.agent_files import AGENTS, NAME, BlockPart, EntryPart, FilePart, by_hand
 from taskpit.setup.blocks import HASH, MARKDOWN, put_block, read_block, take_block
-from taskpit.setup.parts import AGENTS, NAME, BlockPart, EntryPart, FilePart, by_hand
-from taskpit.setup.stamped import is_ours
-from taskpit.values import Value, Word
+from taskpit.setup.stamped_file import is_ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from taskpit.setup.parts import Part
-    from taskpit.setup.place import Place, Seen
+    from taskpit.setup.agent_files import Part
+    from taskpit.setup.project_files import Place, Seen
 
 __all__ = ["Standing", "Step", "carry_out", "plan_removal", "plan_setup"]
 
@@ -164,9 +164,9 @@ def _check_toml(before: bytes | None, after: bytes) -> None:
 def _wanted_entry(part: EntryPart, seen: Seen) -> Step:
     entry = dict(part.entry)
     if seen.data is None:
-        return _said(part, seen, Standing.MISSING, tree.fresh_text(part.group, NAME, entry, part.head).encode())
+        return _said(part, seen, Standing.MISSING, json_entry.fresh_text(part.group, NAME, entry, part.head).encode())
     text = seen.data.decode()
-    found = tree.read_entry(text, part.group, NAME)
+    found = json_entry.read_entry(text, part.group, NAME)
     if found == entry:
         return _said(part, seen, Standing.FINE, seen.data)
     if found is not None:
@@ -175,7 +175,7 @@ def _wanted_entry(part: EntryPart, seen: Seen) -> Step:
         return _said(
             part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand"
         )
-    return _said(part, seen, Standing.MISSING, tree.put_entry(text, part.group, NAME, entry).encode())
+    return _said(part, seen, Standing.MISSING, json_entry.put_entry(text, part.group, NAME, entry).encode())
 
 
 def _wanted_file(part: FilePart, seen: Seen) -> Step:
@@ -218,11 +218,11 @@ def _others(place: Place, part: FilePart, agent: str) -> list[str]:
 def _removed_entry(part: EntryPart, seen: Seen) -> Step:
     entry, data = dict(part.entry), seen.data or b""
     text = data.decode()
-    if text == tree.fresh_text(part.group, NAME, entry, part.head):
+    if text == json_entry.fresh_text(part.group, NAME, entry, part.head):
         return _said(part, seen, Standing.FINE, None)
-    found = tree.read_entry(text, part.group, NAME)
+    found = json_entry.read_entry(text, part.group, NAME)
     if found is None:
         return _said(part, seen, Standing.MISSING, data)
     if found != entry:
         return _said(part, seen, Standing.BY_HAND, data, f"{seen.name} has an entry {NAME} that was written by hand")
-    return _said(part, seen, Standing.FINE, tree.drop_entry(text, part.group, NAME, entry).encode())
+    return _said(part, seen, Standing.FINE, json_entry.drop_entry(text, part.group, NAME, entry).encode())

@@ -9,16 +9,17 @@ from __future__ import annotations
 import time
 from _thread import allocate_lock
 
-from taskpit import fs, owner
+from taskpit import fs, workers
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import check_word
 from taskpit.nonces import process_name
-from taskpit.store import changelog, claims
-from taskpit.store.choosing import Chooser
+from taskpit.store import changelog
+from taskpit.store import claim as claims
+from taskpit.store.disk_errors import verb
 from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, OUTCOMES, SEALED, Unreadable, stub
-from taskpit.store.house import House
-from taskpit.store.trouble import verb
+from taskpit.store.folder_store import House
+from taskpit.store.selection import Chooser
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 from taskpit.text import one_line
 
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.layouts import Layout
     from taskpit.rules import Order
-    from taskpit.store.line import Line
     from taskpit.store.manifest import Manifest
-    from taskpit.store.members import FileMember
     from taskpit.store.port import Lapse, Mend
+    from taskpit.store.standing_worker import FileMember
+    from taskpit.store.waiters import Line
     from taskpit.task import Card, Page
 
 __all__ = ["FileStore"]
@@ -73,7 +74,7 @@ class FileStore(House):
     @verb
     def allot(self, parents: Sequence[str]) -> list[str]:
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
-        from taskpit.store.numbers import allot
+        from taskpit.store.new_ids import allot
 
         numbered_by_the_clock = self.folder.layout.first_number(self.clock.now()) > 1
         if len(parents) != 1 or parents[0] or numbered_by_the_clock:
@@ -112,7 +113,7 @@ class FileStore(House):
     @verb
     def put(self, tasks: Sequence[Task]) -> list[Said]:
         """Row *put*: the id is taken by a link, the file enters by a rename of its own name."""
-        from taskpit.store.entering import admit
+        from taskpit.store.put import admit
 
         self.folder.hold(self.folder.layout.tmp, IDS, self.folder.layout.ready)
         entrants = [self._entrant(*self._spell(task)) for task in tasks]
@@ -188,7 +189,7 @@ class FileStore(House):
     @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
-        from taskpit.store.closing import end, end_all  # a command that only claims does without
+        from taskpit.store.finish_batch import end, end_all  # a command that only claims does without
 
         layout = self.folder.layout
         self.folder.hold(layout.claimed, layout.tmp, SEALED, OUTCOMES, *layout.results)
@@ -207,7 +208,7 @@ class FileStore(House):
         try:
             return step()
         except OSError as error:
-            from taskpit.store.ballast import make_room
+            from taskpit.store.disk_reserve import make_room
 
             if not make_room(self.folder, error):
                 raise
@@ -240,14 +241,14 @@ class FileStore(House):
         member = super().join(worker, lease, patience=patience)
         # We hold the lock that the name's last owner held for life: whatever it had claimed is nobody's.
         for spot in self.folder.claims():
-            if owner.MARK in spot.worker and owner.base(spot.worker) == worker:
+            if workers.MARK in spot.worker and workers.base(spot.worker) == worker:
                 self._orphans.add((spot.path, spot.worker))
         return member
 
     @verb
     def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:
         """Claims by the rules of `judge`, and those of our own names that an earlier process left."""
-        from taskpit.store.judge import lapsed
+        from taskpit.store.leases import lapsed
         from taskpit.store.port import Lapse
 
         found = []
@@ -265,7 +266,7 @@ class FileStore(House):
                     if original is None:
                         continue
                     task = original
-            claim = Claim(task=task, worker=owner.base(spot.worker), fence=spot.worker, attempt=task.attempts + 1)
+            claim = Claim(task=task, worker=workers.base(spot.worker), fence=spot.worker, attempt=task.attempts + 1)
             told = changelog.mentions(self.folder.at(CHANGELOG), "claimed_task", task.id, worker=spot.worker)
             if not told and not dry_run:
                 self.folder.tell("claimed_task", task.id, spot.worker, "seen by the keeper")
@@ -275,12 +276,12 @@ class FileStore(House):
     @verb
     def mend(self, *, dry_run: bool = False) -> list[Mend]:
         """Everything that `mend` knows how to repair."""
-        from taskpit.store.ballast import hold
+        from taskpit.store.disk_reserve import hold
         from taskpit.store.mend import mend
 
         self.folder.hold()
         if self.folder.config.git == "track" and not dry_run:
-            from taskpit.store.tracked import agree
+            from taskpit.store.git_tracked import agree
 
             agree(self.folder)
         found = mend(self.folder, dry_run=dry_run)
@@ -292,7 +293,7 @@ class FileStore(House):
     @verb
     def fix(self, *, dry_run: bool = False) -> list[Mend]:
         """Everything that can be put right."""
-        from taskpit.store.examine import fix
+        from taskpit.store.doctor import fix
 
         found = fix(self.folder, dry_run=dry_run)
         if not dry_run:
@@ -302,7 +303,7 @@ class FileStore(House):
     @verb
     def check(self) -> list[Mend]:
         """Every invariant of the tree, looked at and not touched."""
-        from taskpit.store.examine import examine
+        from taskpit.store.doctor import examine
 
         return examine(self.folder)
 
@@ -311,28 +312,28 @@ class FileStore(House):
     @verb
     def read(self, ids: Sequence[str]) -> list[Card | None]:
         """Each task as it stands."""
-        from taskpit.store.look import cards
+        from taskpit.store.cards import cards
 
         return cards(self, ids)
 
     @verb
     def resolve(self, text: str) -> list[str]:
         """Itself, the number it is short for, or what begins with it."""
-        from taskpit.store.resolving import resolve
+        from taskpit.store.id_prefix import resolve
 
         return resolve(self.folder, text)
 
     @verb
     def page(self, state: State | None = None, after: str = "", limit: int = 1000, *, tied: bool = False) -> Page:
         """Cards, ready ones in the order they will be taken, then claimed, failed and done ones."""
-        from taskpit.store.look import page
+        from taskpit.store.cards import page
 
         return page(self, state, after, limit, tied=tied)
 
     @verb
     def counts(self) -> dict[State, int]:
         """By names alone."""
-        from taskpit.store.look import counts
+        from taskpit.store.cards import counts
 
         return counts(self.folder)
 
@@ -354,7 +355,7 @@ class FileStore(House):
     @verb
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
         """Logs into the digest, results by the settings."""
-        from taskpit.store.compost import compost
+        from taskpit.store.retention import compost
 
         return compost(self.folder, dry_run=dry_run)
 
@@ -368,7 +369,7 @@ class FileStore(House):
     @verb
     def locks(self) -> list[Lock]:
         """The files that are there."""
-        from taskpit.store.named import locks
+        from taskpit.store.named_locks import locks
 
         return locks(self.folder)
 
@@ -395,7 +396,7 @@ class FileStore(House):
     def _stand_in_line(self) -> Line:
         """Whoever was woken and comes back without a claim could not use what came: the next one's turn."""
         if self._line is None:
-            from taskpit.store.line import Line
+            from taskpit.store.waiters import Line
 
             self._line = Line(self.folder.at(LINE))
         self._leave_line(woken=True)
@@ -414,7 +415,7 @@ class FileStore(House):
             if self._manifest is not None:
                 self._manifest.refresh_at_last()
             if self._ids and self._ids_of == process_name():
-                from taskpit.store.numbers import give_back
+                from taskpit.store.new_ids import give_back
 
                 give_back(self.folder, self._ids)
                 self._ids = []

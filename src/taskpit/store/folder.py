@@ -17,24 +17,24 @@ import stat
 from time import monotonic
 
 from taskpit import fs, kernel
-from taskpit.beneath import COMPARED, Holding
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
+from taskpit.held_directories import COMPARED, Holding
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER, is_worker
 from taskpit.logfile import Log
 from taskpit.schema import path_of
 from taskpit.store import changelog
-from taskpit.store.signs import untouched
-from taskpit.store.turns import Open, Turn
+from taskpit.store.flock import Open, Turn
+from taskpit.store.stamps import untouched
 from taskpit.task import Event, State, Task, Verdict, worker_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from taskpit.store.writing import Writing
+    from taskpit.store.half_written import Writing
 
     Entry = tuple[str, Spot | Invalid]
 
@@ -384,7 +384,7 @@ class Folder:
     def writing(self) -> Writing:
         """What is known of files that others write."""
         if self._writing is None:
-            from taskpit.store.writing import Writing  # what we put ourselves does without
+            from taskpit.store.half_written import Writing  # what we put ourselves does without
 
             self._writing = Writing(self)
         return self._writing

@@ -13,7 +13,7 @@ import contextlib
 import json
 import time
 
-from taskpit import fs, owner
+from taskpit import fs, workers
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
@@ -157,7 +157,7 @@ def _load(path: str) -> dict[str, Any] | None:
 
 def _entry(folder: Folder, spot: Spot, before: dict[str, Any]) -> dict[str, Any]:
     status = STATUS[spot.state]
-    owner_now = owner.base(spot.worker) if spot.worker else None
+    owner_now = workers.base(spot.worker) if spot.worker else None
     told = before.get("status") == status and (owner_now is None or before.get("owner") == owner_now)
     if told and before.keys() >= KEYS and (spot.verdict is None or before["output"]):
         return before
@@ -198,7 +198,7 @@ def _finished(folder: Folder, spot: Spot, before: dict[str, Any]) -> dict[str, A
         return {"owner": before.get("owner"), "completed_at": when, "output": None}
     result, _ = folder.layout.load_result(spot, data)
     return {
-        "owner": owner.base(result.worker) or before.get("owner"),
+        "owner": workers.base(result.worker) or before.get("owner"),
         "completed_at": iso(result.finished or status.st_mtime),
         "output": output,
     }

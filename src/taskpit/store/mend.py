@@ -11,19 +11,19 @@ import stat
 from taskpit import fs
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
-from taskpit.owner import MARK
 from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
-from taskpit.store.ending import Sealed, roll
-from taskpit.store.entering import clear_torn, enter
+from taskpit.store.finish import Sealed, roll
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, Unreadable, stub
-from taskpit.store.fresh import fresh_status, has_twin
-from taskpit.store.glance import doubtful, unlike_outcomes
+from taskpit.store.foreign_files import is_dropped, put_away, take_in
+from taskpit.store.network_stat import fresh_status, has_twin
 from taskpit.store.port import Mend
+from taskpit.store.put import clear_torn, enter
+from taskpit.store.quick_check import doubtful, unlike_outcomes
 from taskpit.store.registry import refuse_finished, register
 from taskpit.store.reopening import learn
-from taskpit.store.strays import is_dropped, put_away, take_in
 from taskpit.task import State
+from taskpit.workers import MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class _Mender:
 
     def ghosts(self) -> Iterator[Mend]:
         """Claims whose end is recorded: a power loss brought the name back, and with it the bytes of before."""
-        from taskpit.store.look import tries
+        from taskpit.store.cards import tries
 
         for spot in list(self.folder.spots(self.folder.layout.claimed, State.CLAIMED)):
             here = fs.status(self.folder.at(spot.path))

@@ -9,13 +9,13 @@ import errno
 import os
 
 from taskpit import fs, layouts
-from taskpit.beneath import Holding
 from taskpit.clock import Clock
 from taskpit.config import SAMPLE, Config, parse, plain_settings
 from taskpit.errors import Invalid, NotFound, Storage
+from taskpit.held_directories import Holding
+from taskpit.store.disk_errors import storage_error
 from taskpit.store.files import FileStore
 from taskpit.store.folder import HIDDEN, OURS, Folder
-from taskpit.store.trouble import storage_error
 from taskpit.text import read_toml
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None, 
     if known not in (None, layout_name):
         raise Invalid(f"{root} is a queue of layout {known!r} already", hint=f"Leave out --layout {layout_name}.")
     try:
-        from taskpit.store.ballast import hold
+        from taskpit.store.disk_reserve import hold
 
         if layout_name == "activities":
             from taskpit.layouts.yamltext import load
@@ -61,7 +61,7 @@ def init(root: str, layout_name: str | None = None, clock: Clock | None = None, 
             except FileExistsError:
                 continue
         folder = Folder(root, layout, Config(), clock or Clock())
-        from taskpit.store.judge import begin
+        from taskpit.store.leases import begin
 
         begin(folder)
         hold(folder)
@@ -243,7 +243,7 @@ def _open_folder(root: str, env: Mapping[str, str], clock: Clock | None) -> File
     if name != "activities":
         store = FileStore(root, layout, config, clock)
         if config.git == "track":
-            from taskpit.store.tracked import agree
+            from taskpit.store.git_tracked import agree
 
             agree(store.folder)
         return store

@@ -7,7 +7,7 @@ answer per item comes out. Only the store's clock counts: callers pass and recei
 
 from __future__ import annotations
 
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

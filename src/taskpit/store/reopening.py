@@ -6,9 +6,9 @@ from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.store import changelog
-from taskpit.store.ending import Sealed, roll
+from taskpit.store.finish import Sealed, roll
+from taskpit.store.flock import Turn
 from taskpit.store.folder import CHANGELOG, DOOR, IDS, LARGEST_RESULT, LATE, SEALED, SLACK, STOPS, Folder, stub
-from taskpit.store.turns import Turn
 from taskpit.task import Said, State, Task, Verdict
 
 __all__ = ["learn", "reopen", "take_again", "withdraw"]

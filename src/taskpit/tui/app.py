@@ -9,10 +9,10 @@ from textual.binding import Binding
 
 from taskpit.errors import TaskpitError
 from taskpit.status import LABELS, STATUSES
-from taskpit.tui import acts
+from taskpit.tui import task_keys
 from taskpit.tui.dialogs import AddForm, Ask
-from taskpit.tui.seeking import Seeking
-from taskpit.tui.verdict import MOST, Verdict
+from taskpit.tui.review import MOST, Verdict
+from taskpit.tui.search_screen import Seeking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PitBoard"]
 
 
-def _refusal(act: acts.Act) -> str:
+def _refusal(act: task_keys.Act) -> str:
     """What a key is for, where it does nothing."""
     if act.action.asks == "question":
         return f"{act.name} is for tasks that ask something"
@@ -35,7 +35,7 @@ class PitBoard(Seeking):
     """The board of one queue, and what people do with it."""
 
     BINDINGS = [
-        *(Binding(act.key, f"act('{act.name}')", show=False) for act in acts.ACTS),
+        *(Binding(act.key, f"act('{act.name}')", show=False) for act in task_keys.ACTS),
         Binding("v", "review", show=False),
         Binding("n", "add", show=False),
         Binding("e", "edit", show=False),
@@ -45,7 +45,7 @@ class PitBoard(Seeking):
 
     def action_act(self, name: str) -> None:
         """Do it to the task that is picked, after asking what is to be asked."""
-        act, slip = acts.find(name), self.slip
+        act, slip = task_keys.find(name), self.slip
         if slip is None or not act.fits(slip, self.desk.worker):
             self.notify(_refusal(act), severity="warning", markup=False)
             return
@@ -79,7 +79,7 @@ class PitBoard(Seeking):
 
         def go_on(word: tuple[str, str] | None) -> None:
             if word is not None:
-                self._do(lambda: self.desk.act(acts.find(word[0]), task_id, word[1]))
+                self._do(lambda: self.desk.act(task_keys.find(word[0]), task_id, word[1]))
 
         self.push_screen(Verdict(handed, parts, read_only=self.desk.read_only), go_on)
 

@@ -7,11 +7,11 @@ import os
 from textual.content import Content
 
 from taskpit.status import LABELS
-from taskpit.tui.lines import cut
+from taskpit.tui.slips import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taskpit.tui.desk import View
+    from taskpit.tui.queue_access import View
 
 __all__ = ["EMPTY", "HEAD", "head", "news", "place"]
 

@@ -14,7 +14,7 @@ from taskpit.status import status_of
 from taskpit.task import State
 from taskpit.text import one_line, plain
 from taskpit.tui.bars import HEAD
-from taskpit.tui.lines import cut
+from taskpit.tui.slips import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

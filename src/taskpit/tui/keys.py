@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 
 from taskpit.actions import OPEN
-from taskpit.tui.acts import ACTS
-from taskpit.tui.lines import width
+from taskpit.tui.slips import width
+from taskpit.tui.task_keys import ACTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from taskpit.clock import say_duration
 from taskpit.history import who
 from taskpit.text import one_line
 from taskpit.tui.detail import Detail
-from taskpit.tui.lines import cut, width
+from taskpit.tui.slips import cut, width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
+    from taskpit.crew.status import Row
     from taskpit.task import Event
-    from taskpit.worker.standing import Row
 
 __all__ = ["TABS", "Panel"]
 

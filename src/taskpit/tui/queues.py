@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 from taskpit.history import who
 from taskpit.status import LABELS, STATUSES
 from taskpit.tui.bars import HEAD
-from taskpit.tui.lines import cut
+from taskpit.tui.slips import cut
 from taskpit.tui.themes import THEMES
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from taskpit.board import Slip
-    from taskpit.worker.queues import Glance, Queues
+    from taskpit.worker.user_queues import Glance, Queues
 
 __all__ = ["AllQueues"]
 

@@ -8,10 +8,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from taskpit.actions import ACTIONS, a_priority, remember, undo
 from taskpit.errors import Conflict, Invalid, NotFound
-from taskpit.recipes import put_filled
 from taskpit.task import Task
+from taskpit.task_templates import put_filled
 from taskpit.text import words_in
-from taskpit.web.paper import mark_of
+from taskpit.web.html import mark_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from taskpit.web.desk import Desk
+    from taskpit.web.shared import Desk
 
     Form = dict[str, str]
 

@@ -14,8 +14,8 @@ from taskpit import errors
 from taskpit.asgi_guard import Guard
 from taskpit.web.actions import Actions
 from taskpit.web.crew import Crew
+from taskpit.web.html import STATIC
 from taskpit.web.pages import Pages
-from taskpit.web.paper import STATIC
 from taskpit.web.streams import Streams
 
 TYPE_CHECKING = False
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from taskpit.asgi_guard import App, GuardRules
-    from taskpit.web.desk import Desk
-    from taskpit.web.paper import Paper
+    from taskpit.web.html import Paper
+    from taskpit.web.shared import Desk
 
     class Writer(Protocol):
         """Whoever writes pages."""

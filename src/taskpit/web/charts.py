@@ -12,9 +12,9 @@ from math import ceil, floor, log10
 from markupsafe import Markup
 
 from taskpit.clock import iso, say_duration
+from taskpit.records import Value
 from taskpit.rules import natural
 from taskpit.text import fit, one_line
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 
 from taskpit import fs
 from taskpit.clock import say_duration
+from taskpit.crew import file, status
+from taskpit.crew.log_tail import log_of_agent
+from taskpit.crew.state import Papers
 from taskpit.errors import TaskpitError
 from taskpit.history import who
+from taskpit.records import Value
 from taskpit.schema import is_word
-from taskpit.values import Value
 from taskpit.web import charts
 from taskpit.web.metrics import TYPE, text_of
-from taskpit.worker import crewfile, standing
 from taskpit.worker.budget import Ledger
-from taskpit.worker.crew import Papers
-from taskpit.worker.tail import log_of_agent
 from taskpit.worker.traces import metric, metrics_of
 
 TYPE_CHECKING = False
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from taskpit.board import Board, Slip
+    from taskpit.crew.status import Row
     from taskpit.web.charts import Chart
-    from taskpit.web.desk import Desk
-    from taskpit.worker.standing import Row
+    from taskpit.web.shared import Desk
 
 __all__ = ["Crew"]
 
@@ -72,13 +72,13 @@ class Crew:
             return Standing()
         posts = {}
         try:
-            posts = {post.name: post for post in crewfile.load(crewfile.find(root), root, os.environ).posts}
+            posts = {post.name: post for post in file.load(file.find(root), root, os.environ).posts}
         except TaskpitError as error:
             trouble = "" if error.code == "not_found" else error.message
         usd: dict[str, float] = {}
         for _, worker, cost in self._costs():
             usd[who(worker)] = usd.get(who(worker), 0.0) + cost
-        rows = standing.rows(Papers(root), posts, self.desk.queue.store.paused())
+        rows = status.rows(Papers(root), posts, self.desk.queue.store.paused())
         logs = tuple(name.removesuffix(".log") for name in fs.names(Papers(root).folder) if name.endswith(".log"))
         return Standing(rows=tuple(rows), usd=usd, logs=logs, trouble=trouble)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from taskpit.records import Value
 from taskpit.status import LABELS
 from taskpit.text import fit, one_line
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

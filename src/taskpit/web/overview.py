@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route
 
 from taskpit.errors import NotFound
 from taskpit.web.app import board_app, followed, static, told_by
-from taskpit.web.paper import Paper
+from taskpit.web.html import Paper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from taskpit.asgi_guard import Receive, Scope, Send
     from taskpit.board import Slip
-    from taskpit.web.desk import Desk
-    from taskpit.worker.queues import Glance, Queues
+    from taskpit.web.shared import Desk
+    from taskpit.worker.user_queues import Glance, Queues
 
     T = TypeVar("T")
 

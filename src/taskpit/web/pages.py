@@ -8,24 +8,24 @@ from bisect import bisect_right
 from starlette.responses import HTMLResponse
 
 from taskpit.board import COLUMNS
+from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Invalid, NotFound
 from taskpit.policy import question_of
-from taskpit.recipes import template
+from taskpit.records import Value
 from taskpit.report import PARTS, make_report
 from taskpit.search import search
 from taskpit.status import status_of
-from taskpit.values import Value
+from taskpit.task_templates import template
 from taskpit.web import graph
-from taskpit.web.change import change_of
-from taskpit.web.paper import place_of
-from taskpit.worker.tail import log_of_task
+from taskpit.web.diff import change_of
+from taskpit.web.html import place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from taskpit.board import Board, Slip
-    from taskpit.web.desk import Desk
+    from taskpit.web.shared import Desk
 
 __all__ = ["Pages", "Pile"]
 

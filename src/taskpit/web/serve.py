@@ -8,19 +8,19 @@ import uvicorn
 
 from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, new_token, refuse_exposure
 from taskpit.asgi_serving import Impatient, listen
-from taskpit.values import Value
+from taskpit.records import Value
 from taskpit.web.app import board_app, guarded
-from taskpit.web.desk import Desk
-from taskpit.web.hub import Hub
+from taskpit.web.live import Hub
+from taskpit.web.shared import Desk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from taskpit.queue import Queue
-    from taskpit.web.desk import Bring
+    from taskpit.web.html import Paper
     from taskpit.web.overview import Overview
-    from taskpit.web.paper import Paper
+    from taskpit.web.shared import Bring
 
 __all__ = ["PORT", "BoardServer", "Wish", "open_desk"]
 

@@ -6,8 +6,8 @@ import asyncio
 import json
 from contextlib import aclosing, suppress
 
+from taskpit.crew.log_tail import Tail, log_of_agent, log_of_task
 from taskpit.errors import TaskpitError
-from taskpit.worker.tail import Tail, log_of_agent, log_of_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from taskpit.asgi_guard import Receive, Scope, Send
-    from taskpit.web.desk import Desk
+    from taskpit.web.shared import Desk
 
 __all__ = ["Streams"]
 

@@ -13,8 +13,8 @@ from taskpit import fs, schema
 from taskpit.clock import duration, say_duration
 from taskpit.errors import Invalid
 from taskpit.logfile import lines
+from taskpit.records import Value
 from taskpit.text import read_json
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 from taskpit import fs, trust
 from taskpit.config import EVENTS
 from taskpit.errors import Invalid, Unavailable, Untrusted
+from taskpit.records import Value
 from taskpit.schedule import quiet_until
 from taskpit.text import one_line, read_json, read_toml
-from taskpit.values import Value
-from taskpit.worker.queues import project_name
+from taskpit.worker.user_queues import project_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

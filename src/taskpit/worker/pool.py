@@ -20,18 +20,18 @@ from taskpit.policy import REVIEW
 from taskpit.queue import cards
 from taskpit.store.port import Mend
 from taskpit.task import Release, State
-from taskpit.worker.backends import gate_for
+from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import DAY, Ledger
-from taskpit.worker.landing import LandingThread
-from taskpit.worker.leftover import end_commands_of
-from taskpit.worker.orders import Report
-from taskpit.worker.place import place_for
+from taskpit.worker.heartbeat import Tender
+from taskpit.worker.landing_thread import LandingThread
+from taskpit.worker.leftovers import end_commands_of
+from taskpit.worker.pool_options import Report
 from taskpit.worker.process import make_room
-from taskpit.worker.reviewing import Reviews
+from taskpit.worker.remaining import Survey, survey
+from taskpit.worker.review_thread import Reviews
+from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over, work
-from taskpit.worker.survey import Survey, survey
-from taskpit.worker.tender import Tender
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.store.port import Member
     from taskpit.task import Claim
-    from taskpit.worker.backends import Gate, Pass
-    from taskpit.worker.orders import Orders, Show
+    from taskpit.worker.agent_limits import Gate, Pass
+    from taskpit.worker.pool_options import Orders, Show
     from taskpit.worker.runner import Runner
 
 __all__ = ["Pool"]

@@ -12,7 +12,7 @@ import os
 import re
 
 from taskpit.errors import Invalid, NotFound
-from taskpit.values import Value
+from taskpit.records import Value
 from taskpit.worker import preset_keys as keys
 
 TYPE_CHECKING = False

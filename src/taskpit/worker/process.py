@@ -20,7 +20,7 @@ from contextlib import ExitStack, suppress
 
 from taskpit import fs
 from taskpit.errors import Storage, TaskpitError
-from taskpit.values import Value
+from taskpit.records import Value
 from taskpit.worker import reaper
 
 TYPE_CHECKING = False

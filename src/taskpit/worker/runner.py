@@ -23,7 +23,7 @@ from taskpit.agents.environment import without_secrets
 from taskpit.clock import say_duration
 from taskpit.task import Done, Failed, Release, Retry
 from taskpit.text import last_lines, plain
-from taskpit.worker import leftover, process
+from taskpit.worker import leftovers, process
 from taskpit.worker.check import SHELL
 from taskpit.worker.process import Bell, CannotRun
 from taskpit.worker.prompt import make_prompt, task_text
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from taskpit.task import Claim, Outcome, Try
-    from taskpit.worker.backends import Gate
-    from taskpit.worker.place import Place
+    from taskpit.worker.agent_limits import Gate
+    from taskpit.worker.run_directory import Place
     from taskpit.worker.sandbox import Sandbox
 
     #: How one task is run.
@@ -139,11 +139,11 @@ class Run:
     def started(self, group: int) -> None:
         """A command of ours runs; should we hang, it is ended before its task is given to another worker."""
         with suppress(OSError):
-            leftover.note(self.place.path, group)
+            leftovers.note(self.place.path, group)
 
     def ended(self) -> None:
         """It is gone."""
-        leftover.strike(self.place.path)
+        leftovers.strike(self.place.path)
 
     def execute(
         self,

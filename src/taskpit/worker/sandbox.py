@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 from taskpit.errors import TaskpitError
-from taskpit.values import Value
+from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ import os
 import time
 
 from taskpit import fs, schema
-from taskpit.agents.said import session_name
+from taskpit.agents.reported import session_name
 from taskpit.errors import Invalid
+from taskpit.records import Value
 from taskpit.schema import path_of
 from taskpit.text import read_json
-from taskpit.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from taskpit.agents.environment import allowed
 from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
-from taskpit.landing.terms import SetupFailed, Stopped, Waits
+from taskpit.landing.values import SetupFailed, Stopped, Waits
 from taskpit.policy import pause, question_of
 from taskpit.race import parent_of
+from taskpit.records import Value
 from taskpit.rules import check_mode
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
-from taskpit.values import Value
-from taskpit.worker.allowing import is_allowed
+from taskpit.worker.allowed_checks import is_allowed
 from taskpit.worker.budget import GO_ON, Ledger
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from taskpit.queue import Queue
     from taskpit.task import Card, Claim, End, Evidence, Task, Try
-    from taskpit.worker.orders import Orders
+    from taskpit.worker.pool_options import Orders
     from taskpit.worker.runner import Run, Runner
 
     #: What is done with a claimed task: its outcome, what became of the claim if that is gone, and the details.

@@ -19,7 +19,7 @@ from hashlib import blake2b
 
 from taskpit.errors import CursorLost, MissingExtra, Unavailable
 from taskpit.history import ENDS, moment, who
-from taskpit.values import Value
+from taskpit.records import Value
 from taskpit.worker.budget import Ledger
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from taskpit.agents.said import amount
+from taskpit.agents.reported import amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

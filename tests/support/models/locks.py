@@ -1,8 +1,8 @@
 """A lock that ends by itself: one file that says who holds it, and a number that only grows.
 
 Taking, renewing and giving back run under `flock(fences/<name>)`, whose file is never removed and keeps the number:
-the number is raised first, then one link or one replacing rename gives the lock (`taskpit.store.grip`). Before each
-write it protects the holder looks, under the same flock, whether the lock is still its own, and then writes.
+the number is raised first, then one link or one replacing rename gives the lock (`taskpit.store.lock_file`). Before
+each write it protects the holder looks, under the same flock, whether the lock is still its own, and then writes.
 
 Strangers know only the file: `open('x')` where there is none, and the original's way with one that has expired. With
 them nobody can promise that only one *believes* to hold the lock (a stranger may delete the lock that has just

@@ -1,6 +1,6 @@
 """The mailbox: claimed files have a fixed name, so what is unique stands inside, and a lock guards the looking.
 
-As in `taskpit.store.claims` where a layout is `guarded` and `rewritten`: every claim, renewal and seal of a task runs
+As in `taskpit.store.claim` where a layout is `guarded` and `rewritten`: every claim, renewal and seal of a task runs
 under `flock(guard)`; a claim renames the file to its fixed name and then replaces it by one that names the holder, if
 it is still the same inode; renewal and seal compare the holder first. Next bytes are always written, since others
 write into the files, and the registry keeps a copy of its own.

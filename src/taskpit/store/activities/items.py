@@ -18,9 +18,9 @@ from taskpit.layouts import activities as names
 from taskpit.layouts import sidecar, yamltext
 from taskpit.layouts.progress import Progress
 from taskpit.store import changelog
+from taskpit.store.flock import Turn
 from taskpit.store.folder import BESIDE, CHANGELOG, GUARDS, Folder
-from taskpit.store.grip import Grip
-from taskpit.store.turns import Turn
+from taskpit.store.lock_file import Grip
 from taskpit.task import Event, worker_type
 
 TYPE_CHECKING = False

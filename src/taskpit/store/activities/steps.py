@@ -6,16 +6,16 @@ covers can be finished by taking the activity for a moment: that is how people d
 
 from __future__ import annotations
 
-from taskpit import owner
+from taskpit import workers
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Lost, NotFound
 from taskpit.layouts import activities as names
-from taskpit.layouts import entry
+from taskpit.layouts import activity_entry
 from taskpit.layouts.progress import ENDED, actor_of, people, status_of
-from taskpit.store import pausing
+from taskpit.store import pause
 from taskpit.store.activities.items import Items
-from taskpit.store.activities.standing import View
-from taskpit.store.trouble import verb
+from taskpit.store.activities.states import View
+from taskpit.store.disk_errors import verb
 from taskpit.task import Lock, Result, State, Verdict
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.layouts.progress import Progress
-    from taskpit.store.grip import Grip
+    from taskpit.store.lock_file import Grip
 
 __all__ = ["await_human", "finish", "start"]
 
@@ -63,7 +63,7 @@ def finish(items: Items, step_id: str, worker: str, kind: str, notes: str = "") 
         _fits(step, step_id, kind)
         _needs_done(found, step_id)
         step["status"] = "completed"
-        step["completed_by"] = owner.base(worker)
+        step["completed_by"] = workers.base(worker)
         step["completed_at"] = iso(items.folder.clock.now())
         if notes:
             step["notes"] = notes
@@ -140,11 +140,11 @@ def _ended(found: Progress, activity_id: str, worker: str, now: float) -> bool:
     if found.activity(activity_id, fields).task.check:
         fields["status"] = "pending"  # its check decides: whoever claims it and says done has it run
         return False
-    by, told = owner.base(worker), "All tasks complete"
+    by, told = workers.base(worker), "All tasks complete"
     fields.update(status="completed", completed_by=by, completed_at=iso(now))
     attempt = found.activity(activity_id, fields).task.attempts + 1
     result = Result(id=activity_id, verdict=Verdict.DONE, worker=worker, attempt=attempt, reason=told, finished=now)
-    fields["result"] = entry.spell_result(result, "")
+    fields["result"] = activity_entry.spell_result(result, "")
     found.settle(now)
     return True
 
@@ -174,7 +174,7 @@ def _held(grip: Grip, activity: str, worker: str) -> Lock:
 
 def _refuse_held(items: Items, activity: str, kind: str) -> None:
     """Held, if a claim of the activity would be refused: paused, blocked, its needs not done, for another kind."""
-    paused = pausing.paused(items.folder)
+    paused = pause.paused(items.folder)
     if paused:
         raise Held(f"{activity}: the queue is {paused}", hint="`pit resume` gives out tasks again.", id=activity)
     view = View(items)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 
-from taskpit import fs, owner
+from taskpit import fs, workers
 from taskpit.errors import CursorLost, TooLarge
 from taskpit.layouts import activities as names
 from taskpit.layouts import yamltext
 from taskpit.layouts.layout import check_word
 from taskpit.rules import natural, order
 from taskpit.store import changelog
-from taskpit.store.activities import ending, taking
+from taskpit.store.activities import claim as taking
+from taskpit.store.activities import finish as ending
 from taskpit.store.activities.items import Items
-from taskpit.store.activities.standing import Standing, View
-from taskpit.store.house import House
-from taskpit.store.trouble import verb
+from taskpit.store.activities.states import Standing, View
+from taskpit.store.disk_errors import verb
+from taskpit.store.folder_store import House
 from taskpit.task import Page, State
 from taskpit.text import one_line
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
-    from taskpit.store.members import FileMember
     from taskpit.store.port import Lapse, Mend
+    from taskpit.store.standing_worker import FileMember
     from taskpit.task import Card, Claim, End, Event, Lock, Said, Task, Want
     from taskpit.watch import Watch
 
@@ -117,21 +118,21 @@ class ActivityStore(House):
         member = super().join(worker, lease, patience=patience)
         for standing in View(self.items).standings().values():
             holder = standing.seen.lock.holder if standing.seen else ""
-            if owner.MARK in holder and owner.base(holder) == worker:
+            if workers.MARK in holder and workers.base(holder) == worker:
                 self._orphans.add((standing.activity.id, holder))
         return member
 
     @verb
     def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:  # noqa: ARG002 - looking changes nothing here
         """Locks that no longer count."""
-        from taskpit.store.activities.minding import lapsed
+        from taskpit.store.activities.upkeep import lapsed
 
         return lapsed(self.items, self._orphans)
 
     @verb
     def mend(self, *, dry_run: bool = False) -> list[Mend]:
         """What a crash left undone."""
-        from taskpit.store.activities.minding import mend
+        from taskpit.store.activities.upkeep import mend
 
         return mend(self.items, dry_run=dry_run)
 
@@ -142,21 +143,21 @@ class ActivityStore(House):
     @verb
     def check(self) -> list[Mend]:
         """What is out of order."""
-        from taskpit.store.activities.minding import check
+        from taskpit.store.activities.upkeep import check
 
         return check(self.items)
 
     @verb
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
         """Old working logs into the digest; what is in work items stays."""
-        from taskpit.store.compost import compost_logs
+        from taskpit.store.retention import compost_logs
 
         return compost_logs(self.folder, dry_run=dry_run)
 
     @verb
     def locks(self) -> list[Lock]:
         """Of activities, then of names."""
-        from taskpit.store.named import locks
+        from taskpit.store.named_locks import locks
 
         found = []
         for activity_id, standing in View(self.items).standings().items():

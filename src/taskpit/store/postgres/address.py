@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from taskpit.clock import duration
 from taskpit.errors import Invalid
-from taskpit.values import Value
+from taskpit.records import Value
 
 __all__ = ["Address", "parse", "shown", "unreadable", "without_secrets"]
 

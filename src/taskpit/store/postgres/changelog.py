@@ -13,8 +13,8 @@ from itertools import takewhile
 
 from taskpit.clock import iso
 from taskpit.errors import CursorLost
+from taskpit.store.postgres.row_text import as_json, event_of
 from taskpit.store.postgres.schema import quoted
-from taskpit.store.postgres.spelling import as_json, event_of
 from taskpit.task import Event
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from taskpit.store.postgres.wire import Wire
+    from taskpit.store.postgres.connection import Wire
 
 __all__ = ["Changelog"]
 

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from taskpit.store.postgres.keeping import Ask
+    from taskpit.store.postgres.upkeep import Ask
 
 __all__ = ["free", "held", "keep", "take"]
 

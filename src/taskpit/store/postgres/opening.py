@@ -11,7 +11,7 @@ import os
 from taskpit import fs, trust
 from taskpit.errors import Invalid, MissingExtra
 from taskpit.schema import is_word
-from taskpit.store.trouble import storage_error
+from taskpit.store.disk_errors import storage_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def init_database(text: str, settings: Mapping[str, object]) -> list[int]:
     """The queue at this address is there and up to date; the versions it went through."""
     _need_driver()
     from taskpit.store.postgres.address import parse
+    from taskpit.store.postgres.connection import Wire
     from taskpit.store.postgres.schema import bring_up
-    from taskpit.store.postgres.wire import Wire
 
     return bring_up(Wire(parse(text)), settings)
 

@@ -13,16 +13,16 @@ import psycopg
 
 from taskpit.config import Config, Hooks, parse
 from taskpit.errors import NotFound, Storage, TaskpitError, Unavailable
-from taskpit.store.postgres.spelling import as_json
-from taskpit.store.postgres.trouble import translate
-from taskpit.values import Value
+from taskpit.records import Value
+from taskpit.store.postgres.row_text import as_json
+from taskpit.store.postgres.server_errors import translate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from taskpit.store.postgres.address import Address
-    from taskpit.store.postgres.wire import Row, Wire
+    from taskpit.store.postgres.connection import Row, Wire
 
 __all__ = ["MIGRATIONS", "Meta", "Migration", "bring_up", "look", "quoted"]
 

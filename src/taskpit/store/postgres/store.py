@@ -13,14 +13,14 @@ from taskpit.clock import Clock, iso
 from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
 from taskpit.layouts.layout import check_word
 from taskpit.store.port import Info, Lapse
-from taskpit.store.postgres import keeping, locks, schema
-from taskpit.store.postgres.bell import Bell
+from taskpit.store.postgres import locks, schema, upkeep
+from taskpit.store.postgres.cards import Look
 from taskpit.store.postgres.changelog import Changelog
-from taskpit.store.postgres.look import Look
-from taskpit.store.postgres.members import Member, born, here, is_dead
+from taskpit.store.postgres.connection import Wire
 from taskpit.store.postgres.opening import leave_address, papers_of
-from taskpit.store.postgres.spelling import Lapsed, as_ending, as_item, as_json, task_of
-from taskpit.store.postgres.wire import Wire
+from taskpit.store.postgres.row_text import Lapsed, as_ending, as_item, as_json, task_of
+from taskpit.store.postgres.wakeup import Bell
+from taskpit.store.postgres.workers import Member, born, here, is_dead
 from taskpit.task import Claim, Said
 from taskpit.text import one_line
 
@@ -200,18 +200,18 @@ class PostgresStore:
 
     def pause(self, reason: str, seconds: float, worker: str) -> None:
         """Until then."""
-        keeping.pause(self._ask, self.clock, reason, seconds, worker)
+        upkeep.pause(self._ask, self.clock, reason, seconds, worker)
 
     def resume(self, worker: str) -> bool:
         """No longer."""
-        was = keeping.resume(self._ask, self.clock, worker)
+        was = upkeep.resume(self._ask, self.clock, worker)
         if was:
             self._ring()
         return was
 
     def paused(self) -> str:
         """What was said, unless its time has passed."""
-        return keeping.paused(self._ask, self.clock)
+        return upkeep.paused(self._ask, self.clock)
 
     # -- who works ---------------------------------------------------------------------------------
 
@@ -290,17 +290,17 @@ class PostgresStore:
 
     def fix(self, *, dry_run: bool = False) -> list[Mend]:
         """What a hand in the tables left nowhere is ready again: looks at every task."""
-        return keeping.mend(self._ask, dry_run=dry_run)
+        return upkeep.mend(self._ask, dry_run=dry_run)
 
     def check(self) -> list[Mend]:
         """What stands nowhere, or waits for nothing."""
-        return keeping.mend(self._ask, dry_run=True)
+        return upkeep.mend(self._ask, dry_run=True)
 
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
         """Old working logs leave a line each; results stay for ever. Dead rows of hot tables are cleaned away."""
         if not dry_run:
-            keeping.vacuum(self._ask, self.address.schema)
-        return keeping.compost(self._ask, self.config, dry_run=dry_run)
+            upkeep.vacuum(self._ask, self.address.schema)
+        return upkeep.compost(self._ask, self.config, dry_run=dry_run)
 
     # -- looking -----------------------------------------------------------------------------------
 
@@ -343,7 +343,7 @@ class PostgresStore:
         """One more line."""
         now = self.clock.now()
         line = f"- {iso(now)} {one_line(worker)}: {text.rstrip()}\n"
-        keeping.note(self._ask, task_id, text, line, worker, now)
+        upkeep.note(self._ask, task_id, text, line, worker, now)
 
     def keep_log(self, worker: str, data: bytes) -> str:
         """In a table of its own."""

@@ -1,0 +1,355 @@
+"""Making queues and tasks: `init` and `add`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import example, read_text, task_options, vet, words
+from taskpit.cli.output import quoted
+from taskpit.errors import Conflict, Invalid, TaskpitError
+from taskpit.task import Said, Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.verbs import Handlers
+    from taskpit.crew.templates import Template
+    from taskpit.queue import Queue
+
+__all__ = ["VERBS", "add_options", "asked_for", "moment", "needed", "with_fields"]
+
+
+# -- init ------------------------------------------------------------------------------------------
+
+
+def _init_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Make a folder a queue. What is there already is left alone, so it can be repeated at any time.\n"
+        "Without DIR: the queue in this folder if there is one, else a new folder `pit`."
+    )
+    parser.epilog = example(
+        "pit init",
+        "pit init work/queue --layout pit",
+        "pit init zoo --template snakepit",
+        "pit init 'postgresql://localhost/work?schema=queue'",
+    )
+    parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks, or an address")
+    parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
+    parser.add_argument("--template", metavar="NAME", help="with a crew to begin with: snakepit or builder-reviewer")
+    told = "in a git checkout: write an ignore rule, have it tracked, leave it, or ask on a terminal (default)"
+    parser.add_argument("--git", choices=("ignore", "track", "leave", "ask"), default="ask", help=told)
+    parser.add_argument("--address", metavar="URL", help="the folder leads to this queue in a database")
+    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a setting of a queue in a database")
+
+
+def _init(args: Namespace, context: Context) -> Reply:
+    address = args.address or args.path or context.directory or ""
+    if "://" in address or args.address:
+        return _init_database(address, args, context)
+    if args.set:
+        raise Usage("--set is for queues in a database", hint="A folder has its settings in .taskpit/config.toml.")
+    from taskpit.crew.templates import Template
+    from taskpit.store.folder import HIDDEN
+    from taskpit.store.opening import init
+
+    template = Template(args.template) if args.template else None
+    if args.git == "track" and args.layout not in (None, "pit"):
+        raise Usage("only a queue of layout pit can be tracked by git", hint="`--git ignore` keeps it out of commits.")
+    base = context.directory or "."
+    path = args.path or ("" if os.path.isdir(os.path.join(base, HIDDEN)) else "pit")
+    root = os.path.abspath(os.path.join(base, path))
+    made = init(root, args.layout)
+    written, kept = _with_template(template, root) if template else ([], [])
+    ignore = _ignore_rule(root)
+    data = {"path": root, "made": made, "gitignore": ignore, **({"written": written, "kept": kept} if template else {})}
+    ignored = _ignored(root, ignore, args.git, context) if ignore is not None else ""
+    _tell_untrusted(root, context)
+    told = f"{root} is a queue now" if made else f"{root} is a queue already; nothing to do"
+    lines = [
+        told,
+        ignored,
+        f"wrote {', '.join(written)}" if written else "",
+        f"left alone: {', '.join(kept)}" if kept else "",
+    ]
+    if template:
+        lines.append(f"next: {_called(root, context)} crew up")
+    elif made:
+        lines.append(f"next: {_called(root, context)} add 'a first task'")
+    return Reply(data=data, text="\n".join(filter(None, lines)))
+
+
+def _with_template(template: Template, root: str) -> tuple[list[str], list[str]]:
+    """The template's files are there; a queue that was trusted before stays so."""
+    from taskpit import trust
+
+    trusted = trust.is_given(root)
+    written, kept = template.write(root)
+    if trusted and written:
+        trust.remember(root)
+    return written, kept
+
+
+def _tell_untrusted(root: str, context: Context) -> None:
+    """Say so at once if the folder brings something that could start by itself, or came from elsewhere."""
+    from taskpit import trust
+
+    why = trust.why_not(root)
+    if why:
+        found = [f"{one.kind} {os.path.basename(one.name)}" for one in trust.starts(root)]
+        context.warn(
+            f"{root} is not trusted to run or connect to anything: "
+            + (f"it brings {', '.join(found)}" if found else why),
+            hint=f"`{_called(root, context)} trust` shows what it can run and asks.",
+        )
+
+
+def _called(root: str, context: Context) -> str:
+    """How the queue there is called from here: with -C unless it is found without."""
+    from taskpit.store.opening import discover
+
+    try:
+        if os.path.realpath(discover(os.getcwd(), context.env)) == os.path.realpath(root):
+            return "pit"
+    except TaskpitError:
+        pass
+    near = os.path.relpath(root)
+    return f"pit -C {quoted(root if near.startswith('..') else near)}"
+
+
+def _init_database(address: str, args: Namespace, context: Context) -> Reply:
+    """The queue at this address is there and up to date; what its server does not promise is told."""
+    from taskpit.queue import Queue
+    from taskpit.store.postgres.opening import init_database, is_address
+
+    if not is_address(address):
+        scheme = address.partition("://")[0]
+        raise Invalid(f"{scheme}:// is no address of a queue", hint="Write postgresql://HOST/DATABASE.")
+    if args.layout or args.template:
+        raise Usage("--layout and --template are for folders")
+    pairs = [text.partition("=") for text in args.set or ()]
+    if not all(key and equals for key, equals, _ in pairs):
+        raise Invalid("--set reads KEY=VALUE")
+    settings = {key.strip(): int(value) if value.isdecimal() else value for key, _, value in pairs}
+    made = init_database(address, settings)
+    queue = Queue.open(address, context.env)
+    try:
+        info = queue.store.info()
+    finally:
+        queue.close()
+    for warning in info.warnings:
+        context.warn(warning)
+    if args.address:
+        return _init_pointer(address, info.where, args, context)
+    told = f"{info.where} is a queue {'now' if made else 'already'}"
+    told += f"; set: {', '.join(settings)}" if settings else "" if made else "; nothing to do"
+    shown = f"export TASKPIT_DIR='{address}'" if info.where == address else "put its address into TASKPIT_DIR"
+    next_step = f"next: {shown}" if made else ""
+    data = {"path": info.where, "made": made, "durability": info.durability, "warnings": info.warnings}
+    return Reply(data=data, text="\n".join(filter(None, (told, next_step))))
+
+
+def _init_pointer(address: str, shown: str, args: Namespace, context: Context) -> Reply:
+    """The folder leads to the queue in the database: whoever works below it finds that."""
+    from taskpit.store.opening import LAYOUT
+    from taskpit.store.postgres.opening import leave_address
+
+    root = os.path.abspath(os.path.join(context.directory or ".", args.path or "pit"))
+    if os.path.exists(f"{root}/{LAYOUT}"):
+        raise Conflict(
+            f"{root} is a queue of its own", hint=f"Name another folder, or move it: pit -C {root} convert URL"
+        )
+    leave_address(root, address)
+    return Reply(data={"path": root, "leads_to": shown}, text=f"{root} leads to {shown}")
+
+
+def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
+    """What was done about the repository around the folder: an ignore rule of this checkout alone, or a warning."""
+    if wish == "ask" and sys.stdin.isatty() and sys.stdout.isatty() and not context.json:
+        context.tell("This folder lies in a git checkout. Keep its files out of commits? [Y/n] ")
+        wish = "leave" if sys.stdin.readline().strip().lower() in ("n", "no") else "ignore"
+    if wish == "track":
+        return _track(root)
+    if wish == "ignore":
+        told = _exclude(root, rule)
+        if told:
+            return told
+    context.warn(
+        "this folder lies in a git checkout: `git clean -fd` (once ignored, `-x`) deletes it with all tasks",
+        hint=f"`pit init --git ignore` writes the rule {rule} to .git/info/exclude, for this checkout alone.",
+    )
+    return ""
+
+
+def _track(root: str) -> str:
+    """Git's commits have the tasks and their results; what belongs to this checkout alone is left out of them."""
+    from taskpit import trust
+    from taskpit.store.git_tracked import IGNORED
+    from taskpit.store.opening import CONFIG, LAYOUT
+
+    with open(f"{root}/{LAYOUT}", encoding="utf-8") as file:
+        if file.read().strip() != "pit":
+            raise Usage("only a queue of layout pit can be tracked by git")
+    trusted = trust.is_given(root)
+    kept = {f"{folder}/.gitkeep": "" for folder in ("food", "done", "scraps")}  # git removes folders that are empty
+    for name, text in {**IGNORED, **kept}.items():
+        with open(f"{root}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+    with open(f"{root}/{CONFIG}", encoding="utf-8") as file:
+        settings = file.read()
+    missing = [line for line in ('ids = "random"', 'git = "track"') if line not in settings.splitlines()]
+    if missing:
+        with open(f"{root}/{CONFIG}", "w", encoding="utf-8") as file:
+            file.write("\n".join([*missing, settings]))
+    if trusted:
+        trust.remember(root)
+    return "git tracks its tasks and results from now on; new ids are random, so that branches agree: commit the folder"
+
+
+def _exclude(root: str, rule: str) -> str:
+    """The rule stands in this checkout's own list, which no commit has; empty if git cannot say where that is."""
+    import subprocess
+
+    asked = ["git", "-C", root, "rev-parse", "--path-format=absolute", "--git-path", "info/exclude"]
+    try:
+        path = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "a+", encoding="utf-8") as file:
+            file.seek(0)
+            before = file.read()
+            if rule in before.splitlines():
+                return f"git ignores it already: {rule} in {path}"
+            file.write(("" if before.endswith("\n") or not before else "\n") + f"{rule}\n")
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return ""
+    return f"git ignores it from now on: {rule} in {path}"
+
+
+def _ignore_rule(root: str) -> str | None:
+    """The line that keeps the folder out of commits, if it lies in a git checkout."""
+    folder = root
+    while not os.path.exists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    inside = os.path.relpath(root, folder)
+    return "/*" if inside == "." else f"/{inside}/"
+
+
+# -- add -------------------------------------------------------------------------------------------
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Put a task into the queue and print its id. The same id with the same content again is fine;\n"
+        "with other content it is refused."
+    )
+    parser.epilog = example(
+        "pit add 'Fix the login' --check 'make test' --priority 5 --tag web",
+        "pit add 'Write the report' -F notes.md --needs 0001 --needs 0002",
+        "pit add --from bug area=api",
+    )
+    parser.add_argument("title", metavar="TITLE", nargs="?", help="one line")
+    parser.add_argument("fields", metavar="FIELD=VALUE", nargs="*", help="with --from: what its template asks for")
+    parser.add_argument("--from", dest="template", metavar="NAME", help="the tasks of templates/NAME.md in the queue")
+    add_options(parser)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """What can be said of a task that is made."""
+    parser.add_argument("--id", metavar="ID", help="an id of your own (default: the next number)")
+    body = parser.add_mutually_exclusive_group()
+    body.add_argument("--body", metavar="TEXT", help="what is to be done, at any length")
+    body.add_argument("-F", "--file", metavar="FILE", help="read the body from a file; - is standard input")
+    task_options(parser)
+    parser.add_argument("--big", action="store_true", help="too large for one sitting: a planner splits it")
+    parser.add_argument("--address", metavar="URL", help="the folder leads to this queue in a database")
+    parser.add_argument("--race", metavar="N", help="so many racers work on it, or these agents; the first done wins")
+    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
+    parser.add_argument("--by", metavar="W", help="who asks for it (default: TASKPIT_AS, else user@host)")
+
+
+def _add(args: Namespace, context: Context) -> Reply:
+    if args.template:
+        from taskpit.cli.add_from import add_from
+
+        return add_from(args, context)
+    if args.title is None:
+        raise Usage("missing: TITLE", hint="For example: `pit add 'Fix the login' --check 'make test'`.")
+    if args.fields:
+        raise Usage(f"too many words: {' '.join(args.fields)}", hint="Put quotes around what belongs together.")
+    task = asked_for(args, context)
+    task_id, said = context.queue.put([task])[0]
+    missing = context.queue.missing_needs(task)
+    if missing:
+        context.warn(f"{task_id} waits for {', '.join(missing)}, which does not exist yet")
+    data = {"id": task_id, "created": said is Said.CREATED, "missing_needs": missing}
+    return Reply(data=data, text=task_id)
+
+
+def asked_for(args: Namespace, context: Context) -> Task:
+    """The task that the options of `add` describe."""
+    queue = context.queue
+    args.worker = args.by
+    task = Task(
+        id=_given_id(args.id),
+        title=args.title,
+        body=read_text(args.file, queue.config.largest_task) if args.file else args.body or "",
+        check=args.check or "",
+        priority=args.priority or 0,
+        needs=needed(queue, args.needs),
+        tags=words(args.tag),
+        touches=words(args.touches),
+        parent=queue.resolve(args.parent) if args.parent else "",
+        not_before=moment(queue, args.not_before),
+        max_attempts=args.attempts or 0,
+        big=args.big,
+        by=context.worker(args),
+    )
+    return with_fields(queue, task, [*(args.set or ()), *([f"race={args.race}"] if args.race is not None else ())])
+
+
+def _given_id(text: str | None) -> str:
+    if text == "":
+        raise Invalid("the id is empty", hint="Leave out --id to get the next number.")
+    return text or ""
+
+
+def with_fields(queue: Queue, task: Task, given: list[str] | None) -> Task:
+    """The task with these further fields (KEY=VALUE, each as the layout understands it), checked as a whole."""
+    from taskpit import layouts
+
+    layout = layouts.get(queue.store.info().layout)
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise Invalid(f"--set {text!r} does not read KEY=VALUE")
+        task = layout.with_field(task, key.strip(), value)
+    vet(queue, task)
+    return task
+
+
+def needed(queue: Queue, given: list[str] | None) -> tuple[str, ...]:
+    """The ids that these options mean."""
+    if not given:
+        return ()
+    from taskpit.worker.manual import need_ids
+
+    return need_ids(queue, words(given))
+
+
+def moment(queue: Queue, text: str | None) -> float:
+    """Unix seconds of a time somebody wrote."""
+    from taskpit.clock import instant
+
+    try:
+        return instant(text, queue.clock.now()) if text else 0.0
+    except (ValueError, OverflowError) as error:
+        raise Invalid(str(error)) from None
+
+
+VERBS: Handlers = {"init": (_init_arguments, _init), "add": (_add_arguments, _add)}

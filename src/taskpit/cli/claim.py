@@ -1,0 +1,129 @@
+"""Holding a task: `claim` and `renew`.
+
+A claim made here has no process behind it, only its lease: the worker's name is used as it is, so that
+whoever says `done` under the same name is the one who claimed.
+"""
+
+from __future__ import annotations
+
+from taskpit import errors
+from taskpit.cli.context import Reply
+from taskpit.cli.options import a_duration, example, id_argument, named, refusal, words, worker_option
+from taskpit.cli.output import paint
+from taskpit.clock import say_duration
+from taskpit.task import Card, Said, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.verbs import Handlers
+    from taskpit.task import Claim
+
+__all__ = ["VERBS"]
+
+FOR_EVER = float("inf")
+
+
+def _claim_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Take the next task, or the named one. Exits 3 if there is nothing to take or the named task may not be taken\n"
+        "yet, 4 if another worker has it. Claiming what is yours already renews it."
+    )
+    parser.epilog = example(
+        "pit claim --as snake-1 --lease 1h",
+        "pit claim 0007",
+        "pit claim --wait 10m --tag web --json",
+        "pit claim WI-001-A1 --as ann --human",
+    )
+    parser.add_argument("id", metavar="ID", nargs="?", help="this one and no other")
+    worker_option(parser)
+    _lease_option(parser)
+    parser.add_argument("--human", action="store_true", help="a person claims: for what agents may not do")
+    told = "wait for one this long; without a time, for ever"
+    parser.add_argument("--wait", nargs="?", type=_patience, const=FOR_EVER, default=0.0, metavar="10s", help=told)
+    parser.add_argument("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
+
+
+def _lease_option(parser: ArgumentParser) -> None:
+    told = "how long it is yours unless renewed (default: the queue's: 15m; of an activity 1h, a person's 8h)"
+    parser.add_argument("--lease", type=a_duration, default=0.0, metavar="30m", help=told)
+
+
+def _claim(args: Namespace, context: Context) -> Reply:
+    queue, tags, kind = context.queue, words(args.tag), "human" if args.human else ""
+    ids = [queue.resolve(args.id)] if args.id else []
+    claims = queue.claim(
+        context.worker(args), ids=ids, tags=tags, lease=args.lease, wait=args.wait, verbatim=True, kind=kind
+    )
+    if not claims:
+        from taskpit.explain import nothing
+
+        raise nothing(queue.store.counts(), queue.store.paused(), ids[0] if ids else "", tags)
+    claim = claims[0]
+    return Reply(data=_facts(claim) if context.json else None, text=lambda: _told(claim, context, args.worker))
+
+
+def _facts(claim: Claim) -> dict[str, object]:
+    from taskpit.json_facts import card_facts
+
+    return {
+        "task": card_facts(Card(task=claim.task, state=State.CLAIMED, worker=claim.fence)),
+        "worker": claim.worker,
+        "lease_seconds": claim.lease,
+        "attempt": claim.attempt,
+    }
+
+
+def _patience(text: str) -> float:
+    """How long to wait for a task."""
+    if len(text) > 1 and text.startswith("0") and text.isdecimal():
+        raise refusal(f"{text} looks like an id, not like a time; write `pit claim {text} --wait`")
+    return a_duration(text)
+
+
+def _told(claim: Claim, context: Context, named_worker: str | None) -> str:
+    task = claim.task
+    allowed = task.max_attempts or context.queue.config.max_attempts
+    lines = [
+        f"{paint('bold', task.id)}  {paint('bold', task.title)}",
+        f"  claimed by {claim.fence} for {say_duration(claim.lease)}, attempt {claim.attempt} of {allowed}",
+    ]
+    if task.check:
+        lines.append(f"  check: {task.check}")
+    if task.body.strip():
+        lines += ["", task.body.strip("\n")]
+    mine = f" --as {named_worker}" if named_worker else ""
+    done = context.called(f"done {task.id}{mine}")
+    fail = context.called(f"fail {task.id} --error '...'{mine}")
+    lines += ["", paint("dim", f"then: {done}   or: {fail}")]
+    return "\n".join(lines)
+
+
+def _renew_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Keep a claim for another lease. Exits 4 if it is no longer yours: then stop working on it."
+    parser.epilog = example("pit renew 0007 --as snake-1 --lease 30m")
+    id_argument(parser, several=True)
+    worker_option(parser)
+    _lease_option(parser)
+
+
+def _renew(args: Namespace, context: Context) -> Reply:
+    queue, worker, data = context.queue, context.worker(args), []
+    for task_id in named(context, args.ids):
+        claim = queue.holding(task_id, worker)
+        lease = args.lease or claim.lease
+        said = queue.renew(claim, lease)
+        if said is Said.LOST:
+            raise errors.Lost(f"{task_id} is no longer yours", hint=f"See `pit why {task_id}`.", id=task_id)
+        if said is Said.CANCEL:
+            context.warn(f"you are asked to stop working on {task_id}", hint=f"`pit cancel {task_id}` ends it.")
+        data.append({"id": task_id, "lease_seconds": lease, "stop": said is Said.CANCEL})
+    text = "\n".join(
+        f"{one['id']} is yours for another {say_duration(float(str(one['lease_seconds'])))}" for one in data
+    )
+    return Reply(data=data[0] if len(data) == 1 else data, text=text)
+
+
+VERBS: Handlers = {"claim": (_claim_arguments, _claim), "renew": (_renew_arguments, _renew)}

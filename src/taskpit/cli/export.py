@@ -1,0 +1,142 @@
+"""Moving whole queues: `export` to JSON lines, `convert` into another layout. Nothing is lost, all is verified."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from taskpit import layouts, transfer
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import example
+from taskpit.cli.output import harmless
+from taskpit.cli.progress import Progress
+from taskpit.errors import Conflict, Invalid, Lost
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.verbs import Handlers
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Event
+
+__all__ = ["VERBS", "bring_back", "is_export"]
+
+
+# -- export ----------------------------------------------------------------------------------------
+
+
+def _export_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Write the whole queue as JSON lines: every task with its id, state, result, tries and notes, then the\n"
+        "changelog. `pit import` of the same brings it into any queue, whatever its layout."
+    )
+    parser.epilog = example("pit export > queue.jsonl", "pit -C elsewhere import queue.jsonl")
+    parser.add_argument("-o", "--output", metavar="FILE", help="a new file to write to (default: standard output)")
+
+
+def _export(args: Namespace, context: Context) -> Reply:
+    lines = map(harmless, transfer.dump(context.queue.store))
+    count = 0
+    if not args.output:
+        # Straight to standard output: these lines are for programs, and cleaning them would change them.
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        context.json = False  # they are JSON already: an envelope after them would be a line too many
+        return Reply()
+    try:
+        with (
+            open(args.output, "x", encoding="utf-8", errors="surrogatepass") as file,
+            Progress(context, "writing") as bar,
+        ):
+            for line in lines:
+                file.write(line + "\n")
+                count += 1
+                bar.step(count)
+    except FileExistsError:
+        raise Conflict(f"{args.output} exists already", hint="Choose another name.", path=args.output) from None
+    return Reply(data={"path": args.output, "lines": count}, text=f"{count} lines in {args.output}")
+
+
+def is_export(text: str) -> bool:
+    """Whether these lines begin as an export does."""
+    first = text.lstrip().partition("\n")[0]
+    return first.startswith("{") and '"kind": "queue"' in first and '"schema"' in first
+
+
+def bring_back(text: str, context: Context) -> Reply:
+    """What `import` does with an export."""
+    cards, events, layout = transfer.load(text.split("\n"))  # by nothing else: a line of JSON may hold other line ends
+    return _move(cards, events, layout, context.queue, context)
+
+
+# -- convert ---------------------------------------------------------------------------------------
+
+
+def _convert_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Make a queue of another layout with everything this one has: tasks, results, tries, notes, changelog.\n"
+        "What a layout has no word for is carried along; ids it can't carry are mapped. This queue stays as it\n"
+        "is. What was interrupted is resumed by running it again; at the end every task is compared."
+    )
+    parser.epilog = example(
+        "pit -C pit convert mailbox-dir --layout mailbox", "pit convert postgresql://localhost/work"
+    )
+    parser.add_argument("path", metavar="DIR", help="the folder of the new queue, or its address")
+    parser.add_argument("--layout", metavar="NAME", help=f"of a folder, one of: {', '.join(layouts.NAMES)}")
+    parser.add_argument("--release", action="store_true", help="go on although tasks are claimed; they become ready")
+
+
+def _convert(args: Namespace, context: Context) -> Reply:
+    from taskpit.queue import Queue
+    from taskpit.store.opening import init
+
+    if "://" not in args.path:
+        if not args.layout:
+            raise Usage("say which layout the new folder has: --layout NAME")
+        layouts.get(args.layout)  # Invalid before anything else is looked at
+    queue = context.queue
+    source, target = os.path.realpath(queue.store.info().where), os.path.realpath(args.path)
+    if source == target:
+        raise Invalid(f"{args.path} is this queue itself", hint="Name a new folder.")
+    claimed = [card.task.id for card in queue.store.page(State.CLAIMED).cards]
+    if claimed and not args.release:
+        raise Lost(
+            f"workers hold {', '.join(claimed[:5])}{' and others' if len(claimed) > 5 else ''}",
+            hint="Wait until they are finished, or convert with --release: they are ready in the new queue.",
+        )
+    if "://" in args.path:
+        from taskpit.store.postgres.opening import init_database
+
+        init_database(args.path, {})
+    else:
+        init(args.path, args.layout)
+    new = Queue.open(args.path, context.env)
+    try:
+        cards = list(transfer.cards_of(queue.store))
+        return _move(cards, transfer.events_of(queue.store), queue.store.info().layout, new, context)
+    finally:
+        new.close()
+
+
+def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Queue, context: Context) -> Reply:
+    check_id = layouts.get(into.store.info().layout).check_id
+    with Progress(context, "moving", len(cards)) as bar:
+        moved = transfer.copy(cards, events, into.store, check_id, layout=layout, step=bar.step)
+    with Progress(context, "comparing", turns=True):
+        wrong = transfer.verify(cards, into.store, check_id)
+    if wrong:
+        shown = "; ".join(wrong[:5])
+        raise Conflict(f"not all is the same in the new place: {shown}", differences=wrong)
+    data = {**moved.as_dict(), "mapped": dict(moved.mapped), "events": len(events), "path": into.store.info().where}
+    told = [f"{moved.tasks} tasks and {len(events)} events are in {into.store.info().where}, each compared"]
+    told += [f"{moved.already} were there already"] if moved.already else []
+    told += [f"{old} is called {new} there" for old, new in moved.mapped]
+    told += [f"{task_id} was being worked on; it is ready there" for task_id in moved.released]
+    return Reply(data=data, text="\n".join(told))
+
+
+VERBS: Handlers = {"export": (_export_arguments, _export), "convert": (_convert_arguments, _convert)}

@@ -1,0 +1,309 @@
+"""Reading tasks that others wrote: Markdown, JSON and JSON lines. Knows spellings, nothing of any queue.
+
+A record that can't be read is named with its file and line, before anything has happened.
+
+What others call things, in our words:
+
+    body          description, content, details        not_before  defer_until, not-before
+    needs         depends_on, blocked_by, dependencies, requires
+    tags          labels                               by          created_by, author, tossed-by
+    check         test_command; the command in `done-when`
+    priority      P0..P4 are 40, 30, 20, 10, 0; an integer is taken as it is, higher first
+    max_attempts  max-attempts                         created     created_at
+
+A record that says it is done is left out, and nobody has to wait for it; failed and cancelled ones are
+left out too. Fields without a word of ours are kept as further fields, long ones as sections of the body.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from taskpit import layouts
+from taskpit.cli.options import PRIORITIES, read_input
+from taskpit.clock import FIRST, LAST, instant
+from taskpit.errors import Invalid, NotFound, TaskpitError, TooLarge
+from taskpit.records import Value
+from taskpit.rules import natural
+from taskpit.task import State, Task
+from taskpit.text import read_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from taskpit.layouts import Layout
+
+__all__ = ["DONE", "Record", "bad_record", "collect", "read_records"]
+
+#: A file with many records may be larger than one task.
+LARGEST_FILE = 64 * 1024 * 1024
+KINDS = ("md", "json", "jsonl")
+
+_WORDS = {
+    "body": ("body", "description", "content", "details"),
+    "needs": ("needs", "depends_on", "blocked_by", "dependencies", "requires"),
+    "tags": ("tags", "labels"),
+    "check": ("check", "test_command"),
+    "by": ("by", "created_by", "author", "tossed-by"),
+    "created": ("created", "created_at"),
+    "not_before": ("not_before", "not-before", "defer_until"),
+    "max_attempts": ("max_attempts", "max-attempts"),
+    "parent": ("parent", "parent_id"),
+    "state": ("state", "status"),
+    **{name: (name,) for name in ("id", "title", "slug", "priority", "touches", "hold", "big", "done-when")},
+}
+#: How far a task had got and what is derived from it: not carried along.
+_PAST = (
+    *("attempts", "last_error", "updated", "updated_at", "claimed_by", "claimed_at", "held", "worker", "since"),
+    *("until", "alive", "result", "tries", "notes", "late", "source"),
+)
+#: What a mailbox writes when it has nothing to say.
+_SILENT = {"verdict": "unknown", "test_mode": "strict", "test_scope": "diff", "sequence_number": 0}
+#: States of a record that nobody has to wait for, and of one that will not be done.
+DONE = ("done", "closed", "completed", "complete", "finished", "resolved")
+_GONE = ("failed", "cancelled", "canceled", "tombstone", "rejected")
+
+
+class Record(Value):
+    """A task on its way in, and where it was read."""
+
+    task: Task
+    where: str
+    #: The id it had there, if any.
+    given: str = ""
+    #: Why it is left out; empty if it is not.
+    over: str = ""
+
+
+def collect(paths: Sequence[str], limit: int, *, layout: Layout | None = None, kind: str = "") -> list[Record]:
+    """Every record in these files and folders (`-`: JSON lines on standard input)."""
+    found: list[Record] = []
+    for path in paths:
+        if path != "-" and os.path.isdir(path):
+            for name in _inside(path):
+                found += _file(os.path.join(path, name), limit, layout, "")
+        else:
+            found += _file(path, limit, layout, kind)
+    return found
+
+
+def _inside(folder: str) -> list[str]:
+    names = [name for name in os.listdir(folder) if name.endswith((".md", ".json", ".jsonl"))]
+    names = sorted((name for name in names if not name.startswith((".", "README", "readme"))), key=natural)
+    if not names:
+        raise Invalid(f"there is nothing to import in {folder}", hint="Looked for .md, .json and .jsonl.", path=folder)
+    return names
+
+
+def _file(path: str, limit: int, layout: Layout | None, kind: str) -> list[Record]:
+    kind = "jsonl" if path == "-" else kind or _kind_of(path)
+    if kind not in KINDS and not os.path.exists(path):
+        raise NotFound(f"there is no file {path}", hint="Name a .md, .json or .jsonl file, or a folder.", path=path)
+    data = read_input(path, limit if kind == "md" else LARGEST_FILE) if kind in KINDS else b""
+    return read_records(path, data, layout=layout, kind=kind)
+
+
+def _kind_of(path: str) -> str:
+    return os.path.splitext(path)[1].lstrip(".").lower()
+
+
+def read_records(path: str, data: bytes, *, layout: Layout | None = None, kind: str = "") -> list[Record]:
+    """Every record in the bytes of a file of this name."""
+    kind = kind or _kind_of(path)
+    if kind == "md":
+        return [_markdown(path, data, layout or layouts.get("pit"))]
+    if kind == "jsonl":
+        return list(_json_lines(path, data))
+    if kind == "json":
+        return list(_json(path, data))
+    raise Invalid(f"{path}: can't tell what it is", hint="Files end in .md, .json or .jsonl.", path=path)
+
+
+def _markdown(path: str, data: bytes, layout: Layout) -> Record:
+    """Named like a task it keeps id, name and bytes; any other text becomes a new task."""
+    name = os.path.basename(path)
+    try:
+        spot = layout.spot(layout.ready, name)
+        if spot is not None:
+            return Record(task=layout.load(spot, data), where=path, given=spot.id)
+        fresh = layouts.get("pit").load(layouts.Spot(state=State.READY, id=""), data)
+    except Invalid as error:
+        raise bad_record(path, error) from None
+    title = fresh.title or os.path.splitext(name)[0]
+    return Record(task=fresh.replace(title=title, slug=layouts.slugify(title)), where=path)
+
+
+def _json_lines(path: str, data: bytes) -> Iterator[Record]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            yield _record(_parse(line, f"{path}:{number}"), f"{path}:{number}")
+
+
+def _json(path: str, data: bytes) -> Iterator[Record]:
+    value = _parse(data, path)
+    if isinstance(value, dict) and "schema" in value and "data" in value:
+        value = value["data"]  # an envelope of our own
+    if isinstance(value, list):
+        for number, one in enumerate(value, 1):
+            yield _record(one, f"{path}, record {number}")
+    else:
+        yield _record(value, path)
+
+
+def _parse(text: bytes, where: str) -> object:
+    try:
+        return read_json(text.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise Invalid(f"{where}: it is not UTF-8", where=where) from None
+    except json.JSONDecodeError as error:
+        raise Invalid(f"{where}: it is not JSON: {error.msg} (line {error.lineno})", where=where) from None
+    except ValueError as error:  # nested too deeply, or a number of more digits than anybody needs
+        raise Invalid(f"{where}: it cannot be read: {error}", where=where) from None
+
+
+def bad_record(where: str, error: TaskpitError) -> Invalid:
+    """The same complaint with its place."""
+    told = f"{where}: {error.message}"
+    kind = TooLarge if isinstance(error, TooLarge) else Invalid
+    return kind(told, hint=error.hint or "Nothing was put in.", where=where)
+
+
+def _record(value: object, where: str) -> Record:
+    try:
+        if not isinstance(value, dict):
+            raise Invalid(f"a task is an object, not {_kind(value)}")  # noqa: TRY301 - told with its place below
+        return _task(value, where)
+    except Invalid as error:
+        raise bad_record(where, error) from None
+
+
+def _task(value: dict[str, Any], where: str) -> Record:
+    past = (*_PAST, "status") if "state" in value else _PAST
+    rest = {key: one for key, one in value.items() if key not in past and one not in (None, "", [], {})}
+    rest = {key: one for key, one in rest.items() if _SILENT.get(key, "") != one}
+    _lift_dependencies(rest)
+    fields: dict[str, Any] = {}
+    for field, names in _WORDS.items():
+        for name in names:
+            if name in rest and field not in fields:
+                fields[field] = _READERS[field](rest.pop(name), name)
+    extra = rest.pop("extra", {})
+    if not isinstance(extra, dict):
+        raise Invalid(f"extra is an object, not {_kind(extra)}")
+    state, command, given = fields.pop("state", ""), fields.pop("done-when", ""), fields.pop("id", "")
+    if not fields.get("title"):
+        raise Invalid("it has no title")
+    _keep_done_when(fields, extra, command)
+    _keep_rest(fields, {**rest, **extra})
+    over = state if state in (*DONE, *_GONE) else ""
+    return Record(task=Task(id=given, **fields), where=where, given=given, over=over)
+
+
+def _lift_dependencies(rest: dict[str, Any]) -> None:
+    """A mailbox has its needs in `metadata.dependencies`."""
+    metadata = rest.get("metadata")
+    if isinstance(metadata, dict) and "dependencies" in metadata:
+        rest.setdefault("needs", metadata["dependencies"])
+        rest["metadata"] = {key: value for key, value in metadata.items() if key != "dependencies"}
+        if not rest["metadata"]:
+            del rest["metadata"]
+
+
+def _keep_done_when(fields: dict[str, Any], extra: dict[str, Any], text: str) -> None:
+    """The command in a `done-when` is the check; a sentence for people stays one."""
+    from taskpit.layouts.markdown import command_in
+
+    command = command_in(text)
+    if command and "check" not in fields:
+        fields["check"] = command
+    elif text:
+        extra["done-when"] = text
+
+
+def _keep_rest(fields: dict[str, Any], rest: dict[str, Any]) -> None:
+    """Fields we have no word for: they go beside the task, long texts into its body."""
+    kept: dict[str, object] = {}
+    for key, value in rest.items():
+        if isinstance(value, str) and "\n" in value.strip():
+            fields["body"] = f"{fields.get('body', '')}\n\n## {key}\n\n{value.strip()}".strip("\n")
+        else:
+            name = re.sub(r"[^a-z0-9._-]", "-", key.lower()).lstrip("0123456789._-")
+            kept[name or "field"] = value
+    fields["extra"] = kept
+
+
+def _kind(value: object) -> str:
+    names = {
+        str: "a text",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+    }
+    return names.get(type(value), "nothing")
+
+
+def _a_text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise Invalid(f"{name} is a text, not {_kind(value)}")
+    return value
+
+
+def _a_word(value: object, name: str) -> str:
+    """Ids may be numbers in JSON."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _a_text(value, name)
+
+
+def _a_number(value: object, name: str) -> int:
+    if isinstance(value, str) and value.upper() in PRIORITIES and name == "priority":
+        return PRIORITIES[value.upper()]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Invalid(f"{name} is a whole number, not {_kind(value)}")
+    return value
+
+
+def _a_flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise Invalid(f"{name} is true or false, not {_kind(value)}")
+    return value
+
+
+def _a_time(value: object, name: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not FIRST <= value <= LAST:
+            raise Invalid(f"{name} is no time: {str(value)[:40]}")
+        return float(value)
+    try:
+        return instant(_a_text(value, name), 0.0)
+    except (ValueError, OverflowError) as error:
+        raise Invalid(f"{name}: {error}") from None
+
+
+def _a_list(value: object, name: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if not isinstance(value, list):
+        raise Invalid(f"{name} is a list, not {_kind(value)}")
+    return tuple(dict.fromkeys(word for one in value if (word := _need(one, name))))
+
+
+def _need(value: object, name: str) -> str:
+    """One entry of a list; some trackers write needs as objects, of which only those that block count."""
+    if isinstance(value, dict) and "depends_on_id" in value:
+        return _a_word(value["depends_on_id"], name) if value.get("type", "blocks") == "blocks" else ""
+    return _a_word(value, name)
+
+
+_READERS = {
+    **dict.fromkeys(("title", "body", "slug", "check", "by", "hold", "state", "done-when"), _a_text),
+    **dict.fromkeys(("id", "parent"), _a_word),
+    **dict.fromkeys(("priority", "max_attempts"), _a_number),
+    **dict.fromkeys(("created", "not_before"), _a_time),
+    **dict.fromkeys(("needs", "tags", "touches"), _a_list),
+    "big": _a_flag,
+}

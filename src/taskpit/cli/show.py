@@ -1,0 +1,241 @@
+"""Looking at tasks: `list`, `show`, `why`. Changes nothing."""
+
+from __future__ import annotations
+
+import stat
+from itertools import islice
+
+from taskpit import fs, layouts
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import a_count, a_priority, a_status, example, id_argument, named, past_moment, words
+from taskpit.cli.output import paint, quoted, table, terminal_width
+from taskpit.clock import say_duration
+from taskpit.errors import Invalid
+from taskpit.explain import ending, facts, reason_of, tries
+from taskpit.history import who
+from taskpit.json_facts import card_facts, full_facts
+from taskpit.queue import cards, tally
+from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
+from taskpit.text import fit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Iterator
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.verbs import Handlers
+    from taskpit.layouts import Layout
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Result
+
+__all__ = ["VERBS"]
+
+#: People see this many tasks unless they ask for more; programs see all.
+SCREENFUL = 50
+#: Tasks are read this many at a time.
+PAGE = 1000
+#: So many names are looked at for files that are no tasks.
+MANY = 10_000
+COLOURS = {
+    "needs_you": "yellow",
+    "ready": "green",
+    "waiting": "dim",
+    "running": "blue",
+    "done": "dim",
+    "failed": "red",
+    "cancelled": "dim",
+}
+
+
+def _some(found: Iterator[Card], limit: int, keep: Callable[[Card], bool]) -> tuple[list[Card], bool]:
+    """As many as asked for (0: all), and whether there are more."""
+    some: list[Card] = []
+    for card in found:
+        if keep(card):
+            if limit and len(some) == limit:
+                return some, True
+            some.append(card)
+    return some, False
+
+
+# -- list ------------------------------------------------------------------------------------------
+
+
+def _list_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Tasks and where they stand: ready ones in the order they will be taken, then the others."
+    parser.epilog = example(
+        "pit list", "pit list --ready --tag web", "pit list --state needs-you", "pit list --state failed --since 1d"
+    )
+    add = parser.add_argument
+    told = "needs-you, ready, waiting, running, done, failed, cancelled or all"
+    add("--state", type=a_status, default=None, metavar="S", help=told)
+    add("--ready", action="store_true", help="only what may be taken now; the same as --state ready")
+    add("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
+    add("--worker", metavar="W", help="only what this worker has, or ended")
+    add("--priority", type=a_priority, metavar="N", help="only of this priority or a higher one")
+    add("--since", metavar="T", help="only what was added, claimed or ended since then: 2h, or 2026-01-24T10:00:00Z")
+    told = f"at most so many; 0 is all (default: {SCREENFUL}; with --json all)"
+    add("--limit", type=a_count, metavar="N", help=told)
+
+
+def _list(args: Namespace, context: Context) -> Reply:
+    if args.ready and args.state is not None:
+        raise Usage("--ready and --state exclude each other", hint="`--state ready` is the same as --ready.")
+    only: frozenset[Status] = read_status("ready") if args.ready else args.state or read_status("all")
+    keep, filters = _filter(args, context, only)
+    limit = args.limit if args.limit is not None else 0 if context.json else SCREENFUL
+    size = PAGE if filters or not limit else limit + 1
+    tied = Status.READY not in only
+    some, more = _some(cards(context.queue.store, state_with(only), min(size, PAGE), tied=tied), limit, keep)
+    if context.json:
+        return Reply(data=[card_facts(card) for card in some])
+    return Reply(text=_page(context.queue, some, more=more))
+
+
+def _filter(args: Namespace, context: Context, only: frozenset[Status]) -> tuple[Callable[[Card], bool], bool]:
+    """Whether a task is one of those that are asked for, and whether not every one is."""
+    tags, least = set(words(args.tag)), args.priority
+    since = past_moment(args.since, context.queue.clock.now()) if args.since else 0.0
+
+    def keep(card: Card) -> bool:
+        task, result = card.task, card.result
+        worker = card.worker or (result.worker if result else "")
+        last = max(task.created, card.since, result.finished if result else 0.0)
+        return (
+            status_of(card) in only
+            and (not tags or bool(tags & set(task.tags)))
+            and (least is None or task.priority >= least)
+            and (not args.worker or who(worker) == args.worker or worker == args.worker)
+            and last >= since
+        )
+
+    return keep, bool(tags or since or args.worker or least is not None or only != read_status("all"))
+
+
+def _page(queue: Queue, some: list[Card], *, more: bool) -> str:
+    counts, strangers = tally(queue.store), _strangers(queue)
+    if not any(counts.values()):
+        return "\n".join(["The queue is empty. Put something in: pit add 'a first task'", *strangers])
+    lines = [_rows(some)] if some else ["No matching tasks."]
+    if more:
+        lines.append(paint("dim", f"… and more; `--limit 0` shows all, beginning with these {len(some)}."))
+    return "\n".join([*lines, "", summary(counts), *strangers])
+
+
+def _strangers(queue: Queue) -> list[str]:
+    """Files that were dropped where ready tasks lie, and that no worker will take: what to do about them."""
+    info = queue.store.info()
+    layout = layouts.get(info.layout) if info.kind == "files" and info.papers else None
+    if layout is None or layout.name == "activities":
+        return []
+    folder = f"{info.papers}/{layout.ready}"
+    names = sorted(islice(fs.names(folder), MANY))
+    lost = [name for name in names if name.endswith((".md", ".json")) and not _is_named(layout, name)]
+    lost = [name for name in lost if not name.startswith((".", "README"))]
+    told = [f"{layout.ready}/{name} is no task yet: {_way_in(layout, folder, name)}" for name in lost]
+    return [paint("yellow", line) for line in told[:3]] + ([f"… and {len(told) - 3} more"] if len(told) > 3 else [])
+
+
+def _way_in(layout: Layout, folder: str, name: str) -> str:
+    """What makes a task of a file that was dropped in under no task's name."""
+    path = f"{folder}/{name}"
+    status = fs.status(path)
+    if status is None or not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return "it is empty, or not a file; `pit doctor` shows it"
+    if layout.takes_in and name.endswith(layout.takes_in):
+        return "`pit sweep` takes it in, and so does a running pool"
+    return f"`pit import {quoted(path)}` makes it one"
+
+
+def _is_named(layout: Layout, name: str) -> bool:
+    """Whether its name is a task's, or so nearly that `pit doctor` says what is wrong with it."""
+    try:
+        return layout.spot(layout.ready, name) is not None
+    except Invalid:
+        return True
+
+
+def _rows(some: list[Card]) -> str:
+    rows, colours = [], []
+    reasons = [reason_of(card) or ("not checked" if card.checked == "no" else "") for card in some]
+    room = max(terminal_width() // 2 - 16, 24) if any(reasons) else 1 << 20  # a long title leaves its reason some room
+    for card, reason in zip(some, reasons, strict=True):
+        task, status = card.task, status_of(card)
+        priority, worker = str(task.priority or ""), who(card.worker)
+        title = fit(task.title or task.slug, room)
+        rows.append((task.id, LABELS[status], priority, worker, ",".join(task.tags), title, reason))
+        colours.append(("bold", COLOURS[status], "", "", "dim", "", "dim"))
+    return table(("ID", "STATE", "PRIORITY", "WORKER", "TAGS", "TITLE", "WHY"), rows, colours)
+
+
+# -- show ------------------------------------------------------------------------------------------
+
+
+def _show_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "One task with its result, its tries and its notes.\n"
+        "With --json: one task as an object, several as a list of them."
+    )
+    parser.epilog = example("pit show 0001", "pit show 1 2 --json")
+    id_argument(parser, several=True)
+
+
+def _show(args: Namespace, context: Context) -> Reply:
+    found = [context.queue.card(task_id) for task_id in named(context, args.ids)]
+    data = [full_facts(card) for card in found]
+    return Reply(
+        data=data[0] if len(data) == 1 else data,
+        text=lambda: "\n\n".join(_sheet(card, context.queue.clock.now()) for card in found),
+    )
+
+
+def _sheet(card: Card, now: float) -> str:
+    task, status, result = card.task, status_of(card), card.result
+    lines = [f"{paint('bold', task.id)}  {paint('bold', task.title or task.slug)}"]
+    for name, value in facts(card, now):
+        label = LABELS[status]
+        shown = value.replace(label, paint(COLOURS[status], label), 1) if name == "state" else value
+        lines.append(f"  {name:<10} {shown}")
+    sections = [
+        ("", task.body),
+        *(_result_sections(result) if result else ()),
+        ("Tries", "\n".join(tries(card.tries))),
+        ("Notes", card.notes),
+        ("Late results, kept aside", "\n".join(card.late)),
+    ]
+    for title, text in sections:
+        if text.strip():
+            lines += ["", *([paint("bold", title)] if title else []), text.strip("\n")]
+    return "\n".join(lines)
+
+
+def _result_sections(result: Result) -> list[tuple[str, str]]:
+    lines, proof = ending(result), result.evidence
+    if proof:
+        lines.append(f"check: {proof.command} exited {proof.exit_code} after {say_duration(proof.seconds)}")
+    return [("Result", "\n".join(lines)), ("Output", result.output), ("Check", proof.tail if proof else "")]
+
+
+# -- why -------------------------------------------------------------------------------------------
+
+
+def _why_arguments(parser: ArgumentParser) -> None:
+    parser.description = "Why a task is where it is: what holds it, what happened to it, what to do."
+    parser.epilog = example("pit why 0001")
+    id_argument(parser, several=True)
+
+
+def _why(args: Namespace, context: Context) -> Reply:
+    told = {task_id: context.queue.why(task_id) for task_id in named(context, args.ids)}
+    data = [{"id": task_id, "why": lines} for task_id, lines in told.items()]
+    return Reply(
+        data=data[0] if len(data) == 1 else data, text="\n\n".join("\n".join(lines) for lines in told.values())
+    )
+
+
+VERBS: Handlers = {
+    "list": (_list_arguments, _list),
+    "show": (_show_arguments, _show),
+    "why": (_why_arguments, _why),
+}

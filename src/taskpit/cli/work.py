@@ -1,0 +1,372 @@
+"""The verb that runs work: `work`. Turns options into orders and a report into a reply; runs nothing itself."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from argparse import REMAINDER
+
+from taskpit import errors
+from taskpit.cli.context import Reply, Usage
+from taskpit.cli.options import a_count, a_duration, example, words
+from taskpit.landing.values import LANDS, REVIEWS, Terms, spelled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from taskpit.cli.context import Context
+    from taskpit.cli.verbs import Handlers
+    from taskpit.landing.pipe import Pipe
+    from taskpit.task import Claim
+    from taskpit.worker.agent_choice import Choosing
+    from taskpit.worker.budget import Limit
+    from taskpit.worker.plugin_runners import PluggedRunner
+    from taskpit.worker.pool_options import Report
+    from taskpit.worker.runner import CommandRunner
+    from taskpit.worker.sandbox import Sandbox
+
+    AnyRunner = CommandRunner | Choosing | PluggedRunner
+
+__all__ = ["VERBS"]
+
+#: How long a command may take unless told otherwise.
+LIMIT = 3600.0
+
+
+#: Why a pool leaves ready tasks alone.
+NONE_FITS = "none for this pool: big, or with other tags. `pit why ID` says more."
+#: Agents that alone on a line are surely meant as such.
+AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "goose", "aider")
+
+
+def _work_arguments(parser: ArgumentParser) -> None:
+    parser.usage = "pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...] | --reviewer AGENT)"
+    parser.description = """\
+Run a pool of workers: each takes a task, runs CMD on it, has the task's check run, and goes on.
+
+In CMD, {prompt_file} is the task as one would tell it, with what failed before; {task_file} its text;
+{result_file} where CMD may write its result; {run_dir} a directory of its own; {id} its id. CMD also has
+TASKPIT_TASK, TASKPIT_FILE, TASKPIT_ATTEMPT, TASKPIT_RUN_DIR, TASKPIT_DIR, and TASKPIT_AS, by which
+`pit done`, `pit fail` and `pit split` in CMD act for this claim.
+
+Exit 0 and a green check: done. Exit 75: tried again later, no attempt spent. Other exits: failed.
+With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, goose, aider, or
+one of your own in .taskpit/presets; a package may bring more), what follows `--` is added to it, and the agent's
+own events are believed beside its exit code. An agent that has reached a limit rests until that ends.
+Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
+    parser.epilog = example(
+        "pit work -n 4 --agent claude --model sonnet",
+        "pit work -n 4 -- my-agent --do {prompt_file}",
+        "pit work --until empty -- sh -c 'make -C work < \"$TASKPIT_FILE\"'",
+    )
+    add = parser.add_argument
+    add("-n", dest="slots", type=a_count, default=1, metavar="N", help="tasks at once (default 1)")
+    add("--agent", metavar="PRESET,...", help="run this agent CLI, as its preset says; further ones when it rests")
+    add("--model", default="", metavar="M", help="the model the agent uses, as it calls it")
+    add(
+        "--env",
+        action="append",
+        metavar="NAME",
+        help="a variable the agent and its checks may see; a pattern such as NPM_*; repeatable",
+    )
+    add(
+        "--sandbox",
+        nargs="?",
+        choices=("on", "off"),
+        const="on",
+        metavar="on|off",
+        help="shut agent and check in, by bubblewrap: only the place of work can be written; the word is its network",
+    )
+    add("--tag", action="append", metavar="T", help="only tasks with this tag; may be repeated")
+    add("--big", action="store_true", help="only big tasks, to plan and split; without it they are left alone")
+    add("--until", metavar="empty|T", help="end once nothing is left that could come, or at 07:00, +8h, ...")
+    add("--max-tasks", type=a_count, default=0, metavar="N", help="end after this many claims")
+    add("--limit", type=a_duration, default=LIMIT, metavar="D", help="time a task may take (default 1h)")
+    add("--lease", type=a_duration, default=0.0, metavar="D", help="lease of a claim, renewed while it runs")
+    add("--as", dest="name", default="snake", metavar="BASE", help="workers are BASE-1, BASE-2, ... (default snake)")
+    add("--no-checks", dest="checks", action="store_false", help="believe exit 0; don't run the tasks' checks")
+    add("--budget", action="append", type=_budget, metavar="B", help="$5/day, $1/task, 200k tokens/task, 2h/day, ...")
+    _landing_arguments(parser)
+    add("--allow-check", action="append", metavar="GLOB", help="hold tasks whose check is not like this; repeatable")
+    add("--dry-run", action="store_true", help="show what would be run for the next task, change nothing")
+    add("command", nargs=REMAINDER, metavar="-- CMD ...", help="the command to run for each task")
+
+
+def _landing_arguments(parser: ArgumentParser) -> None:
+    """How changes land."""
+    add = parser.add_argument
+    add("--land", choices=LANDS, help="where changes go: none, a branch for each task, merged, or a pull request")
+    add("--onto", default="", metavar="BRANCH", help="the branch work begins from and is merged into (default: yours)")
+    add("--setup", default="", metavar="CMD", help="makes a fresh clone ready, e.g. 'npm ci'; run in each")
+    add("--setup-key", action="append", metavar="FILE", help="while this lock file is the same, copy what it made")
+    add("--copy", action="append", metavar="FILE", help="a file no commit has that clones need, e.g. .env; repeatable")
+    add("--land-check", default="", metavar="CMD", help="must be green, beside the task's check, on what would land")
+    add("--review", choices=REVIEWS, default="none", help="who looks at each change before it lands")
+    add("--reviewer", default="", metavar="AGENT", help="judges changes with review agent: a preset, or a command")
+    add("--review-limit", type=a_count, default=0, metavar="N", help="begin nothing while N wait for a person's look")
+    add("--pr-command", default="", metavar="CMD", help="opens a pull request where neither gh nor glab does")
+    add("--frozen", action="append", metavar="GLOB", help="paths an agent cannot change, such as tests; repeatable")
+    add("--red-first", action="store_true", help="ask about tasks whose check is green before the work")
+    add("--worktree", action="store_true", help="the same as --land branch")
+    add("--merge", choices=("none", "ff"), default="none", help="--worktree --merge ff: the same as --land merge")
+
+
+def _work(args: Namespace, context: Context) -> Reply:
+    if not args.slots:
+        raise Usage("-n must be at least 1")
+    if not args.dry_run:
+        context.queue.need_trust()
+    reviewer = _reviewer(args, context) if args.reviewer else None
+    if reviewer is not None and not (args.agent or args.command or args.dry_run):
+        return _run(args, context, reviewer, reviewer)
+    runner = _runner(args, context)
+    runner.check(context.env)
+    return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner, reviewer)
+
+
+def _runner(args: Namespace, context: Context) -> AnyRunner:
+    """The agent that was named, or the command that was given."""
+    argv = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if args.agent:
+        return _agents(args.agent, args.model, args, context, argv)
+    if not argv:
+        hint = "`pit work --help` shows examples."
+        raise Usage("say what to run: pit work -- CMD ..., or pit work --agent PRESET", hint=hint)
+    if len(argv) == 1 and argv[0] in AGENTS:
+        raise Usage(f"{argv[0]} is an agent, not a command for a task", hint=f"`pit work --agent {argv[0]}` runs it.")
+    if args.model:
+        raise Usage("--model goes with --agent; put the model into CMD instead")
+    if args.env:
+        raise Usage("--env goes with --agent; a command sees our own environment")
+    from taskpit.worker.runner import CommandRunner
+
+    return CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)
+
+
+def _reviewer(args: Namespace, context: Context) -> AnyRunner:
+    """Who judges changes: an agent as `claude` or `claude:opus`, or a command, which has more than one word."""
+    from taskpit.worker.runner import CommandRunner
+
+    try:
+        words_ = shlex.split(args.reviewer)
+    except ValueError as error:
+        raise Usage(f"--reviewer {args.reviewer!r} cannot be read: {error}") from None
+    agent, _, model = args.reviewer.partition(":")
+    if len(words_) > 1 or "/" in agent:
+        runner: AnyRunner = CommandRunner(words_, cwd=os.getcwd(), limit=args.limit)
+    else:
+        runner = _agents(agent, model, args, context, [])
+    runner.check(context.env)
+    return runner
+
+
+def _agents(agent: str, model: str, args: Namespace, context: Context, argv: list[str]) -> AnyRunner:
+    """The agents that were named, the first one first; one that a package brings, if there is no such preset."""
+    from taskpit.worker.agent_choice import Choosing
+    from taskpit.worker.agent_runner import AgentRunner
+    from taskpit.worker.preset import find, places, speaking
+
+    names = [agent] if agent.startswith("acp:") else [name for name in agent.split(",") if name]
+    if not names:
+        raise Usage("--agent names a preset, or several: --agent claude,codex")
+    root, clock = context.queue.store.info().papers, context.queue.clock
+
+    def make(name: str, own: str) -> AgentRunner:
+        folders = places(root, context.env)
+        return AgentRunner(
+            speaking(name.removeprefix("acp:"), folders) if name.startswith("acp:") else find(name, folders),
+            cwd=os.getcwd(),
+            model=own or model,
+            limit=args.limit,
+            extra=argv,
+            env=tuple(args.env or ()),
+            clock=clock,
+        )
+
+    try:
+        return Choosing(names, make, root=root, clock=clock, budget=args.budget or ())
+    except errors.NotFound:
+        from taskpit.worker import plugin_runners
+
+        brought = plugin_runners.find(agent, cwd=os.getcwd(), model=model, limit=args.limit, args=argv)
+        if brought is None:
+            raise
+        return brought
+
+
+def _run(args: Namespace, context: Context, runner: AnyRunner, reviewer: AnyRunner | None) -> Reply:
+    """A pool has worked; one whose runner is its reviewer only judges."""
+    from taskpit.worker import pool_display
+    from taskpit.worker.pool import Pool
+    from taskpit.worker.pool_options import Orders
+
+    landing = _landing(args, context, os.getcwd())
+    if reviewer is not None and landing is None:
+        raise errors.Invalid(
+            f"{os.getcwd()} is in no git checkout, so there is nothing to review", hint="Run it in your repository."
+        )
+    orders = Orders(
+        slots=args.slots if runner is not reviewer else 0,
+        name=args.name,
+        tags=words(args.tag),
+        big=args.big,
+        lease=args.lease,
+        max_tasks=args.max_tasks,
+        until_empty=args.until == "empty",
+        until=_until(args.until, context),
+        allow_checks=tuple(args.allow_check or ()),
+        check_in=os.getcwd() if args.checks else None,
+        budget=tuple(args.budget or ()),
+        sandbox=_sandbox(args, runner, reviewer),
+        check_limit=context.queue.config.check_limit,
+        red_first=args.red_first,
+        review_limit=args.review_limit,
+        landing=landing,
+        env=_seen_by_checks(args),
+    )
+    show = pool_display.choose(sys.stderr if context.json else sys.stdout, context.env)
+    try:
+        report = Pool(context.queue, runner, orders, show, reviewer).run()
+    finally:
+        show.close()
+    if report.error is not None:
+        context.tell(pool_display.summary(report))
+        raise report.error
+    return Reply(
+        data=_facts(report),
+        text=lambda: pool_display.summary(report) + _left(report, context),
+        exit_code=128 + report.signal if report.signal else 0,
+    )
+
+
+def _sandbox(args: Namespace, *runners: AnyRunner | None) -> Sandbox | None:
+    """The sandbox that was asked for, once it is known to work."""
+    if not args.sandbox:
+        return None
+    from taskpit.worker.sandbox import Sandbox
+
+    presets = [preset for runner in runners if (preset := getattr(runner, "preset", None)) is not None]
+    made = Sandbox(network=args.sandbox, home=tuple(dict.fromkeys(name for one in presets for name in one.home)))
+    made.check()
+    return made
+
+
+def _left(report: Report, context: Context) -> str:
+    """A pool that did nothing says what it has left lying, and where to look."""
+    from taskpit.queue import tally
+    from taskpit.status import Status
+
+    if report.tally:
+        return ""
+    counts = tally(context.queue.store)
+    lines = [""]
+    if (ready := counts[Status.READY]) and not report.started:
+        paused = context.queue.store.paused()
+        why = f"the queue is {paused}. `pit resume` gives out tasks again." if paused else NONE_FITS
+        lines.append(f"{ready} ready, but {why}")
+    if asking := counts[Status.NEEDS_YOU]:
+        lines.append(f"{asking} {'needs' if asking == 1 else 'need'} you: `pit status` says what for.")
+    if waiting := counts[Status.WAITING]:
+        lines.append(f"{waiting} waiting: `pit list` says what for.")
+    return "\n".join(lines)
+
+
+def _until(text: str | None, context: Context) -> float:
+    """Unix seconds of `07:00` (the next one here), `+8h` or a date; 0 for none."""
+    if text in (None, "empty"):
+        return 0.0
+    import time
+
+    from taskpit.clock import instant
+
+    now = context.queue.clock.now()
+    hour, colon, minute = str(text).partition(":")
+    if colon and hour.isdecimal() and minute.isdecimal() and int(hour) < 24 and int(minute) < 60:
+        here = time.localtime(now)
+        today = time.mktime((*here[:3], int(hour), int(minute), 0, 0, 0, -1))
+        return today if today > now else time.mktime((*here[:2], here[2] + 1, int(hour), int(minute), 0, 0, 0, -1))
+    try:
+        return instant(str(text), now)
+    except ValueError:
+        raise Usage(f"--until {text!r} is neither `empty` nor a time", hint="Write empty, 07:00 or +8h.") from None
+
+
+def _budget(text: str) -> Limit:
+    from argparse import ArgumentTypeError
+
+    from taskpit.worker.budget import parse
+
+    try:
+        return parse(text)
+    except errors.Invalid as error:
+        raise ArgumentTypeError(f"{error.message}. {error.hint}") from None
+
+
+def _seen_by_checks(args: Namespace) -> tuple[str, ...]:
+    """Patterns of what checks may see: after an agent no more than it was to see, else all that we see."""
+    return tuple(args.env or ()) if args.agent else ("*",)
+
+
+def _landing(args: Namespace, context: Context, cwd: str) -> Pipe | None:
+    from taskpit.worker.landing_thread import pipe_for
+
+    terms = Terms(
+        land=args.land or spelled(worktree=args.worktree, merge=args.merge),
+        onto=args.onto,
+        setup=args.setup,
+        setup_key=tuple(args.setup_key or ()),
+        copy=tuple(args.copy or ()),
+        land_check=args.land_check,
+        review=args.review,
+        frozen=tuple(args.frozen or ()),
+        pr_command=args.pr_command,
+        env=_seen_by_checks(args),
+    )
+    return pipe_for(context.queue, cwd, terms)
+
+
+def _facts(report: Report) -> dict[str, object]:
+    return {"ended": report.tally, "seconds": round(report.seconds, 3), "signal": report.signal}
+
+
+def _dry_run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
+    """What the next task would be told, and the command as it would be run."""
+    from taskpit.worker.prompt import make_prompt
+    from taskpit.worker.run_directory import place_for
+    from taskpit.worker.runner import Run
+
+    claim = _next(context, words(args.tag), args.name, big=args.big)
+    queue = context.queue
+    info = queue.store.info()
+    run = Run(claim, place_for(queue.store, claim), info.papers or info.where)
+    try:
+        argv = runner.command(run, "(the prompt)")
+        prompt = make_prompt(claim, queue.card(claim.task.id).tries, run.place.result)
+    finally:
+        run.bell.close()
+    data = {"id": claim.task.id, "argv": argv, "prompt": prompt, "check": claim.task.check, "limit": args.limit}
+
+    def text() -> str:
+        return f"{prompt}\n---\nwould run for {claim.task.id}: {shlex.join(argv)}"
+
+    return Reply(data=data, text=text)
+
+
+def _next(context: Context, tags: tuple[str, ...], name: str, *, big: bool) -> Claim:
+    """The claim a worker would get now."""
+    from taskpit.queue import cards
+    from taskpit.rules import suits
+    from taskpit.task import Claim, State, Want
+
+    want = Want(worker=f"{name}-1", lease=0.0, tags=tags, big=big)
+    for card in cards(context.queue.store, State.READY):
+        task = card.task
+        if not card.held and suits(task, want):
+            fence = f"{want.worker}~dryrun"
+            return Claim(task=task, worker=want.worker, fence=fence, attempt=task.attempts + 1)
+    raise errors.Nothing(hint="`pit list` shows what waits, and why.")
+
+
+VERBS: Handlers = {"work": (_work_arguments, _work)}

@@ -1,0 +1,171 @@
+"""Changing the plan: who should be up, who down, who started anew; and waiting until it is so.
+
+Whoever calls needs nothing but the queue's folder: the supervisor is found, or started. Talks to nobody.
+"""
+
+from __future__ import annotations
+
+import time
+
+from taskpit.crew.keys import nearest
+from taskpit.crew.state import SUPERVISOR, Papers, Wish
+from taskpit.errors import NotFound, Untrusted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from taskpit.crew.settings import Crew, Post
+
+__all__ = ["Orderly", "choose"]
+
+#: How often the papers are looked at while waiting.
+LOOK = 0.05
+#: How long those who start may take to be there.
+PATIENCE = 60.0
+#: How often somebody who waits is told what for.
+TELL_EVERY = 5.0
+
+
+def choose(known: Iterable[str], asked: Sequence[str]) -> list[str]:
+    """The names that are meant: all if none is asked for; `snake` means snake-1, snake-2, ..."""
+    names = list(known)
+    chosen: list[str] = []
+    for word in asked:
+        found = [name for name in names if name == word or _is_one_of(name, word)]
+        if not found:
+            near = nearest(word, names)
+            hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(names) or 'none'}."
+            raise NotFound(f"no member of the crew is called {word!r}", hint=hint, name=word)
+        chosen += [name for name in found if name not in chosen]
+    return chosen if asked else names
+
+
+def _is_one_of(name: str, word: str) -> bool:
+    base, _, number = name.rpartition("-")
+    return base == word and number.isdecimal()
+
+
+class Orderly:
+    """Hands the wishes of one caller to the supervisor."""
+
+    def __init__(self, papers: Papers, env: Mapping[str, str]) -> None:
+        self.papers = papers
+        self.env = env
+
+    def up(self, crew: Crew, asked: Sequence[str]) -> tuple[dict[str, Wish], list[str]]:
+        """These are wanted. Their wishes, and who of them runs with older settings."""
+        posts = {post.name: post for post in crew.posts}
+        chosen = choose(posts, asked)
+        with self.papers.plan_lock():
+            plan = self._plan()
+            older = [name for name in chosen if self._runs_otherwise(plan.get(name), posts[name])]
+            fresh = {name: self._wish(plan.get(name), post, wanted=name in chosen) for name, post in posts.items()}
+            for name, wish in plan.items():  # who is no longer in the file ends, once all of the file is asked for
+                if name not in fresh and (self.papers.living(name) or wish.wanted):
+                    fresh[name] = wish if asked else wish.replace(wanted=False)
+            self.papers.save_plan(fresh)
+            self.papers.ensure_supervisor(self.env)
+        return {name: fresh[name] for name in chosen}, older
+
+    def _plan(self) -> dict[str, Wish]:
+        """The plan as this user's processes have written it; none if another hand did."""
+        self.papers.refuse_other_users()
+        try:
+            return self.papers.plan()
+        except Untrusted:
+            return {}
+
+    def _wish(self, old: Wish | None, post: Post, *, wanted: bool) -> Wish:
+        """What the plan says of it from now on."""
+        name = post.name
+        seen = self.papers.seen(name)
+        turn = max(old.turn if old else 0, seen.turn)
+        if not wanted:
+            return old.replace(post=post) if old else Wish(post=post, wanted=False, turn=turn)
+        if old is not None and old.wanted and self._is_well(old):
+            return old.replace(post=post)
+        return Wish(post=post, turn=turn + 1)
+
+    def _is_well(self, wish: Wish) -> bool:
+        """Whether it needs no new start: it lives, waits as it said it would, or is just being started."""
+        seen = self.papers.seen(wish.post.name)
+        starting = wish.turn > seen.turn or seen.state == "up"
+        if self.papers.living(wish.post.name) or seen.state == "waiting":
+            return True
+        return starting and bool(self.papers.living(SUPERVISOR))
+
+    def _runs_otherwise(self, old: Wish | None, post: Post) -> bool:
+        return old is not None and old.wanted and old.post != post and bool(self.papers.living(post.name))
+
+    def down(self, asked: Sequence[str], *, now: bool) -> list[str]:
+        """These are not wanted any more; those of them that still live."""
+        with self.papers.plan_lock():
+            plan = self._plan()
+            chosen = choose(plan, asked)
+            living = [name for name in chosen if self.papers.living(name)]
+            for name in chosen:
+                plan[name] = plan[name].replace(wanted=False, now=now)
+            self.papers.save_plan(plan)
+            if living:
+                self.papers.ensure_supervisor(self.env)
+        return living
+
+    def restart(self, crew: Crew, asked: Sequence[str], *, now: bool) -> dict[str, Wish]:
+        """These are started anew, with what the file says now."""
+        posts = {post.name: post for post in crew.posts}
+        chosen = choose(posts, asked)
+        with self.papers.plan_lock():
+            plan = self._plan()
+            for name in chosen:
+                turn = max(plan[name].turn if name in plan else 0, self.papers.seen(name).turn)
+                plan[name] = Wish(post=posts[name], turn=turn + 1, now=now)
+            self.papers.save_plan(plan)
+            self.papers.ensure_supervisor(self.env)
+        return {name: plan[name] for name in chosen}
+
+    # -- waiting -----------------------------------------------------------------------------------
+
+    def await_up(self, wishes: Mapping[str, Wish], tell: Callable[[str], None] | None = None) -> dict[str, str]:
+        """Until each has begun its turn; those that did not stay up, and why.
+
+        With `tell`, what runs of an earlier turn may take its time to end, and it is told who that is.
+        """
+        deadline = time.monotonic() + PATIENCE
+        told = time.monotonic() + TELL_EVERY
+        while True:
+            late = [name for name, wish in wishes.items() if not self._has_begun(name, wish)]
+            if not late:
+                break
+            if tell is None and time.monotonic() > deadline:
+                return dict.fromkeys(late, "it was not started; `pit log supervisor` says more")
+            if tell is not None and time.monotonic() > told:
+                told = time.monotonic() + TELL_EVERY
+                tell(self._waiting_for(late))
+            time.sleep(LOOK)
+        seen = {name: self.papers.seen(name) for name in wishes}
+        return {name: one.why for name, one in seen.items() if one.state in ("down", "stalled")}
+
+    def _has_begun(self, name: str, wish: Wish) -> bool:
+        seen = self.papers.seen(name)
+        return seen.turn >= wish.turn and (seen.state != "up" or bool(self.papers.living(name)))
+
+    def await_down(self, names: Sequence[str], tell: Callable[[str], None]) -> None:
+        """Until none of these lives, and the supervisor is gone too if nobody is left to it."""
+        told = time.monotonic() + TELL_EVERY
+        while True:
+            left = [name for name in names if self.papers.living(name)]
+            if not left and (any(wish.wanted for wish in self._plan().values()) or self._alone()):
+                return
+            if time.monotonic() > told:
+                told = time.monotonic() + TELL_EVERY
+                tell(self._waiting_for(left))
+            time.sleep(LOOK)
+
+    def _alone(self) -> bool:
+        return not self.papers.living(SUPERVISOR)
+
+    def _waiting_for(self, names: Sequence[str]) -> str:
+        doing = [(name, self.papers.now(name).task) for name in names]
+        told = ", ".join(f"{name} ({task})" if task else name for name, task in doing)
+        return f"waiting for {told or 'the supervisor'}; --now does not"

@@ -1,0 +1,284 @@
+"""`agents.toml`: who works here. Reads and checks it as a whole; starts nothing.
+
+Every complaint names the file, the line and, where there is one, what was probably meant. What comes out is
+a list of posts, one for each process to run: agents with their count multiplied out, and services.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+
+from taskpit import fs
+from taskpit.crew.keys import KEYS, nearest
+from taskpit.crew.settings import Backend, Crew, Post
+from taskpit.crew.toml_lines import key_lines
+from taskpit.errors import Invalid, NotFound
+from taskpit.text import read_toml
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+__all__ = ["FILE", "find", "load"]
+
+FILE = "agents.toml"
+#: No crew's file is larger.
+LARGEST = 1024 * 1024
+#: Names that the crew's own papers have.
+RESERVED = ("plan", "supervisor")
+#: Roles that are built in: without a backend of their own they sweep.
+ROUNDS = ("keeper", "cleanup")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}\Z")
+
+
+def find(root: str) -> str:
+    """The crew's file for this queue: in its folder, or beside it."""
+    for folder in (root, os.path.dirname(root)):
+        path = f"{folder}/{FILE}"
+        if os.path.isfile(path):
+            return path
+    raise NotFound(
+        f"there is no {FILE} in {root} or beside it",
+        hint="`pit init DIR --template snakepit` makes a pit with one; --config FILE names another.",
+        path=f"{root}/{FILE}",
+    )
+
+
+def load(path: str, root: str, env: Mapping[str, str]) -> Crew:
+    """The crew in this file, checked: what it names is there. Invalid says where and what is wrong."""
+    path = os.path.abspath(path)
+    try:
+        text = fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8")
+        data = read_toml(text)
+    except FileNotFoundError:
+        hint = "--config names an agents.toml; `pit init DIR --template snakepit` makes one."
+        raise NotFound(f"there is no file {path}", hint=hint, path=path) from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    return _Reader(path, root, env, key_lines(text)).crew(data)
+
+
+def _unreadable(path: str, error: Exception) -> Invalid:
+    told = str(error)
+    found = re.search(r" \(at line (\d+), column \d+\)", told)
+    line = int(found[1]) if found else 1
+    return Invalid(f"{path}:{line}: {told.replace(found[0], '') if found else told}", path=path, line=line)
+
+
+def _repository(folder: str) -> str:
+    """The repository that this folder is in, which is where work is done; the folder itself if it is in none."""
+    return _in_repository(folder) or folder
+
+
+def _in_repository(folder: str) -> str:
+    """The same; empty if it is in none."""
+    above = folder
+    while above != os.path.dirname(above):
+        if os.path.exists(f"{above}/.git"):
+            return above
+        above = os.path.dirname(above)
+    return ""
+
+
+class _Reader:
+    """One reading of one file."""
+
+    def __init__(self, path: str, root: str, env: Mapping[str, str], lines: Mapping[tuple[str, int, str], int]) -> None:
+        self.path = path
+        self.folder = os.path.dirname(path)
+        self.root = root
+        self.env = env
+        self.lines = lines
+        self.backends: dict[str, Backend] = {}
+
+    def crew(self, data: dict[str, Any]) -> Crew:
+        """All of it."""
+        for table in data:
+            if table not in KEYS:
+                where = (table, 0, "") if (table, 0, "") in self.lines else ("", 0, table)
+                raise self._wrong(where, f"there is no table {table!r}", table, KEYS)
+        defaults = self._fields("defaults", 0, self._table(data, "defaults"))
+        for name, given in self._table(data, "backend").items():
+            self.backends[name] = self._backend(name, given)
+        posts: dict[str, Post] = {}
+        for index, given in enumerate(self._list(data, "agent")):
+            self._add(posts, ("agent", index, "name"), self._agents(index, given, defaults))
+        for index, given in enumerate(self._list(data, "service")):
+            self._add(posts, ("service", index, "name"), [self._service(index, given)])
+        if not posts:
+            raise self._wrong(("", 0, ""), "there is no [[agent]] and no [[service]]")
+        return Crew(path=self.path, posts=tuple(posts.values()))
+
+    # -- tables ------------------------------------------------------------------------------------
+
+    def _table(self, data: dict[str, Any], name: str) -> dict[str, Any]:
+        given = data.get(name, {})
+        if not isinstance(given, dict):
+            raise self._wrong((name, 0, ""), f"{name} is a table: write [{name}]")
+        return given
+
+    def _list(self, data: dict[str, Any], name: str) -> list[dict[str, Any]]:
+        given = data.get(name, [])
+        if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+            raise self._wrong((name, 0, ""), f"{name} is a list of tables: write [[{name}]]")
+        return given
+
+    def _fields(self, table: str, index: int, given: object) -> dict[str, Any]:
+        """The keys of one table with their values read."""
+        known = KEYS[table.partition(".")[0]]
+        if not isinstance(given, dict):
+            raise self._wrong((table, index, ""), f"{table} is a table")
+        fields: dict[str, Any] = {}
+        for key, value in given.items():
+            where = (table, index, key)
+            if key not in known:
+                raise self._wrong(where, f"there is no key {key!r} in {table.partition('.')[0]}", key, known)
+            try:
+                fields[key] = known[key](value)
+            except ValueError as error:
+                raise self._wrong(where, f"{key} is {error}, not {value!r}") from None
+        return fields
+
+    def _backend(self, name: str, given: object) -> Backend:
+        table = f"backend.{name}"
+        if _NAME.match(name) is None:
+            raise self._wrong((table, 0, ""), f"the name {name!r} may have letters, digits, - and _ only")
+        fields = self._fields(table, 0, given)
+        if ("preset" in fields) == ("command" in fields):
+            raise self._wrong((table, 0, ""), f"backend {name!r} needs a preset or a command, one of the two")
+        backend = Backend(name=name, **fields)
+        return (
+            backend.replace(command=(backend.bin, *backend.command[1:])) if backend.bin and backend.command else backend
+        )
+
+    def _agents(self, index: int, given: object, defaults: dict[str, Any]) -> list[Post]:
+        """The posts of one `[[agent]]`: as many as its count says."""
+        own = self._fields("agent", index, given)
+        name = self._name("agent", index, own)
+        fields = {**defaults, **own}
+        count, role = fields.pop("count", 0), fields.pop("role", "worker")
+        asked = own.get("backend", "" if role in ROUNDS else fields.get("backend", ""))
+        fields.pop("backend", None)
+        kind = "tasks" if role not in ROUNDS else "session" if asked else "rounds"
+        fields["cwd"] = self._folder("agent", index, fields.get("cwd") or _repository(self.folder))
+        fields["prompt"] = self._prompt(index, fields.get("prompt"), (name, role))
+        fields["backend"] = self._proved(index, asked, "" if kind == "rounds" else name)
+        if (role == "reviewer" or fields.get("land", "none") != "none") and not _in_repository(fields["cwd"]):
+            what = "reviews changes" if role == "reviewer" else "is to land its work"
+            raise self._wrong(
+                self._said("agent", index, "land"), f"{name!r} {what}, and {fields['cwd']} is in no git repository"
+            )
+        names = [f"{name}-{number}" for number in range(1, count + 1)] if count else [name]
+        return [Post(**{**fields, "name": one, "kind": kind, "role": role}) for one in names]
+
+    def _service(self, index: int, given: object) -> Post:
+        fields = self._fields("service", index, given)
+        name = self._name("service", index, fields)
+        if "command" not in fields:
+            raise self._wrong(("service", index, ""), f"service {name!r} needs a command")
+        fields["command"] = self._runnable(("service", index, "command"), fields["command"])
+        fields["cwd"] = self._folder("service", index, fields.get("cwd"))
+        return Post(**{**fields, "name": name, "kind": "service", "role": "service"})
+
+    def _add(self, posts: dict[str, Post], where: tuple[str, int, str], new: list[Post]) -> None:
+        for post in new:
+            if post.name in posts:
+                raise self._wrong(where, f"two of the crew would be called {post.name!r}")
+            posts[post.name] = post
+
+    # -- what they name ----------------------------------------------------------------------------
+
+    def _name(self, table: str, index: int, fields: dict[str, Any]) -> str:
+        name = str(fields.get("name", ""))
+        if not name:
+            raise self._wrong((table, index, ""), f"this {table} has no name")
+        if _NAME.match(name) is None or name in RESERVED:
+            told = (
+                "is reserved for the crew's own files" if name in RESERVED else "may have letters, digits, - and _ only"
+            )
+            raise self._wrong((table, index, "name"), f"the name {name!r} {told}")
+        return name
+
+    def _folder(self, table: str, index: int, given: str | None) -> str:
+        folder = os.path.normpath(os.path.join(self.folder, given or "."))
+        if not os.path.isdir(folder):
+            raise self._wrong(self._said(table, index, "cwd"), f"there is no folder {given!r}")
+        return folder
+
+    def _prompt(self, index: int, given: str | None, names: tuple[str, str]) -> str:
+        """The file with what the agent is told to be; empty if it is told nothing."""
+        folders = (self.folder, self.root)
+        wanted = [given] if given else [f"agents/{name}.md" for name in names]
+        for path in (os.path.join(folder, one) for one in wanted for folder in folders):
+            if os.path.isfile(path):
+                return os.path.abspath(path)
+        if not given:
+            return ""
+        place = os.path.join(self.folder, os.path.dirname(given))
+        files = [
+            os.path.join(os.path.dirname(given), one) for one in (os.listdir(place) if os.path.isdir(place) else ())
+        ]
+        raise self._wrong(self._said("agent", index, "prompt"), f"there is no prompt file {given!r}", given, files)
+
+    def _proved(self, index: int, name: str, whose: str) -> Backend | None:
+        """The backend of this name, with a program that is there; `whose` is empty for those that need none."""
+        if not name and not whose:
+            return None
+        if not name:
+            raise self._wrong(("agent", index, "name"), f"agent {whose!r} has no backend", "", self.backends)
+        if name not in self.backends:
+            where = self._said("agent", index, "backend")
+            raise self._wrong(where, f"there is no backend {name!r}", name, self.backends)
+        backend, table = self.backends[name], f"backend.{name}"
+        if backend.preset:
+            self._preset(table, backend)
+            return backend
+        key = "bin" if backend.bin else "command"
+        return backend.replace(command=self._runnable((table, 0, key), backend.command))
+
+    def _preset(self, table: str, backend: Backend) -> None:
+        """There is such a preset, and its program is installed."""
+        from taskpit.crew.runners import presets, program
+
+        known = presets(self.root)
+        if backend.preset not in known:
+            where = (table, 0, "preset")
+            raise self._wrong(where, f"there is no preset {backend.preset!r}", backend.preset, known)
+        self._runnable((table, 0, "bin" if backend.bin else "preset"), (program(backend, self.root),))
+
+    def _runnable(self, where: tuple[str, int, str], command: tuple[str, ...]) -> tuple[str, ...]:
+        """The command as it will be run; Invalid if there is no such program."""
+        words = {"{python}": sys.executable, "{here}": self.folder}
+        argv = tuple(re.sub(r"\{(?:python|here)\}", lambda found: words[found[0]], word) for word in command)
+        name = argv[0]
+        if shutil.which(os.path.join(self.folder, name) if "/" in name else name, path=self.env.get("PATH")) is None:
+            raise self._wrong(where, f"there is no command {name!r}, or it may not be executed")
+        return argv
+
+    # -- what is wrong -----------------------------------------------------------------------------
+
+    def _said(self, table: str, index: int, key: str) -> tuple[str, int, str]:
+        """Where this key was said: in its own table, or in the defaults."""
+        own = (table, index, key)
+        return own if own in self.lines else ("defaults", 0, key)
+
+    def _wrong(
+        self, where: tuple[str, int, str], told: str, word: str = "", known: Iterable[str] | None = None
+    ) -> Invalid:
+        table, index, _ = where
+        line = self.lines.get(where) or self.lines.get((table, index, "")) or 1
+        names = sorted(known or ())
+        near = nearest(word, names)
+        hints = [f"Did you mean {near!r}?"] if near else []
+        hints += [f"There are: {', '.join(names)}."] if names else []
+        return Invalid(
+            f"{self.path}:{line}: {told}",
+            hint=" ".join(hints) or "Nothing was started.",
+            path=self.path,
+            line=line,
+            nearest=near,
+        )

@@ -1,0 +1,232 @@
+"""One of the crew as a process: `python -m taskpit.crew.member ROOT NAME`. Finds its post in the plan and fills it.
+
+    tasks     a pool of one, under the agent's own name
+    rounds    sweeps now and then: gives back what was abandoned, composts, tells what waits for a person
+    session   runs its prompt once; when the next session is due, its own last words or its post say
+    service   runs a plain command
+
+It holds the lock of its name for as long as it lives, so there is never a second one. SIGTERM asks it to end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+from taskpit import keeper, trust
+from taskpit.clock import iso
+from taskpit.crew.runners import make_runner, sandbox_of
+from taskpit.crew.state import WAITING, Now, Papers, waiting_until
+from taskpit.crew.supervised import TAKEN
+from taskpit.errors import TaskpitError, Untrusted
+from taskpit.queue import Queue, cards
+from taskpit.status import Status, status_of
+from taskpit.task import Claim, Done, Release, Retry, State, Task
+from taskpit.worker import pool_display, process
+from taskpit.worker.agent_limits import gate_for
+from taskpit.worker.budget import parse
+from taskpit.worker.landing_thread import pipe_for
+from taskpit.worker.leftovers import end_commands_of
+from taskpit.worker.pool import Pool
+from taskpit.worker.pool_options import Orders
+from taskpit.worker.run_directory import Place
+from taskpit.worker.runner import TEMPFAIL, Run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.crew.settings import Post
+    from taskpit.task import Outcome
+    from taskpit.worker.remaining import Survey
+    from taskpit.worker.runner import Runner
+    from taskpit.workers import Member
+
+__all__ = ["main"]
+
+#: How often a sign of life is left.
+PULSE = 1.0
+
+
+class Pulse(pool_display.Lines):
+    """A pool's events as lines, and its state in the crew's papers."""
+
+    def __init__(self, papers: Papers, name: str) -> None:
+        super().__init__(sys.stdout)
+        self._papers = papers
+        self._name = name
+        self._now = Now()
+        self._next = 0.0
+        papers.say_now(name, self._now)
+
+    def look(self, runs: dict[str, Run], survey: Survey | None) -> None:  # noqa: ARG002 - a Show is called so
+        """Say what runs; at least that we live."""
+        run = next(iter(runs.values()), None)
+        now = Now()
+        if run is not None:
+            claim = run.claim
+            now = Now(task=claim.task.id, title=claim.task.title, since=claim.since, log=run.place.log)
+        if now != self._now:
+            self._now = now
+            self._papers.say_now(self._name, now)
+        elif time.monotonic() > self._next:
+            self._next = time.monotonic() + PULSE
+            self._papers.touch(self._name)
+
+    def say(self, text: str) -> None:
+        """Under our own name."""
+        self._line("note", self._name, "", text)
+
+    def claimed(self, claim: Claim) -> None:
+        """It begins."""
+        super().claimed(claim)
+        self._now = Now(task=claim.task.id, title=claim.task.title, since=claim.since)
+        self._papers.say_now(self._name, self._now)
+
+
+def tasks(queue: Queue, papers: Papers, post: Post) -> int:
+    """Takes tasks until told to stop."""
+    reviews = post.role == "reviewer"
+    orders = Orders(
+        name=post.name,
+        exact=True,
+        slots=0 if reviews else 1,
+        big=post.role == "planner",
+        tags=post.tags,
+        lease=post.lease,
+        check_in=post.cwd,
+        sandbox=sandbox_of(post, papers.root),
+        budget=tuple(parse(limit) for limit in post.budget),
+        check_limit=queue.config.check_limit,
+        red_first=post.red_first,
+        review_limit=post.review_limit,
+        landing=pipe_for(queue, post.cwd, post.terms()),
+        env=post.seen_by_checks,
+    )
+    show = Pulse(papers, post.name)
+    show.say("is there")
+    runner = make_runner(post, papers.root)
+    report = Pool(queue, runner, orders, show, runner if reviews else None).run()
+    print(pool_display.summary(report), flush=True)
+    if report.error is not None:
+        raise report.error
+    return 0
+
+
+def rounds(queue: Queue, papers: Papers, post: Post) -> int:
+    """Sweeps until told to stop."""
+    quit_ = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: quit_.set())
+    show = Pulse(papers, post.name)
+    show.say(f"sweeps every {post.every:g} seconds")
+    known: set[str] = set()
+    due = 0.0
+    while not quit_.wait(PULSE if due else 0.0):
+        show.look({}, None)
+        if time.monotonic() < due:
+            continue
+        due = time.monotonic() + post.every
+        try:
+            for mend in keeper.sweep(queue, ended=end_commands_of):
+                show.mended(mend)
+            if post.role == "keeper":
+                known = _tell_waiting(queue, show, known)
+        except TaskpitError as error:  # the next round may find the disk in a better mood
+            show.say(error.message)
+    return 0
+
+
+def _tell_waiting(queue: Queue, show: Pulse, known: set[str]) -> set[str]:
+    """Tasks that wait for a person are told once; all that wait now."""
+    ready = cards(queue.store, State.READY, tied=True)
+    held = {card.task.id: card for card in ready if card.task.hold and status_of(card) is Status.NEEDS_YOU}
+    for task_id in held.keys() - known:
+        show.say(f"{task_id} waits for a person: {held[task_id].held}")
+    return set(held)
+
+
+def session(queue: Queue, papers: Papers, post: Post) -> int:
+    """Its prompt has been run once; the last line says when it wants to be run again, if it does."""
+    for mend in keeper.sweep(queue, ended=end_commands_of):
+        print(*pool_display.mend_words(mend), flush=True)
+    runner = make_runner(post, papers.root)
+    gate = gate_for(queue, runner)
+    if gate.rests():
+        print(gate.rests(), flush=True)
+        return TEMPFAIL
+    outcome = _round(queue, papers, post, runner)
+    if isinstance(outcome, Retry):
+        print(gate.put_off(outcome).reason, flush=True)
+        return TEMPFAIL
+    output = outcome.output if isinstance(outcome, Done) else ""
+    until = waiting_until(output.splitlines(), time.time())
+    if until:
+        print(f"{WAITING} {iso(until)}", flush=True)
+    return 0 if isinstance(outcome, Done | Release) else 1
+
+
+def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
+    """The runner has run once, on a task that is only the role itself."""
+    where = queue.store.info().where
+    asked = f"Look after the queue in {where}, as your instructions say. `pit status` shows how it stands."
+    claim = Claim(task=Task(id=post.name, title=f"{post.role}: a round", body=asked), worker=post.name, fence=post.name)
+    place = Place(papers.at(f"{post.name}.run"))
+    place.log = papers.log(post.name)  # what it says is what we say
+    info = queue.store.info()
+    run = Run(claim, place, info.papers or info.where)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: run.stop("stop"))
+    run.prepare(())
+    return runner(claim, run)
+
+
+def service(papers: Papers, post: Post, me: Member) -> int:
+    """Runs its command until that ends, or we are told to stop; its exit code, or 128 and its signal."""
+    bell = process.Bell()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: bell.ring())
+    order = process.Order(
+        argv=post.command,
+        cwd=post.cwd,
+        env=dict(os.environ),
+        log=papers.log(post.name),
+        grace=5.0,
+        keep=(me.fd,),  # should we be killed, our name is free once the command is gone too
+    )
+    ended = process.run(order, bell)
+    return ended.code if ended.code >= 0 else 128 - ended.code
+
+
+def main() -> int:
+    """Fill the post."""
+    root, name = sys.argv[1:3]
+    papers = Papers(root)
+    try:
+        trust.require(root)
+        wish = papers.plan().get(name)
+    except Untrusted as error:
+        print(f"{name}: {error.message}. {error.hint}", flush=True)
+        return error.exit_code
+    me = papers.enter(name)
+    if me is None:
+        return TAKEN
+    if wish is None:
+        print(f"{name} is not in the plan", flush=True)
+        return 1
+    post = wish.post
+    if post.kind == "service":
+        return service(papers, post, me)
+    queue = Queue.open(root, os.environ)
+    try:
+        return {"tasks": tasks, "rounds": rounds, "session": session}[post.kind](queue, papers, post)
+    except TaskpitError as error:
+        print(f"{name}: {error.message}", flush=True)
+        return error.exit_code
+    finally:
+        queue.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""The crew's papers in `.taskpit/crew/`: who should run, who runs, how each was last seen. Starts no agent.
+
+plan.json       who is wanted, with all that each needs to know; written by whoever says up, down, restart
+supervisor      the supervisor's record, locked while it lives
+<name>          the record of one of the crew, locked while it lives: nobody is started twice
+<name>.json     what the supervisor knows of it: how often it was restarted, why it ended, until when it waits
+<name>.now      what it is doing; written by itself, and touched as a sign of life
+<name>.log      what it printed
+
+Whoever changes the plan holds `.plan` meanwhile. All of it can be deleted while nobody runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+from taskpit import fs, schema, trust, workers
+from taskpit.clock import Clock, instant
+from taskpit.crew.settings import Post
+from taskpit.errors import Conflict, Invalid, Storage, Untrusted
+from taskpit.records import Value
+from taskpit.text import last_lines, read_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+__all__ = ["SUPERVISOR", "Now", "Papers", "Seen", "Wish", "environment", "waiting_until"]
+
+SUPERVISOR = "supervisor"
+#: A plan or a state larger than this is none of ours.
+LARGEST = 4 * 1024 * 1024
+#: Who has left no sign of life for this long on another machine is gone; here its lock tells.
+FRESH = 60.0
+#: How long the supervisor may take to begin.
+PATIENCE = 60.0
+#: The word by which one that paces itself says when it wants to be started again.
+WAITING = "WAITING-UNTIL:"
+
+
+class Wish(Value):
+    """What the plan says of one of the crew."""
+
+    post: Post
+    wanted: bool = True
+    #: Grows when it is to be started anew; what runs from an earlier turn is replaced.
+    turn: int = 1
+    #: Stopping does not wait for its task.
+    now: bool = False
+
+
+class Seen(Value):
+    """What the supervisor knows of one of the crew."""
+
+    #: up, down, waiting or stalled.
+    state: str = "down"
+    why: str = ""
+    #: Since when, and until when it waits or is left alone (unix seconds).
+    since: float = 0.0
+    until: float = 0.0
+    restarts: int = 0
+    #: Ends in a row that nobody asked for.
+    failures: int = 0
+    #: The turn it was last started in.
+    turn: int = 0
+
+
+class Now(Value):
+    """What one of the crew says it is doing."""
+
+    task: str = ""
+    title: str = ""
+    since: float = 0.0
+    #: Where its command's output goes.
+    log: str = ""
+
+
+class Papers:
+    """The crew's files of one queue."""
+
+    def __init__(self, root: str) -> None:
+        fs.wall(root, keep=True)
+        self.root = root
+        self.folder = f"{root}/.taskpit/crew"
+
+    def at(self, name: str) -> str:
+        """Where a paper lies."""
+        return f"{self.folder}/{name}"
+
+    def _read(self, name: str) -> Any:
+        try:
+            return read_json(fs.read(self.at(name), LARGEST)[0])
+        except (OSError, ValueError):
+            return None
+
+    def _write(self, name: str, value: object) -> None:
+        fs.replace(self.at(name), json.dumps(value).encode() + b"\n", self.at(f".{fs.fresh_name()}"), sync=False)
+
+    # -- the plan ----------------------------------------------------------------------------------
+
+    def plan_lock(self) -> fs.Flock:
+        """Held by whoever changes the plan, and by a supervisor about to leave."""
+        fs.make_dir(self.folder)
+        return fs.Flock(self.at(".plan"))
+
+    def plan(self, *, sealed: bool = True) -> dict[str, Wish]:
+        """Who is wanted, in the order of the file.
+
+        Who runs it believes only what a process of this user has written for this folder: Untrusted if another hand
+        did. Who only looks need not mind (`sealed=False`).
+        """
+        try:
+            found, path = self._read("plan.json") or {}, self.at("plan.json")
+            plan = found.get("plan", found)  # an older version wrote it without a seal
+            if sealed and plan and found.get("seal") != self._seal(plan):
+                told = "`pit crew down`, then `pit crew up`, by the user who should run the crew, writes a new one."
+                raise Untrusted(f"{path} was not written by you, for this folder", hint=told, path=path)
+            return {schema.word(name): schema.load(Wish, one, post=Post.of(one["post"])) for name, one in plan.items()}
+        except (AttributeError, KeyError, TypeError, ValueError, Invalid) as error:
+            raise Storage(f"{self.at('plan.json')} is not a plan: {error}", path=self.at("plan.json")) from None
+
+    def save_plan(self, plan: Mapping[str, Wish]) -> None:
+        """This is the plan from now on."""
+        facts = {name: {**one.as_dict(), "post": one.post.facts()} for name, one in plan.items()}
+        self._write("plan.json", {"plan": facts, "seal": self._seal(facts)})
+
+    def _seal(self, facts: object) -> str:
+        return trust.seal(self.root, json.dumps(facts).encode())
+
+    # -- who lives ---------------------------------------------------------------------------------
+
+    def living(self, name: str) -> int:
+        """The process that lives under this name, 0 if none does. Conflict if one does on another machine."""
+        record = workers.load(self.at(name))
+        lives = workers.lives(self.at(name), record) if record is not None else False
+        if record is not None and lives is None and time.time() - self._sign_of_life(name) < FRESH:
+            raise Conflict(
+                f"{name} runs on {record.host}, and a crew runs on one machine",
+                hint=f"Run this on {record.host}.",
+                host=record.host,
+            )
+        return record.pid if record is not None and lives else 0
+
+    def _sign_of_life(self, name: str) -> float:
+        return max(_changed(self.at(name)), _changed(self.at(f"{name}.now")))
+
+    def enter(self, name: str, patience: float = 1.0) -> workers.Member | None:
+        """This process is the one of this name as long as it lives; None if another is."""
+        fs.make_dir(self.folder)
+        clock = Clock()
+        member = workers.Member(self.at(name))
+        record = workers.describe(name, 0.0, clock, stays=True)
+        return member if member.join(record, clock, patience=patience) else None
+
+    # -- how it goes -------------------------------------------------------------------------------
+
+    def seen(self, name: str) -> Seen:
+        """What the supervisor last knew of it."""
+        try:
+            return Seen(**(self._read(f"{name}.json") or {}))
+        except TypeError:
+            return Seen()
+
+    def note(self, name: str, seen: Seen) -> None:
+        """It knows this now."""
+        self._write(f"{name}.json", seen.as_dict())
+
+    def now(self, name: str) -> Now:
+        """What it says it is doing."""
+        try:
+            return Now(**(self._read(f"{name}.now") or {}))
+        except TypeError:
+            return Now()
+
+    def say_now(self, name: str, now: Now) -> None:
+        """It is doing this."""
+        self._write(f"{name}.now", now.as_dict())
+
+    def touch(self, name: str) -> None:
+        """It lives and is not stuck."""
+        fs.set_times(self.at(name if name == SUPERVISOR else f"{name}.now"), None)
+
+    def log(self, name: str) -> str:
+        """Where its output goes."""
+        return self.at(f"{name}.log")
+
+    def last_words(self, name: str, now: Now | None = None) -> str:
+        """The last line it printed, or the command it runs."""
+        path = now.log if now is not None and now.task else self.log(name)
+        try:
+            return last_lines(fs.tail(path, 4096), 1) if path else ""
+        except OSError:
+            return ""
+
+    def silent(self, post: Post, since: float) -> float:
+        """For how many seconds nothing was heard of it that shows it is not stuck."""
+        pulse = _changed(self.at(f"{post.name}.now"))
+        # What was said before it began was said by the one before it, which may have been silent for long.
+        doing = self.now(post.name) if post.kind == "tasks" and pulse >= since else Now()
+        spoke = [_changed(self.log(post.name)), since]
+        if post.kind in ("tasks", "rounds"):
+            spoke = [max(pulse, since)]  # its own pulse, whether or not it says a thing
+        silence = time.time() - max(spoke)
+        if doing.task:  # what it runs must be heard of too
+            silence = max(silence, time.time() - max(_changed(doing.log), doing.since))
+        return silence
+
+    # -- the supervisor ----------------------------------------------------------------------------
+
+    def refuse_other_users(self) -> None:
+        """Conflict if another user's supervisor keeps the crew: it would not believe a plan of ours."""
+        path = self.at(SUPERVISOR)
+        why = fs.foreign(path) if fs.exists(path) else ""
+        if why and self.living(SUPERVISOR):
+            hint = "Ask its user to end it, or to change it."
+            raise Conflict(f"the crew is run by another user: {path} {why}", hint=hint, path=path)
+
+    def ensure_supervisor(self, env: Mapping[str, str]) -> bool:
+        """A supervisor of this user lives; True if it was started just now. Call it with the plan's lock held."""
+        if self.living(SUPERVISOR):
+            return False
+        argv = [sys.executable, "-P", "-m", "taskpit.crew.supervisor", self.root]
+        with open(fs.open_file(self.log(SUPERVISOR)), "ab") as log:
+            starter = subprocess.Popen(
+                argv,
+                cwd=self.root,
+                env=environment(env, self.root),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        starter.wait()  # it forks and is gone: nobody's child is left to us
+        deadline = time.monotonic() + PATIENCE
+        while not self.living(SUPERVISOR):
+            if time.monotonic() > deadline:
+                told = self.last_words(SUPERVISOR) or "it said nothing"
+                raise Storage(f"the supervisor did not start: {told}", hint="`pit log supervisor` says more.")
+            time.sleep(0.02)
+        return True
+
+
+def environment(env: Mapping[str, str], root: str) -> dict[str, str]:
+    """What the crew inherits: all but what was said of one task or worker."""
+    kept = {key: value for key, value in env.items() if not key.startswith("TASKPIT_") or key == trust.VARIABLE}
+    return kept | {"TASKPIT_DIR": root}
+
+
+def _changed(path: str) -> float:
+    """When the file was last written to; 0 if there is none."""
+    try:
+        return os.lstat(path).st_mtime if path else 0.0
+    except OSError:
+        return 0.0
+
+
+def waiting_until(lines: Iterable[str], now: float) -> float:
+    """When one whose last words are these wants to be started again; 0 if it did not say."""
+    said = [line.strip() for line in lines if line.strip()]
+    if not said or not said[-1].startswith(WAITING):
+        return 0.0
+    try:
+        return instant(said[-1].removeprefix(WAITING).strip(), now)
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,129 @@
+"""How the crew stands, as rows for people and programs. Reads the crew's papers, changes nothing."""
+
+from __future__ import annotations
+
+import time
+
+from taskpit import fs, workers
+from taskpit.clock import say_duration
+from taskpit.crew.runners import rests
+from taskpit.crew.state import SUPERVISOR, Now, Papers, Wish
+from taskpit.errors import Conflict
+from taskpit.records import Value
+from taskpit.rules import natural
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from taskpit.crew.settings import Post
+
+#: What is in the name of those that only land.
+LANDER = "-lander-"
+
+__all__ = ["Row", "idle_workers", "pid_here", "rows", "told"]
+
+
+class Row(Value):
+    """One of the crew as it stands."""
+
+    name: str
+    role: str
+    kind: str
+    #: up, down, waiting, paused or stalled.
+    state: str
+    pid: int = 0
+    wanted: bool = False
+    task: str = ""
+    title: str = ""
+    #: Seconds it has been at its task, or in this state.
+    age: float = 0.0
+    restarts: int = 0
+    #: Unix seconds until which it waits; 0 if it does not.
+    until: float = 0.0
+    why: str = ""
+    #: The last line that it, or the command it runs, has printed.
+    last: str = ""
+
+
+def rows(papers: Papers, posts: Mapping[str, Post], paused: str = "") -> list[Row]:
+    """Everybody in the file, and who still runs or is wanted without being in it."""
+    plan = papers.plan(sealed=False)
+    known = dict(posts) | {
+        name: wish.post for name, wish in plan.items() if name not in posts and (wish.wanted or pid_here(papers, name))
+    }
+    watched = bool(pid_here(papers, SUPERVISOR))
+    return [_row(papers, post, plan.get(name), paused, watched=watched) for name, post in known.items()]
+
+
+def pid_here(papers: Papers, name: str) -> int:
+    """The process of this name on this machine, 0 if there is none."""
+    try:
+        return papers.living(name)
+    except Conflict:
+        return 0  # on another machine; that one can tell
+
+
+def _row(papers: Papers, post: Post, wish: Wish | None, paused: str, *, watched: bool) -> Row:
+    pid, seen = pid_here(papers, post.name), papers.seen(post.name)
+    wanted = wish is not None and wish.wanted
+    doing = papers.now(post.name) if pid and post.kind == "tasks" else Now()
+    why = seen.why
+    if pid:
+        paused = _paused(papers, post, paused)
+        state = _living_state(papers, post, seen.since, paused)
+        why = paused if state == "paused" else why
+    else:
+        going = wanted and (watched or seen.state != "up")  # who is only just starting has no lock yet
+        state = seen.state if going else "down"
+        if wanted and not watched:
+            why = "the supervisor is gone"
+        elif not wanted:
+            why = ""
+    now = time.time()
+    since = doing.since or seen.since
+    return Row(
+        name=post.name,
+        role=post.role,
+        kind=post.kind,
+        state=state,
+        pid=pid,
+        wanted=wanted,
+        task=doing.task,
+        title=doing.title,
+        age=now - since if since else 0.0,
+        restarts=seen.restarts,
+        until=seen.until if wanted and not pid and seen.until > now and seen.until < 2**39 else 0.0,
+        why=why,
+        last=papers.last_words(post.name, doing),
+    )
+
+
+def _living_state(papers: Papers, post: Post, since: float, paused: str) -> str:
+    watched_for_it = post.kind in ("tasks", "rounds") or post.watch == "heal+stall"
+    if watched_for_it and papers.silent(post, since) > post.patience:
+        return "stalled"
+    return "paused" if paused and post.kind == "tasks" else "up"
+
+
+def _paused(papers: Papers, post: Post, paused: str) -> str:
+    """Why it takes nothing: the queue is paused, or its backend rests."""
+    return paused or (rests(post, papers.root) if post.kind == "tasks" else "")
+
+
+def idle_workers(root: str, busy: Collection[str]) -> list[str]:
+    """Workers of pools that live on this machine, without those that are named, and without those that only land."""
+    folder = f"{root}/.taskpit/workers"
+    names = [name for name in fs.names(folder) if name not in busy and LANDER not in name]
+    records = [(name, workers.load(f"{folder}/{name}")) for name in sorted(names, key=natural)]
+    return [name for name, record in records if record and record.stays and workers.lives(f"{folder}/{name}", record)]
+
+
+def told(row: Row) -> str:
+    """What is behind its state, in a few words."""
+    if row.task:
+        return row.task
+    left = row.until - time.time()
+    if row.until:
+        return f"{row.why}, for {say_duration(max(left, 0))}" if row.why else f"for {say_duration(max(left, 0))}"
+    return row.why

@@ -1,0 +1,1 @@
+"""What `pit demo` shows: a snake pit and its crew at work in a temporary folder, without network or model."""

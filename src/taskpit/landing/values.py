@@ -1,0 +1,240 @@
+"""The values of landing: how work lands, what was handed in, and what can be in the way. Touches nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Protocol
+
+from taskpit import schema, workers
+from taskpit.errors import Invalid, TaskpitError
+from taskpit.policy import LANDING, PULL, REVIEW
+from taskpit.records import Value
+from taskpit.task import Evidence, Release
+from taskpit.text import read_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from taskpit.task import Task
+
+__all__ = [
+    "CANDIDATE",
+    "LANDS",
+    "REVIEWS",
+    "FenceLost",
+    "HandIn",
+    "Hands",
+    "SetupFailed",
+    "Stopped",
+    "Terms",
+    "Waits",
+    "held",
+    "name_of",
+    "opened",
+    "spelled",
+]
+
+#: How a task's change may land, and who may have to look first.
+LANDS = ("none", "branch", "merge", "pr")
+REVIEWS = ("none", "person", "agent")
+#: The same, each asking for more than the one before.
+STRICTER = ("none", "agent", "person")
+#: The field of a held task that tells of its candidate.
+CANDIDATE = "candidate"
+#: Fields by which a task says otherwise than its pool.
+OWN = ("land", "onto", "setup", "review", "frozen")
+#: How much of a hand-in is read back.
+LARGEST_HAND_IN = 8 * 1024 * 1024
+
+
+class Hands(Protocol):
+    """Whoever runs commands for the pipe, and hears what it does."""
+
+    def run(self, command: str, directory: str, limit: float, log: str = "", env: Sequence[str] = ()) -> Evidence:
+        """What a command showed; its output is in the file `log`, if one is named. Stopped: it was told to stop.
+
+        It sees the variables that every program needs, and those that are like a pattern in `env`.
+        """
+
+    def say(self, text: str) -> None:
+        """A step was done."""
+
+
+class Terms(Value):
+    """How the work of a task lands."""
+
+    land: str = "none"
+    #: The branch it lands on, or begins from.
+    onto: str = ""
+    #: The command that makes a fresh clone ready, and how long it may take.
+    setup: str = ""
+    setup_limit: float = 900.0
+    #: Files that decide what the set-up makes: while they are the same, what it made is copied instead.
+    setup_key: tuple[str, ...] = ()
+    #: Files of the person's checkout that no commit has and every clone needs.
+    copy: tuple[str, ...] = ()
+    #: Patterns of further variables that set-up and checks may see: they run what an agent wrote.
+    env: tuple[str, ...] = ()
+    #: What must be green, beside the task's own check, on what would land.
+    land_check: str = ""
+    check_limit: float = 600.0
+    review: str = "none"
+    #: Path globs that are the target's in what is checked and landed, whatever the agent did to them.
+    frozen: tuple[str, ...] = ()
+    #: Opens a pull request where neither `gh` nor `glab` does; run without a shell.
+    pr_command: str = ""
+
+    def of(self, task: Task) -> Terms:
+        """The same, as this task says otherwise; Invalid if it says something else."""
+        told = {key: task.extra[key] for key in OWN if key in task.extra}
+        for key, words in (("land", LANDS), ("review", REVIEWS)):
+            if key in told and told[key] not in words:
+                raise Invalid(f"{task.id}: {key} is one of {', '.join(words)}, not {told[key]!r}", id=task.id)
+        if "frozen" in told:
+            globs = told["frozen"] if isinstance(told["frozen"], list | tuple) else str(told["frozen"]).split(",")
+            told["frozen"] = tuple(str(glob).strip() for glob in globs if str(glob).strip()) + self.frozen
+        if "review" in told:  # a task may ask for more than its pool, and never for less
+            told["review"] = max(told["review"], self.review, key=STRICTER.index)
+        if told.get("land") == "none" and self.review != "none":  # it would work in the checkout, past every look
+            raise Invalid(f"{task.id}: land none leaves out the review that its pool asks for", id=task.id)
+        if not all(isinstance(told[key], str) for key in told.keys() - {"frozen"}):
+            raise Invalid(f"{task.id}: land, onto, setup and review are texts", id=task.id)
+        return self.replace(**told)
+
+
+def spelled(*, worktree: bool, merge: str) -> str:
+    """How work lands that is asked for by the older words."""
+    return "none" if not worktree else "merge" if merge == "ff" else "branch"
+
+
+class HandIn(Value):
+    """A candidate with all that landing it needs, so that nobody has to ask its agent again."""
+
+    task: str
+    title: str
+    #: The task that its landing seals, where a racer handed it in; else it is the task's own.
+    parent: str = ""
+    commit: str
+    base: str
+    tree: str
+    land: str
+    #: The branch it lands on.
+    target: str
+    #: The check at the time of the claim, and whether it was run green on `tree`.
+    check: str = ""
+    green: bool = False
+    land_check: str = ""
+    setup: str = ""
+    setup_key: tuple[str, ...] = ()
+    copy: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+    pr_command: str = ""
+    review: str = "none"
+    #: Why a person must look, whatever `review` says.
+    questions: tuple[str, ...] = ()
+    #: Who has approved this very candidate.
+    approved: str = ""
+    #: The address of its pull request once there is one, and its number where a forge can be asked about it.
+    pr: str = ""
+    number: int = 0
+    #: The fence of the claim that brought it, and the agent's own words.
+    worker: str = ""
+    attempt: int = 1
+    output: str = ""
+    #: What must be known about how it ended, beside that it is done.
+    reason: str = ""
+    evidence: Evidence | None = None
+    cost: Mapping[str, object] = {}
+    seconds: float = 0.0
+    log: str = ""
+    files: int = 0
+    added: int = 0
+    removed: int = 0
+
+    def dump(self) -> bytes:
+        """As a blob."""
+        fields = {**self.as_dict(), "evidence": self.evidence.as_dict() if self.evidence else None}
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def load(cls, data: bytes) -> HandIn:
+        """Read again; ValueError or Invalid if it is none."""
+        fields = read_json(data) if len(data) <= LARGEST_HAND_IN else None
+        evidence = fields.get("evidence") if isinstance(fields, dict) else None
+        return schema.load(cls, fields, evidence=schema.load(Evidence, evidence) if evidence else None)
+
+    @property
+    def seals(self) -> str:
+        """The task that is done once this has landed."""
+        return self.parent or self.task
+
+    @property
+    def may_land(self) -> bool:
+        """Whether nobody must look at it any more."""
+        return bool(self.approved) or (self.review == "none" and not self.questions)
+
+    def summary(self) -> dict[str, object]:
+        """What is told beside the task."""
+        return {
+            "commit": self.commit,
+            "onto": self.target,
+            "files": self.files,
+            "added": self.added,
+            "removed": self.removed,
+            "host": workers.host(),
+        }
+
+
+class Waits(TaskpitError):
+    """A person must do something before this task can be worked on."""
+
+    code = "waits"
+
+
+class SetupFailed(TaskpitError):
+    """The set-up command was red: nothing the task did."""
+
+    code = "setup"
+
+
+class Stopped(TaskpitError):
+    """The worker was told to stop in the middle of it."""
+
+    code = "stopped"
+
+
+class FenceLost(TaskpitError):
+    """Another worker lands this task now."""
+
+    code = "fence"
+
+
+def held(task: Task, handed: HandIn, questions: Sequence[str] = (), why: str = "") -> Release:
+    """The end of a claim whose candidate waits: for a person or a reviewer, or to be landed."""
+    if questions:
+        hold = f"{REVIEW} by a person: {'; '.join(questions)}"
+    elif handed.review != "none" and not handed.approved:
+        who = "a person" if handed.review == "person" else "an agent"
+        count = "1 file" if handed.files == 1 else f"{handed.files} files"
+        hold = f"{REVIEW} by {who}: {count}, +{handed.added} -{handed.removed}{f'; {why}' if why else ''}"
+    else:
+        hold = f"{LANDING} on {handed.target}"
+    extra = {**task.extra, CANDIDATE: handed.summary()}
+    hold = " ".join(hold.split())[:700]
+    return Release(reason=hold, task=task.replace(hold=hold, extra=extra, last_error=""), action="handed_in")
+
+
+def opened(task: Task, handed: HandIn) -> Release:
+    """The end of a claim whose candidate waits for its pull request, or for a person to say that it was merged."""
+    if handed.number:
+        hold = f"{PULL} {handed.number}: {handed.pr}"
+    else:
+        hold = f"{PULL}, which you confirm (`pit review {task.id} --approve` once it is merged): {handed.pr}"
+    extra = {**task.extra, CANDIDATE: {**handed.summary(), "pr": handed.pr}}
+    return Release(reason=hold, task=task.replace(hold=hold, extra=extra, last_error=""), action="pull_request")
+
+
+def name_of(task_id: str) -> str:
+    """The id as part of a ref, where a dot may mean something."""
+    return schema.word(task_id).replace(".", "=")

@@ -1,0 +1,369 @@
+"""Tasks as Markdown with a head of bullets: which bullet is which field. No file names, no disk.
+
+Only known bullets are judged; all else is kept as it is, and what nobody changed is written back byte
+for byte. A layout's title is either a bullet of its own (`- **task:**`) or the heading. What bullets have
+no words for (a tag with a comma, a title of two lines) stands in one bullet more, as JSON.
+"""
+
+from __future__ import annotations
+
+from taskpit import jsontext, schema
+from taskpit.clock import LAST, instant, iso
+from taskpit.errors import Invalid
+from taskpit.layouts.markdown import Sheet, are_plain, command_in, is_key, is_plain, one_line, quote_command, skim
+from taskpit.task import Task
+from taskpit.text import read_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from taskpit.layouts.layout import Spot
+
+__all__ = ["dump_sure", "dump_task", "load_task", "read_sheet", "with_bullet"]
+
+#: How these tasks were read, together with where the title stands.
+HEADED = "bullets"
+#: Before a value that a bullet carries for another layout.
+JSON = "json "
+#: The bullet for what the others can't say: `extra`, and `task`: for each field what they say and what is meant.
+CARRIED = "carried"
+
+
+def _int(text: str) -> int:
+    return schema.whole("priority", int(text.strip()))
+
+
+def _bool(text: str) -> bool:
+    if text.lower() in ("true", "yes"):
+        return True
+    if text.lower() in ("false", "no", ""):
+        return False
+    raise ValueError(f"{text!r} is neither true nor false")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _ids(text: str) -> tuple[str, ...]:
+    """Ids, also where somebody wrote the whole name of the food."""
+    return tuple(word.split("-")[1] if word.startswith("food-") else word for word in _words(text))
+
+
+def _time(text: str) -> float:
+    return instant(text, 0.0)
+
+
+def _command(text: str) -> str:
+    """The command between backticks, or as JSON where backticks cannot say it."""
+    said = _plain_or_json(text) if text.startswith(f'{JSON}"') else text
+    return said if isinstance(said, str) and said != text else command_in(text)
+
+
+def _list(words: tuple[str, ...]) -> str:
+    return one_line(", ".join(words))
+
+
+def _flat(text: str) -> str:
+    """The text on one line, otherwise as it is."""
+    return text.replace("\n", " ")
+
+
+#: Field, bullet, how its text is read, how it is written. In the order we write them.
+FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...] = (
+    ("title", "task", one_line, one_line),
+    ("check", "done-when", _command, lambda command: f"{quote_command(_flat(command))} is green."),
+    ("by", "tossed-by", str, one_line),
+    ("created", "created", _time, iso),
+    ("priority", "priority", _int, str),
+    ("needs", "needs", _ids, _list),
+    ("tags", "tags", _words, _list),
+    ("touches", "touches", _words, _list),
+    ("parent", "parent", lambda text: "".join(_ids(text)), one_line),
+    ("not_before", "not-before", _time, iso),
+    ("big", "big", _bool, lambda _: "true"),
+    ("hold", "hold", one_line, one_line),
+    ("last_error", "last-error", one_line, one_line),
+)
+#: What the bullet `carried` may say of a task: never its name, and never a command that `done-when` does not show.
+CARRIES = frozenset({field for field, _, _, _ in FIELDS if field != "check"} | {"body"})
+READ = {bullet: (field, read) for field, bullet, read, _ in FIELDS}
+KNOWN = frozenset({bullet for _, bullet, _, _ in FIELDS} | {"attempts"})
+PROSE = frozenset({"task", "done-when", "hold", "last-error"})
+
+
+def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Task:
+    """The task in these bytes; Invalid says what is wrong with them."""
+    bullets, heading, body = _skimmed(data) or _studied(data)
+    fields: dict[str, Any] = {}
+    extra: dict[str, object] = {}
+    said: dict[str, str] = {}
+    for bullet, value in bullets:
+        if bullet not in KNOWN:
+            extra[bullet] = _plain_or_json(value)
+        elif bullet not in said:  # of two the first counts
+            said[bullet] = value
+            if bullet == "attempts":
+                fields["attempts"], fields["max_attempts"] = _read(bullet, value, _counts)
+            else:
+                field, read = READ[bullet]
+                fields[field] = _read(bullet, value, read)
+    done_when = said.get("done-when")
+    if done_when and not fields.get("check"):
+        extra["done-when"] = done_when  # a sentence for people
+    if title_in_heading or not fields.get("title"):
+        bullet = fields.get("title") or ""
+        fields["title"] = _title(heading, body, spot, bullet, title_in_heading=title_in_heading)
+    task = Task(id=spot.id, slug=spot.slug, body=body, extra=extra, source=data, **fields)
+    task = _unpacked(task) if CARRIED in extra else task
+    task.mark_read((HEADED, title_in_heading))
+    return task
+
+
+def _skimmed(data: bytes) -> tuple[list[tuple[str, str]], str, str] | None:
+    """Bullets, heading and body, if a glance is enough."""
+    try:
+        return None if b"\x00" in data else skim(data.decode("utf-8"), KNOWN)
+    except UnicodeDecodeError:
+        return None
+
+
+def _studied(data: bytes) -> tuple[list[tuple[str, str]], str, str]:
+    sheet = read_sheet(data)
+    return sheet.items(), sheet.heading, sheet.body
+
+
+def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> bytes:
+    """The task's bytes: the old ones with the bullets that changed, or new ones under this heading."""
+    if task.was_read == (HEADED, title_in_heading):
+        return task.source
+    if is_sure(task):
+        return _plain_page(task, heading, title_in_heading=title_in_heading)
+    if task.source:
+        was = load_task(_spot_of(task), task.source, title_in_heading=title_in_heading)
+        if was == task:
+            return task.source
+        sheet = read_sheet(task.source)
+    else:
+        was = Task(id=task.id, title=task.title if title_in_heading else "")
+        sheet = Sheet(f"# {_flat(heading)}\n", KNOWN, PROSE)
+    _set_bullets(sheet, task, was, title_in_heading=title_in_heading)
+    _set_extra(sheet, task, was)
+    if task.body.strip("\r\n") != was.body.strip("\r\n"):
+        sheet.body = task.body
+    data = _encode(sheet)
+    read = load_task(_spot_of(task), data, title_in_heading=title_in_heading)
+    if read.check != task.check:  # what no backticks can say stands there as JSON, for everybody to see
+        sheet.set("done-when", _json(task.check))
+        data = _encode(sheet)
+        read = load_task(_spot_of(task), data, title_in_heading=title_in_heading)
+    carried = _unsaid(task, read)
+    if carried:
+        sheet.set(CARRIED, _json(carried))
+        data = _encode(sheet)
+    return data
+
+
+def dump_sure(task: Task, heading: str, *, title_in_heading: bool = False) -> bytes | None:
+    """The task's bytes if they are surely read again as they are meant, without having to try."""
+    return _plain_page(task, heading, title_in_heading=title_in_heading) if is_sure(task) else None
+
+
+def is_sure(task: Task) -> bool:
+    """Whether what is written for this task is read again as it is, without having to try."""
+    return not task.source and _is_plain(task)
+
+
+def _is_plain(task: Task) -> bool:
+    """Whether every field is said by its bullet as it is, so that nobody need read it back to be sure."""
+    if task.extra or task.body[:1] in (" ", "\t", "\n", "#", "-", "<") or "\0" in task.body or "\r" in task.body:
+        return False
+    try:
+        task.body.encode()
+    except UnicodeEncodeError:
+        return False
+    must = (task.title, *task.needs, *task.tags, *task.touches)
+    told = (*must, task.check, task.by, task.parent, task.hold, task.last_error)
+    if not all(must) or task.attempts < 0 or task.max_attempts < 0:
+        return False
+    if not are_plain(told) and not all(map(is_plain, told)):
+        return False
+    for word in (*task.needs, task.parent):
+        if "/" in word or word.startswith("food-"):
+            return False
+    return _is_second(task.created) and _is_second(task.not_before)
+
+
+def _is_second(time: float) -> bool:
+    """Whether a bullet can say this time."""
+    return not time or (0 <= time <= LAST and time == int(time))
+
+
+def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
+    """A new task that needs no care."""
+    lines = [f"# {_flat(heading)}"]
+    for field, bullet, _, write in FIELDS:
+        value = getattr(task, field)
+        if value and not (field == "title" and title_in_heading):
+            lines.append(f"- **{bullet}:** {write(value)}")
+    if task.attempts or task.max_attempts:
+        spent = f"{task.attempts} of {task.max_attempts}" if task.attempts else str(task.max_attempts)
+        lines.append(f"- **attempts:** {spent}")
+    body = task.body.strip("\n")
+    return "\n".join([*lines, "", body, ""] if body else [*lines, ""]).encode("utf-8", "replace")
+
+
+def _encode(sheet: Sheet) -> bytes:
+    return sheet.text().replace("\0", "\ufffd").encode("utf-8", "replace")
+
+
+def _set_extra(sheet: Sheet, task: Task, was: Task) -> None:
+    sheet.drop(CARRIED)
+    for key in was.extra:
+        if key not in task.extra and (key not in KNOWN or (key == "done-when" and not task.check)):
+            sheet.drop(key)
+    for key, value in task.extra.items():
+        sayable = key.lower() not in KNOWN and key != CARRIED and is_key(key)
+        changed = key not in was.extra or was.extra[key] != value
+        sentence = key == "done-when" and not task.check and isinstance(value, str) and not value.startswith(JSON)
+        if changed and (sayable or sentence):
+            sheet.set(key, _carry(value))
+
+
+def _unsaid(task: Task, read: Task) -> dict[str, object]:
+    """What is not read again as it was meant."""
+    extra = {key: value for key, value in task.extra.items() if key not in read.extra or read.extra[key] != value}
+    fields = {
+        field: [getattr(read, field), getattr(task, field)]
+        for field in CARRIES
+        if not _same(field, getattr(read, field), getattr(task, field))
+    }
+    return {name: part for name, part in (("extra", extra), ("task", fields)) if part}
+
+
+def _same(field: str, one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return int(one) == int(other)  # bullets tell seconds
+    if field == "body":
+        return str(one).strip("\r\n") == str(other).strip("\r\n")
+    return one == other
+
+
+def _unpacked(task: Task) -> Task:
+    """The task with what its other bullets could not say, where they have not been changed since."""
+    carried = task.extra[CARRIED]
+    if not isinstance(carried, dict) or not carried or not carried.keys() <= {"extra", "task"}:
+        return task  # somebody else's bullet
+    extra, fields = carried.get("extra", {}), carried.get("task", {})
+    if not isinstance(extra, dict) or not isinstance(fields, dict):
+        return task
+    meant: dict[str, Any] = {"extra": {key: task.extra[key] for key in task.extra if key != CARRIED} | extra}
+    pairs = {field: pair for field, pair in fields.items() if isinstance(pair, list) and len(pair) == 2}
+    try:
+        for place in (0, 1):
+            schema.check(Task, {field: pair[place] for field, pair in pairs.items()}, CARRIES)
+        schema.check(Task, {"extra": meant["extra"]})
+    except Invalid as error:
+        told = f"**{CARRIED}:** {error.message}; write it in a bullet of its own, and take it out of {CARRIED!r}"
+        raise Invalid(told, field=CARRIED) from None
+    for field, pair in pairs.items():
+        said, value = (tuple(one) if isinstance(one, list) else one for one in pair)
+        if _same(field, getattr(task, field), said) and type(value) is type(said):
+            meant[field] = value
+    return task.replace(**meant)
+
+
+def with_bullet(task: Task, key: str, text: str) -> Task:
+    """The task with one bullet set from text, as if it had stood in the file."""
+    for field, bullet, read, _ in FIELDS:
+        if bullet == key and field != "check":
+            return task.replace(**{field: _read(bullet, text, read)})
+    if key == "done-when":
+        return task.replace(check=command_in(text) or text)
+    if key == "attempts":
+        return task.replace(max_attempts=_read(key, text, _counts)[1])
+    return task.replace(extra={**task.extra, key: text})
+
+
+def _carry(value: object) -> str:
+    """Any value as the text of a bullet: plain text as it is, everything else as JSON that says so."""
+    plain = isinstance(value, str) and value == one_line(value) and value.isprintable() and " #" not in value
+    if isinstance(value, str) and value and plain and not value.startswith(JSON):
+        return value
+    return _json(value)
+
+
+def _json(value: object) -> str:
+    text = jsontext.dumps(value)
+    if text.isprintable():
+        return JSON + text
+    import json
+
+    return JSON + json.dumps(value)
+
+
+def _plain_or_json(text: str) -> object:
+    if text.startswith(JSON):
+        try:
+            return read_json(text[len(JSON) :])
+        except ValueError:
+            return text
+    return text
+
+
+def _set_bullets(sheet: Sheet, task: Task, was: Task, *, title_in_heading: bool) -> None:
+    for field, bullet, _, write in FIELDS:
+        value = getattr(task, field)
+        if value == getattr(was, field):
+            continue
+        if field == "title" and title_in_heading:
+            sheet.heading = _flat(value)
+        elif value:
+            sheet.set(bullet, write(value))
+        else:
+            sheet.drop(bullet)
+    if (task.attempts, task.max_attempts) != (was.attempts, was.max_attempts):
+        spent = f"{task.attempts} of {task.max_attempts}" if task.attempts else str(task.max_attempts)
+        sheet.set("attempts", spent)
+
+
+def _spot_of(task: Task) -> Spot:
+    from taskpit.layouts.layout import Spot
+    from taskpit.task import State
+
+    return Spot(state=State.READY, id=task.id, slug=task.slug)
+
+
+def read_sheet(data: bytes) -> Sheet:
+    """The text of a task file; Invalid if it is not text."""
+    if b"\x00" in data:
+        raise Invalid("it is binary, not Markdown")
+    try:
+        return Sheet(data.decode("utf-8"), KNOWN, PROSE)
+    except UnicodeDecodeError as error:
+        raise Invalid(f"it is not UTF-8 (byte {error.start})") from None
+
+
+def _read(bullet: str, text: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise Invalid(f"**{bullet}:** {text[:80]!r} cannot be read: {error}", field=bullet) from None
+
+
+def _counts(text: str) -> tuple[int, int]:
+    """`3` are three attempts; `1 of 3` says that one is spent."""
+    spent, of, allowed = text.strip().rpartition(" of ")
+    if not allowed.isdecimal() or (of and not spent.isdecimal()):
+        raise ValueError("write how many attempts there may be, or `1 of 3`")
+    return schema.whole("attempts", int(spent or 0)), schema.whole("max_attempts", int(allowed))
+
+
+def _title(heading: str, body: str, spot: Spot, bullet: str, *, title_in_heading: bool) -> str:
+    """The heading if it is a title, else the first words there are."""
+    if heading and (title_in_heading or not heading.startswith("food-")):
+        return heading
+    first = next((line.strip() for line in body.split("\n") if line.strip()), "")
+    return bullet or one_line(first.lstrip("#").strip())[:200] or spot.slug or spot.id

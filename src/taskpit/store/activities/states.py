@@ -1,0 +1,251 @@
+"""How activities stand: by their status, their lock, and what they need. Reads; changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+
+from taskpit import fs, rules
+from taskpit.errors import Invalid
+from taskpit.layouts import activities as names
+from taskpit.layouts import activity_entry
+from taskpit.layouts.progress import ENDED, Activity, Progress, actor_of, status_of
+from taskpit.records import Value
+from taskpit.store.activities.items import Items
+from taskpit.store.folder import LARGEST_RESULT, LATE
+from taskpit.store.leases import alive
+from taskpit.task import Card, State, Task, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from taskpit.store.lock_file import Seen
+
+__all__ = ["Standing", "View"]
+
+
+class Standing(Value):
+    """An activity and its lock, as they are now."""
+
+    activity: Activity
+    item: Progress
+    seen: Seen | None = None
+    #: Why the lock no longer counts; empty while it may be live.
+    over: str = ""
+
+    @property
+    def state(self) -> State:
+        """Where it is: ended by its status, else claimed by its lock."""
+        if self.activity.verdict is not None:
+            return self.activity.verdict.state
+        return State.CLAIMED if self.seen is not None else State.READY
+
+    @property
+    def takeable(self) -> bool:
+        """Whether no live lock and no end stands before it."""
+        return self.activity.verdict is None and (self.seen is None or bool(self.over))
+
+
+class View:
+    """Looks at everything once; asks are answered from that."""
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+        self._standings: dict[str, Standing] | None = None
+        self._progress: dict[str, Progress] = {}
+        self.broken: dict[str, Invalid] = {}
+
+    def standings(self) -> dict[str, Standing]:
+        """Every activity by its id; a work item without activities stands for itself."""
+        if self._standings is None:
+            self._standings = {}
+            for item, progress in self.items.all():
+                if isinstance(progress, Progress):
+                    self._progress[item] = progress
+                    self._standings.update({one.activity.id: one for one in self._of(progress)})
+                else:
+                    self.broken[item] = progress
+        return self._standings
+
+    def _of(self, progress: Progress) -> Iterator[Standing]:
+        activities = progress.activities()
+        if not activities:
+            task, actor = _own_task(progress), actor_of(progress.head)
+            task = task.replace(hold=task.hold or progress.hold(progress.item, {}))
+            own = Activity(id=progress.item, task=task, status=_own_status(progress), actor=actor, steps=())
+            yield Standing(activity=own, item=progress)
+        held = set(fs.names(self.items.folder.at(self.items.path(progress.item, names.LOCKS))))
+        for activity in activities:
+            if f"{activity.id}.lock" not in held:
+                yield Standing(activity=activity, item=progress)
+                continue
+            grip = self.items.grip(activity.id)
+            seen = grip.look()
+            over = grip.over(seen) if seen is not None and activity.verdict is None else ""
+            yield Standing(activity=activity, item=progress, seen=seen, over=over)
+
+    def state_of(self, task_id: str) -> State | None:
+        """Where an activity or a whole work item is."""
+        standing = self.standings().get(task_id)
+        if standing is not None:
+            return standing.state
+        spot = names.place(task_id)
+        progress = self._progress.get(spot.item) if spot else None
+        if spot is None or progress is None:
+            return None
+        if not spot.activity:
+            return progress.state()
+        step = progress.step_entry(task_id) if spot.step else None
+        return None if step is None else _step_state(step[0])
+
+    def running(self) -> list[Task]:
+        """What is being worked on."""
+        return [one.activity.task for one in self.standings().values() if one.state is State.CLAIMED and not one.over]
+
+    def held(self, standing: Standing, kind: str) -> str:
+        """Why this kind of worker may not take it; empty if it may. The lock is not asked."""
+        activity, task = standing.activity, standing.activity.task
+        reason = self.barred(standing)
+        return reason or activity.unfit(kind) or (rules.in_the_way(task, self.running()) if task.touches else "")
+
+    def barred(self, standing: Standing) -> str:
+        """Why nobody may work on it, of whatever kind; empty if somebody may."""
+        activity, task = standing.activity, standing.activity.task
+        pivot = standing.item.pivot()
+        if pivot is not None:
+            return f"{standing.item.item} is being replanned: {pivot.get('reason') or 'a pivot is under way'}"
+        if standing.item.status in ENDED and standing.item.status != "completed":
+            return f"{standing.item.item} is {standing.item.status}"
+        if activity.status not in ("pending", "in_progress", "awaiting_human", "blocked", "planning"):
+            return f"its status is {activity.status!r}, which means nothing here"
+        reason = self._whole_held(standing) or rules.held(task, self.items.folder.clock.now(), self.state_of)
+        if reason and task.needs:
+            ready = {key: one.activity.task for key, one in self.standings().items() if one.state is State.READY}
+            reason = rules.held_in_circle(task, ready) or reason
+        return reason
+
+    def _whole_held(self, standing: Standing) -> str:
+        """Why nothing of its work item may be taken: what that needs, or when it may begin."""
+        head, item = standing.item.head, standing.item.item
+        if item == standing.activity.id:
+            return ""
+        whole = activity_entry.load(item, {word: head.get(word) for word in ("depends_on", "hold", "not_before")})
+        reason = rules.held(whole, self.items.folder.clock.now(), self.state_of)
+        return f"{item}: {reason}" if reason else ""
+
+    # -- cards -------------------------------------------------------------------------------------
+
+    def card(self, task_id: str) -> Card | None:
+        """The task as it stands, with everything known about it."""
+        standing = self.standings().get(task_id)
+        if standing is not None:
+            return self._full(standing)
+        spot = names.place(task_id)
+        progress = self._progress.get(spot.item) if spot else None
+        if progress is None and spot is not None and spot.item in self.broken:
+            reason = f"it cannot be read: {self.broken[spot.item].message}"
+            return Card(task=Task(id=task_id, title=spot.item), state=State.READY, held=reason)
+        if progress is None or spot is None:
+            return None
+        return (
+            self._step_card(progress, task_id)
+            if spot.step
+            else self._item_card(progress)
+            if not spot.activity
+            else None
+        )
+
+    def brief(self, standing: Standing) -> Card:
+        """The task as lists show it."""
+        task, state = standing.activity.task, standing.state
+        if state is State.READY:
+            return Card(task=task, state=state, held=self.held(standing, "agent"))
+        if state is State.CLAIMED and standing.seen is not None:
+            lock, grip = standing.seen.lock, self.items.grip(task.id)
+            return Card(
+                task=task,
+                state=state,
+                worker=lock.holder,
+                kind=lock.kind,
+                since=lock.acquired or standing.seen.status.st_mtime,
+                until=grip.until(standing.seen),
+                alive=alive(self.items.folder, lock.holder),
+            )
+        fields = standing.item.entry(task.id)
+        verdict = standing.activity.verdict or Verdict.DONE
+        return Card(task=task, state=state, result=activity_entry.load_result(task.id, fields or {}, verdict))
+
+    def _full(self, standing: Standing) -> Card:
+        card, task_id = self.brief(standing), standing.activity.id
+        fields = standing.item.entry(task_id) or {}
+        if card.result is not None:
+            card = card.replace(result=card.result.replace(output=self._output(standing.item.item, fields)))
+        late = sorted(name for name in fs.names(self.items.folder.at(LATE)) if name.startswith(f"{task_id}~"))
+        return card.replace(
+            tries=activity_entry.load_tries(fields),
+            late=tuple(f"{LATE}/{name}" for name in late),
+            notes=self._notes(standing.item.item, task_id),
+        )
+
+    def _output(self, item: str, fields: dict[str, object]) -> str:
+        """What the worker said, from the file that the result names."""
+        result = fields.get("result")
+        path = str(result.get("output") or "") if isinstance(result, dict) else ""
+        if not path.startswith(f"{names.DELIVERABLES}/") or "/" in path.partition("/")[2]:
+            return ""
+        return self._text(self.items.path(item, path))
+
+    def _notes(self, item: str, task_id: str) -> str:
+        lines = self._text(self.items.path(item, names.NOTES)).splitlines(keepends=True)
+        return "".join(line for line in lines if f" ({task_id}) " in line)
+
+    def _text(self, path: str) -> str:
+        try:
+            return fs.read(self.items.folder.at(path), LARGEST_RESULT)[0].decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def _item_card(self, progress: Progress) -> Card:
+        """A work item with activities: it is where they are."""
+        state = progress.state()
+        task = _own_task(progress)
+        if state is State.READY:
+            return Card(task=task, state=state, held="it is done when its activities are; `pit claim` takes the next")
+        fields = {"completed_at": progress.document.get("last_modified")}
+        return Card(task=task, state=state, result=activity_entry.load_result(task.id, fields, Verdict(str(state))))
+
+    def _step_card(self, progress: Progress, step_id: str) -> Card | None:
+        spot = names.place(step_id)
+        found = progress.step_entry(step_id)
+        standing = self.standings().get(spot.activity) if spot else None
+        if found is None or standing is None:
+            return None
+        fields = found[0]
+        step = next(step for step in standing.activity.steps if step.id == step_id)
+        task, status = Task(id=step_id, title=step.title, parent=standing.activity.id), step.status
+        with contextlib.suppress(Invalid):  # what a task of an activity has beside its words may be anything
+            task = activity_entry.load(step_id, {**fields, "depends_on": None}).replace(parent=task.parent)
+        lock = standing.seen.lock if standing.seen else None
+        if status in ENDED:
+            result = activity_entry.load_result(step_id, fields, ENDED[status])
+            return Card(task=task, state=ENDED[status].state, result=result)
+        if lock is not None and lock.task_id == step_id:
+            return Card(task=task, state=State.CLAIMED, worker=lock.holder, kind=lock.kind, until=lock.task_expires)
+        told = "it waits for a person" if status == "awaiting_human" else f"it is part of {task.parent}: claim that"
+        return Card(task=task, state=State.READY, held=told)
+
+
+def _step_state(fields: dict[str, object]) -> State:
+    verdict = ENDED.get(status_of(fields))
+    return verdict.state if verdict else State.READY
+
+
+def _own_task(progress: Progress) -> Task:
+    try:
+        return progress.as_task()
+    except Invalid as error:
+        return Task(id=progress.item, title=progress.title, hold=f"it cannot be read: {error.message}")
+
+
+def _own_status(progress: Progress) -> str:
+    return progress.status if progress.status in ENDED else "pending"

@@ -1,0 +1,350 @@
+"""The doctor's eyes: every invariant of the tree, looked at and not touched; what can be cured, with its cure."""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import partial
+
+from taskpit import fs
+from taskpit.errors import Invalid
+from taskpit.layouts import Spot
+from taskpit.listing import entries
+from taskpit.records import Value
+from taskpit.schema import path_of
+from taskpit.store import changelog, quick_check, repairs
+from taskpit.store.archive import archived
+from taskpit.store.folder import (
+    BESIDE,
+    CHANGELOG,
+    GUARDS,
+    HIDDEN,
+    IDS,
+    LATE,
+    NOTES,
+    OURS,
+    OUTCOMES,
+    QUARANTINE,
+    SEALED,
+    STOPS,
+    TRIES,
+    WORKERS,
+    Folder,
+    stub,
+)
+from taskpit.store.mend import mend
+from taskpit.store.port import Mend
+from taskpit.task import State, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+__all__ = ["examine", "fix"]
+
+#: Directories of our own with files in them, and the one that has directories.
+OF_FILES = (IDS, SEALED, OUTCOMES, LATE, WORKERS, STOPS, NOTES, BESIDE, GUARDS)
+OF_FOLDERS = (TRIES,)
+#: Files of our own that no verb goes on without; each is made again when it is missing.
+FILES = frozenset(
+    ("changelog.log", "config.toml", "layout", "next", "paused", "sightings", "spend.log", "manifest.dirty")
+)
+
+
+#: The shortest retention that another program may have, in seconds.
+DAY = 86400.0
+
+
+class Case(Value):
+    """Something that is out of order, and what puts it right: a function that says what it did, if anything."""
+
+    finding: Mend
+    cure: Callable[[], str] | None = None
+
+
+def examine(folder: Folder) -> list[Mend]:
+    """What is out of order, most urgent first."""
+    found = [case.finding for case in _places(folder)]
+    if not found:
+        found += [case.finding for case in _contents(folder)]
+        due = mend(folder, dry_run=True)
+        found += [Mend(kind="sweep will do", what=m.what, details=f"{m.kind}: {m.details}") for m in due]
+        found += [*_quarantined(folder), *_late(folder)]
+    return found
+
+
+def fix(folder: Folder, *, dry_run: bool) -> list[Mend]:
+    """Put right what can be: what a sweep mends without pruning anything, and what needs a person's word."""
+    done = [*_cured(_places(folder), dry_run=dry_run)]
+    if done and dry_run:
+        return done  # what lies there can be looked at once these are right
+    done += mend(folder, dry_run=dry_run, prune=False)
+    return [*done, *_cured(_contents(folder), dry_run=dry_run)]
+
+
+def _cured(cases: Iterable[Case], *, dry_run: bool) -> Iterator[Mend]:
+    for case in cases:
+        told = "" if case.cure is None else case.finding.details if dry_run else case.cure()
+        if told:
+            yield case.finding.replace(details=told)
+
+
+def _places(folder: Folder) -> Iterator[Case]:
+    """Nothing else can be looked at while one of these is not as it should be."""
+    yield from _own_files(folder)
+    mine = os.geteuid()
+    for name in (HIDDEN, *folder.layout.folders, folder.layout.tmp, *OURS):
+        path = folder.at(name)
+        status = fs.status(path)
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            details = "`pit doctor --fix` or `pit init` makes it again"
+            if status is not None:
+                details = "a link or a file stands in its place; `pit doctor --fix` sets that aside and makes it again"
+            finding = Mend(kind="missing", what=name, details=details)
+            yield Case(finding=finding, cure=partial(repairs.make_folder, folder, name))
+            continue
+        try:
+            fs.hold(path)
+        except fs.Foreign as error:
+            yield Case(finding=Mend(kind="foreign", what=name, details=str(error.strerror)))
+            continue
+        except PermissionError:
+            pass  # told below
+        if status.st_uid == mine and status.st_mode & 0o700 != 0o700:
+            finding = Mend(kind="not writable", what=name, details="it is yours, but its permissions keep you out")
+            yield Case(finding=finding, cure=partial(repairs.let_owner, folder, name, 0o700))
+        elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            yield Case(finding=Mend(kind="not writable", what=name, details="check its owner and permissions"))
+
+
+def _own_files(folder: Folder) -> Iterator[Case]:
+    """Our own files that are something else: verbs would fail on them, one after the other."""
+    for name in sorted(fs.names(folder.at(HIDDEN))):
+        status = fs.status(folder.at(f"{HIDDEN}/{name}"))
+        if status is None or stat.S_ISREG(status.st_mode):
+            continue
+        if not stat.S_ISDIR(status.st_mode) or name in FILES or name.endswith(".lock"):
+            yield _foreign(folder, f"{HIDDEN}/{name}", "it is not a regular file", status)
+
+
+def _contents(folder: Folder) -> Iterator[Case]:
+    yield from _kept_out(folder)
+    yield from _among_ours(folder)
+    yield from _torn(folder)
+    yield from _twice(folder)
+    yield from _vanished(folder)
+    yield from _unknown(folder)
+    yield from _taken_away(folder)
+    yield from _edited(folder)
+    yield from _strangers(folder)
+
+
+def _foreign(folder: Folder, path: str, why: str, status: fs.Stat) -> Case:
+    return Case(
+        finding=Mend(kind="foreign", what=ascii(path)[1:-1], details=why),
+        cure=partial(repairs.aside, folder, path, why, status),
+    )
+
+
+def _kept_out(folder: Folder) -> Iterator[Case]:
+    """Files of our own that we may not read."""
+    mine = os.geteuid()
+    for name in dict.fromkeys((folder.layout.ready, folder.layout.claimed, IDS)):
+        for file in sorted(entry.name for entry in entries(folder.at(name)) if _is_shut(entry, mine)):
+            path = f"{name}/{file}"
+            finding = Mend(kind="not readable", what=path, details="it is yours, but its permissions keep you out")
+            yield Case(finding=finding, cure=partial(repairs.let_owner, folder, path, 0o600))
+
+
+def _is_shut(entry: os.DirEntry[str], mine: int) -> bool:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and not status.st_mode & 0o400 and status.st_uid == mine
+
+
+def _among_ours(folder: Folder) -> Iterator[Case]:
+    """Entries of our own directories that we never made."""
+    for name in (*OF_FILES, *OF_FOLDERS):
+        for file, why in sorted(_not_ours(folder, name)):
+            status = fs.status(folder.at(f"{name}/{file}"))
+            if status is not None:
+                yield _foreign(folder, f"{name}/{file}", why, status)
+
+
+def _not_ours(folder: Folder, name: str) -> Iterator[tuple[str, str]]:
+    for entry in entries(folder.at(name)):
+        is_ours = entry.is_dir(follow_symlinks=False) if name in OF_FOLDERS else entry.is_file(follow_symlinks=False)
+        if not is_ours:
+            yield entry.name, "nothing of ours is like this"
+        elif not _is_called_like_ours(folder, name, entry.name):
+            yield entry.name, "nothing of ours is called like this"
+
+
+def _is_called_like_ours(folder: Folder, name: str, file: str) -> bool:
+    try:
+        if name == IDS:
+            return folder.layout.check_id(file) == file
+        if name == OUTCOMES:
+            task_id, _, verdict = file.partition("~")
+            return folder.layout.check_id(task_id) == task_id and verdict in tuple(Verdict)
+        if name == SEALED:
+            return file.count("~") == 2 and folder.layout.spot(folder.layout.ready, file.partition("~")[0]) is not None
+    except Invalid:
+        return False
+    return True
+
+
+def _torn(folder: Folder) -> Iterator[Case]:
+    if fs.tail(folder.at(CHANGELOG), 1) not in (b"", b"\n"):
+        finding = Mend(kind="torn", what=CHANGELOG, details="its last line was cut off; the next one will end it")
+        yield Case(finding=finding, cure=partial(repairs.end_line, folder))
+
+
+def _twice(folder: Folder) -> Iterator[Case]:
+    """Tasks in two places. Looked at twice: a task that just moved is not in two places."""
+    suspects = quick_check.twice(folder)
+    first = _standing(folder, suspects)
+    again = _standing(folder, suspects)
+    for task_id in sorted(suspects):
+        places = sorted(again.get(task_id, set()) & first.get(task_id, set()))
+        if len(places) > 1:
+            finding = Mend(kind="in two places", what=task_id, details=", ".join(places))
+            yield Case(finding=finding, cure=_cure_of_twins(folder, places))
+
+
+def _cure_of_twins(folder: Folder, places: list[str]) -> Callable[[], str] | None:
+    """Two names of one file: the ready one goes. Two files are a sweep's business, which knows which is the task."""
+    ready = [path for path in places if path.startswith(f"{folder.layout.ready}/")]
+    statuses = [fs.status(folder.at(path)) for path in places]
+    inodes = {status.st_ino if status else 0 for status in statuses}
+    if len(places) != 2 or len(inodes) != 1 or 0 in inodes or not ready:
+        return None
+    name = ready[-1]
+    other = next(path for path in places if path != name)
+    return partial(repairs.one_name, folder, name, other)
+
+
+def _standing(folder: Folder, ids: Collection[str]) -> dict[str, set[str]]:
+    """Where each of these tasks stands."""
+    places: dict[str, set[str]] = {}
+    for place, file, task_id in quick_check.standing(folder) if ids else ():
+        if task_id in ids:
+            for _, spot in folder.entries(place, among=(file,)):
+                if isinstance(spot, Spot):
+                    places.setdefault(spot.id, set()).add(spot.path)
+    return places
+
+
+def _vanished(folder: Folder) -> Iterator[Case]:
+    """Tasks whose id is known and that are nowhere: somebody removed the file by hand, or a disk lost it."""
+    missing = {name for name in quick_check.nowhere(folder) if _is_called_like_ours(folder, IDS, name)}
+    if not missing:
+        return
+    missing &= quick_check.nowhere(folder)  # they may have moved while we looked: look once more, at everything
+    waiting = {name.split("~", 1)[0] for name in fs.names(folder.at(folder.layout.tmp))}
+    for task_id in sorted(missing - waiting):
+        if folder.outcome(task_id) is None:
+            details = f"its file is gone; what was asked for is in {path_of(IDS, task_id)}"
+            finding = Mend(kind="vanished", what=task_id, details=details)
+            yield Case(finding=finding, cure=partial(repairs.put_back, folder, task_id))
+
+
+def _unknown(folder: Folder) -> Iterator[Case]:
+    """Claimed and finished tasks that the registry does not know; a sweep registers ready ones."""
+    known = {entry.name for entry in entries(folder.at(IDS))}
+    claimed = ((spot.id, spot.path) for spot in folder.spots(folder.layout.claimed, State.CLAIMED))
+    finished = ((task_id, f"{OUTCOMES}/{name}") for task_id, name, _ in quick_check.outcomes(folder))
+    for task_id, path in sorted(one for found in (claimed, finished) for one in found if one[0] not in known):
+        status = fs.status(folder.at(path))
+        if status is None or not stat.S_ISREG(status.st_mode):
+            continue  # its lease will end, and then it is set aside
+        if _is_called_like_ours(folder, IDS, task_id):
+            finding = Mend(kind="unregistered", what=task_id, details=f"{path} is there, but its id is not registered")
+            yield Case(finding=finding, cure=partial(repairs.register, folder, task_id, path))
+
+
+def _taken_away(folder: Folder) -> Iterator[Case]:
+    """Finished tasks whose result is not in its place although we have it: somebody moved or removed it."""
+    unseen = set(quick_check.out_of_sight(folder))
+    unseen &= set(quick_check.out_of_sight(folder) if unseen else ())  # one that just ended is in sight by now
+    shown = {spot.id: spot for spot in quick_check.unlike_outcomes(folder)} if unseen else {}
+    away = archived(folder) if unseen else ()
+    for task_id, name in sorted(unseen):
+        path, said = f"{OUTCOMES}/{name}", name.partition("~")[2]
+        status = fs.status(folder.at(path))
+        if said not in tuple(Verdict) or status is None or not status.st_size or status.st_ino in away:
+            continue  # an empty outcome: the result was pruned, or there never was one
+        if folder.layout.prunes and folder.clock.now() - status.st_mtime >= DAY:
+            continue  # another program's retention
+        spot, verdict = shown.get(task_id), Verdict(said)
+        lost = spot is None or not fs.exists(folder.at(folder.layout.result_of(spot)))
+        whose = spot or Spot(state=verdict.state, id=task_id, verdict=verdict)
+        if lost and _belongs_in_sight(folder, whose, verdict):
+            finding = Mend(kind="result gone", what=task_id, details=f"it is kept in {path}")
+            yield Case(finding=finding, cure=partial(repairs.show_result, folder, whose, verdict))
+
+
+def _edited(folder: Folder) -> Iterator[Case]:
+    """Published results that are not what was published. Another file in a result's place is put right by a sweep."""
+    known = changelog.digests(folder.at(CHANGELOG))
+    for task_id, name, _ in sorted(quick_check.outcomes(folder)):
+        path, said = f"{OUTCOMES}/{name}", known.get(task_id, set())
+        if said and _differs(folder, path, said):
+            details = "its result is not what was published, and no other copy is kept"
+            finding = Mend(kind="edited result", what=task_id, details=details)
+            yield Case(finding=finding, cure=partial(repairs.accept_result, folder, task_id, path))
+
+
+def _differs(folder: Folder, path: str, said: set[str]) -> bool:
+    """Whether a file is there and is not what was said of it; an empty one was pruned."""
+    status = fs.status(folder.at(path))
+    if status is None or not status.st_size or not stat.S_ISREG(status.st_mode):
+        return False
+    if not any(one.startswith(f"{status.st_size}-") for one in said):
+        return True
+    try:
+        return changelog.digest(fs.read(folder.at(path), status.st_size)[0]) not in said
+    except OSError:
+        return False  # told as what cannot be read
+
+
+def _belongs_in_sight(folder: Folder, spot: Spot, verdict: Verdict) -> bool:
+    """Whether such a result has a place that others read; failures may lie where people tidy up as they like."""
+    place, best = (folder.layout.result_path(stub(spot), one).rpartition("/")[0] for one in (verdict, Verdict.DONE))
+    return place in (best, *folder.layout.results)
+
+
+def _strangers(folder: Folder) -> Iterator[Case]:
+    """Files where tasks should be that are called like none."""
+    for name in sorted(quick_check.strangers(folder)):
+        path, why = f"{folder.layout.ready}/{name}", "it is not called like a task"
+        status = fs.status(folder.at(path))
+        if status is None:
+            continue
+        if folder.layout.is_others(name):
+            told = "an id that we do not serve; it is left to the programs that do"
+            yield Case(finding=Mend(kind="left alone", what=f"{folder.layout.ready}/{name!r}", details=told))
+            continue
+        finding = Mend(
+            kind="stranger", what=f"{folder.layout.ready}/{name!r}", details=f"{why}, so no worker will take it"
+        )
+        yield Case(finding=finding, cure=partial(repairs.aside, folder, path, why, status))
+
+
+def _quarantined(folder: Folder) -> Iterator[Mend]:
+    for name in sorted(fs.names(folder.at(QUARANTINE))):
+        if name.endswith(".reason"):
+            continue
+        try:
+            reason = fs.read(folder.at(f"{QUARANTINE}/{name}.reason"), 65536)[0].decode("utf-8", "replace").strip()
+        except OSError:
+            reason = "no reason was written"
+        yield Mend(kind="quarantined", what=f"{QUARANTINE}/{name}", details=reason)
+
+
+def _late(folder: Folder) -> Iterator[Mend]:
+    for name in sorted(fs.names(folder.at(LATE))):
+        details = "not published; kept to be read"
+        yield Mend(kind="late result", what=f"{LATE}/{name}", details=details)

@@ -1,0 +1,478 @@
+"""How a claim ends on the disk: that row of the commit table, and rolling it forward.
+
+Everything that follows from an end is first written to temporary files under a nonce of their own.
+Then one rename takes the claimed file to `sealed/<name>~<nonce>~<end>`: that is the commit, and whoever
+comes second finds nothing to rename. From there the sealed file is the task's one token, and its name
+says what is left to do, so that the worker, its successor or ten keepers at once can do it:
+
+    <end> is `done`, `failed`, `cancelled` or `ready`, then a dot and one letter for each part (PARTS)
+"""
+
+from __future__ import annotations
+
+from binascii import crc32
+
+from taskpit import fs, jsontext, schema
+from taskpit.clock import iso
+from taskpit.errors import Invalid, Unavailable
+from taskpit.layouts import Spot
+from taskpit.records import Value
+from taskpit.schema import path_of
+from taskpit.store import changelog
+from taskpit.store.folder import BESIDE, CHANGELOG, LATE, OUTCOMES, SEALED, SLACK, TRIES, Folder, stub
+from taskpit.store.index_rows import with_row
+from taskpit.store.put import admit, enter, is_torn
+from taskpit.store.stamps import freshen
+from taskpit.task import End, Event, Said, State, Task, Verdict
+from taskpit.text import read_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Sealed", "carried_before", "clear", "commit", "draw_up", "give_up", "publish", "roll", "seal"]
+
+#: What an end may have written beforehand, by the letter that stands for it in a sealed name.
+PARTS = {
+    "r": "result",
+    "n": "next",
+    "t": "try",
+    "c": "children",
+    "k": "choked",
+    "l": "lost",
+    "a": "ask",
+    "b": "beside",
+    "o": "old",
+}
+#: Those parts that are notes for people.
+NOTES = {PARTS[letter]: letter for letter in "kla"}
+#: What the changelog says when nobody knows more than the sealed name.
+ACTIONS = {"done": "completed_task", "failed": "failed_task", "cancelled": "cancelled_task", "ready": "released_task"}
+#: Letters at the end of a nonce that are the same when the same end is said again.
+TAG = 8
+#: Parts are ours and small, but nobody may make us read without end.
+LARGEST_PART = 1 << 28
+
+
+class Sealed:
+    """A claim that has ended (or is about to), and what its name says is left to do."""
+
+    __slots__ = ("digest", "folder", "kind", "nonce", "parts", "path", "spot")
+
+    def __init__(self, folder: Folder, spot: Spot, nonce: str, end: str) -> None:
+        name = folder.layout.ready_path(spot).rpartition("/")[2]
+        self.folder = folder
+        #: Where the token is.
+        self.path = f"{folder.root}/{SEALED}/{name}~{nonce}~{end}"
+        self.spot = spot
+        self.nonce = nonce
+        self.kind, _, self.parts = end.partition(".")
+        #: Of its result, as whoever wrote it knows it.
+        self.digest = ""
+
+    def part(self, letter: str) -> str:
+        """Where this part was written."""
+        return self.folder.tmp(self.spot.id, self.nonce, PARTS[letter])
+
+    @property
+    def settles_late(self) -> bool:
+        """Whether its bytes are put on the disk together with the seal, by one fsync, before anything is visible."""
+        return self.parts == "r" and self.folder.syncs_once
+
+    @property
+    def tag(self) -> str:
+        """The letters of its nonce by which the same end is known when it is said again."""
+        return self.nonce.partition(".")[0][-TAG:]
+
+    def task(self) -> Task:
+        """The task under seal, or as much of it as its name tells."""
+        try:
+            return self.folder.load(self.spot, self.path)
+        except (FileNotFoundError, Invalid):
+            return stub(self.spot)
+
+
+def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, bytes]]:
+    """The claim as it will be sealed, and the bytes of each part; nothing is written."""
+    content = _content(folder, end)
+    kind = end.result.verdict if end.result else "ready"
+    digest = changelog.digest(content["r"]) if "r" in content else ""
+    nonce = f"{fs.fresh_name()}{_tag(kind, end.claim.fence, content)}{'.' if digest else ''}{digest}"
+    sealed = Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind)
+    sealed.digest = digest
+    return sealed, content
+
+
+def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]) -> tuple[Sealed, bool]:
+    """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
+    sealed, content = draw_up(folder, claimed, end)
+    try:
+        early = folder.durable and not sealed.settles_late
+        for letter, data in content.items():
+            folder.write(sealed.part(letter), data, sync=early)
+        if content and early:
+            folder.sync(folder.layout.tmp)
+        return sealed, commit(sealed, still_ours)
+    except (Unavailable, OSError):
+        clear(sealed)
+        raise
+
+
+def commit(sealed: Sealed, still_ours: Callable[[], bool]) -> bool:
+    """The one call that decides: the claimed file is the sealed one. False: the claim is over."""
+    folder, claimed = sealed.folder, sealed.spot
+    with folder.guard(claimed.id):
+        return still_ours() and fs.move(f"{folder.root}/{claimed.path}", sealed.path)
+
+
+def clear(sealed: Sealed) -> None:
+    """Where the disk is full, every part that nobody needs is in the way: gone, unless it was sealed after all."""
+    if not fs.exists(sealed.path):
+        for letter in sealed.parts:
+            fs.remove(sealed.part(letter))
+
+
+def _tag(kind: str, fence: str, content: dict[str, bytes]) -> str:
+    """Letters by which the same end of the same claim is known when it is said again.
+
+    The task as it goes back is left out, since times are in it.
+    """
+    said = [kind.encode(), fence.encode("utf-8", "replace")]
+    said += [data for letter, data in content.items() if letter not in "nb"]
+    return f"{crc32(bytes(1).join(said)):08x}"
+
+
+def carried_before(sealed: Sealed) -> bool:
+    """Whether this same end was sealed before, its outcome unknown to whoever says it again. Carries it out: with the
+    bytes that are here now, if the disk has failed to write those that were there then.
+    """
+    folder, tag = sealed.folder, sealed.tag
+    for spot, nonce, end in list(folder.sealed()):
+        before = Sealed(folder, spot, nonce, end)
+        if spot.id == sealed.spot.id and before.tag == tag:
+            lost = "r" in before.parts and not fs.exists(before.part("r"))
+            roll(sealed if lost and fs.move(before.path, sealed.path) else before)
+            return True
+    tries = fs.names(folder.of(TRIES, sealed.spot.id)) if "t" in sealed.parts else []
+    if any(name.partition(".")[0].endswith(tag) for name in tries):
+        return True
+    unfinished = folder.unfinished_result(sealed.spot.id)
+    return unfinished is not None and unfinished.split("~")[1].partition(".")[0].endswith(tag)
+
+
+def _content(folder: Folder, end: End) -> dict[str, bytes]:
+    """The bytes of each part of this end, by its letter."""
+    task, content = end.claim.task, {}
+    if end.result is not None:
+        content["r"] = folder.layout.dump_result(task, end.result)
+    elif end.task is not None or end.delay or folder.layout.rewritten:
+        now = folder.clock.now()
+        after = (end.task or task).replace(updated=now)
+        if end.delay:
+            after = after.replace(not_before=now + end.delay)
+        content["n"] = folder.spell(after, SLACK)
+        if folder.layout.rewritten:  # also if nothing must be kept: what was kept before must not come back
+            content["b"] = folder.layout.beside(after)
+    if end.attempt is not None:
+        evidence = end.attempt.evidence
+        content["t"] = _json({**end.attempt.as_dict(), "evidence": evidence and evidence.as_dict()})
+    if end.note is not None:
+        content[NOTES[end.note[0]]] = end.note[1].encode("utf-8", "replace")
+    if end.children:
+        named = [folder.layout.named(child) for child in end.children]
+        texts = [(child, folder.spell(child).decode()) for child in named]
+        content["c"] = _json([{"id": c.id, "slug": c.slug, "by": c.by, "text": text} for c, text in texts])
+    return content
+
+
+def _json(value: object) -> bytes:
+    return jsontext.dumps(value).encode("utf-8", "replace")
+
+
+def give_up(sealed: Sealed) -> str:
+    """The claim was over before it could be sealed: keep its result aside, drop the rest. Where it is kept."""
+    kept = ""
+    for letter in sealed.parts:
+        if letter in "rt":
+            kept = path_of(LATE, sealed.spot.id, f"~{sealed.nonce}")
+            fs.move(sealed.part(letter), sealed.folder.at(kept))
+        else:
+            fs.remove(sealed.part(letter))
+    return kept
+
+
+def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) -> Said:
+    """Carry the end out, as far as it is not yet. Any number may do this at once; each step is done once.
+
+    The worker itself passes what it knows: `end`, and the `event` to log. A roller passes nothing, and
+    logs a line only if a crash swallowed it.
+    """
+    folder = sealed.folder
+    if event is None:
+        event = _swallowed(sealed)
+    _settle_seal(sealed, known=end is not None)
+    if "c" in sealed.parts:
+        _admit_children(sealed)
+    if "t" in sealed.parts:
+        tries = folder.of(TRIES, sealed.spot.id)
+        fs.make_dir(tries)
+        folder.sync(TRIES)
+        fs.move(sealed.part("t"), f"{tries}/{sealed.nonce}")
+        folder.sync(path_of(TRIES, sealed.spot.id))
+    for kind, letter in NOTES.items():
+        if letter in sealed.parts:
+            _publish_note(sealed, kind, letter)
+    if "b" in sealed.parts:
+        fs.move(sealed.part("b"), folder.of(BESIDE, sealed.spot.id))
+        folder.sync(BESIDE)
+    if "o" in sealed.parts:
+        from taskpit.store.reopening import withdraw
+
+        withdraw(sealed)
+    if sealed.kind == "ready":
+        return _back_to_ready(sealed, event)
+    return _publish_result(sealed, end, event)
+
+
+def _settle(folder: Folder, *ends: Sealed) -> None:
+    """The results and the seals of these are on the disk. What the disk refuses must be written anew: to ask again for
+    what it has failed to write, it says yes.
+    """
+    try:
+        if folder.syncs_together(len(ends)):
+            fs.sync_all(folder.at(SEALED))
+            return
+        for sealed in ends:
+            fs.sync_path(sealed.part("r"))
+        folder.sync(SEALED, folder.layout.claimed)
+    except FileNotFoundError:
+        return  # another roller has published it
+    except OSError:
+        for sealed in ends:
+            fs.remove(sealed.part("r"))
+        raise
+
+
+def _settle_seal(sealed: Sealed, *, known: bool) -> None:
+    """What follows must not survive a power loss that the seal does not.
+
+    A result that is not `known` to whoever carries on, and of which a power loss has left a part, was never
+    acknowledged: without it the task is not done.
+    """
+    folder = sealed.folder
+    if not known and "r" in sealed.parts and is_torn(sealed.part("r"), sealed.nonce):
+        fs.remove(sealed.part("r"))
+    if sealed.settles_late:
+        _settle(folder, sealed)
+    elif sealed.parts != "r":
+        folder.sync(SEALED, OUTCOMES if "o" in sealed.parts else folder.layout.claimed)
+
+
+def _swallowed(sealed: Sealed) -> Event | None:
+    """The line that tells of this end, unless somebody has logged one since it was sealed."""
+    status = fs.status(sealed.path)
+    if status is None:
+        return None
+    path, since = sealed.folder.at(CHANGELOG), iso(status.st_ctime - 1)
+    if changelog.tells_end(path, sealed.spot.id, since=since, final=sealed.kind != "ready"):
+        return None
+    details = "carried out after its worker had gone"
+    if "r" in sealed.parts and not sealed.digest:
+        try:
+            sealed.digest = changelog.digest(fs.read(sealed.part("r"), LARGEST_PART)[0])
+        except OSError:  # another roller has published it, and tells
+            sealed.digest = ""
+    return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details)
+
+
+class Part(Value):
+    """A child as it is written beside a seal, before it enters."""
+
+    id: str
+    slug: str
+    by: str
+    text: str
+
+
+def _admit_children(sealed: Sealed) -> None:
+    folder = sealed.folder
+    try:
+        children = read_json(fs.read(sealed.part("c"), LARGEST_PART)[0])
+        tasks = [_child(folder, schema.load(Part, child)) for child in children]
+    except FileNotFoundError:
+        return  # another roller has done it and gone on
+    except (ValueError, TypeError, Invalid) as error:
+        folder.set_aside(sealed.part("c").removeprefix(f"{folder.root}/"), f"it is no list of parts: {error}")
+        return
+    for task, by in tasks:
+        event = folder.event("added_task", task.id, by or "keeper", f"split from {sealed.spot.id}")
+        admit(folder, [(task, task.source, event)])
+
+
+def _child(folder: Folder, part: Part) -> tuple[Task, str]:
+    """A child with its bytes, and who asked for it; Invalid if it can be none."""
+    named = Task(id=folder.layout.check_id(part.id), title="", slug=part.slug)
+    spot = Spot(state=State.READY, id=part.id, slug=part.slug, path=folder.layout.ready_path(named))
+    data = part.text.encode("utf-8", "replace")
+    return folder.layout.load(spot, data).replace(source=data), part.by
+
+
+def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:
+    for name in (kind, f"{kind}-{sealed.nonce}"):
+        try:
+            note = sealed.folder.at(sealed.folder.layout.note_path(sealed.spot, name))
+            if not fs.move_new(sealed.part(letter), note) and sealed.folder.make_place(note):
+                fs.move_new(sealed.part(letter), note)
+        except FileExistsError:
+            continue  # of an earlier attempt; people may want both
+        return
+
+
+def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
+    """The next bytes over the token, then the token itself to ready: never two tokens."""
+    folder = sealed.folder
+    if "n" in sealed.parts:
+        fs.move(sealed.part("n"), sealed.path)
+    if not freshen(sealed.path):
+        return Said.ALREADY
+    ready = folder.layout.ready_path(sealed.spot)
+    _finish_up(sealed, event and _with_row(sealed, event, ready))
+    enter(folder, sealed.spot.id, sealed.path, ready)
+    folder.sync(folder.layout.ready, SEALED)
+    return Said.OK
+
+
+def _with_row(sealed: Sealed, event: Event, ready: str) -> Event:
+    """The line that tells a catalogue, too, how the task stands from now on."""
+    try:
+        task, status = sealed.folder.load(sealed.spot, sealed.path), fs.status(sealed.path)
+    except (OSError, Invalid):
+        return event  # another has carried it on
+    return with_row(event, task, ready.rpartition("/")[2], status) if status is not None else event
+
+
+def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Said:
+    folder, verdict = sealed.folder, Verdict(sealed.kind)
+    task = end.claim.task if end else sealed.task()
+    target = folder.layout.result_path(task, verdict)
+    said = _link_result(sealed, task)
+    if said is None and end is not None:
+        return _publish_again(sealed, end, event)
+    if said is None:  # a power loss took a result that was never acknowledged: the task was not done
+        enter(folder, sealed.spot.id, sealed.path, folder.layout.ready_path(sealed.spot))
+        return Said.LOST
+    if not sealed.settles_late:
+        folder.sync(target.rpartition("/")[0])
+    _finish_up(sealed, _line(sealed, event, said))
+    _retire(sealed, task, said)
+    # Then nothing but the outcome tells.
+    if not sealed.settles_late and target.rpartition("/")[0] not in folder.layout.results:
+        folder.sync(OUTCOMES)
+    return said
+
+
+def _line(sealed: Sealed, event: Event | None, said: Said) -> Event | None:
+    """What the changelog says of a result: with its digest, or that it came late."""
+    if said is not Said.OK:
+        return sealed.folder.event("late_result", sealed.spot.id)
+    return event and changelog.marked(event, sealed.digest)
+
+
+def _retire(sealed: Sealed, task: Task, said: Said) -> None:
+    """The token goes, then the result becomes the outcome, in this order."""
+    folder, verdict = sealed.folder, Verdict(sealed.kind)
+    ended = folder.layout.ended_path(task, verdict)
+    if ended:
+        fs.move(sealed.path, folder.at(ended))
+    fs.remove(sealed.path)  # also after a move: of two names of one file a rename takes none away
+    keep = folder.outcome_path(sealed.spot.id, verdict)
+    fs.move(sealed.part("r"), keep if said is Said.OK else folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}"))
+
+
+def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[Said]:
+    """Carry out many ends that only publish a result: each step for all of them before the next."""
+    said, places, once = [], dict[str, None](), folder.syncs_once
+    if once:
+        _settle(folder, *(sealed for sealed, _, _ in ends))
+    for sealed, end, _ in ends:
+        said.append(_link_result(sealed, end.claim.task))
+        path = folder.layout.result_path(end.claim.task, Verdict(sealed.kind))
+        places[path.rpartition("/")[0]] = None
+    if not once:
+        folder.sync(*places)
+    lines = [_line(sealed, event, one) for (sealed, _, event), one in zip(ends, said, strict=True) if one is not None]
+    folder.tell_of([line for line in lines if line is not None])
+    for (sealed, end, _), one in zip(ends, said, strict=True):
+        if one is not None:
+            _retire(sealed, end.claim.task, one)
+    if not once and places.keys() - folder.layout.results:  # then nothing but the outcome tells
+        folder.sync(OUTCOMES)
+    return [one or _publish_again(*ends[at]) for at, one in enumerate(said)]
+
+
+def _publish_again(sealed: Sealed, end: End, event: Event | None) -> Said:
+    """The result was swept from under a very slow worker, which still knows it: seal anew, if the token is there.
+
+    If it is not, the end was carried out or the task given back long ago: what we bring is late.
+    """
+    folder = sealed.folder
+    if (result := end.result) is None:
+        return Said.LOST
+    data = folder.layout.dump_result(end.claim.task, result)
+    digest = changelog.digest(data)
+    again = Sealed(folder, sealed.spot, f"{fs.fresh_name()}{sealed.tag}.{digest}", f"{sealed.kind}.r")
+    again.digest = digest
+    folder.write(again.part("r"), data, sync=folder.durable)
+    if fs.move(sealed.path, again.path):
+        folder.sync(folder.layout.tmp, SEALED)
+        return _publish_result(again, None, event)
+    kept = give_up(again)
+    folder.tell("late_result", sealed.spot.id, end.claim.fence, f"kept in {kept}")
+    return Said.LOST
+
+
+def _link_result(sealed: Sealed, task: Task) -> Said | None:
+    """Give the result its name, once: OK; LOST, another's stands there; None, there is none to publish."""
+    folder, verdict, source = sealed.folder, Verdict(sealed.kind), sealed.part("r")
+    for again in ("", sealed.nonce):
+        target = folder.at(folder.layout.result_path(task, verdict, again))
+        try:
+            if fs.link(source, target):
+                return Said.OK
+        except FileNotFoundError:
+            if folder.make_place(target):
+                return _link_result(sealed, task)
+            # Another roller has published it or kept it aside, and cleared up; or there is none to publish.
+            if fs.exists(folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}")):
+                return Said.LOST
+            return Said.OK if folder.outcome(sealed.spot.id) else None
+        ours, theirs = fs.status(source), fs.status(target)
+        if ours is None or (theirs is not None and ours.st_ino == theirs.st_ino):
+            return Said.OK  # another roller has linked it
+        if _is_leftover(folder, task, verdict):
+            # Its writer died or lost the task before it said that this is the result: keep it aside, publish ours.
+            aside = folder.of(LATE, task.id, f"~{fs.fresh_name()}")
+            fs.move(target, aside)
+            moved = fs.status(aside)
+            if moved is not None and moved.st_ino == ours.st_ino:  # another roller was faster: this is ours
+                fs.link(aside, target)
+                fs.remove(aside)
+            return _link_result(sealed, task)
+        if verdict is Verdict.DONE:
+            break  # a foreign worker has published: its result stands, ours is kept aside
+    return Said.LOST
+
+
+def _is_leftover(folder: Folder, task: Task, verdict: Verdict) -> bool:
+    """Whether a result that stands there says nothing: the name of the task's own file does, and it does not."""
+    if not folder.layout.ended_path(task, verdict) or folder.outcome(task.id) is not None:
+        return False
+    return not any(fs.exists(folder.at(path)) for path in folder.layout.finished_paths(task))
+
+
+def _finish_up(sealed: Sealed, event: Event | None) -> None:
+    """What must be done before the token's last move, since nobody comes back for it after that."""
+    if event is not None:
+        sealed.folder.tell_of([event])
+    if "c" in sealed.parts:
+        fs.remove(sealed.part("c"))

@@ -1,0 +1,129 @@
+"""What every queue in a folder does the same way, whatever stands for a task: pauses, wishes to stop, workers,
+logs and named locks. Knows the folder; nothing of how a task is put, taken or ended.
+"""
+
+from __future__ import annotations
+
+from taskpit import fs, workers
+from taskpit.clock import Clock
+from taskpit.errors import Lost
+from taskpit.store import pause as pausing
+from taskpit.store.disk_errors import verb
+from taskpit.store.folder import STOPS, Folder
+from taskpit.task import Lock, Said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.config import Config
+    from taskpit.layouts import Layout
+    from taskpit.store.port import Info
+    from taskpit.store.standing_worker import FileMember
+
+__all__ = ["House"]
+
+
+class House:
+    """The verbs of a Store that need only a folder."""
+
+    def __init__(self, root: str, layout: Layout, config: Config, clock: Clock | None, grace: float) -> None:
+        self.folder = Folder(root, layout, config, clock or Clock(), grace)
+        self.config = config
+        self.clock = self.folder.clock
+        self._introduced: set[tuple[str, float]] = set()
+        self._members: set[str] = set()
+
+    @verb
+    def stop(self, ids: Sequence[str]) -> None:
+        """Leave a mark that renewing workers see."""
+        for task_id in ids:
+            try:
+                fs.create(self.folder.of(STOPS, self.folder.layout.check_id(task_id)), b"", sync=False)
+            except FileExistsError:
+                continue
+
+    @verb
+    def pause(self, reason: str, seconds: float, worker: str) -> None:
+        """A file that every claim looks for."""
+        pausing.pause(self.folder, reason, seconds, worker)
+
+    @verb
+    def resume(self, worker: str) -> bool:
+        """The file is gone."""
+        return pausing.resume(self.folder, worker)
+
+    def paused(self) -> str:
+        """What the file says."""
+        return pausing.paused(self.folder)
+
+    def _introduce(self, worker: str, lease: float) -> None:
+        """Leave a record before the first claim: by it our claims are told from foreign ones."""
+        key = (worker, lease)
+        if key not in self._introduced and worker not in self._members:
+            self.folder.layout.check_worker(worker)
+            record = workers.describe(worker, lease, self.folder.clock, stays=False)
+            workers.introduce(self.folder.worker_path(worker), record)
+            self._introduced.add(key)
+
+    @verb
+    def join(self, worker: str, lease: float, *, patience: float = 1.0) -> FileMember:
+        """Hold the lock on the worker's record."""
+        self.folder.layout.check_worker(worker)
+        member = workers.Member(self.folder.worker_path(worker))
+        record = workers.describe(worker, lease, self.folder.clock, stays=True)
+        if not member.join(record, self.folder.clock, patience=patience):
+            raise Lost(f"a living process already works here as {worker}", worker=worker)
+        self._members.add(worker)
+        from taskpit.store.standing_worker import FileMember
+
+        return FileMember(worker, member, self._members)
+
+    @verb
+    def keep_log(self, worker: str, data: bytes) -> str:
+        """A file where the layout keeps logs, named by its worker and the first second from now on that is free."""
+        second = self.folder.clock.now()
+        self.folder.make_place(self.folder.at(self.folder.layout.log_path(worker, second)))
+        while True:
+            path = self.folder.layout.log_path(worker, second)
+            try:
+                fs.create(self.folder.at(path), data, sync=False)
+            except FileExistsError:
+                second += 1.0
+            else:
+                return path
+
+    @verb
+    def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:
+        """Row *lock takeover*."""
+        from taskpit.store.named_locks import lock
+
+        return lock(self.folder, name, worker, seconds, kind)
+
+    @verb
+    def relock(self, lock: Lock, seconds: float) -> Said:
+        """In one's turn, if it is still ours."""
+        from taskpit.store.named_locks import relock
+
+        return relock(self.folder, lock, seconds)
+
+    @verb
+    def unlock(self, lock: Lock) -> Said:
+        """In one's turn, if it is still ours."""
+        from taskpit.store.named_locks import unlock
+
+        return unlock(self.folder, lock)
+
+    def info(self) -> Info:
+        """What this store is."""
+        from taskpit.store.port import Info
+
+        return Info(
+            kind="files",
+            layout=self.folder.layout.name,
+            where=self.folder.root,
+            durability=self.folder.config.durability,
+            largest_task=self.folder.config.largest_task,
+            wake_bound=5.0,
+            papers=self.folder.root,
+        )

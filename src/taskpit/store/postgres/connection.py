@@ -1,0 +1,151 @@
+"""Connections to the server, and asking over them: again where that is safe. Knows psycopg, no verbs.
+
+A verb whose connection breaks may have happened. What can be repeated is, told that it is a repetition; what
+cannot is `Unknown`. While no connection can be had nothing has happened: `Unavailable`, once patience is over.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from taskpit.errors import Unavailable, Unknown
+from taskpit.store.postgres.address import unreadable, without_secrets
+from taskpit.store.postgres.server_errors import is_gone, is_undone, translate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from taskpit.store.postgres.address import Address
+
+    Row = tuple[Any, ...]
+
+__all__ = ["Wire"]
+
+#: First pause before another try, and the longest, in seconds.
+FIRST, LONGEST = 0.02, 1.0
+#: What was undone since others were in the way is tried this often.
+TURNS = 50
+#: A dead peer is noticed after about half a minute; an unreachable one when connecting, after ten seconds.
+OURS: dict[str, str | int] = {
+    "application_name": "taskpit",
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30000,
+}
+
+
+class Wire:
+    """A few connections, as many as are in use at once."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        #: Whether a pooler stands between, which hands each transaction another session.
+        self.pooled = bool(address.pooled)
+        self._spare: list[psycopg.Connection[Row]] = []
+        self._turn = threading.Lock()
+        self._met = False
+        self._pid = os.getpid()
+
+    def connect(self) -> psycopg.Connection[Row]:
+        """One more connection; raises what psycopg does."""
+        try:
+            given = conninfo_to_dict(self.address.server)
+        except psycopg.ProgrammingError:
+            raise unreadable(self.address.whole, "the database's own client does not understand it") from None
+        told = make_conninfo(self.address.server, **{key: value for key, value in OURS.items() if key not in given})
+        connection = psycopg.connect(told, autocommit=True)
+        if self.address.pooled is None and not self._met:
+            row = connection.execute("SELECT pg_backend_pid()").fetchone()
+            self.pooled = row is not None and row[0] != connection.info.backend_pid
+        if self.pooled:
+            connection.prepare_threshold = None
+        self._met = True
+        return connection
+
+    def _take(self) -> psycopg.Connection[Row]:
+        with self._turn:
+            if self._pid != os.getpid():  # a fork must not speak over its parent's connections
+                self._spare, self._pid = [], os.getpid()
+            if self._spare:
+                return self._spare.pop()
+        return self.connect()
+
+    def _give(self, connection: psycopg.Connection[Row]) -> None:
+        with self._turn:
+            self._spare.append(connection)
+
+    def drop(self) -> None:
+        """No connection is kept: the server they led to is another now, or none."""
+        with self._turn:
+            spare, self._spare = self._spare, []
+        for connection in spare:
+            connection.close()
+
+    def ask(self, sql: str, words: Mapping[str, object] | None = None, *, repeat: bool = True) -> list[Row]:
+        """The rows it answers. `again` among the words tells the server whether this may have happened before."""
+        until, pause, turns, again = time.monotonic() + self.address.patience, FIRST, 0, False
+        while True:
+            connection = None
+            try:
+                connection = self._take()
+                cursor = connection.execute(sql.encode(), None if words is None else {**words, "again": again})
+                rows = cursor.fetchall() if cursor.description else []
+                self._give(connection)
+                return rows
+            except psycopg.Error as error:
+                turns += 1
+                again = self._was_refused(error, connection, again=again, repeat=repeat, turns=turns, until=until)
+            time.sleep(pause * (0.5 + os.urandom(1)[0] / 510))
+            pause = min(pause * 2, LONGEST)
+
+    def _was_refused(
+        self,
+        error: psycopg.Error,
+        connection: psycopg.Connection[Row] | None,
+        *,
+        again: bool,
+        repeat: bool,
+        turns: int,
+        until: float,
+    ) -> bool:
+        """Whether it may have happened; raises where trying again is of no use."""
+        if connection is not None and is_undone(error):
+            self._give(connection)
+            if turns >= TURNS:
+                raise Unavailable(f"others were in the way {turns} times: {error}", hint="Try again.") from error
+            return again
+        closed = connection is None or connection.closed or connection.broken
+        told = translate(error, self.address)
+        if not is_gone(error, closed=closed):
+            if connection is not None:
+                self._give(connection)
+            raise told from error
+        if connection is not None:
+            connection.close()
+            self.drop()
+            # Refused in words, it has not happened; cut off in the middle, it may have.
+            again = again or not (error.sqlstate or "").startswith(("25006", "57P03"))
+            if again and not repeat:
+                raise _unknown(error, self.address, repeat=repeat) from error
+        if not isinstance(told, Unavailable) or not self._met or time.monotonic() >= until:
+            raise (_unknown(error, self.address, repeat=repeat) if again else told) from error
+        return again
+
+    def close(self) -> None:
+        """Every connection is closed."""
+        self.drop()
+
+
+def _unknown(error: psycopg.Error, address: Address, *, repeat: bool) -> Unknown:
+    said = without_secrets(" ".join(str(error).split()), address)[:200]
+    hint = "Repeating it is safe." if repeat else "It may have happened: `pit log` shows, before you repeat it."
+    return Unknown(f"the connection broke before the answer came ({said})", hint=hint)

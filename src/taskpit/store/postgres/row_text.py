@@ -1,0 +1,142 @@
+"""Values as rows and back: tasks, results and tries as JSON, the order of tasks as bytes. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+
+from taskpit import schema
+from taskpit.rules import order
+from taskpit.task import Claim, End, Event, Result, Task, Try, worker_type
+from taskpit.text import read_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from taskpit.records import Value
+
+__all__ = ["Lapsed", "as_ending", "as_item", "as_json", "event_of", "key_of", "result_of", "task_of", "try_of"]
+
+#: Fields of a task that are lists.
+LISTS = ("needs", "tags", "touches")
+#: Half of what eight bytes can count to: in the middle lies priority 0.
+MIDDLE = 1 << 63
+
+
+class Lapsed(Claim):
+    """A claim as a judge saw it: its end counts only if nobody has renewed it since."""
+
+    #: When its lease ended, as the judge saw it.
+    ended: float
+
+
+def as_json(value: object) -> str:
+    """The JSON of plain values, always the same for the same."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _fields(value: Value) -> dict[str, Any]:
+    """The fields that say more than nothing."""
+    usual = value._defaults  # noqa: SLF001 - what a value says by itself need not be written
+    return {key: field for key, field in value.as_dict().items() if field != usual.get(key)}
+
+
+def doc_of(task: Task) -> str:
+    """The task as it is stored. Its bytes of another place are not: every field has its own."""
+    fields = _fields(task)
+    fields.pop("source", None)
+    return as_json(fields)
+
+
+def task_of(doc: str) -> Task:
+    """The task in these."""
+    return schema.load(Task, read_json(doc))
+
+
+def _with_evidence(value: Result | Try) -> str:
+    fields = _fields(value)
+    if value.evidence is not None:
+        fields["evidence"] = value.evidence.as_dict()
+    return as_json(fields)
+
+
+def result_of(doc: str) -> Result:
+    """The result in these."""
+    return schema.load_result(read_json(doc))
+
+
+def try_of(doc: str) -> Try:
+    """The try in these."""
+    return schema.load_try(read_json(doc))
+
+
+def key_of(task: Task) -> bytes:
+    """Bytes that sort as tasks are taken: by priority, age, number, name. No two tasks have the same."""
+    rank, age, number, name = order(task)
+    bits: int = struct.unpack(">Q", struct.pack(">d", age))[0]
+    bits = bits ^ (2**64 - 1) if bits >> 63 else bits | MIDDLE
+    digits = str(number).encode() if number else b""
+    text = name if name == task.id else f"{name}\0{task.id}"  # a-1 and a-01 sort alike, and are two
+    return (rank + MIDDLE).to_bytes(8, "big") + bits.to_bytes(8, "big") + bytes((len(digits),)) + digits + text.encode()
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(as_json(value).encode("utf-8", "replace")).hexdigest()
+
+
+def as_item(task: Task, number: int = 0, *, mark: str | None = None, doc: bool = True) -> dict[str, Any]:
+    """What the server is told of a task that becomes ready or waits; without its text where that is unchanged."""
+    return {
+        "n": number,
+        "id": task.id,
+        "key": key_of(task).hex(),
+        "wish": _digest(task.wish())[:32],
+        "doc": doc_of(task) if doc else None,
+        "big": task.big,
+        "tags": list(task.tags) or None,
+        "touches": list(task.touches) or None,
+        "held": bool(task.hold),
+        "due": task.not_before,
+        "needs": list(task.needs) or None,
+        "worker": task.by or "keeper",
+        "details": task.title,
+        "mark": mark,
+    }
+
+
+def as_ending(end: End, number: int, now: float) -> dict[str, Any]:
+    """What the server is told of the end of a claim."""
+    claim, result, attempt = end.claim, end.result, end.attempt
+    told: dict[str, Any] = {
+        "n": number,
+        "id": claim.task.id,
+        "fence": claim.fence,
+        "seen": claim.ended if isinstance(claim, Lapsed) else None,
+        "verdict": str(result.verdict) if result else None,
+        "result": _with_evidence(result) if result else None,
+        "attempt": _with_evidence(attempt) if attempt else None,
+        "children": [as_item(child, place) for place, child in enumerate(end.children)] or None,
+        "action": end.action or "released_task",
+        "details": end.details,
+    }
+    told["late"] = told["result"] or told["attempt"]
+    told["mark"] = (
+        f"{claim.fence}/{_digest([told['result'], told['attempt'], end.action, end.task and doc_of(end.task)])[:16]}"
+    )
+    if end.note is not None:
+        told["note_kind"], told["note"] = end.note
+    if result is None:
+        task = end.task or claim.task
+        if end.delay:
+            task = task.replace(not_before=float(int(now + end.delay)))
+        told["back"] = as_item(task, mark=told["mark"], doc=task is not claim.task)
+    return told
+
+
+def event_of(at: str, worker: str, action: str, task_id: str, details: str) -> Event:
+    """A line of the changelog that the store itself wrote."""
+    return Event(
+        timestamp=at, worker=worker, worker_type=worker_type(worker), action=action, task_id=task_id, details=details
+    )

@@ -1,0 +1,142 @@
+"""What keeps a queue in a database in order: pauses, notes, stray tasks, old logs."""
+
+from __future__ import annotations
+
+from taskpit.clock import Clock, iso
+from taskpit.store.port import Mend
+from taskpit.store.postgres.row_text import as_item, as_json, task_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from taskpit.config import Config
+
+    class Ask(Protocol):
+        """How a verb asks the server."""
+
+        def __call__(self, sql: str, *, repeat: bool = True, fetch: bool = True, **words: Any) -> list[tuple[Any, ...]]:
+            """The rows it answers."""
+
+
+__all__ = ["compost", "mend", "note", "pause", "paused", "resume", "vacuum"]
+
+PAUSE = """
+    WITH p AS (
+        INSERT INTO {s}.pause (said, until) VALUES (%(said)s, %(until)s)
+        ON CONFLICT (one) DO UPDATE SET said = excluded.said, until = excluded.until)
+    INSERT INTO {s}.event (at, worker, action, details) VALUES (%(at)s, %(worker)s, 'paused', %(reason)s) RETURNING 1
+"""
+RESUME = """
+    WITH p AS (DELETE FROM {s}.pause p RETURNING p.until)
+    INSERT INTO {s}.event (at, worker, action)
+        SELECT %(at)s, %(worker)s, 'resumed' FROM p WHERE p.until = 0 OR p.until > %(at)s RETURNING 1
+"""
+NOTE = """
+    WITH fresh AS (
+        SELECT 1 WHERE NOT (%(again)s AND EXISTS (
+            SELECT 1 FROM {s}.note n WHERE (n.id, n.at, n.worker, n.words) = (%(id)s, %(at)s, %(worker)s, %(line)s)))),
+    n AS (
+        INSERT INTO {s}.note (id, at, worker, words)
+            SELECT t.id, %(at)s, %(worker)s, %(line)s FROM {s}.task t, fresh WHERE t.id = %(id)s AND t.state <> 'w')
+    INSERT INTO {s}.event (at, worker, action, id, details)
+        SELECT %(at)s, %(worker)s, 'noted', %(id)s, %(text)s FROM fresh RETURNING 1
+"""
+DIGEST = """
+    WITH gone AS (DELETE FROM {s}.log l WHERE l.n = ANY (%(ns)s) RETURNING l.*)
+    INSERT INTO {s}.digest
+        SELECT g.n, g.worker, g.at, length(g.data),
+               right(regexp_replace(convert_from(substr(g.data, greatest(length(g.data) - 399, 1)), 'LATIN1'),
+                                    '[^[:print:]]+', ' ', 'g'), 200)
+        FROM gone g ON CONFLICT DO NOTHING RETURNING 1
+"""
+
+
+def pause(ask: Ask, clock: Clock, reason: str, seconds: float, worker: str) -> None:
+    """Nobody is given anything until then."""
+    now = clock.now()
+    ask(
+        PAUSE,
+        said=f"paused by {worker}: {reason}",
+        until=now + seconds if seconds else 0.0,
+        at=now,
+        worker=worker,
+        reason=reason,
+    )
+
+
+def resume(ask: Ask, clock: Clock, worker: str) -> bool:
+    """Tasks are given out again; False if they were all the time."""
+    now = clock.now()
+    return bool(ask(RESUME, at=now, worker=worker))
+
+
+def paused(ask: Ask, clock: Clock) -> str:
+    """What was said, unless its time has passed."""
+    rows = ask("SELECT p.said, p.until FROM {s}.pause p WHERE p.until = 0 OR p.until > %(at)s", at=clock.now())
+    if not rows:
+        return ""
+    said, until = rows[0]
+    return f"{said}, until {iso(until)}" if until else str(said)
+
+
+def note(ask: Ask, task_id: str, text: str, line: str, worker: str, now: float) -> None:
+    """A line beside the task, and one in the changelog."""
+    ask(
+        NOTE,
+        id=task_id,
+        at=now,
+        worker=worker,
+        line=line.replace("\0", ""),
+        text=text.replace("\0", ""),
+    )
+
+
+# -- what a hand in the tables may have left ---------------------------------------------------------
+
+#: What is wrong with a task, by the server's word for it.
+ASTRAY = {
+    "stray task": "it stood nowhere",
+    "waits for nothing": "all it needs is done",
+    "no such task": "it stood among those that are open, and is none",
+    "not under its tags": "workers with tags could not find it",
+}
+
+
+def mend(ask: Ask, *, dry_run: bool) -> list[Mend]:
+    """What stands nowhere is put back with all it says; what is no open task leaves; the rest is put in order."""
+    rows = ask("SELECT id, kind, doc FROM {s}.astray()")
+    if rows and not dry_run:
+        items = [as_item(task_of(doc), number) for number, (_, _, doc) in enumerate(rows) if doc is not None]
+        rows = ask("SELECT id, kind FROM {s}.put_right(%(items)s::json, %(now)s)", items=as_json(items))
+    return [Mend(kind=row[1], what=row[0], details=ASTRAY[row[1]]) for row in rows]
+
+
+#: Hot tables whose dead rows lie in everybody's way, and how many of them may.
+DEAD, HOT = 2000, ("ready", "ready_tag", "lease", "waiting", "need")
+
+
+def vacuum(ask: Ask, schema: str) -> list[str]:
+    """Hot tables with many dead rows are cleaned at once, not when the server gets round to it; which."""
+    rows = ask(
+        "SELECT relname FROM pg_stat_user_tables WHERE schemaname = %(schema)s AND relname = ANY (%(hot)s) "
+        "AND n_dead_tup > %(dead)s",
+        schema=schema,
+        hot=list(HOT),
+        dead=DEAD,
+    )
+    names = [row[0] for row in rows]
+    for name in names:
+        ask(f"VACUUM (SKIP_LOCKED) {{s}}.{name}", fetch=False)
+    return names
+
+
+def compost(ask: Ask, config: Config, *, dry_run: bool) -> list[Mend]:
+    """Old working logs leave one line each in the table digest; results stay for ever."""
+    old = ask(
+        "SELECT n, worker FROM {s}.log WHERE at < {s}.time_of(%(now)s) - %(age)s ORDER BY n LIMIT 1000",
+        age=config.compost,
+    )
+    if old and not dry_run:
+        ask(DIGEST, ns=[row[0] for row in old])
+    return [Mend(kind="composted", what=f"log {number}", details=f"of {worker}") for number, worker in old]

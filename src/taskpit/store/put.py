@@ -1,0 +1,232 @@
+"""Row *put* of the commit table, from top to bottom, for one or many; and its last step by itself.
+
+    write     tmp/<id>~<nonce>.<digest>~put~<name>
+    decide    link to ids/<id>
+    settle    one fsync: bytes, tmp and ids; nothing is visible yet
+    tell      one line of the log, with the row of the catalogue
+    enter     rename, never replacing, to the ready name
+
+Where the filesystem does not keep the order of names (`Folder.syncs_once`), the bytes and their name in tmp are on the
+disk before the id is taken, and the id and the ready name before the answer.
+"""
+
+from __future__ import annotations
+
+from taskpit import fs
+from taskpit.errors import Invalid
+from taskpit.store import changelog
+from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder
+from taskpit.store.index_rows import with_row
+from taskpit.task import Said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.task import Event, Task
+
+    #: A task with its bytes, and the line that tells of it.
+    Entrant = tuple[Task, bytes, Event]
+    #: Where its bytes lie, where what was asked for lies (the same file in most layouts), where it shall go.
+    Draft = tuple[str, str, str]
+
+__all__ = ["admit", "clear_torn", "enter", "is_torn"]
+
+
+def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
+    """For each: CREATED, or EXISTS: the id is known. Many share what they wait for, each step for all of them.
+
+    Where the disk refuses one, those before it are in.
+    """
+    drafts, trouble = _write(folder, entrants)
+    said: list[Said] = []
+    try:
+        for number, (_, original, _) in enumerate(drafts):
+            task_id = entrants[number][0].id
+            entry = folder.of(IDS, task_id)
+            new = fs.link(original, entry) or (clear_torn(folder, task_id) and fs.link(original, entry))
+            said.append(Said.CREATED if new else Said.EXISTS)
+    except OSError as error:
+        trouble = error.with_traceback(None)  # which would keep the directory open that refused
+    known = [number for number, one in enumerate(said) if one is Said.CREATED]
+    if folder.syncs_once:
+        _settle(folder, [(entrants[number][0], drafts[number]) for number in known])
+    _bring_in(folder, [(entrants[number], drafts[number]) for number in known])
+    for number, (tmp, original, _) in enumerate(drafts):
+        if number == len(said):
+            continue  # its link was refused, and nobody knows whether it was made: left for the keeper
+        if number > len(said) or said[number] is not Said.CREATED:
+            fs.remove(tmp)
+        if original != tmp:
+            fs.remove(original)
+    if trouble is not None:
+        raise trouble
+    return said
+
+
+def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OSError | None]:
+    """The bytes of these lie in the temporary directory; of those before the one the disk refuses.
+
+    The name a file will have stands in the temporary one, so that anybody can carry on after the commit, and the
+    digest of its bytes, so that nobody does with half of them.
+    """
+    layout, early = folder.layout, folder.durable and not folder.syncs_once
+    together = early and folder.syncs_together(len(entrants))
+    drafts: list[Draft] = []
+    trouble = None
+    try:
+        for task, data, _ in entrants:
+            ready, nonce = layout.ready_path(task), f"{fs.fresh_name()}.{changelog.digest(data)}"
+            tmp = original = folder.tmp(task.id, nonce, f"put~{ready.rpartition('/')[2]}")
+            if layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
+                original = folder.tmp(task.id, nonce, "id")  # first: without it the other may be cleared up
+                folder.write(original, data, sync=early and not together)
+            folder.write(tmp, data, sync=early and not together)
+            drafts.append((tmp, original, ready))
+    except OSError as error:
+        trouble = error.with_traceback(None)  # which would keep the directory open that refused
+    if drafts and early:  # an id that is known must not belong to a file that is not there
+        folder.settle(layout.tmp, together=together)
+    return drafts, trouble
+
+
+def _settle(folder: Folder, known: Sequence[tuple[Task, Draft]]) -> None:
+    """Bytes and ids of these are on the disk. What the disk refuses was never there: it is written anew, if at all."""
+    try:
+        if folder.syncs_together(len(known)):
+            fs.sync_all(folder.at(IDS))
+            return
+        for _, (tmp, original, _) in known:
+            fs.sync_path(tmp)
+            if original != tmp:
+                fs.sync_path(original)
+    except OSError:
+        for task, (tmp, original, _) in known:
+            if fs.remove(tmp):  # else it was rolled forward
+                fs.remove(folder.of(IDS, task.id))
+                fs.remove(original)
+        raise
+
+
+def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
+    """The ids of these are known: their files enter, once the log tells of them; nobody comes back for that."""
+    if not known:
+        return
+    events = []
+    for (task, _, event), (tmp, _, ready) in known:
+        status = fs.status(tmp)
+        events.append(with_row(event, task, ready.rpartition("/")[2], status) if status is not None else event)
+    folder.tell_of(events)
+    for (task, _, _), (tmp, _, ready) in known:
+        enter(folder, task.id, tmp, ready)
+    if not folder.syncs_once:
+        folder.sync(IDS, folder.layout.ready)  # together: one journal settles both at once
+
+
+def clear_torn(folder: Folder, task_id: str, *, act: bool = True) -> bool:
+    """Whether a power loss took bytes of a task whose put was never acknowledged, nor seen by anybody: it is gone."""
+    known, tmp, torn = fs.status(folder.of(IDS, task_id)), folder.layout.tmp, False
+    for name in fs.names(folder.at(tmp)) if known is not None else ():
+        words = name.split("~", 3)
+        if words[0] != task_id or words[2:3] != ["put"]:
+            continue
+        put = folder.at(f"{tmp}/{name}")
+        original = folder.tmp(task_id, words[1], "id") if folder.layout.rewritten else put
+        here = fs.status(original)
+        if known is None or here is None or here.st_ino != known.st_ino:
+            continue
+        if is_torn(put, words[1]) or is_torn(original, words[1]):
+            torn = True
+            if act:
+                fs.remove(folder.of(IDS, task_id))
+                fs.remove(put)
+                fs.remove(original)
+    return torn
+
+
+def is_torn(path: str, nonce: str) -> bool:
+    """Whether the file has not the bytes that its nonce says it has, if it says so: a power loss took some or all."""
+    said = nonce.partition(".")[2]
+    try:
+        return bool(said) and changelog.digest(fs.read(path, LARGEST_RESULT)[0]) != said
+    except OSError:
+        return False  # gone, or not to be read: nobody can tell
+
+
+def enter(folder: Folder, task_id: str, source: str, ready: str) -> bool:
+    """The file is ready under this name; what stood there without right is set aside. False if it was gone.
+
+    A rename of a name only this verb knows, never a second link: a stalled putter whose task somebody
+    rolled forward and finished must not bring it back to life.
+    """
+    target = f"{folder.root}/{ready}"
+    while True:
+        try:
+            if fs.move_new(source, target):
+                return True
+            if not folder.make_place(target):
+                return False
+        except FileExistsError:
+            if not _make_way(folder, task_id, source, ready):
+                return False
+
+
+def _make_way(folder: Folder, task_id: str, source: str, ready: str) -> bool:
+    """What stands at the ready name without right is set aside; False if the task has left `source`."""
+    from taskpit.store.network_stat import fresh_status, has_twin
+
+    target = f"{folder.root}/{ready}"
+    ours = fresh_status(source) if _is_listed(source) else None
+    if ours is None:
+        return False  # another carried the verb on
+    fs.look_anew(target.rpartition("/")[0])
+    there = fresh_status(target)
+    if there is None:
+        return True
+    if ours.st_ino == there.st_ino:
+        if has_twin(ours, fs.status(folder.of(IDS, task_id))):
+            fs.remove(source)  # a power loss left both names
+        return False  # else we are still shown where it was: the next sweep takes it further
+    if _is_ghost(folder, source, ready):
+        folder.set_aside(source[len(folder.root) + 1 :], "its end was carried out; a power loss brought its name back")
+        return False
+
+    folder.set_aside(
+        ready,
+        "the task of this id was put back at this place",
+        step=lambda path, aside: _moved_rightly(folder, task_id, (source, ours), path, aside),
+    )
+    return True
+
+
+def _moved_rightly(folder: Folder, task_id: str, token: tuple[str, fs.Stat], path: str, aside: str) -> bool:
+    """Away with it. If the task has left its place meanwhile, it may be the task itself: back with it, and False."""
+    source, ours = token
+    if not fs.move(path, aside):
+        return False
+    if _is_listed(source):
+        return True
+    moved = fs.status(aside)
+    if moved is not None and moved.st_ino == ours.st_ino:
+        return not enter(folder, task_id, aside, path[len(folder.root) + 1 :])
+    try:
+        return not fs.move_new(aside, path)
+    except FileExistsError:
+        return True
+
+
+def _is_listed(path: str) -> bool:
+    """Whether the name is there: a listing also knows on a network what has left."""
+    place, _, name = path.rpartition("/")
+    return name in fs.names(place)
+
+
+def _is_ghost(folder: Folder, sealed: str, ready: str) -> bool:
+    """Whether a sealed file has the bytes of before its end, and what came of it is ready: after a power loss."""
+    spot = folder.sealed_spot(sealed.rpartition("/")[2]) if f"/{SEALED}/" in sealed else None
+    if spot is None or folder.layout.rewritten:  # there the bytes do not tell
+        return False
+    try:
+        return folder.load(spot, folder.at(ready)).attempts > folder.load(spot, sealed).attempts
+    except (OSError, Invalid):
+        return False

@@ -1,0 +1,277 @@
+"""Which ready files to try for, and whether a task may be taken: the choosing half of a claim.
+
+Knows what is ready, what is finished and what is being changed; whether a file was had is `claims`'.
+"""
+
+from __future__ import annotations
+
+from taskpit import fs, rules
+from taskpit.errors import Invalid
+from taskpit.layouts import Spot
+from taskpit.layouts.layout import is_word
+from taskpit.store import claim as claims
+from taskpit.store.flock import Turn
+from taskpit.store.folder import IDS, OUTCOMES, TOUCHES, Folder, Unreadable
+from taskpit.store.ready_index import Ready
+from taskpit.task import End, State, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from taskpit.clock import Clock
+    from taskpit.rules import Order
+    from taskpit.task import Claim, Task, Want
+    from taskpit.watch import Watch
+
+__all__ = ["Chooser"]
+
+#: That nothing fitted and nothing changed is believed for so many seconds, or a hundred times as long as looking took.
+PATIENCE = 30.0
+#: Later than any task waits.
+NEVER_DUE = float("inf")
+
+
+class _told:  # noqa: N801 - reads like a function
+    """What was taken is told in one go, and given out although the disk refuses the next; a person's change is told
+    when it is made.
+    """
+
+    def __init__(self, folder: Folder, want: Want, taken: list[Claim]) -> None:
+        self._folder, self._want, self._taken = folder, want, taken
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self._taken and not self._want.even_held:
+            events = [self._folder.event("claimed_task", claim.task.id, claim.fence) for claim in self._taken]
+            try:
+                self._folder.tell_of(events)
+            except OSError:
+                return True  # they are claimed all the same; a keeper tells what it finds claimed
+        return bool(self._taken) and isinstance(error, OSError)
+
+
+class Idle:
+    """That nothing was there for this worker: true until something comes, is edited, becomes due or, if it is needed,
+    ends; and not for ever, since a notice may get lost.
+    """
+
+    __slots__ = ("_due", "_ends", "_until", "_want", "news")
+
+    def __init__(self, want: Want, ends: tuple[int, ...], due: float, until: float, news: int) -> None:
+        self._want, self._ends, self._due, self._until = _sort(want), ends, due, until
+        #: What was known then: a look may have taken in since what a claim would have been told of.
+        self.news = news
+
+    def holds(self, want: Want, ends: Callable[[], tuple[int, ...]], clock: Clock) -> bool:
+        """Whether it is still so, given that nothing came and nothing was edited."""
+        lasts = _sort(want) == self._want and clock.now() < self._due and clock.monotonic() < self._until
+        return lasts and (not self._ends or ends() == self._ends)
+
+
+def _sort(want: Want) -> tuple[object, ...]:
+    """What decides whether a task fits, whoever asks."""
+    return want.tags, want.big, want.even_held, want.kind
+
+
+class Chooser:
+    """Finds candidates and tries for them."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._ready = Ready(folder)
+        #: Tasks with a published result, as of the time of its directory; and when to list it next.
+        self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
+        self._list_at = 0.0
+        #: That nothing fitted when we last looked, and when the next of what waits for its time is due.
+        self._idle: Idle | None = None
+        self._next_due = NEVER_DUE
+        self._needs = self._asked = False
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._ready.close()
+
+    def watch(self) -> Watch | None:
+        """What tells of changes; None if nobody watched until now."""
+        return self._ready.watch()
+
+    def hear(self) -> bool:
+        """Take in what has changed; whether something came that may be for us."""
+        return self._ready.hear()
+
+    def take_best(self, want: Want) -> list[Claim]:
+        """The best that fit, by priority and age. That nothing did is remembered until something changes."""
+        if self._is_idle(want):
+            return []
+        began, told, knew = self.folder.clock.monotonic(), self._ready.is_told(), self._needs
+        ends = self._ends() if knew else ()  # only if needs were in the way when we last looked
+        self._idle, self._next_due, self._needs = None, NEVER_DUE, False
+        self._ready.refresh()
+        taken = self._take_some(want) or (self._take_some(want) if self._ready.recheck() else [])
+        if not taken and not told and self._asked:
+            self._ready.watch()  # whoever asks again is told of changes from now on
+        self._asked = True
+        if not taken and told and knew >= self._needs:
+            now = self.folder.clock.monotonic()
+            until = now + max(PATIENCE, 100 * (now - began))
+            self._idle = Idle(want, ends if self._needs else (), self._next_due, until, self._ready.news)
+        return taken
+
+    def _is_idle(self, want: Want) -> bool:
+        """Whether nothing was there when we last tried, and nothing has changed since."""
+        idle, ready = self._idle, self._ready
+        if idle is None or ready.stirs() or ready.news != idle.news:
+            return False
+        return idle.holds(want, self._ends, self.folder.clock)
+
+    def _ends(self) -> tuple[int, ...]:
+        """What changes whenever a task ends."""
+        found = (fs.status(self.folder.at(place)) for place in (OUTCOMES, *self.folder.layout.results))
+        return tuple(status.st_mtime_ns if status else 0 for status in found)
+
+    def _take_some(self, want: Want) -> list[Claim]:
+        taken: list[Claim] = []
+        with _told(self.folder, want, taken):
+            for file, task in self._ready.best(lambda task: self._fits(task, want)):
+                spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
+                sign = self._ready.sign_of(file)
+                claim = self._take(spot, want, touches=bool(task.touches), known=task, sign=sign)
+                if claim is not None or not task.touches:  # one that was in somebody's way stays a candidate
+                    self._ready.gone(file, missed=claim is None)
+                if claim is not None:
+                    taken.append(claim)
+                    if len(taken) == want.count:
+                        break
+        return taken
+
+    def being_written(self) -> list[str]:
+        """Names of ready files that are no tasks yet, as of the last look."""
+        return self._ready.being_written()
+
+    def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
+        """Orders, file names and tasks of what is ready now, from the first or after an order and name."""
+        if after is None:
+            self._ready.refresh(closely=True)
+        return self._ready.page(after, limit, tied=tied)
+
+    def take_named(self, want: Want) -> list[Claim]:
+        """These, in this order, as far as they can be had."""
+        taken: list[Claim] = []
+        ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
+        with _told(self.folder, want, taken):
+            for task_id in want.ids:
+                worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
+                claim = self._take(ready[task_id], want, touches=not want.even_held) if worth else None
+                if claim is not None:
+                    taken.append(claim)
+                if len(taken) == want.count:
+                    break
+        return taken
+
+    def _is_worth_taking(self, ready: Spot, want: Want) -> bool:
+        """Whether a look tells nothing against it: what is held is not moved just to be moved back."""
+        path = self.folder.at(ready.path)
+        try:
+            here = fs.status(path)
+            if here is None or self.folder.unfinished(path, here):
+                return False
+            return self._fits(self.folder.load(ready, path), want)
+        except (FileNotFoundError, Unreadable):
+            return False
+        except Invalid:
+            return True  # whoever takes it sets it aside
+
+    def _fits(self, task: Task, want: Want) -> bool:
+        if not rules.suits(task, want):
+            return False
+        if want.even_held:
+            return True
+        now = self.folder.clock.now()
+        if rules.held(task, now, self._done_or_not):
+            self._needs = self._needs or bool(task.needs)
+            if task.not_before > now:
+                self._next_due = min(self._next_due, task.not_before)
+            return False
+        if task.touches and rules.in_the_way(task, self.folder.running()):
+            self._next_due = 0.0  # whoever is in its way may go at any time
+            return False
+        return True
+
+    def _done_or_not(self, task_id: str) -> State:
+        """All that a claim needs to know of a need, for the price of one look."""
+        if not is_word(task_id):
+            return State.READY  # nobody can ever do it; looking for it might lead anywhere
+        done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or self._is_published(task_id)
+        return State.DONE if done else State.READY
+
+    def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
+        """Tasks that declare what they will change are claimed one at a time, none beside one in its way."""
+        with Turn(self.folder.at(TOUCHES)):
+            try:
+                task = self.folder.load(spot, self.folder.at(spot.path))
+            except (FileNotFoundError, Unreadable):
+                return None
+            except Invalid:
+                return claims.take(self.folder, spot, want)  # which sets it aside
+            if rules.in_the_way(task, self.folder.running()):
+                return None
+            return claims.take(self.folder, spot, want)
+
+    def _take(
+        self,
+        spot: Spot,
+        want: Want,
+        *,
+        touches: bool,
+        known: Task | None = None,
+        sign: tuple[int, int] | None = None,
+    ) -> Claim | None:
+        """Try to claim one ready file, `known` by `sign` if it was read; None if it can't be had or should not."""
+        claim = self._take_alone(spot, want) if touches else claims.take(self.folder, spot, want, known, sign)
+        if claim is None:
+            return None
+        if claim.task is not known and not self._fits(claim.task, want):  # it was edited after we had read it
+            from taskpit.store import finish_batch
+
+            finish_batch.end(self.folder, End(claim=claim, details="it was changed while it waited"))
+            return None
+        return claim
+
+    def state_of(self, task_id: str, is_waiting: Callable[[str], bool] | None = None) -> State | None:
+        """Where a task is, as cheaply as can be told: finished ones by their outcome, others by their id."""
+        verdict = self.folder.outcome(task_id) if is_word(task_id) else None
+        if verdict is not None:
+            return verdict.state
+        if self._is_published(task_id):
+            return State.DONE
+        if self.folder.claims_of(task_id):
+            return State.CLAIMED
+        if is_word(task_id) and fs.exists(self.folder.of(IDS, task_id)):
+            return State.READY
+        known = is_waiting or (lambda one: bool(self.folder.find(self.folder.layout.ready, State.READY, one)))
+        return State.READY if known(task_id) else None
+
+    def _is_published(self, task_id: str) -> bool:
+        """Whether a result stands in the layout's own place that nobody has taken for its outcome yet.
+
+        Where it would lie is known of a task that is registered; for others the results are listed, when they
+        have changed and, if that takes long, not more often than every twentieth part of the time.
+        """
+        folder = self.folder
+        original = folder.original(task_id) if is_word(task_id) else None
+        if original is not None:
+            spot = Spot(state=State.READY, id=task_id, slug=folder.layout.named(original).slug)
+            if folder.ended_as(spot) is Verdict.DONE:
+                return True
+        stats = [fs.status(folder.at(name)) for name in folder.layout.results]
+        seen = tuple(status.st_mtime_ns if status else 0 for status in stats)
+        began = folder.clock.monotonic()
+        if seen != self._foreign[0] and began >= self._list_at:
+            done = (spot.id for spot in folder.finished() if spot.verdict is Verdict.DONE)
+            self._foreign = (seen, frozenset(done))
+            self._list_at = began + 20 * (folder.clock.monotonic() - began)
+        return task_id in self._foreign[1]

@@ -1,0 +1,188 @@
+"""Templates of tasks: a Markdown file with fields, for one task or for several that need each other.
+
+    Find it, fix it, write down why.            what it is for
+    - **fields:** area, severity=low            what has to be said, and what is assumed
+
+    # find: Find the bug in {area}              a name for this task inside the file, and its title
+    - **tags:** {area}, {severity}              bullets as in a task's own file
+
+    Say how to make it happen again.            the body
+
+    # fix: Fix it
+    - **needs:** find                           of this file, or of the queue
+    - **done-when:** `make test-{area}` is green.
+
+A field is a word between braces; other braces are left alone. What is filled in stays on one line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from taskpit import fs
+from taskpit.errors import Invalid, NotFound
+from taskpit.layouts import Spot, slugify
+from taskpit.layouts.markdown import Sheet
+from taskpit.layouts.markdown_task import load_task
+from taskpit.records import Value
+from taskpit.task import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from taskpit.queue import Queue
+    from taskpit.task import Said, Task
+
+__all__ = ["Recipe", "fill", "put_filled", "read_recipe", "template", "templates", "with_ids"]
+
+_FIELD = re.compile(r"\{([a-z][a-z0-9_-]*)\}")
+_SECTION = re.compile(r"^# +(?:([A-Za-z0-9][\w-]*): +)?(.+)$")
+_FENCE = re.compile(r"\s*(```|~~~)")
+
+
+class Recipe(Value):
+    """A template that was read, its fields still open."""
+
+    name: str
+    #: What it is for, in a line.
+    summary: str = ""
+    #: What may be said, with what is assumed; None must be said.
+    fields: Mapping[str, str | None] = {}
+    #: Inner name, title and the rest of each task's text.
+    tasks: tuple[tuple[str, str, str], ...] = ()
+
+
+def read_recipe(name: str, text: str) -> Recipe:
+    """The template in this text; Invalid names the place that is wrong."""
+    head, sections = _sections(text)
+    if not sections:
+        raise Invalid(f"{name}: it has no task", hint="A task begins with a line such as `# Fix the login of {area}`.")
+    sheet = Sheet(f"# {name}\n{_bullets(head)}", ("fields",))
+    fields: dict[str, str | None] = {}
+    for part in (sheet.get("fields") or "").split(","):
+        word, equals, assumed = (piece.strip() for piece in part.partition("="))
+        if word and not _FIELD.fullmatch(f"{{{word}}}"):
+            raise Invalid(f"{name}: {word!r} cannot be a field", hint="Small letters, digits, dash and underscore.")
+        if word:
+            fields[word] = assumed if equals else None
+    used = {word for _, title, rest in sections for word in _FIELD.findall(f"{title}\n{rest}")}
+    for word in sorted(used - fields.keys()):
+        near = _nearest(word, fields)
+        raise Invalid(f"{name}: {{{word}}} is no field of this template", hint=near or f"Add it: - **fields:** {word}")
+    names = [inner for inner, _, _ in sections if inner]
+    twice = next((one for one in names if names.count(one) > 1), "")
+    if twice:
+        raise Invalid(f"{name}: two tasks are called {twice}", hint="Give one of them another name.")
+    summary = next((line.strip() for line in head if line.strip() and not line.startswith("- **")), "")
+    return Recipe(name=name, summary=summary, fields=fields, tasks=tuple(sections))
+
+
+def _sections(text: str) -> tuple[list[str], list[tuple[str, str, str]]]:
+    """The lines before the first task, and inner name, title and rest of each task."""
+    head: list[str] = []
+    found: list[tuple[str, str, list[str]]] = []
+    fenced = False
+    for line in text.splitlines():
+        fenced ^= bool(_FENCE.match(line))
+        section = None if fenced else _SECTION.match(line)
+        if section:
+            found.append((section[1] or "", section[2].strip(), []))
+        else:
+            (found[-1][2] if found else head).append(line)
+    return head, [(inner, title, "\n".join(lines)) for inner, title, lines in found]
+
+
+def _bullets(lines: Sequence[str]) -> str:
+    return "\n".join(line for line in lines if line.startswith("- **"))
+
+
+def fill(recipe: Recipe, given: Sequence[str]) -> list[Task]:
+    """Its tasks with these fields (`area=api`); ids and needs are the inner names. Invalid says what is missing."""
+    values = {**recipe.fields}
+    for text in given:
+        word, equals, value = text.partition("=")
+        if not equals:
+            raise Invalid(f"{text!r} does not read FIELD=VALUE", hint=_usage(recipe))
+        if word not in recipe.fields:
+            hint = _nearest(word, recipe.fields) or _usage(recipe)
+            raise Invalid(f"{recipe.name} has no field {word!r}", hint=hint)
+        values[word] = " ".join(value.split())
+    missing = [word for word, value in values.items() if not value and recipe.fields[word] is None]
+    if missing:
+        raise Invalid(f"{recipe.name} wants {' and '.join(missing)}", hint=_usage(recipe))
+
+    def filled(text: str) -> str:
+        return _FIELD.sub(lambda found: values.get(found[1]) or "", text)
+
+    tasks = []
+    for number, (inner, title, rest) in enumerate(recipe.tasks, 1):
+        name = inner or f"{number}"
+        data = f"# {name}\n- **task:** {filled(title)}\n{filled(rest)}".encode()
+        try:
+            task = load_task(Spot(state=State.READY, id=name, slug=slugify(filled(title))), data)
+        except Invalid as error:
+            raise Invalid(f"{recipe.name}, {name}: {error.message}", hint=error.hint) from None
+        tasks.append(task.replace(source=b""))
+    return tasks
+
+
+def with_ids(tasks: Sequence[Task], ids: Sequence[str]) -> list[Task]:
+    """The tasks under these ids; needs and parents that name one of them follow."""
+    new = {task.id: task_id for task, task_id in zip(tasks, ids, strict=True)}
+    return [
+        task.replace(
+            id=new[task.id],
+            needs=tuple(new.get(need, need) for need in task.needs),
+            parent=new.get(task.parent, task.parent),
+        )
+        for task in tasks
+    ]
+
+
+def _usage(recipe: Recipe) -> str:
+    words = [f"{word}=..." if value is None else f"[{word}={value}]" for word, value in recipe.fields.items()]
+    return f"For example: `pit add --from {recipe.name} {' '.join(words)}`." if words else "It has no fields."
+
+
+def _nearest(word: str, words: Collection[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, words, n=1)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+# -- the templates of a queue ----------------------------------------------------------------------
+
+
+def _folder(queue: Queue) -> str:
+    return f"{queue.store.info().papers}/templates"
+
+
+def templates(queue: Queue) -> list[str]:
+    """Names of the templates of this queue; none where it has no folder."""
+    found = fs.names(_folder(queue)) if queue.store.info().papers else []
+    names = (name for name in found if name.endswith(".md") and not name.startswith((".", "README")))
+    return sorted(name.removesuffix(".md") for name in names)
+
+
+def template(queue: Queue, name: str) -> Recipe:
+    """The template of this name; NotFound says which there are, Invalid what is wrong with it."""
+    names, folder = templates(queue), _folder(queue)
+    if name not in names:
+        there = f"There are {', '.join(names)}." if names else f"Templates are Markdown files in {folder}."
+        raise NotFound(f"there is no template {name!r}", hint=_nearest(name, names) or there)
+    try:
+        text = fs.read(f"{folder}/{name}.md", queue.config.largest_task)[0].decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"templates/{name}.md cannot be read: {error}") from None
+    return read_recipe(name, text)
+
+
+def put_filled(
+    queue: Queue, name: str, given: Sequence[str], change: Callable[[Task], Task]
+) -> tuple[list[Task], list[tuple[str, Said]]]:
+    """The template's tasks, each changed like this, and what was said of them; all were checked before any was put."""
+    tasks = fill(template(queue, name), given)
+    tasks = [change(task) for task in with_ids(tasks, queue.store.allot([""] * len(tasks)))]
+    return tasks, queue.put(tasks)

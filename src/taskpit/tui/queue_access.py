@@ -1,0 +1,169 @@
+"""The queue and its board, asked from threads: one question at a time, and values come back. Knows no screen."""
+
+from __future__ import annotations
+
+from threading import Lock, Thread
+
+from taskpit.actions import undo
+from taskpit.board import COLUMNS, Board
+from taskpit.errors import Invalid
+from taskpit.records import Value
+from taskpit.task_templates import put_filled, templates
+from taskpit.worker.manual import need_ids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from taskpit.board import Change, Slip
+    from taskpit.crew.status import Row
+    from taskpit.landing.diff import FilePart
+    from taskpit.landing.values import HandIn
+    from taskpit.queue import Queue
+    from taskpit.search import Hit
+    from taskpit.task import Card, Event, Task
+    from taskpit.tui.task_keys import Act
+
+__all__ = ["Desk", "View"]
+
+
+class View(Value):
+    """The board at one instant. A column that did not change is the same list as before."""
+
+    columns: Mapping[str, Sequence[Slip]]
+    counts: Mapping[str, int]
+    paused: str
+    change: Change
+    events: Sequence[Event] = ()
+
+
+class Desk:
+    """What the screen may ask. Every answer is a value; every question may be asked from any thread."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        worker: str,
+        *,
+        read_only: bool = False,
+        edit: Callable[[str], str] | None = None,
+        crew: Callable[[], list[Row]] | None = None,
+    ) -> None:
+        self.queue = queue
+        self.worker = worker
+        self.read_only = read_only
+        self._edit = edit
+        self._crew = crew
+        self._board = Board(queue)
+        self._lock = Lock()
+        self.where = queue.store.info().where
+
+    def now(self) -> float:
+        """What time it is for the queue."""
+        return self.queue.clock.now()
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    def load(self, progress: Callable[[int], None] | None = None) -> View:
+        """All is read."""
+        with self._lock:
+            self._board.load(progress)
+            return self._view(self._board.follow().replace(anew=True), list(self._board.recent))
+
+    def follow(self) -> View:
+        """What is new since the last look."""
+        with self._lock:
+            change = self._board.follow()
+            return self._view(change, change.events)
+
+    def _view(self, change: Change, events: Sequence[Event]) -> View:
+        board = self._board
+        columns = {name: board.column(name) for name in COLUMNS}
+        return View(columns=columns, counts=dict(board.counts), paused=board.paused, change=change, events=events)
+
+    def card(self, task_id: str) -> Card | None:
+        """All about one task."""
+        with self._lock:
+            return self.queue.store.read([task_id])[0]
+
+    def change(self, task_id: str, most: int) -> tuple[HandIn, list[FilePart]]:
+        """What was handed in for it and waits, and its diff with at most so many rows."""
+        from taskpit.landing import review
+        from taskpit.landing.diff import read_hunks
+
+        with self._lock:
+            pipe, handed = review.find(self.queue, task_id)
+        return handed, read_hunks(review.diff(pipe, handed.base, handed.commit), most)
+
+    def find(self, text: str, limit: int) -> list[Hit]:
+        """Tasks that mention these words anywhere."""
+        from taskpit.search import search
+
+        with self._lock:
+            return search(self.queue, text, limit)
+
+    def crew(self) -> list[Row]:
+        """Who of the crew does what."""
+        with self._lock:
+            return self._crew() if self._crew is not None else []
+
+    def log_of(self, card: Card) -> str:
+        """Where what its worker prints goes, or went; empty if nobody knows."""
+        from taskpit.crew.log_tail import log_of_task
+
+        return log_of_task(self.queue.store, card, printed_first=True)
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    def act(self, act: Act, task_id: str, text: str = "") -> str:
+        """It is done; what to tell."""
+        self._writable()
+        with self._lock:
+            told = act.action.do(self.queue, task_id, self.worker, text)
+        if act.action.then is not None:  # it may take as long as a check, and the board goes on meanwhile
+            Thread(target=act.action.then, args=(self.queue, task_id, self.worker), name="lander", daemon=True).start()
+        return told
+
+    def undo(self) -> str:
+        """The last thing this person did is taken back; what to tell."""
+        self._writable()
+        with self._lock:
+            return undo(self.queue, self.worker)[1]
+
+    def templates(self) -> list[str]:
+        """Names of the queue's templates."""
+        try:
+            return templates(self.queue)
+        except OSError:
+            return []
+
+    def add(self, task: Task | list[str]) -> str:
+        """The task, or what a template makes of these fields, is in the queue; its id, or theirs."""
+        self._writable()
+        with self._lock:
+            if isinstance(task, list):
+                made, _ = put_filled(self.queue, task[0], task[1:], lambda one: one.replace(by=self.worker))
+                return ", ".join(one.id for one in made)
+            meant = task.replace(by=self.worker, needs=need_ids(self.queue, task.needs))
+            return self.queue.put([meant])[0][0]
+
+    def edit(self, task_id: str) -> str:
+        """A person has changed it in an editor; what to tell. The screen must be theirs meanwhile."""
+        self._writable()
+        if self._edit is None:
+            raise Invalid("there is no editor here", hint="Use `pit edit`.")
+        with self._lock:
+            return self._edit(task_id)
+
+    def pause(self, reason: str) -> str:
+        """Nobody is given anything, or tasks are given out again if that was so; what to tell."""
+        self._writable()
+        with self._lock:
+            if self.queue.store.resume(self.worker):
+                return "tasks are given out again"
+            self.queue.store.pause(" ".join(reason.split()) or "no reason given", 0.0, self.worker)
+            return "no task is given out until you resume"
+
+    def _writable(self) -> None:
+        if self.read_only:
+            raise Invalid("this board only looks", hint="Start it without --read-only.")

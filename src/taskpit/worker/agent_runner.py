@@ -1,0 +1,414 @@
+"""How one claimed task is run by an agent CLI, as its preset says. Knows presets and sessions; no CLI by name.
+
+    good                     Done, with the result file's text or what it said last, and what it cost
+    a limit was hit          Retry, kind quota, after the seconds until it ends (0: nobody said)
+    network, overload        Retry, kind infra
+    it failed, or says so    Failed, kind task; without a last event: crash
+    silent from the start    Retry, kind infra: its model does not answer
+    over limit, hung         Failed, kind timeout, whatever it said last: only a green check can still find it done
+    told to stop             Release
+    not logged in, misused   CannotRun is raised, as for a missing program: no task is to blame
+
+The session of an attempt that did not finish the task is gone on with by the next one, where the CLI can.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+
+from taskpit import fs
+from taskpit.agents import prices, steering
+from taskpit.agents.environment import allowed
+from taskpit.agents.reported import amount, model_name, session_name
+from taskpit.clock import Clock, say_duration
+from taskpit.policy import answers
+from taskpit.task import Ask, Done, Failed, Release, Retry
+from taskpit.text import fit, last_lines, plain
+from taskpit.worker import process
+from taskpit.worker.agent_limits import Backend
+from taskpit.worker.agent_output import Listener, Talk
+from taskpit.worker.preset import fill
+from taskpit.worker.process import CannotRun
+from taskpit.worker.run_verdict import ORDER as SIGNS
+from taskpit.worker.run_verdict import Finding, judge
+from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, say_exit
+from taskpit.worker.sessions import Session, Sessions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from taskpit.task import Claim, Outcome
+    from taskpit.worker.budget import Limit
+    from taskpit.worker.preset import Preset
+    from taskpit.worker.runner import Run
+    from taskpit.worker.transcript import Transcript
+
+__all__ = ["AgentRunner"]
+
+#: A longer prompt does not fit into an argument; the agent is told where to read it instead.
+LONGEST_ARGUMENT = 100_000
+#: What an agent is told that goes on in its session.
+AGAIN = "\nYou have worked on this before, in this very session. Go on from there.\n"
+#: What a failure of the task's own is called.
+FAILED = {"failed": "it says that it failed", "silent": "it ended without a word"}
+#: Facts that are no costs.
+NO_COST = frozenset(("text", "error", "session", "model"))
+#: What is said of a run that has changed nothing.
+ONLY_TALK = "it has only talked: it used no tool and left no result file"
+#: So many changed files are listed in a log.
+MOST_CHANGES = 100
+#: The largest account of its usage that an agent may leave.
+LARGEST_USAGE = 1024 * 1024
+
+
+class AgentRunner:
+    """Runs one agent CLI for every task.
+
+    `cwd` is where it works unless the run has a place of its own; `limit` the seconds one run may take (0:
+    any time); `extra` are further words for its command line; `env` patterns of further variables it may see;
+    `grace` the seconds between asking it to stop and killing it. `backend` is what a pool must know before it
+    claims for it.
+    """
+
+    def __init__(
+        self,
+        preset: Preset,
+        *,
+        cwd: str,
+        model: str = "",
+        limit: float = 0.0,
+        extra: Sequence[str] = (),
+        env: Sequence[str] = (),
+        grace: float = 5.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.preset = preset
+        self.cwd = cwd
+        self.model = model
+        self.limit = limit
+        self.extra = tuple(extra)
+        self.seen = tuple(env)
+        self.grace = grace
+        self.clock = clock or Clock()
+        self._pruned = False
+        self.backend = Backend(name=preset.name, limit=preset.limit, stagger=preset.stagger, pause=preset.pause)
+
+    def check(self, env: Mapping[str, str]) -> None:
+        """CannotRun if its program is not there, before any task is taken for it."""
+        name = self.preset.bin
+        if shutil.which(os.path.join(self.cwd, name) if "/" in name else name, path=env.get("PATH")) is None:
+            raise CannotRun(
+                f"there is no program {name!r} for the preset {self.preset.name}, or it may not be executed",
+                hint=f'Install it, or say where it is: bin = "/path/to/{os.path.basename(name)}" in '
+                f"~/.config/taskpit/presets/{self.preset.name}.toml or .taskpit/presets/{self.preset.name}.toml.",
+                command=name,
+            )
+
+    def command(self, run: Run, prompt: str, session: str = "", *, resumed: bool = False) -> tuple[str, ...]:
+        """The command for this run, in a session that begins or one that goes on."""
+        known = {
+            **run.papers(),
+            "worktree": run.cwd or self.cwd,
+            "queue": run.where if os.path.isdir(run.where) else "",
+            "bin": self.preset.bin,
+            "prompt": prompt,
+            "session": session or self._new_session(),
+            "model": self.model,
+            "title": fit(run.claim.task.title, 60),
+            "hook": _hook(run.place.path) if self.preset.steer == "hook" else "",
+        }
+        return fill(
+            self.preset.resume if resumed and self.preset.resume else self.preset.argv,
+            known,
+            self.extra,
+            self.preset.flags,
+        )
+
+    def env(self, run: Run) -> dict[str, str]:
+        """What it may see, and the way to `pit` for a shell that makes a path of its own."""
+        seen = allowed(run.env(), *self.preset.env, *self.seen)
+        return {**seen, "BASH_ENV": f"{run.place.bin}/path", **self.preset.set_env}
+
+    def __call__(self, claim: Claim, run: Run) -> Outcome:
+        """The agent has run on this task."""
+        sessions, cwd = Sessions(run.where, run.role), run.cwd or self.cwd
+        if not self._pruned:
+            self._pruned = True
+            sessions.prune()
+        prompt = fs.read(run.place.prompt, LARGEST_PROMPT)[0].decode("utf-8", "replace")
+        known = sessions.find(claim, self.preset.name, cwd) if self._resumes() else None
+        if known is not None:
+            run.say(f"{self.preset.name} goes on in session {known.session}")
+            outcome = self._go(run, sessions, prompt + AGAIN, known, resumed=True)
+            if outcome is not None:
+                return outcome
+            run.say(f"{self.preset.name} does not know session {known.session} any more; it begins a new session")
+            sessions.forget(claim)
+        fresh = Session(preset=self.preset.name, session=self._new_session(), cwd=cwd, attempt=claim.attempt)
+        if fresh.session:
+            sessions.keep(claim, fresh)
+        outcome = self._go(run, sessions, prompt, fresh, resumed=False)
+        return outcome or Failed(error=f"{self.preset.name} does not know its own session", kind="crash")
+
+    def _talk(self, run: Run, prompt: str, session: Session, *, resumed: bool) -> Talk | None:
+        """The conversation with an agent that wants one."""
+        if self.preset.protocol != "acp":
+            return None
+        from taskpit.agents.acp import Client
+
+        client = Client(
+            run.cwd or self.cwd,
+            prompt,
+            session=session.session if resumed else "",
+            permissions=self.preset.permissions,
+            answers=answers(run.claim.task.body),
+            note=lambda: steering.take(run.place.path),
+        )
+        return Talk(f"{run.place.path}/input", client)
+
+    def _follow_up(self, run: Run, sessions: Sessions, outcome: Outcome | None) -> Outcome | None:
+        """What was said to it too late for this run: its session goes on with that before it counts as done."""
+        known = sessions.find(run.claim, self.preset.name, run.cwd or self.cwd) if self.preset.resume else None
+        if not isinstance(outcome, Done) or known is None or run.stopping:
+            return outcome
+        told = steering.take(run.place.path)
+        if not told:
+            return outcome
+        run.say(f"{self.preset.name} goes on in session {known.session} with a note")
+        spent = dict(run.cost)
+        after = self._go(run, sessions, told, known, resumed=True)
+        run.cost = _added(spent, run.cost)
+        return after.replace(cost=run.cost) if isinstance(after, Done) else after or outcome
+
+    def _resumes(self) -> bool:
+        """Whether it can go on in a session."""
+        return bool(self.preset.resume or self.preset.protocol)
+
+    def _new_session(self) -> str:
+        from uuid import uuid4
+
+        return str(uuid4()) if self.preset.session == "ours" else ""
+
+    def _go(self, run: Run, sessions: Sessions, prompt: str, session: Session, *, resumed: bool) -> Outcome | None:
+        """One run of the program; None if it does not know the session it was to go on with."""
+        fs.write(run.place.prompt, prompt.encode("utf-8", "replace"))
+        if len(prompt.encode("utf-8", "replace")) > LONGEST_ARGUMENT:
+            prompt = f"Read {run.place.prompt} and do what it says."
+        talk = self._talk(run, prompt, session, resumed=resumed)
+        order = process.Order(
+            argv=self.command(run, prompt.replace("\0", ""), session.session, resumed=resumed),
+            cwd=run.cwd or self.cwd,
+            env=self.env(run),
+            log=run.place.errors,
+            out=run.place.events,
+            stdin=f"{run.place.path}/input" if talk else run.place.prompt if self.preset.prompt == "stdin" else "",
+            limit=self.limit,
+            grace=self.grace,
+        )
+        steering.offer(
+            run.place.path, self.preset.steer or self.preset.protocol or ("resume" if self.preset.resume else "")
+        )
+        news = _News(run, sessions, session)
+        listener = Listener(self.preset, run.place, news, talk)
+        try:
+            ended = run.execute(order, listener, talk.part if talk else None)
+            words = listener.finish()
+            transcript = listener.transcript
+            if talk is not None and talk.client.changed:
+                transcript.facts["files"] = len(talk.client.changed)
+                _say_changes(run, talk.client.changed)
+            self._hear_usage(run, transcript)
+            before = session.counted if resumed else {}
+            run.cost = self._cost(run, transcript, before, session.session)
+            news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
+            if talk is not None and talk.client.question and not ended.why:
+                return Ask(question=talk.client.question, wanted="yes; or no, and what to do instead")
+            outcome = self._conclude(run, ended, transcript, words, resumed=resumed)
+        except OSError as error:
+            return Retry(reason=f"the machine has no room for it: {error}")
+        finally:
+            listener.close()
+            _add_to_log(run)
+        return self._follow_up(run, sessions, outcome)
+
+    def _conclude(
+        self, run: Run, ended: process.Ended, transcript: Transcript, words: str, *, resumed: bool
+    ) -> Outcome | None:
+        cost, facts = run.cost, transcript.facts
+        if ended.why == "bell":
+            return Release(reason="its worker was asked to stop")
+        result = run.place.read_result()
+        finding = judge(
+            self.preset,
+            transcript,
+            ended.code,
+            why=ended.why,
+            words=words,
+            result=result is not None,
+            resumed=resumed,
+            now=self.clock.now(),
+        )
+        run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
+        if finding.means == "done":
+            talk = "tools" in self.preset.take and not facts.get("tools") and result is None
+            output = plain(result or transcript.text("text") or words[-OUTPUT_TAIL:]).strip()
+            return Done(output=output, seconds=ended.seconds, cost=cost, reason=ONLY_TALK if talk else "")
+        if finding.means == "no-session":
+            return None
+        if ended.why == "stall" and finding.means not in SIGNS and not (transcript.text("text") or facts.get("tools")):
+            # It has not said a word since it began: it tries its API again and again, and does not tell.
+            return Retry(
+                reason=f"{self.preset.name} had no answer from its model for {say_duration(self.preset.stall)}"
+            )
+        return self._refuse(ended, finding, words, plain(result or transcript.text("text")).strip())
+
+    def _refuse(self, ended: process.Ended, finding: Finding, words: str, output: str) -> Outcome:
+        """What a run that was not good leads to."""
+        name = self.preset.name
+        told = last_lines((finding.told or words).encode(), ERROR_LINES)
+        if finding.means == "quota":
+            after = max(finding.resets - self.clock.now(), 0.0) if finding.resets else 0.0
+            return Retry(reason=f"{name} has reached a limit: {told}", after=after, kind="quota")
+        if finding.means == "infra":
+            return Retry(reason=f"{name} has trouble: {told}")
+        if finding.means == "auth":
+            hint = f"Run {self.preset.bin} once by hand and log in, then start again."
+            raise CannotRun(f"{name} is not logged in: {told}", hint=hint, command=self.preset.bin)
+        if finding.means == "usage":
+            hint = f"Its preset can be changed in .taskpit/presets/{name}.toml; `pit work --dry-run` shows the command."
+            raise CannotRun(f"{name} does not take this command: {told}", hint=hint, command=self.preset.bin)
+        return self._failed(ended, finding, told).replace(output=output)
+
+    def _failed(self, ended: process.Ended, finding: Finding, told: str) -> Failed:
+        """The task's own failure, as the most telling of what is known about it."""
+        if ended.why == "limit":
+            head, kind = f"it took longer than {say_duration(self.limit)}", "timeout"
+        elif ended.why == "stall":
+            head, kind = f"it printed nothing for {say_duration(self.preset.stall)}", "timeout"
+        elif finding.means == "crashed":
+            head, kind = say_exit(ended.code), "crash"
+        elif finding.means == "unfinished":
+            head, kind = "it ended without saying that it was done", "crash"
+        else:
+            head, kind = FAILED.get(finding.means, FAILED["failed"]), "task"
+        return Failed(error=f"{head}\n{told}" if told else head, kind=kind, seconds=ended.seconds)
+
+    def _hear_usage(self, run: Run, transcript: Transcript) -> None:
+        """What it has left as its account, where it leaves one."""
+        if self.preset.usage:
+            try:
+                data = fs.read(f"{run.place.path}/{self.preset.usage}", LARGEST_USAGE)[0]
+                fs.remove(f"{run.place.path}/{self.preset.usage}")
+            except OSError:
+                return
+            transcript.hear([b" ".join(data.split())])
+
+    def _cost(self, run: Run, transcript: Transcript, before: Mapping[str, object], session: str) -> dict[str, object]:
+        """What it has cost, as it says itself; in dollars by the price of its model, if it says only tokens."""
+        facts: dict[str, float] = {}
+        for key, said in transcript.facts.items():
+            counted = amount(len(said) if isinstance(said, list) else said)
+            if key not in NO_COST and counted is not None and (counted or key != "refused"):
+                since = counted - (amount(before.get(key)) or 0.0)
+                facts[key] = _plain_number(since if key in transcript.totals and since >= 0 else counted)
+        model = model_name(transcript.facts.get("model")) or self.model
+        if facts.get("input_tokens") is not None and "output_tokens" in facts:
+            facts["tokens"] = _plain_number(facts["input_tokens"] + facts["output_tokens"])
+        if "usd" not in facts:
+            known = self.prices(run.where)
+            dollars = next((one for one in (known.dollars(name, facts) for name in (model, self.model)) if one), None)
+            facts |= {"usd": round(dollars, 6)} if dollars is not None else {}
+        said_so = {"model": model, "session": session_name(transcript.facts.get("session")) or session}
+        return {"agent": self.preset.name, **{key: one for key, one in said_so.items() if one}, **facts}
+
+    def prices(self, root: str) -> prices.Prices:
+        """What is known about prices here."""
+        return prices.load(prices.files(root))
+
+    def check_budget(self, limits: Sequence[Limit], root: str) -> None:
+        """CannotRun if a budget in dollars is asked for and nobody could tell when it is spent."""
+        if not any(limit.unit == "usd" for limit in limits) or "usd" in self.preset.take:
+            return
+        known = self.prices(root)
+        if "input_tokens" in self.preset.take and self.model and known.of(self.model):
+            return
+        which = f"the price of {self.model} is not known" if self.model else "its model is not known: say --model"
+        raise CannotRun(
+            f"a budget in dollars cannot be kept: {self.preset.name} reports none, and {which}",
+            hint=f"Prices are known for {', '.join(sorted(known.models))}; yours go to .taskpit/{prices.FILE}. "
+            "A budget in tokens or hours needs no price.",
+            command=self.preset.bin,
+        )
+
+
+def _hook(run_dir: str) -> str:
+    """Settings by which an agent asks after each of its tool calls whether there is a note for it."""
+    waits = f'test ! -s "{run_dir}/told" || exec "{sys.executable}" -I -S "{steering.__file__}" "{run_dir}"'
+    hook = {"hooks": [{"type": "command", "command": waits, "timeout": 30}]}
+    return json.dumps({"hooks": {"PostToolUse": [hook]}})
+
+
+def _say_changes(run: Run, changed: Mapping[str, tuple[int, int]]) -> None:
+    """In the log, for whoever looks: which files its diffs are about."""
+    for path, (added, removed) in list(changed.items())[:MOST_CHANGES]:
+        run.say(f"changed {fit(plain(path), 200)} (+{added} -{removed})")
+
+
+def _added(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
+    """Both costs together; words as the later one has them."""
+    both = {**one, **other}
+    for key in one.keys() & other.keys():
+        first, second = amount(one[key]), amount(other[key])
+        if first is not None and second is not None:
+            both[key] = _plain_number(round(first + second, 9))
+    return both
+
+
+def _plain_number(number: float) -> float:
+    """Whole numbers as such: people read them."""
+    return int(number) if float(number).is_integer() else number
+
+
+class _News:
+    """What is done with news while the agent runs: its session is kept, its words are shown."""
+
+    def __init__(self, run: Run, sessions: Sessions, session: Session) -> None:
+        self._run = run
+        self._sessions = sessions
+        self._session = session
+        self._shown = ""
+
+    def __call__(self, transcript: Transcript) -> None:
+        told = session_name(transcript.facts.get("session"))
+        if told and told != self._session.session:
+            self._session = self._session.replace(session=told)
+            self._sessions.keep(self._run.claim, self._session)
+        self._show(transcript)
+
+    def counted(self, totals: Mapping[str, float]) -> None:
+        """What the session has had so far is kept with it: the next run pays only what is new."""
+        if totals and self._session.session:
+            self._session = self._session.replace(counted=totals)
+            self._sessions.keep(self._run.claim, self._session)
+
+    def _show(self, transcript: Transcript) -> None:
+        latest = last_lines(transcript.text("text")[-2000:].encode("utf-8", "replace"), 1)
+        if latest != self._shown:
+            self._shown = latest
+            self._run.say(latest)
+
+
+def _add_to_log(run: Run) -> None:
+    """What it printed is in the log, as it was printed: first stderr, then its events."""
+    for path in (run.place.errors, run.place.events):
+        try:
+            data = fs.tail(path, process.LONGEST_LOG)
+            if data:
+                fs.append(run.place.log, data if data.endswith(b"\n") else data + b"\n")
+            fs.remove(path)
+        except OSError:
+            continue  # the log is for people; the verdict does not hang on it

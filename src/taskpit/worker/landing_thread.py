@@ -1,0 +1,214 @@
+"""Landing beside a pool's work: one thread lands what was handed in, while slots take other tasks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+from taskpit.agents.environment import allowed
+from taskpit.errors import TaskpitError
+from taskpit.landing.forge import template
+from taskpit.landing.git import GitTrouble
+from taskpit.landing.lander import Lander, join
+from taskpit.landing.pipe import Pipe, queue_key
+from taskpit.landing.repository import Repository
+from taskpit.landing.values import Stopped
+from taskpit.worker import process
+from taskpit.worker.check import SHELL, run_check
+from taskpit.worker.slot import Over, word_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from queue import SimpleQueue
+
+    from taskpit.landing.values import HandIn, Terms
+    from taskpit.queue import Queue
+    from taskpit.store.port import Member
+    from taskpit.task import Claim, End, Evidence
+    from taskpit.worker.sandbox import Sandbox
+
+__all__ = ["ByHand", "LandingThread", "land_by_hand", "pipe_for"]
+
+#: How often it looks whether something was approved elsewhere.
+LOOK = 2.0
+
+
+def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
+    """The pipe for work in this directory; None if that is in no checkout and nothing is to land by default."""
+    try:
+        repository = Repository(cwd)
+        if terms.land not in ("none", "pr"):
+            repository.require_branch(terms.onto or repository.current_branch())
+    except GitTrouble:
+        if terms.land == "none":
+            return None
+        raise
+    if terms.pr_command:
+        template(terms.pr_command)
+    onto = terms.onto or (repository.current_branch() if terms.land != "none" else "")
+    limits = terms.replace(onto=onto, check_limit=queue.config.check_limit)
+    return Pipe(repository, queue_key(queue), limits)
+
+
+class ByHand:
+    """What runs because a person approved: in their own process, with what its agent's checks may see."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+
+    def run(self, command: str, directory: str, limit: float, log: str = "", env: Sequence[str] = ()) -> Evidence:
+        """A check or a set-up."""
+        return run_check(command, directory, limit, allowed(os.environ, *env), log=log)
+
+    def say(self, text: str) -> None:
+        """For the person."""
+        self._say(text)
+
+
+def land_by_hand(queue: Queue, pipe: Pipe, handed: HandIn, worker: str, say: Callable[[str], object]) -> str:
+    """What was approved is landed here and now, unless a pool is at it; how it went."""
+    turn = pipe.turn(handed.target)
+    if not turn.take(wait=False):
+        return "a pool lands it"
+    member = join(queue, worker)
+    try:
+        landed = Lander(queue, pipe, member.worker, ByHand(say)).land(handed)
+    finally:
+        member.leave()
+        turn.drop()
+    return landed[1].details if landed else "a pool lands it"
+
+
+class LandingThread:
+    """Lands for one pool; the pool hears of each end in its inbox."""
+
+    def __init__(
+        self, queue: Queue, pipe: Pipe, name: str, inbox: SimpleQueue[object], sandbox: Sandbox | None = None
+    ) -> None:
+        self._queue = queue
+        self._pipe = pipe
+        self._name = name
+        self._inbox = inbox
+        self._sandbox = sandbox.replace(shown=(pipe.git.directory,)) if sandbox is not None else None
+        self._member: Member | None = None
+        self._group = 0
+        self._stopping = False
+        self._quit = False
+        self._bell = threading.Event()
+        #: Hand-ins it was told of, and how many of these it has looked at.
+        self._told, self._seen = 1, 0
+        self._published: list[str] = []
+        #: What waits for nothing but landing here, as last seen.
+        self.known: frozenset[str] = frozenset()
+        self._thread = threading.Thread(target=self._work, name="lander", daemon=True)
+
+    def start(self) -> None:
+        """It lands from now on, beginning with what was left."""
+        self._member = join(self._queue, self._name)
+        self._thread.start()
+
+    def hear(self) -> None:
+        """Something was handed in."""
+        self._told += 1
+        self._bell.set()
+
+    def is_done(self) -> bool:
+        """Whether nothing is left that it could land now."""
+        return self._seen >= self._told
+
+    def stop(self) -> None:
+        """What runs is ended; its candidate waits for the next lander."""
+        self._stopping = True
+        if self._group:
+            process.tell_group(self._group, signal.SIGTERM)
+
+    def close(self) -> None:
+        """It has ended, and its name is free."""
+        self._quit = True
+        self._bell.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._member is not None:
+            self._member.leave()
+
+    # -- its thread --------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        if self._member is None:
+            return
+        lander = Lander(self._queue, self._pipe, self._member.worker, self)
+        while not (self._quit or self._stopping):
+            told = self._told
+            try:
+                moved = self._round(lander)
+            except (TaskpitError, OSError) as error:  # the next look may find the disk in a better mood
+                moved = False
+                self.say(f"landing had trouble: {error}")
+            if not moved:
+                self._seen = max(self._seen, told)
+                self._bell.wait(LOOK)
+                self._bell.clear()
+        self._seen = self._told
+
+    def _round(self, lander: Lander) -> bool:
+        """Everything that waits has had its turn; whether something is left for another round."""
+        moved = False
+        waiting = lander.waiting()
+        self.known = frozenset(one.task for one in waiting)
+        for handed in waiting:
+            if self._stopping:
+                return False
+            turn = self._pipe.turn(handed.target)
+            if not turn.take(wait=False):
+                moved = True  # another pool lands there just now
+                time.sleep(0.1)
+                continue
+            try:
+                began = time.monotonic()
+                landed = lander.land(handed)
+            finally:
+                turn.drop()
+            if landed is not None:
+                moved = self._over(*landed, began) or moved
+        began = time.monotonic()
+        for looked in lander.look():
+            moved = self._over(*looked, began) or moved
+        if not moved:
+            for line in self._pipe.publish():
+                self.say(line)
+        return moved
+
+    def _over(self, claim: Claim, end: End, began: float) -> bool:
+        """The pool hears how it ended; whether that was the task's end."""
+        over = Over(claim=claim, word=word_of(end), details=end.details, seconds=time.monotonic() - began)
+        self._inbox.put(("", over))
+        return end.result is not None
+
+    # -- as the pipe's hands -----------------------------------------------------------------------
+
+    def run(self, command: str, directory: str, limit: float, log: str = "", env: Sequence[str] = ()) -> Evidence:
+        """A check or a set-up, ended with us."""
+        info = self._queue.store.info()
+        seen = {**allowed(os.environ, *env), "TASKPIT_DIR": info.papers or info.where}
+        try:
+            shell = (*(self._sandbox.wrap(directory, ()) if self._sandbox is not None else ()), *SHELL)
+            evidence = run_check(command, directory, limit, seen, self._started, log=log, shell=shell)
+        finally:
+            self._group = 0
+        if self._stopping:
+            raise Stopped
+        return evidence
+
+    def _started(self, group: int) -> None:
+        self._group = group
+        if self._stopping:
+            process.tell_group(group, signal.SIGTERM)
+
+    def say(self, text: str) -> None:
+        """The pool tells whoever watches; the same thing once."""
+        if text not in self._published:
+            self._published = [*self._published[-20:], text]
+            self._inbox.put(text)

@@ -1,0 +1,165 @@
+"""What somebody does to a task by hand where more than the queue has a part in it. Knows no terminal and no protocol.
+
+Finishing runs its check first, then publishes the result; an answer also lets the task cost as much again; a need
+is called as the layout calls it, however it was written.
+"""
+
+from __future__ import annotations
+
+from taskpit import errors, fs, layouts, workers
+from taskpit.policy import question_of
+from taskpit.rules import check_mode
+from taskpit.task import Claim, Done, Said, State, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from taskpit.queue import Queue
+    from taskpit.task import Card, Evidence
+
+__all__ = ["answer_by_hand", "finish_by_hand", "need_ids", "refuse_lost"]
+
+#: What lets no task go on that has cost too much.
+NO = ("no", "n", "stop")
+
+
+def need_ids(queue: Queue, words: Iterable[str]) -> tuple[str, ...]:
+    """Needs as somebody writes them, by id: a bare number stands for the id with that number.
+
+    Ids nobody has yet are as good as any, if this queue could have them.
+    """
+    name = queue.store.info().layout
+    if not name:  # in memory there are no names to be respelled
+        return tuple(dict.fromkeys(words))
+    layout = layouts.get(name)
+
+    def meant(word: str) -> str:
+        number = layout.number(word)
+        return layout.check_id(layout.new_id(number) if number and queue.store.read([word]) == [None] else word)
+
+    return tuple(dict.fromkeys(map(meant, words)))
+
+
+def answer_by_hand(queue: Queue, word: str, text: str, worker: str) -> list[str]:
+    """Every task that waits for this answer goes on with it; their ids. A no to what it costs lets nothing go on."""
+    from taskpit.worker.budget import GO_ON, Ledger
+
+    if text.strip().casefold() in NO:
+        card = next(iter(queue.store.read(queue.store.resolve(word))), None)  # none: it is a question's key
+        if card is not None and question_of(card.task).endswith(GO_ON):
+            hint = f"`pit cancel {card.task.id}` ends it. Any other answer lets it go on, and cost as much again."
+            raise errors.Invalid(f"{card.task.id} stays held", hint=hint, id=card.task.id)
+    ids = queue.answer(word, text, worker)
+    papers = queue.store.info().papers  # who says go on means: it may cost as much again
+    for task_id in ids if papers else ():
+        Ledger(papers).allow("task", queue.clock.now(), task_id)
+    return ids
+
+
+def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
+    queue: Queue,
+    task_id: str,
+    worker: str,
+    *,
+    output: str = "",
+    log: str = "",
+    cwd: str = ".",
+    check: bool = True,
+    force: bool = False,
+    env: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The task is done, or CheckFailed and still this worker's, or Lost with what was brought kept aside.
+
+    Doing it twice is fine. A claim that a pool runs is ended by that pool: from inside the run the output is handed
+    in, and the pool runs the check when the command has ended; from elsewhere only by a person who says `force`.
+    """
+    card = queue.card(task_id)
+    if card.state is State.DONE and card.result and card.result.worker == worker:
+        return {"id": task_id, "state": "done", "already": True, "check": None}
+    try:
+        claim = queue.holding(task_id, worker)
+    except errors.Lost:
+        if output and card.state is not State.READY:
+            _keep_aside(queue, card, worker, output)
+        raise
+    around = workers.run_around(env or {})
+    own = check and around.get("TASKPIT_TASK") == task_id
+    if (own or _runs_in_pool(queue, card, claim)) and not (force and not around):
+        return _hand_in(claim, env or {}, output, check=check)
+    if around and not check:
+        told = f"{task_id} is not finished from inside a pool's run without what the pool asks of it"
+        raise errors.Invalid(told, hint="Hand in your own task with `pit done`; --no-check is for people.", id=task_id)
+    evidence = _checked(queue, claim, cwd) if check and check_mode(claim.task) != "disabled" else None
+    said, end = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
+    refuse_lost(said, task_id)
+    if end.result is not None and end.result.verdict is not Verdict.DONE:
+        hint = f"What you brought is kept: `pit show {task_id}`."
+        raise errors.Lost(f"{task_id} is {end.result.verdict}: {end.result.reason}", hint=hint, id=task_id)
+    shown = evidence.as_dict() if evidence else None
+    facts = {"id": task_id, "state": "done", "already": said is Said.ALREADY, "check": shown}
+    if queue.store.info().layout == "activities":  # a person's part may be left, however well an agent did its own
+        now = queue.card(task_id)
+        facts |= {"state": str(now.state), "held": now.held}
+    return facts
+
+
+def _runs_in_pool(queue: Queue, card: Card, claim: Claim) -> bool:
+    """Whether a living pool has a run of this claim."""
+    if card.alive != "yes":
+        return False
+    from taskpit.worker.run_directory import directory_of
+
+    return fs.exists(directory_of(queue.store, claim))
+
+
+def _hand_in(claim: Claim, env: Mapping[str, str], output: str, *, check: bool) -> dict[str, Any]:
+    """What the run brought lies ready for its pool, which checks it and ends the claim."""
+    task_id, place = claim.task.id, env.get("TASKPIT_RUN_DIR", "")
+    if env.get("TASKPIT_AS") != claim.fence or not place:
+        told = f"{task_id} is run by a living pool as {claim.fence}, which ends it itself"
+        hint = f"`pit cancel {task_id}` asks it to stop; a person may say --not-mine."
+        raise errors.Lost(told, hint=hint, id=task_id, holder=claim.fence)
+    if not check:
+        raise errors.Invalid(f"{task_id} is run by a pool, which runs its check", hint="--no-check is for people.")
+    from taskpit.worker.run_directory import Place
+
+    Place(place).hand_in(output)
+    return {"id": task_id, "state": "claimed", "already": False, "check": None, "handed_in": True}
+
+
+def _keep_aside(queue: Queue, card: Card, worker: str, output: str) -> None:
+    """Somebody else has the task by now: work that was brought all the same is kept, never published."""
+    over = Claim(task=card.task, worker=worker, fence=worker)
+    refuse_lost(queue.finish(over, Done(output=output))[0], card.task.id)
+
+
+def _checked(queue: Queue, claim: Claim, cwd: str) -> Evidence:
+    """The check's evidence, green unless red does not count; the claim is kept for as long as the check may take."""
+    from taskpit.worker.check import run_check
+
+    task, limit = claim.task, queue.config.check_limit
+    queue.need_trust()
+    if queue.renew(claim, max(claim.lease, limit + 60)) is Said.LOST:
+        raise errors.Lost(f"{task.id} is no longer yours", hint=f"See `pit why {task.id}`.", id=task.id)
+    evidence = run_check(task.check, cwd, limit)
+    if not evidence.green and check_mode(task) == "strict":
+        raise errors.CheckFailed(
+            f"the check of {task.id} is red: {task.check} exited {evidence.exit_code}",
+            hint=f"The task is still yours: mend it and repeat, or `pit fail {task.id} --error '...'`.",
+            id=task.id,
+            exit_code=evidence.exit_code,
+            tail=evidence.tail,
+        )
+    return evidence
+
+
+def refuse_lost(said: Said, task_id: str) -> None:
+    """Lost if the claim was over when its end was told."""
+    if said is Said.LOST:
+        raise errors.Lost(
+            f"the claim on {task_id} was over; what you brought is kept aside",
+            hint=f"`pit show {task_id}` shows where, and what stands.",
+            id=task_id,
+        )

@@ -1,0 +1,163 @@
+"""Where one attempt keeps its papers: one directory per claim. The only module that knows where.
+
+.taskpit/runs/<id>.<attempt>.<nonce>/
+    bin/pit     ourselves, for an agent whose shell has a path of its own
+    task.md     the task's text
+    prompt.md   the same as one would tell it, with what failed before
+    log         what the command printed
+    events      what an agent printed to stdout, until it is added to the log
+    errors      what it printed to stderr, likewise
+    result.md   what the command wants to be published, if it writes it
+    done        the command has said `pit done`: the pool checks and ends the claim
+
+Agents write here: names have nothing in them that one of them takes for another system's (`~1` is a short name on
+Windows, and refused), and what is read back is a plain file of ordinary size, or nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+
+from taskpit import fs, workers
+from taskpit.schema import path_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from taskpit.store.port import Store
+    from taskpit.task import Card, Claim
+
+__all__ = ["Place", "directory_for", "directory_of", "place_for", "prune"]
+
+#: Larger results are cut in the queue and stay whole where they are.
+LARGEST_RESULT = 1024 * 1024
+#: No log is longer: what writes it keeps it shorter.
+LARGEST_LOG = 64 * 1024 * 1024
+
+
+class Place:
+    """The directory of one attempt, and what lies in it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.task = f"{path}/task.md"
+        self.prompt = f"{path}/prompt.md"
+        self.log = f"{path}/log"
+        self.events = f"{path}/events"
+        self.errors = f"{path}/errors"
+        self.result = f"{path}/result.md"
+        self.done = f"{path}/done"
+        self.bin = f"{path}/bin"
+
+    def make(self) -> None:
+        """It is there, with ourselves in it."""
+        fs.make_dir(self.bin)
+        fs.write(f"{self.bin}/pit", f'#!/bin/sh\nexec "{sys.executable}" -P -m taskpit "$@"\n'.encode(), mode=0o755)
+        fs.write(f"{self.bin}/path", f'PATH="{self.bin}:$PATH"\n'.encode())
+
+    def read_log(self) -> bytes:
+        """What was printed so far."""
+        try:
+            return fs.tail(self.log, LARGEST_LOG)
+        except (fs.NotAFile, fs.NotADirectory):
+            return b""  # the command has put something else there: nothing of that is ours to keep
+
+    def last_words(self, size: int = 1024) -> bytes:
+        """The end of what was printed so far."""
+        try:
+            return fs.tail(self.log, size)
+        except OSError:
+            return b""
+
+    def read_result(self) -> str | None:
+        """What the command wrote for us, or None if it wrote nothing."""
+        try:
+            data = fs.piece(self.result, 0, LARGEST_RESULT + 1)
+        except (fs.NotAFile, fs.NotADirectory):
+            return f"[{self.result} is not a regular file, so nothing of it was read]"
+        except OSError:
+            return None
+        text = data[:LARGEST_RESULT].decode("utf-8", "replace").strip()
+        if len(data) > LARGEST_RESULT:
+            text += f"\n\n[cut here; the whole is in {self.result}]"
+        return text or None
+
+    def hand_in(self, output: str) -> None:
+        """From inside the run: this is what it brought, and it is finished."""
+        if output:
+            fs.replace(self.result, output.encode("utf-8", "replace"), f"{self.path}/.{fs.fresh_name()}", sync=False)
+        fs.replace(self.done, b"", f"{self.path}/.{fs.fresh_name()}", sync=False)
+
+    def is_handed_in(self) -> bool:
+        """Whether the run has said that it is finished."""
+        return fs.exists(self.done)
+
+    def clear(self) -> None:
+        """Our own papers are gone: their content is in the queue. What the command left here stays."""
+        papers = [self.done, self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
+        papers += [f"{self.bin}/pit", f"{self.bin}/path", f"{self.path}/steer", f"{self.path}/told"]
+        try:
+            status = fs.status(self.result)
+            if status is not None and status.st_size <= LARGEST_RESULT:
+                papers.append(self.result)
+            for path in papers:
+                fs.remove(path)
+            with suppress(FileNotFoundError):
+                fs.remove_dir(self.bin)
+            fs.remove_dir(self.path)
+        except OSError:
+            return  # not empty, or not ours to remove
+
+
+def _runs(store: Store) -> str | None:
+    """The directory of all of them; None if the store has no folder for papers."""
+    papers = store.info().papers
+    if not papers:
+        return None
+    fs.wall(papers, keep=True)
+    return f"{papers}/.taskpit/runs"
+
+
+def place_for(store: Store, claim: Claim) -> Place:
+    """The directory for this claim; `make` makes it."""
+    runs = _runs(store)
+    if runs is None:
+        import tempfile
+
+        return Place(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"))
+    return Place(directory_of(store, claim))
+
+
+def directory_of(store: Store, claim: Claim) -> str:
+    """Where this claim's run has its papers, whether or not it has begun."""
+    nonce = claim.fence.partition(workers.MARK)[2] or fs.fresh_name()
+    return path_of(_runs(store) or "/nowhere", claim.task.id, f".{claim.attempt}.{nonce}")
+
+
+def directory_for(store: Store, card: Card) -> str:
+    """Where the run of whoever holds this task has its papers; empty if there is none here."""
+    runs, nonce = _runs(store), card.worker.partition(workers.MARK)[2]
+    mine = [name for name, words in _left(runs) if words[0] == card.task.id and words[2] == nonce]
+    return f"{runs}/{mine[0]}" if mine and nonce else ""
+
+
+def prune(store: Store, age: float) -> None:
+    """Papers that a killed pool left behind are cleared once they are that old and nobody holds their claim."""
+    runs = _runs(store)
+    for name, words in _left(runs):
+        status = fs.status(f"{runs}/{name}")
+        if status is None or time.time() - status.st_mtime < age:
+            continue
+        card = store.read([words[0]])[0]
+        if card is None or workers.MARK not in card.worker or not card.worker.endswith(workers.MARK + words[2]):
+            Place(f"{runs}/{name}").clear()
+
+
+def _left(runs: str | None) -> Iterator[tuple[str, list[str]]]:
+    for name in fs.names(runs) if runs else ():
+        words = name.rsplit(".", 2)
+        if len(words) == 3:
+            yield name, words
