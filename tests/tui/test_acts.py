@@ -12,8 +12,7 @@ from taskpit.errors import Unavailable
 from taskpit.store.opening import init
 from taskpit.task import State
 from taskpit.testing import FakeClock
-from taskpit.tui.keys import HELP
-from taskpit.tui.task_keys import ACTS
+from taskpit.tui.keys import ACTS, HELP
 
 COLUMN = {"needs_you": "1", "ready": "2", "running": "4", "done": "5", "failed": "6"}
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskpit.board import COLUMNS, Slip
-from taskpit.tui.slips import age, cut, table_line, two_lines, width
+from taskpit.tui.drawing import age, cut, table_line, two_lines, width
 
 WORDS = st.text(max_size=60) | st.text(alphabet="\x1b[31m\u202e\u200d漢字👩e\u0301 ab\n\t", max_size=80)
 SLIPS = st.builds(

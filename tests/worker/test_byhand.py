@@ -20,7 +20,7 @@ def by_hand(queue):
 
 
 def in_the_terminal(queue):
-    acts = pytest.importorskip("taskpit.tui.task_keys")
+    acts = pytest.importorskip("taskpit.tui.keys")
     acts.find("answer").action.do(queue, "0001", "me", "yes")
 
 

@@ -9,8 +9,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from taskpit.tui import slips as lines
-from taskpit.tui.slips import STYLES, cut, slip_age, table_line, two_lines
+from taskpit.tui import drawing as lines
+from taskpit.tui.drawing import STYLES, cut, slip_age, table_line, two_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual import events
 
     from taskpit.board import Slip
-    from taskpit.tui.slips import Parts
+    from taskpit.tui.drawing import Parts
 
 __all__ = ["Column"]
 

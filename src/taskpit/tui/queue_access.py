@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.search import Hit
     from taskpit.task import Card, Event, Task
-    from taskpit.tui.task_keys import Act
+    from taskpit.tui.keys import Act
 
 __all__ = ["Desk", "View"]
 

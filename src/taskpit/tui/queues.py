@@ -13,9 +13,7 @@ from textual.widgets.option_list import Option
 
 from taskpit.history import who
 from taskpit.status import LABELS, STATUSES
-from taskpit.tui.bars import HEAD
-from taskpit.tui.slips import cut
-from taskpit.tui.themes import THEMES
+from taskpit.tui.drawing import HEAD, THEMES, cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

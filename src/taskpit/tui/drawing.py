@@ -1,21 +1,41 @@
-"""What a slip looks like: words and the names of their styles, cut to a width. Pure; ages stand at the right edge."""
+"""What slips, single lines and columns look like: words and the names of their styles, cut to a width. Pure."""
 
 from __future__ import annotations
 
+import os
+
 from rich.cells import cell_len, set_cell_size
+from textual.content import Content
+from textual.theme import Theme
 
 from taskpit.board import COLUMNS
 from taskpit.history import who
+from taskpit.status import LABELS
 from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.board import Slip
+    from taskpit.tui.queue_access import View
 
     #: Text and the name of its style, in order.
     Parts = list[tuple[str, str]]
 
-__all__ = ["STYLES", "age", "cut", "slip_age", "table_line", "two_lines", "width"]
+__all__ = [
+    "EMPTY",
+    "HEAD",
+    "STYLES",
+    "THEMES",
+    "age",
+    "cut",
+    "head",
+    "news",
+    "place",
+    "slip_age",
+    "table_line",
+    "two_lines",
+    "width",
+]
 
 #: Names of the styles that are used here.
 STYLES = frozenset(("title", "meta", "id", "age", "ask", *COLUMNS))
@@ -131,3 +151,101 @@ def table_line(slip: Slip, room: int, id_width: int, now: float) -> Parts:
         _fill("", rest + 1),
         (slip_age(slip, now).rjust(AGE), "age"),
     ]
+
+
+# -- single lines at the edges ---------------------------------------------------------------------
+
+
+#: What a column says that has nothing to show: what to do about it.
+EMPTY = {
+    "ready": "Nothing is ready. Press n to add a task, or: pit add 'a first task'",
+    "needs_you": "Nothing needs you.",
+    "waiting": "Nothing waits for another task or a time.",
+    "running": "No worker runs. `pit work -- CMD` or `pit crew up` starts some.",
+    "done": "Nothing is done yet.",
+    "failed": "Nothing has failed.",
+    "cancelled": "Nothing was cancelled.",
+}
+HEAD = {
+    "needs_you": "$warning",
+    "ready": "$success",
+    "waiting": "$foreground",
+    "running": "$primary",
+    "done": "$muted",
+    "failed": "$error",
+    "cancelled": "$muted",
+}
+
+
+def place(where: str, *, read_only: bool) -> Content:
+    """Which queue this is."""
+    home = os.path.expanduser("~")
+    short = where.replace(home, "~", 1) if where.startswith(f"{home}/") else where
+    return Content.assemble(("pit ", "bold"), (cut(short, 60), "$muted"), "  read-only" if read_only else "")
+
+
+def news(view: View | None, trouble: str, told: str) -> Content:
+    """What a person should know: trouble, a pause, how many tasks ask them something."""
+    asks = sum(1 for slip in view.columns["needs_you"] if slip.question) if view else 0
+    said = [(trouble, "bold $error"), (told, "$muted"), (view.paused if view else "", "$warning")]
+    said += [(f"{asks} task{'s ask' if asks > 1 else ' asks'} you", "bold $warning")] if asks else []
+    return Content("  ").join([Content.styled(cut(text, 70), style) for text, style in said if text])
+
+
+def head(column: str, count: int, shown: int | None) -> Content:
+    """The name of a column and how many it has; with a filter, how many of them are shown."""
+    number = f"{count:,}" if shown is None else f"{shown:,}/{count:,}"
+    return Content.assemble((LABELS[column], HEAD[column]), f" {number}")
+
+
+# -- colours -----------------------------------------------------------------------------------------
+
+
+THEMES = (
+    Theme(
+        name="pit-dark",
+        primary="#7aa2f7",
+        secondary="#5d7fc4",
+        accent="#7aa2f7",
+        success="#86c991",
+        warning="#e3b566",
+        error="#ec7f79",
+        foreground="#d5dae3",
+        background="#15181e",
+        surface="#1b1f27",
+        panel="#262c37",
+        variables={"muted": "#8a93a3"},
+        dark=True,
+    ),
+    Theme(
+        name="pit-light",
+        primary="#2458b8",
+        secondary="#4a73bf",
+        accent="#2458b8",
+        success="#23733b",
+        warning="#8a5a00",
+        error="#b02a24",
+        foreground="#24282e",
+        background="#fcfcfa",
+        surface="#f2f2ee",
+        panel="#e4e6ea",
+        variables={"muted": "#646b76"},
+        dark=False,
+    ),
+    # For terminals of sixteen colours: each of these is one of them, so that a state still has its own.
+    Theme(
+        name="pit-sixteen",
+        primary="#00ffff",
+        secondary="#00ffff",
+        accent="#00ffff",
+        success="#00ff00",
+        warning="#ffff00",
+        error="#ff0000",
+        foreground="#ffffff",
+        background="#000000",
+        surface="#000000",
+        panel="#7f7f7f",
+        variables={"muted": "#e5e5e5"},
+        dark=True,
+    ),
+)
