@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -65,10 +66,18 @@ def visit(chrome):
         page.evaluate("window.loadedOnce = true")
         return page
 
-    go.complaints = complaints
-    yield go
-    for context in contexts:
-        context.close()
+    @contextmanager
+    def leaving():
+        """Pages are closed before their server is: one that loses it complains."""
+        try:
+            yield
+        finally:
+            while contexts:
+                contexts.pop().close()
+
+    go.complaints, go.leaving = complaints, leaving
+    with leaving():
+        yield go
     assert complaints == []
 
 
@@ -235,7 +244,7 @@ def test_the_server_dies_and_comes_back(queue, root, visit):
     api.expect(page.locator("#live")).to_have_text("not connected")
     queue.put([Task(id="0003", title="put while it was away")])
     queue.finish(queue.claim("snake", ids=["0001"])[0], Done())
-    with Served(root, port=port):
+    with Served(root, port=port), visit.leaving():
         card(page, "0003", "ready").wait_for()
         card(page, "0001", "done").wait_for()
         api.expect(page.locator("#live")).to_be_hidden()
@@ -248,7 +257,7 @@ def test_the_server_dies_and_comes_back(queue, root, visit):
 def test_five_thousand_tasks(root, queue, visit):
     store = queue.store
     store.put([Task(id=f"{n:04d}", title=f"task number {n}", by="ann", created=1e9 + n) for n in range(1, 5001)])
-    with Served(root) as board:
+    with Served(root) as board, visit.leaving():
         page = visit(board.link)
         api.expect(page.locator("#board [data-count=ready]")).to_have_text("5000")
         api.expect(page.locator("#notice")).to_be_hidden()
@@ -510,7 +519,7 @@ def test_nobody_is_kept_out_of_a_review(ground, visit, scheme):
     ground.commit("a.py", "import os\n\n\ndef one():\n    # old\n    return 'x' + str(1)\n")
     task = ground.put("Say hello", check="true")
     ground.work(task, a_dot_py="import os\n\n\nclass A:\n    # new\n    b = 'x', 12, None\n", b_dot_toml="[a]\nb = 1\n")
-    with Served(ground.root) as board:
+    with Served(ground.root) as board, visit.leaving():
         page = visit(board.link, color_scheme=scheme, bypass_csp=True)
         with open(AXE, encoding="utf-8") as file:
             axe = file.read()
@@ -562,7 +571,7 @@ def test_a_change_is_sent_back_with_a_comment_on_a_line_and_then_approved(ground
     """The comment is in the agent's next prompt; what was typed survives what happens meanwhile."""
     task = ground.put("Say hello", check="test -s a.py")
     ground.work(task, a_dot_py="def one():\n    return '<img src=x onerror=window.pwned=1>'\n")
-    with Served(ground.root) as board:
+    with Served(ground.root) as board, visit.leaving():
         page = visit(board.link)
         card(page, task, "needs_you").get_by_role("link", name=f"Review {task}").click()
         page.wait_for_url("**#review")
@@ -639,7 +648,7 @@ def test_a_task_is_edited_and_a_complaint_stands_above_the_form(queue, board, vi
 
 def test_five_queues_on_one_page_live(five, visit):
     """What any of them does shows; an answer goes to its own queue; a card leads there, and Esc back."""
-    with AllServed() as board:
+    with AllServed() as board, visit.leaving():
         page = visit(board.link)
         expect = api.expect
         expect(page.locator(".queue")).to_have_count(6)
