@@ -24,15 +24,15 @@ pytestmark = pytest.mark.skipif(STRACE is None, reason="strace is not installed:
 #: Each verb on one task and on ten, between marks that strace shows.
 LIFE = """
 import os, sys
-from taskpit import beneath
+from taskpit import held_directories
 from taskpit.layouts import Spot
 from taskpit.policy import settle
 from taskpit.queue import Queue
-from taskpit.store import choosing, claims
+from taskpit.store import claim as claims, selection
 from taskpit.task import Done, State, Task, Want
 
 root, once = sys.argv[1:]
-beneath.COMPARED = 1e9  # directories are compared with their paths each second, not by verbs
+held_directories.COMPARED = 1e9  # directories are compared with their paths each second, not by verbs
 queue = Queue.open(root)
 store, folder = queue.store, queue.store.folder
 folder._ordered = folder.durable and once == "True"  # whatever filesystem this is
@@ -48,7 +48,7 @@ def take(tasks, name):
         data, status = folder.read(folder.at(spot.path))
         looked.append((spot, folder.parse(spot, data), (status.st_ino, status.st_mtime_ns)))
     mark(name)
-    with choosing._told(folder, want, taken):
+    with selection._told(folder, want, taken):
         for spot, known, sign in looked:
             taken.append(claims.take(folder, spot, want, known, sign))
     return taken
