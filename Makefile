@@ -13,7 +13,7 @@ COUNT  ?= 50
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check test-moody test-matrix test-branches test-mutants format clean test-all test-agents faults soak bench bench-postgres pictures docs reference audit sbom build
+.PHONY: help demo test quick check check-style check-types read-tests test-moody test-matrix test-branches test-mutants format clean test-all test-agents faults soak bench bench-postgres pictures docs reference audit sbom build
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,13 +21,15 @@ help:  ## what there is
 demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary folder: half a minute, no network, no model
 	@$(BIN)/pit demo
 
-test: check  ## everything a change must pass
+test: $(VENV)/dev  ## everything a change must pass
+	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
 	$(BIN)/pytest -n $(JOBS) --durations=10 --durations-min=1
 
 quick: $(VENV)/dev  ## what one runs while editing: half a minute (QUICK=tests/cli: those)
 	$(BIN)/pytest -n $(JOBS) -q --durations=3 $(QUICK)
 
-test-all: check  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
+test-all: $(VENV)/dev  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
+	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
 	-@sh scripts/system-packages postgres
 	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=20 TASKPIT_HOSTILE=20000 $(BIN)/pytest -n $(JOBS) --timeout 3000
 
@@ -87,12 +89,20 @@ sbom: $(VENV)/supply $(VENV)/dev  ## what the extras bring, as a CycloneDX list 
 build: $(VENV)/supply  ## the wheel and the sdist of a release, in dist/
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(VENV)/supply/bin/python -m build --no-isolation
 
-check: $(VENV)/dev  ## style, types, import layers and spelling
+check: check-style check-types  ## style, types, import layers and spelling
+
+check-style: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md RELEASING.md docs examples src scripts
+
+check-types: $(VENV)/dev
+	$(BIN)/mypy
+
+# pytest rewrites the assertions of every test module and keeps the result: once here, instead of once in each of its processes.
+read-tests: $(VENV)/dev
+	@$(BIN)/pytest --collect-only -q > /dev/null || true
 
 format: $(VENV)/dev  ## put the code into its form
 	$(BIN)/ruff format .
