@@ -13,7 +13,7 @@ COUNT  ?= 50
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check check-style check-types read-tests test-moody test-matrix test-branches test-mutants format clean test-all test-agents faults soak bench bench-postgres pictures docs reference audit sbom build
+.PHONY: help demo test quick check check-style check-types read-tests test-failed test-moody test-matrix test-branches test-mutants format clean test-all test-agents faults soak bench bench-postgres pictures docs reference audit sbom build
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,11 @@ demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary fol
 test: $(VENV)/dev  ## everything a change must pass
 	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
 	$(BIN)/pytest -n $(JOBS) --durations=10 --durations-min=1
+
+test-failed: $(VENV)/dev  ## the tests that failed in the last run, one after another
+	@test -s .pytest_cache/v/cache/lastfailed || { echo "No test failed in the last run: what was red is above."; exit 1; }
+	@echo "These tests were red and run again by themselves:"
+	$(BIN)/pytest -v -p no:randomly --last-failed --last-failed-no-failures none
 
 quick: $(VENV)/dev  ## what one runs while editing: half a minute (QUICK=tests/cli: those)
 	$(BIN)/pytest -n $(JOBS) -q --durations=3 $(QUICK)
