@@ -24,8 +24,8 @@ CONFIG = 'durability = "process"\nlease = "1m"\nbackoff = "0.1s"\nbackoff_longes
 BRISK = """\
 import sys
 from taskpit.cli.main import main
-from taskpit.worker import tender
-tender.RENEW_AT_MOST, tender.SWEEP_AT_MOST = 0.2, 2.0
+from taskpit.worker import heartbeat
+heartbeat.RENEW_AT_MOST, heartbeat.SWEEP_AT_MOST = 0.2, 2.0
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -31,7 +31,7 @@ from taskpit.landing.candidate import Candidates
 from taskpit.landing.clones import Clones
 from taskpit.landing.git import ZERO, GitTrouble
 from taskpit.landing.pull_requests import Pulls
-from taskpit.landing.repository import Diverged, line_of
+from taskpit.landing.repository import BranchTrouble, line_of
 from taskpit.landing.values import FenceLost, HandIn, Waits, held, name_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
@@ -201,7 +201,7 @@ class Pipe:
             return base
         try:
             return self._line(terms, terms.onto)
-        except Diverged:  # landing will say so
+        except BranchTrouble:  # landing will say so
             return self.repository.line(terms.onto)
 
     def _handed(
@@ -387,7 +387,7 @@ class Pipe:
         for _ in range(TURNS):
             try:
                 outcome = self._turn(claim, handed, fence, hands)
-            except Diverged as error:
+            except BranchTrouble as error:
                 return held(claim.task, handed, [f"it cannot land: {error.message}"])
             if outcome is not None:
                 return outcome

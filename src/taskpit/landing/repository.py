@@ -188,7 +188,7 @@ class Repository:
         return self.git.ref(line_of(branch))
 
     def sync(self, branch: str) -> str:
-        """The line has all that the person's branch has; its last commit. GitTrouble if they cannot be merged.
+        """The line has all that the person's branch has; its last commit. BranchTrouble if it cannot have.
 
         A person who resets, amends or rebases takes out commits that they had: where all that landed was theirs
         already, the line follows, or what they took out would come back.
@@ -210,10 +210,14 @@ class Repository:
         of that, a ref is.
         """
         have, name = f"refs/pit/have/{branch}", f"refs/heads/{branch}"
-        theirs = outside(self.top, "rev-parse", "--verify", "--quiet", name, ok=(0, 1, 128)).text
-        if theirs and theirs in (seen, self.git.ref(have)):
-            return theirs
-        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.common)
+        found = outside(self.top, "rev-parse", "--verify", "--quiet", name, ok=(0, 1, 128))
+        if found.code == 1:
+            raise BranchTrouble(
+                f"there is no branch {branch!r} in {self.top} any more; make it again (`git branch {branch} COMMIT`)"
+            )
+        if found.text and found.text in (seen, self.git.ref(have)):
+            return found.text
+        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--", self.common)
         self.git.alone(*words, f"+{name}:{have}")
         return self.git.ref(have)
 
@@ -230,7 +234,7 @@ class Repository:
         merge = self.merge(ours, theirs)
         if merge.conflicts:
             told = ", ".join(merge.conflicts[:5])
-            raise Diverged(
+            raise BranchTrouble(
                 f"{branch} has commits that conflict with what has landed: {told}. In {self.top}, "
                 f"`git fetch {self.git.directory} {line_of(branch)}` and `git merge FETCH_HEAD` bring both together",
                 files=merge.conflicts,
@@ -306,6 +310,10 @@ class Repository:
         own = [f"--config={key}={value}" for key, value in self._habits]
         words = ("clone", "--quiet", "--shared", "--no-checkout", "--template=", "--no-tags", *own)
         outside(self.folder, *words, "--", self.git.directory, path)
+        shallow = f"{self.git.directory}/shallow"
+        if os.path.exists(shallow):  # then git has copied branches instead of sharing all there is
+            fs.write(f"{path}/.git/objects/info/alternates", os.fsencode(f"{self.git.directory}/objects\n"))
+            shutil.copyfile(shallow, f"{path}/.git/shallow")
         theirs = Git(f"{path}/.git")
         theirs.run("remote", "remove", "origin")
         os.makedirs(f"{path}/.git/info", exist_ok=True)
@@ -433,8 +441,8 @@ class Repository:
         return ""
 
 
-class Diverged(GitTrouble):
-    """The person's branch and the line cannot be merged by git."""
+class BranchTrouble(GitTrouble):
+    """The person's branch is gone, or git cannot merge it with the line: a person must do something about it."""
 
 
 def line_of(branch: str) -> str:

@@ -1,0 +1,189 @@
+"""Repositories as people have them: shallow, bare with worktrees, cleaned, renamed, full; and names that are odd."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from ground import Ground, git, read, write
+
+from taskpit.errors import Invalid
+from taskpit.landing import review
+from taskpit.landing.pipe import Pipe
+from taskpit.landing.repository import Repository
+from taskpit.queue import Queue
+from taskpit.store.opening import init
+from taskpit.task import State
+
+
+def from_another(ground, top):
+    """The ground's tasks land in this repository from now on."""
+    ground.top = top
+    ground.pipe = ground.new_pipe()
+
+
+def carry(ground, **files):
+    """One task from its clone to the person's branch; its id."""
+    task = ground.put()
+    ground.work(task, **files)
+    ground.land(task)
+    return task
+
+
+def test_a_shallow_clone(ground):
+    ground.commit("second.txt")
+    ground.commit("third.txt")
+    git(ground.folder, "clone", "-q", "--depth", "1", f"file://{ground.top}", "shallow")
+    from_another(ground, f"{ground.folder}/shallow")
+    first = carry(ground, a_dot_txt="x")
+    second = carry(ground, b_dot_txt="x")
+    assert [ground.card(task).state for task in (first, second)] == [State.DONE] * 2
+    assert ground.pipe.behind() == []
+    assert ground.log() == ["do it", "do it", "add third.txt"]
+    assert git(ground.top, "status", "--porcelain") == ""
+
+
+def test_a_bare_repository_with_worktrees(ground):
+    git(ground.folder, "clone", "-q", "--bare", ground.top, "bare.git")
+    git(f"{ground.folder}/bare.git", "worktree", "add", "-q", f"{ground.folder}/tree", "main")
+    from_another(ground, f"{ground.folder}/tree")
+    task = carry(ground, a_dot_txt="x")
+    assert ground.card(task).state is State.DONE
+    assert read(f"{ground.top}/a.txt") == "x"
+    assert git(ground.top, "status", "--porcelain") == ""
+
+
+def test_a_repository_that_borrows_its_objects(ground):
+    git(ground.folder, "clone", "-q", "--shared", ground.top, "borrower")
+    from_another(ground, f"{ground.folder}/borrower")
+    task = carry(ground, a_dot_txt="x")
+    assert ground.card(task).state is State.DONE
+    assert read(f"{ground.top}/a.txt") == "x"
+
+
+def test_the_person_cleans_up_between_any_two_steps(ground):
+    def clean():
+        git(ground.top, "reflog", "expire", "--expire=now", "--all")
+        git(ground.top, "gc", "-q", "--prune=now", "--aggressive")
+
+    task = ground.put()
+    claim, path = ground.enter(task)
+    ground.commit("theirs.txt")
+    git(ground.top, "reset", "-q", "--hard", "HEAD~1")
+    clean()
+    write(f"{path}/a.txt")
+    ground.hand_in(claim)
+    clean()
+    ground.land(task)
+    clean()
+    assert ground.files() == {"README", "a.txt"}
+    assert git(ground.top, "fsck", "--no-dangling") == ""
+    carry(ground, b_dot_txt="x")
+    assert ground.files() == {"README", "a.txt", "b.txt"}
+
+
+@pytest.mark.parametrize("how", ["deleted", "renamed"])
+def test_a_branch_that_is_gone_in_the_night_is_told_and_nothing_is_lost(ground, how):
+    task, later = ground.put("one"), ground.put("two")
+    ground.work(task, a_dot_txt="x")
+    git(ground.top, "checkout", "-q", "-b", "else")
+    git(ground.top, "branch", *(["-D", "main"] if how == "deleted" else ["-m", "main", "trunk"]))
+    lander = ground.lander()
+    for _ in range(3):
+        for handed in lander.waiting():
+            lander.land(handed)
+    card = ground.card(task)
+    assert (card.state, card.task.attempts) == (State.READY, 0)
+    assert f"there is no branch 'main' in {ground.top}" in card.held
+    assert git(ground.top, "branch", "--list", "main") == ""
+    with pytest.raises(Invalid, match="there is no branch 'main'"):
+        ground.pool("true")
+    git(ground.top, "branch", "main", "else")
+    review.approve(ground.queue, task, "ada")
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+    assert ground.files() == {"README", "a.txt"}
+    assert ground.card(later).state is State.READY
+
+
+def test_two_queues_on_one_repository(ground):
+    root = f"{ground.folder}/other"
+    init(root, "pit")
+    shutil.copy(f"{ground.root}/.taskpit/config.toml", f"{root}/.taskpit/config.toml")
+    other = Ground.__new__(Ground)
+    other.__dict__.update(ground.__dict__)
+    other.root, other.queue = root, Queue.open(root)
+    other.pipe = Pipe(Repository(ground.top), os.path.realpath(root), ground.terms)
+    mine, theirs = ground.put("mine"), other.put("theirs")
+    assert mine == theirs
+    ground.work(mine, a_dot_txt="x")
+    other.work(theirs, b_dot_txt="x")
+    assert list(ground.pipe.waiting()) == [mine]
+    ground.land(mine)
+    other.land(theirs)
+    assert (ground.card(mine).state, other.card(theirs).state) == (State.DONE, State.DONE)
+    assert ground.log() == ["theirs", "mine", "begin"]
+    other.queue.close()
+
+
+def test_names_that_are_odd(ground):
+    ground.commit("Name.txt")
+    task = ground.put()
+    claim, path = ground.enter(task)
+    os.rename(f"{path}/Name.txt", f"{path}/name.TXT")
+    names = [
+        "a\nb",
+        "tab\there",
+        'quo"te',
+        "back\\slash",
+        " leading",
+        "trailing ",
+        "ünï",
+        "x" * 200,
+        "a=b",
+        "~1",
+        "@{u}",
+    ]
+    for name in names:
+        write(f"{path}/{name}")
+    with open(os.fsencode(path) + b"/\xff\xfe", "wb") as file:
+        file.write(b"\0\xff")
+    os.symlink("nowhere", f"{path}/dangling")
+    os.symlink("/etc/passwd", f"{path}/absolute")
+    os.makedirs(f"{path}/empty/deeper")
+    ground.hand_in(claim)
+    ground.land(task)
+    there = subprocess.run(
+        ["git", "ls-tree", "-r", "-z", "--name-only", "main"], cwd=ground.top, capture_output=True, check=True
+    ).stdout.split(b"\0")[:-1]
+    wanted = {os.fsencode(name) for name in (*names, "README", "name.TXT", "dangling", "absolute")} | {b"\xff\xfe"}
+    assert set(there) == wanted
+    assert ground.card(task).state is State.DONE
+    assert git(ground.top, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("name", [".GIT/config", "git~1/config", "sub/.git./x"])
+def test_names_that_git_would_not_check_out_everywhere_wait_for_a_person(ground, name):
+    report, printed = ground_pool(ground, f"mkdir -p \"$(dirname '{name}')\"; echo x > '{name}'; echo y > y.txt")
+    card = ground.card("0001")
+    assert card.state is State.READY, printed
+    assert "could not be handed in" in card.held
+    assert ground.log() == ["begin"]
+
+
+def ground_pool(ground, script):
+    ground.put()
+    return ground.pool(script)
+
+
+def test_a_large_file_is_asked_about_and_lands_once_it_was_seen(ground):
+    claim, path = ground.enter(ground.put())
+    with open(f"{path}/large.bin", "wb") as file:
+        file.truncate(200 * 1024 * 1024)
+    outcome = ground.hand_in(claim)
+    assert "large.bin is new and large (200 MB)" in outcome.reason
+    review.approve(ground.queue, "0001", "ada")
+    ground.land("0001")
+    assert os.path.getsize(f"{ground.top}/large.bin") == 200 * 1024 * 1024
