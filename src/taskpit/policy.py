@@ -41,6 +41,9 @@ __all__ = [
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
 
+#: So many tries in vain double the pause before the next.
+LONGER_PAUSES = 5
+
 #: What differs each time, in small letters, and what stands for it.
 _NOISE = (
     (r"\d{4}-\d\d-\d\d[t ][\d:.,]+(z|[+-][\d:]+)?", "<time>"),
@@ -162,7 +165,7 @@ def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config,
     if outcome.cancelled or outcome.final:
         return _end_for_good(claim, outcome, attempt, now)
     if not spends:
-        delay = pause(config, 1)
+        delay = pause(config, _in_vain(tries) + 1)
         return End(claim=claim, delay=delay, attempt=attempt, action="retried_task", details=outcome.error)
     allowed = claim.task.max_attempts or config.max_attempts
     error = _short(outcome.error)
@@ -258,6 +261,14 @@ def _in_a_row(tries: Sequence[Try], mark: str) -> int:
             break
         count += 1
     return count
+
+
+def _in_vain(tries: Sequence[Try]) -> int:
+    """How many of the last tries in a row had trouble with the machine, as far as that makes the pause longer: a disk
+    that is full all night is not met every few seconds, and one that was made room on is seen soon.
+    """
+    last = tries[-LONGER_PAUSES:]
+    return next((count for count, one in enumerate(reversed(last)) if one.kind != "infra"), len(last))
 
 
 def _short(text: str, longest: int = 200) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from taskpit.agents.reported import amount, session_name
 from taskpit.worker.preset import find, places
+from taskpit.worker.process import Ended
 from taskpit.worker.run_verdict import judge
 from taskpit.worker.transcript import Transcript
 
@@ -32,7 +33,7 @@ def test_each_means_what_its_name_says(name):
     means = name.removesuffix(".log").split("-")[1]
     made, transcript = heard(name)
     code = 0 if means == "done" or made.name in ("qwen", "opencode", "aider") else 1
-    found = judge(made, transcript, code, why="", words=transcript.words, result=False, resumed=False, now=NOW)
+    found = judge(transcript, Ended(code=code, seconds=1.0), result=False, resumed=False, now=NOW)
     assert found.means == means
 
 
@@ -51,7 +52,9 @@ def test_words_that_count_whatever_the_exit_code_says():
     words = "Applied edit to hello.txt\n    litellm.RateLimitError is what we catch here\n"
     told = [(transcript.words, "auth"), (words, "done"), ("litellm.BadRequestError: no such model\n", "failed")]
     for said, means in told:
-        found = judge(made, Transcript(made), 0, why="", words=said, result=False, resumed=False, now=NOW)
+        transcript = Transcript(made)
+        transcript.words = said
+        found = judge(transcript, Ended(code=0, seconds=1.0), result=False, resumed=False, now=NOW)
         assert found.means == means, said
 
 

@@ -94,8 +94,11 @@ def heard(made, *events):
     return transcript
 
 
-def verdict(made, transcript, code=0, *, why="", words="", result=False):
-    return judge(made, transcript, code, why=why, words=words, result=result, resumed=False, now=NOW).means
+def verdict(transcript, code=0, *, why="", words="", result=False):
+    transcript.words = words or transcript.words
+    return judge(
+        transcript, process.Ended(code=code, seconds=1.0, why=why), result=result, resumed=False, now=NOW
+    ).means
 
 
 END = {"type": "end", "ok": True, "text": "hello"}
@@ -121,16 +124,16 @@ END = {"type": "end", "ok": True, "text": "hello"}
 )
 def test_verdicts(events, code, why, means):
     made = preset()
-    assert verdict(made, heard(made, *events), code, why=why) == means
+    assert verdict(heard(made, *events), code, why=why) == means
 
 
 def test_an_agent_without_events_is_judged_by_its_exit_code_and_words():
     made = preset(events="none", event=(), take={})
     nothing = Transcript(made)
-    assert verdict(made, nothing, words="hello") == "done"
-    assert verdict(made, nothing, words=" \n") == "silent"
-    assert verdict(made, nothing, result=True) == "done"
-    assert verdict(made, nothing, 3, words="hello") == "crashed"
+    assert verdict(nothing, words="hello") == "done"
+    assert verdict(nothing, words=" \n") == "silent"
+    assert verdict(nothing, result=True) == "done"
+    assert verdict(nothing, 3, words="hello") == "crashed"
 
 
 def test_facts_first_last_sum_count_and_join():
@@ -157,8 +160,8 @@ def test_a_limit_that_did_not_keep_it_from_its_work_is_none():
     claude = find("claude", places())
     rejected = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": NOW + 60}}
     end = {"type": "result", "is_error": False, "num_turns": 2, "result": "done, with some overage"}
-    assert verdict(claude, heard(claude, rejected, end), words="429 rate_limit_error") == "done"
-    assert verdict(claude, heard(claude, rejected, {**end, "is_error": True})) == "quota"
+    assert verdict(heard(claude, rejected, end), words="429 rate_limit_error") == "done"
+    assert verdict(heard(claude, rejected, {**end, "is_error": True})) == "quota"
 
 
 def test_what_is_cut_from_a_long_stream_is_not_missed(tmp_path, monkeypatch):
@@ -212,7 +215,7 @@ def test_nothing_that_is_printed_breaks_it(lines):
     transcript = Transcript(made)
     transcript.hear(lines)
     transcript.close()
-    assert verdict(made, transcript) in ("done", "failed", "unfinished", "silent")
+    assert verdict(transcript) in ("done", "failed", "unfinished", "silent")
 
 
 def test_paths_into_lists():
@@ -226,5 +229,5 @@ def test_what_qwen_calls_a_success_is_judged_by_what_it_says():
     made = find("qwen", places())
     event = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "session_id": "s"}
     for said, means in (("401 invalid x-api-key", "auth"), ("429 slow down", "quota"), ("503 overloaded", "infra")):
-        assert verdict(made, heard(made, {**event, "result": f"[API Error: {said}]"})) == means
-    assert verdict(made, heard(made, {**event, "result": "The [API Error] is gone."})) == "done"
+        assert verdict(heard(made, {**event, "result": f"[API Error: {said}]"})) == means
+    assert verdict(heard(made, {**event, "result": "The [API Error] is gone."})) == "done"

@@ -142,7 +142,7 @@ def test_a_conflict_goes_back_with_files_sides_and_target(ground):
     card = ground.card(two)
     assert (card.state, card.task.hold, card.task.attempts, card.tries[-1].kind) == (State.READY, "", 1, "conflict")
     assert CANDIDATE not in card.task.extra
-    assert "- README" in card.tries[-1].error
+    assert "meanwhile, in: README" in card.tries[-1].error
     assert "main" in card.tries[-1].error
     path = ground.pipe.workspace(two)
     text = read(f"{path}/README")
@@ -169,7 +169,7 @@ def test_a_conflict_without_attempts_left_waits_for_a_person_with_its_candidate(
     ground.land(two)
     card = ground.card(two)
     assert card.state is State.READY
-    assert card.held.startswith(f"{REVIEW} by a person: no attempt is left, and your work conflicts")
+    assert card.held.startswith(f"{REVIEW} by a person: no attempt is left: The work conflicts")
     assert "README" in card.held
     commit = card.task.extra[CANDIDATE]["commit"]
     assert git(ground.pipe.git.directory, "show", f"{commit}:README") == "yours"
@@ -478,7 +478,7 @@ def test_a_repository_whose_objects_have_longer_names(tmp_path):
     assert git(ground.top, "show", "main:kept/as-is") == "mine"
     assert len(git(ground.top, "rev-parse", "main")) == 64
     ground.land(second)  # both made the same file
-    assert "<<<<<<< (main)" in ground.card(second).task.last_error
+    assert "<<<<<<< (main)" in ground.card(second).tries[-1].error
     ground.close()
 
 

@@ -19,6 +19,7 @@ from taskpit.landing import review
 from taskpit.policy import REVIEW
 from taskpit.task import Failed, State
 from taskpit.worker.landing_thread import land_by_hand
+from taskpit.worker.runner import CommandRunner
 
 #: Writes the body of its task as a script, and counts how often it was run.
 AGENT = (
@@ -64,7 +65,8 @@ def test_two_that_conflict_both_land_and_the_second_is_told_what_to_do(ground):
     assert git(ground.top, "show", "main:README") == "one\ntwo"
     folder = os.path.dirname(ground.pipe.workspace("x"))
     told = read(f"{folder}/told")
-    assert "- README" in told
+    assert "meanwhile, in: README" in told
+    assert "<<<<<<< (main)" in told
     assert "has landed on main" in told
     assert "clone of your own" in told
 
@@ -117,6 +119,22 @@ def test_a_run_cut_short_without_a_green_check_is_not_handed_in(ground, check):
     assert card.result.verdict == "failed"
     assert "it took longer than 1h" in card.result.reason
     assert ground.log() == ["begin"]
+
+
+def test_a_command_beside_the_repository_is_found_from_a_clone_too(ground):
+    """`../agent.sh` is the person's file; `./agent.sh` that is committed is the clone's own."""
+    write(f"{ground.folder}/agent.sh", "echo out > out.txt\n")
+    ground.commit("inner.sh", 'echo "$PWD" > "$(dirname "$0")/in.txt"\n')
+    for path in (f"{ground.folder}/agent.sh", f"{ground.top}/inner.sh"):
+        os.chmod(path, 0o755)
+        write(path, f"#!/bin/sh\n{read(path)}")
+    git(ground.top, "commit", "-qam", "executable")
+    for program, name in (("../agent.sh", "out.txt"), ("./inner.sh", "in.txt")):
+        task = ground.put()
+        ground.pool(CommandRunner((program,), cwd=ground.top))
+        assert ground.card(task).state is State.DONE
+        assert name in ground.files()
+    assert ground.top not in read(f"{ground.top}/in.txt")
 
 
 def test_a_dirty_checkout_costs_no_run(ground):

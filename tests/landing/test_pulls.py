@@ -228,7 +228,7 @@ def test_work_that_conflicts_with_the_remote_goes_back_before_anything_is_pushed
     assert forge.pulls == []
     assert "<<<<<<<" in read(f"{path}/README")
     claim, _ = pulled.enter(task)
-    assert "Your clone now begins from main" in pulled.card(task).task.last_error
+    assert "Your clone now begins from main" in pulled.card(task).tries[-1].error
     write(f"{path}/README", "both\n")
     pulled.hand_in(claim)
     pulled.land(task)

@@ -166,16 +166,12 @@ def test_names_that_are_odd(ground):
 
 @pytest.mark.parametrize("name", [".GIT/config", "git~1/config", "sub/.git./x"])
 def test_names_that_git_would_not_check_out_everywhere_wait_for_a_person(ground, name):
-    report, printed = ground_pool(ground, f"mkdir -p \"$(dirname '{name}')\"; echo x > '{name}'; echo y > y.txt")
+    ground.put()
+    _, printed = ground.pool(f"mkdir -p \"$(dirname '{name}')\"; echo x > '{name}'; echo y > y.txt")
     card = ground.card("0001")
     assert card.state is State.READY, printed
     assert "could not be handed in" in card.held
     assert ground.log() == ["begin"]
-
-
-def ground_pool(ground, script):
-    ground.put()
-    return ground.pool(script)
 
 
 def test_a_large_file_is_asked_about_and_lands_once_it_was_seen(ground):

@@ -53,6 +53,22 @@ def test_what_is_not_its_fault_spends_none(kind):
     assert 5 <= end.delay <= 10
 
 
+@pytest.mark.parametrize(
+    ("tries", "longest"),
+    [
+        ([], 10),
+        ([failed(kind="infra", counted=False)] * 2, 40),
+        ([failed(kind="infra", counted=False)] * 99, 320),
+        ([failed(kind="infra", counted=False)] * 2 + [FORGIVEN], 10),
+        ([failed(kind="infra", counted=False)] * 2 + [failed(kind="check")], 10),
+    ],
+)
+def test_a_machine_in_trouble_is_tried_more_and_more_seldom_and_soon_enough(tries, longest):
+    end = settle(claim(), Failed(error="no space left", kind="infra"), tries, CONFIG, NOW)
+
+    assert longest / 2 <= end.delay <= longest
+
+
 def test_a_pause_doubles_has_an_end_and_is_spread():
     assert [pause(CONFIG, attempt, 1.0) for attempt in (1, 2, 3, 4)] == [10, 20, 40, 80]
     assert pause(CONFIG, 100, 1.0) == 3600

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from waits import until
 from workshop import Pit, alive, read_pid
@@ -14,6 +16,7 @@ from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import Orders
 from taskpit.worker.runner import CommandRunner
 
+RACES = 100 if os.environ.get("TASKPIT_LONG") else 6
 #: The second racer is done once the two others run; these never are.
 SCRIPT = """case $TASKPIT_TASK in
 *.r2) while ! [ -s {root}/pid-1 ] || ! [ -s {root}/pid-3 ]; do sleep 0.02; done
@@ -67,6 +70,41 @@ def test_racers_in_pools_of_their_own_are_stopped_too(pit):
     until(lambda: pit.card(task).state is State.DONE)
     until(lambda: not any(alive(read_pid(f"{pit.root}/pid-{n}")) for n in (1, 3)))
     until(lambda: all(card.result is not None for card in racers(pit.queue, task).values()))
+
+
+def test_many_races_whose_pools_are_killed_have_one_result_each(pit):
+    """The second racer wins, once it is left in peace; each pool that has begun a second one may be killed for it."""
+    script = f"""case $TASKPIT_TASK in *.r2) echo $PPID >> {pit.root}/ran; sleep 0.1;; *) exec sleep 600;; esac"""
+    tasks = [pit.put(f"race {number}", extra={"race": 3})[0] for number in range(RACES)]
+    pools, kills = [], 0
+    while pit.queue.store.counts()[State.DONE] < 2 * RACES:
+        pools = [pool for pool in pools if pool.poll() is None]
+        pools += [pit.start("-n", "4", "--", "sh", "-c", script) for _ in range(2 - len(pools))]
+        seen = began(pit)
+        until(lambda seen=seen: began(pit) > seen or pit.queue.store.counts()[State.DONE] == 2 * RACES)
+        if kills < RACES // 2 and pools[0].poll() is None:
+            pools[0].kill()
+            pools[0].wait()
+            pools, kills = pools[::-1], kills + 1
+    over = {State.READY: 0, State.CLAIMED: 0, State.DONE: 2 * RACES, State.FAILED: 2 * RACES}
+    until(lambda: pit.queue.store.counts() == over)
+    assert sorted(event.task_id for event in pit.events("completed_task")) == sorted(
+        name for task in tasks for name in (task, f"{task}.r2")
+    )
+    assert all(pit.card(task).result.reason.startswith(f"{task}.r2 won") for task in tasks)
+    ends = {task: pit.card(task).result.finished for task in tasks}
+    late = sorted(pit.card(f"{task}.{loser}").result.finished - ends[task] for task in tasks for loser in ("r1", "r3"))
+    print(f"{kills} kills; losers ended so long after the seal: median {late[RACES]:.1f}s, longest {late[-1]:.1f}s")
+    assert kills == RACES // 2
+
+
+def began(pit):
+    """How many racers that can win have begun."""
+    try:
+        with open(f"{pit.root}/ran", encoding="ascii") as file:
+            return len(file.read().split())
+    except FileNotFoundError:
+        return 0
 
 
 @pytest.mark.parametrize("layout", ["pit", "mailbox", "workspace"])

@@ -13,6 +13,7 @@ from taskpit.landing.values import CANDIDATE, FenceLost, Stopped, held
 from taskpit.policy import LANDING, PULL
 from taskpit.race import racers_of
 from taskpit.task import Done, End, Failed, Release, Said, State, Want
+from taskpit.text import headline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class Lander:
             return Failed(error="cancelled", cancelled=True)
         allowed = claim.task.max_attempts or self.queue.config.max_attempts
         if isinstance(outcome, Failed) and claim.task.attempts + 1 >= allowed:
-            return held(claim.task, handed, [f"no attempt is left, and {' '.join(outcome.error.split())[:250]}"])
+            return held(claim.task, handed, [f"no attempt is left: {headline(outcome.error)[:250]}"])
         return outcome
 
     def _troubled(self, claim: Claim, handed: HandIn, error: Exception) -> Release:

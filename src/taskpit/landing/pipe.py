@@ -496,27 +496,26 @@ class Pipe:
 
     def _conflict(self, claim: Claim, handed: HandIn, old: str, merge: Merge) -> Outcome:
         """To the same session, in its own clone: based on what landed, both sides marked in the files."""
-        listed = "\n".join(f"- {name}" for name in merge.conflicts[:50])
-        told = (
-            f"your work conflicts with what has landed on {handed.target} meanwhile, in:\n{listed}\n"
-            f"Your clone now begins from {handed.target} at {old[:12]}, with your changes merged in. In these files "
-            f"both sides stand between <<<<<<< ({handed.target}) and >>>>>>> (yours): keep what each was meant to do, "
-            "and remove the marks."
+        listed = ", ".join(merge.conflicts[:50])
+        told = (  # its last line is what people see of it
+            f"Your clone now begins from {handed.target} at {old[:12]}, with your changes merged in. In the files "
+            f"named below both sides stand between <<<<<<< ({handed.target}) and >>>>>>> (yours): keep what each was "
+            "meant to do, and remove the marks. A file without marks was removed by one side, or is no text.\n"
+            f"The work conflicts with what has landed on {handed.target} meanwhile, in: {listed}"
         )
         self._rebase(claim.task.id, handed.target, old, merge.tree)
         return Failed(error=told, kind="conflict", output=handed.output)
 
     def _came_red(self, claim: Claim, handed: HandIn, evidence: Evidence, old: str) -> Outcome:
         """To the same session: on what landed meanwhile its work is red."""
-        told = (
-            f"the check is red (exit code {evidence.exit_code}) on what would land on {handed.target}: "
-            f"{evidence.tail[-500:] or evidence.command}"
-        )
+        place = handed.target
         if handed.land == "merge":
-            told += f"\nYour clone now begins from {handed.target} at {old[:12]}, with your changes merged in."
+            place += f" (your clone now begins from that, at {old[:12]}, with your changes merged in)"
             landing = self.git.ref(self.ref("land", handed.seals))
             self._rebase(claim.task.id, handed.target, old, self.git.tree_of(landing))
-        return Failed(error=told, kind="check", output=handed.output, evidence=evidence)
+        told = f"the check is red (exit code {evidence.exit_code}) on what would land on {place}"
+        error = f"{told}: {evidence.tail[-500:] or evidence.command}"
+        return Failed(error=error, kind="check", output=handed.output, evidence=evidence)
 
     def _rebase(self, task_id: str, target: str, base: str, tree: str) -> None:
         """The task's clone begins from `base` and has the files of `tree`. The base is noted last: files of an older

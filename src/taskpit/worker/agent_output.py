@@ -136,13 +136,14 @@ class Listener:
             self._size, self._last = size, time.monotonic()
             self._heard(self.transcript)
 
-    def finish(self) -> str:
-        """It has ended and everything is heard; what it printed that was no event."""
+    def finish(self) -> Transcript:
+        """It has ended and everything is heard: all it told, and what it printed on either stream that was no event."""
         self._hear(last=True)
         self.transcript.close()
         self._heard(self.transcript)
         plain = [stream.tail() for name, stream in self._streams.items() if not self._told(name)]
-        return "\n".join(text for text in (self.transcript.words, *plain) if text.strip())
+        self.transcript.words = "\n".join(text for text in (self.transcript.words, *plain) if text.strip())
+        return self.transcript
 
     def close(self) -> None:
         """Nobody listens any more."""

@@ -216,8 +216,7 @@ class AgentRunner:
         listener = Listener(self.preset, run.place, news, talk)
         try:
             ended = run.execute(order, listener, talk.part if talk else None)
-            words = listener.finish()
-            transcript = listener.transcript
+            transcript = listener.finish()
             if talk is not None and talk.client.changed:
                 transcript.facts["files"] = len(talk.client.changed)
                 _say_changes(run, talk.client.changed)
@@ -227,7 +226,7 @@ class AgentRunner:
             news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
             if talk is not None and talk.client.question and not ended.why:
                 return Ask(question=talk.client.question, wanted="yes; or no, and what to do instead")
-            outcome = self._conclude(run, ended, transcript, words, resumed=resumed)
+            outcome = self._conclude(run, ended, transcript, resumed=resumed)
         except OSError as error:
             return Retry(reason=f"the machine has no room for it: {error}")
         finally:
@@ -235,27 +234,17 @@ class AgentRunner:
             _add_to_log(run)
         return self._follow_up(run, sessions, outcome)
 
-    def _conclude(
-        self, run: Run, ended: process.Ended, transcript: Transcript, words: str, *, resumed: bool
-    ) -> Outcome | None:
+    def _conclude(self, run: Run, ended: process.Ended, transcript: Transcript, *, resumed: bool) -> Outcome | None:
+        """What the run leads to; None if it does not know the session it was to go on with."""
         cost, facts = run.cost, transcript.facts
         if ended.why == "bell":
             return Release(reason="its worker was asked to stop")
         result = run.place.read_result()
-        finding = judge(
-            self.preset,
-            transcript,
-            ended.code,
-            why=ended.why,
-            words=words,
-            result=result is not None,
-            resumed=resumed,
-            now=self.clock.now(),
-        )
+        finding = judge(transcript, ended, result=result is not None, resumed=resumed, now=self.clock.now())
         run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
         if finding.means == "done":
             talk = "tools" in self.preset.take and not facts.get("tools") and result is None
-            output = plain(result or transcript.text("text") or words[-OUTPUT_TAIL:]).strip()
+            output = plain(result or transcript.text("text") or transcript.words[-OUTPUT_TAIL:]).strip()
             return Done(output=output, seconds=ended.seconds, cost=cost, reason=ONLY_TALK if talk else "")
         if finding.means == "no-session":
             return None
@@ -264,12 +253,12 @@ class AgentRunner:
             return Retry(
                 reason=f"{self.preset.name} had no answer from its model for {say_duration(self.preset.stall)}"
             )
-        return self._refuse(ended, finding, words, plain(result or transcript.text("text")).strip())
+        told = last_lines((finding.told or transcript.words).encode(), ERROR_LINES)
+        return self._refuse(ended, finding, told, plain(result or transcript.text("text")).strip())
 
-    def _refuse(self, ended: process.Ended, finding: Finding, words: str, output: str) -> Outcome:
+    def _refuse(self, ended: process.Ended, finding: Finding, told: str, output: str) -> Outcome:
         """What a run that was not good leads to."""
         name = self.preset.name
-        told = last_lines((finding.told or words).encode(), ERROR_LINES)
         if finding.means == "quota":
             after = max(finding.resets - self.clock.now(), 0.0) if finding.resets else 0.0
             return Retry(reason=f"{name} has reached a limit: {told}", after=after, kind="quota")

@@ -235,10 +235,10 @@ def summary(report: Report) -> str:
         "itself": "ended by the command",
         "unsaved": "not saved",
         "retry": "put back to be tried again",
-        "handed in": "handed in for review or landing",
+        "handed in": "handed in",
         "asked": "asked a question",
     }
     ordered = sorted(report.tally.items(), key=lambda item: [*COLOURS].index(item[0]) if item[0] in COLOURS else 99)
     parts = [f"{count} {words.get(word, word)}" for word, count in ordered]
-    waiting = f"{report.started} handed in for landing" if report.started else "nothing done"
+    waiting = f"{report.started} handed in" if report.started else "nothing done"
     return f"{', '.join(parts) or waiting} in {say_duration(report.seconds)}"

@@ -17,7 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from taskpit.worker.preset import Message, Preset
+    from taskpit.worker.preset import Message
+    from taskpit.worker.process import Ended
     from taskpit.worker.transcript import Transcript
 
 __all__ = ["Finding", "judge"]
@@ -44,52 +45,37 @@ class Finding(Value):
     resets: float = 0.0
 
 
-def judge(
-    preset: Preset,
-    transcript: Transcript,
-    code: int,
-    *,
-    why: str,
-    words: str,
-    result: bool,
-    resumed: bool,
-    now: float,
-) -> Finding:
-    """The finding. `why`: for what reason we ended it, if we did; `words`: what else it printed; `result`: it left a
-    result file; `resumed`: it was to go on in a session.
-    """
-    by_code = preset.exit.get(code, "failed" if code else "done")
-    end = transcript.end
+def judge(transcript: Transcript, ended: Ended, *, result: bool, resumed: bool, now: float) -> Finding:
+    """The finding. `result`: it left a result file; `resumed`: it was to go on in a session."""
+    preset, words, end = transcript.preset, transcript.words, transcript.end
+    by_code = preset.exit.get(ended.code, "failed" if ended.code else "done")
     over = end is not None and end.means == "done"
     whole = over or not (preset.must_end or end)
-    last = (words or transcript.words)[-SEARCHED:]
+    last = words[-SEARCHED:]
     spoilt = next((found for one in preset.message if one.always and (found := one.pattern.search(last))), None)
-    if whole and spoilt is None and why not in CUT_SHORT and (by_code == "done" or (why and over)):
+    if whole and spoilt is None and ended.why not in CUT_SHORT and (by_code == "done" or (ended.why and over)):
         said = result or bool(transcript.text("text").strip()) or (preset.events == "none" and bool(words.strip()))
         if said or preset.empty == "done":
             return Finding(means="done")
         missing = Finding(means="silent")
     else:
         said_so = spoilt is not None or (end is not None and not over)
-        missing = Finding(means="failed" if said_so else "crashed" if code else "unfinished")
+        missing = Finding(means="failed" if said_so else "crashed" if ended.code else "unfinished")
     error = transcript.text("error")
-    signs = dict(_signs(preset, transcript, by_code, error, words, now))
+    signs = dict(_signs(transcript, by_code, last, error, now))
     for means in ORDER if resumed else ORDER[1:]:  # who begins a session cannot miss one
         if means in signs:
             return signs[means]
     return missing.replace(told=error or (_line(last, spoilt.start()) if spoilt else ""))
 
 
-def _signs(
-    preset: Preset, transcript: Transcript, by_code: str, error: str, words: str, now: float
-) -> Iterator[tuple[str, Finding]]:
+def _signs(transcript: Transcript, by_code: str, last: str, error: str, now: float) -> Iterator[tuple[str, Finding]]:
     """All signs there are; of two of a kind the later is the better one."""
-    last = (words or transcript.words)[-SEARCHED:]
     if by_code in ORDER:
         yield by_code, Finding(means=by_code, told=error or last.strip())
     seen: dict[str, float] = {}
     for text in (last, error):
-        for message in preset.message:
+        for message in transcript.preset.message:
             found = message.pattern.search(text)
             if found:
                 seen[message.means] = _reset(message, found.groupdict(), text, now) or seen.get(message.means, 0.0)

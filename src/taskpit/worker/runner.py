@@ -195,8 +195,11 @@ class CommandRunner:
         process.check_command(self.argv[0], self.cwd, env)
 
     def command(self, run: Run, prompt: str = "") -> tuple[str, ...]:  # noqa: ARG002 - as other runners have it
-        """The command for this run."""
-        return run.fill(self.argv)
+        """The command for this run; one in the folder where the pool was started is that, also in another place."""
+        program, *rest = run.fill(self.argv)
+        if run.cwd and "/" in program and not os.path.exists(os.path.join(run.cwd, program)):
+            program = os.path.join(self.cwd, program)
+        return program, *rest
 
     def __call__(self, claim: Claim, run: Run) -> Outcome:  # noqa: ARG002 - the run knows its claim
         """The command has run on this task."""

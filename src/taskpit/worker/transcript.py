@@ -60,7 +60,7 @@ class Transcript:
     """One stream of events, or several that are one story."""
 
     def __init__(self, preset: Preset) -> None:
-        self._preset = preset
+        self.preset = preset
         #: The last event that ends a run, as its rule has it.
         self.end: Rule | None = None
         #: Whether that was the last event of all.
@@ -103,11 +103,11 @@ class Transcript:
 
     def _take(self, event: dict[str, Any]) -> None:
         self.over = False
-        for rule in self._preset.event:
+        for rule in self.preset.event:
             if fits(event, rule.when):
                 self._apply(rule, event)
                 break
-        for fact, sources in self._preset.take.items():
+        for fact, sources in self.preset.take.items():
             held = False
             for source in sources:
                 if fits(event, source.when):
