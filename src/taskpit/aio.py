@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         check: str
         tags: Iterable[str]
         touches: Iterable[str]
+        limits: Iterable[str]
         parent: str
         not_before: float
         max_attempts: int

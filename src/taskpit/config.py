@@ -78,6 +78,8 @@ class Config(Value):
     ids: str = "number"
     #: `track`: the tasks are in git's commits, and what a checkout or a merge changed counts. Empty: they are not.
     git: str = ""
+    #: What tasks with a `limit` of such a key may use: `staging = 1`, `api = "10/min"`; the table `[limits]`.
+    limits: Mapping[str, str] = {}
     #: Commands to run when something has happened.
     hooks: Hooks = Hooks()
 
@@ -151,6 +153,10 @@ SAMPLE = """\
 # check_limit = "10m"       # how long a done-when command may run
 # lessons = 200             # what turned red checks green is kept and told to later agents; 0: not at all
 #
+# [limits]                  # for tasks with such a limit; see docs/working.md
+# staging = 1               # at once
+# api = "10/min"            # begun in any minute
+#
 # [hooks]                   # commands run when something has happened; see docs/hooks.md
 # done = "notify-send done"
 # failed = "notify-send failed"
@@ -170,8 +176,8 @@ def plain_settings(text: str) -> dict[str, object] | None:
         told = line.strip()
         if not told or told.startswith("#"):
             continue
-        if told == "[hooks]" and "hooks" not in whole:
-            whole["hooks"] = found = {}
+        if told in ("[hooks]", "[limits]") and told[1:-1] not in whole:
+            whole[told[1:-1]] = found = {}
             continue
         key, equals, value = (part.strip() for part in told.partition("="))
         inside = value[1:-1]
@@ -192,7 +198,8 @@ def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
     for key, value in fields.items():
         if key not in Config._fields:
             raise Invalid(f"config.toml: there is no setting {key!r}", hint=_suggest(key, Config._fields), key=key)
-        known[key] = _hooks(value) if key == "hooks" else _typed(key, value)
+        tables = {"hooks": _hooks, "limits": _limits}
+        known[key] = tables[key](value) if key in tables else _typed(key, value)
     config = (base or Config()).replace(**known)
     for key, words in _CHOICES.items():
         if getattr(config, key) not in words:
@@ -236,6 +243,24 @@ def _hooks(table: object) -> Hooks:
             words = (*EVENTS, "timeout", "parallel")
             raise Invalid(f"config.toml: there is no hook {key!r}", hint=_suggest(key, words), key=f"hooks.{key}")
     return Hooks(**known)
+
+
+def _limits(table: object) -> dict[str, str]:
+    """What the table `[limits]` says: each key with what a task would say behind it."""
+    from taskpit.limit import Limit  # only a queue with limits pays for it
+
+    if not isinstance(table, dict):
+        raise Invalid("config.toml: limits is a table: [limits]", key="limits")
+    found = {}
+    for key, value in table.items():
+        said = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else "?"
+        try:
+            Limit.of(f"{key}={said}")
+        except ValueError:
+            told = f'config.toml: limits: {key} is {value!r}; write a number from 1 on, or "10/min"'
+            raise Invalid(told, key=f"limits.{key}") from None
+        found[key] = said
+    return found
 
 
 def _command(key: str, value: object) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
         ("attempts", _attempts(card)),
         ("tags", ", ".join(task.tags)),
         ("touches", ", ".join(task.touches)),
+        ("limit", ", ".join(task.limits)),
         ("parent", task.parent),
         ("big", "yes: a planner splits it" if task.big else ""),
         ("added", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from taskpit.clock import iso, say_duration
 from taskpit.errors import Invalid
+from taskpit.limit import Limit
+from taskpit.records import Value
 from taskpit.task import State
 
 TYPE_CHECKING = False
@@ -16,19 +18,28 @@ if TYPE_CHECKING:
     from taskpit.task import Task, Want
 
 __all__ = [
+    "Use",
     "check_mode",
     "check_task",
     "find_cycle",
     "held",
     "in_the_way",
+    "keys_of",
+    "limits_of",
     "natural",
     "order",
+    "over_limit",
     "overlap",
+    "rated",
     "suits",
     "tangled",
 ]
 
 Order = tuple[int, float, int, str]
+#: The seconds of `/min`.
+MINUTE = 60.0
+#: So many holders of a key are named.
+NAMED = 3
 
 
 def order(task: Task) -> Order:
@@ -108,6 +119,57 @@ def in_the_way(task: Task, running: Iterable[Task]) -> str:
     return ""
 
 
+class Use(Value):
+    """What is in use: the tasks that run, when each key was last used, and what the queue's settings allow."""
+
+    running: tuple[Task, ...] = ()
+    #: Unix seconds of recent claims, by key; only of keys that are limited by the minute.
+    starts: Mapping[str, tuple[float, ...]] = {}
+    #: Settings: key and what is allowed, as in `config.toml`.
+    settings: Mapping[str, str] = {}
+    now: float = 0.0
+
+
+def keys_of(task: Task) -> tuple[str, ...]:
+    """The keys of what it uses."""
+    return tuple(dict.fromkeys(limit.partition("=")[0] for limit in task.limits))
+
+
+def limits_of(task: Task, settings: Mapping[str, str]) -> list[Limit]:
+    """What it must keep to: its own words and the queue's settings; one at once of a key that neither says more of."""
+    found = []
+    for key in keys_of(task):
+        said = [text for text in task.limits if text.startswith(f"{key}=")]
+        said += [f"{key}={settings[key]}"] if key in settings else []
+        for text in said or [f"{key}=1"]:
+            try:
+                found.append(Limit.of(text))
+            except ValueError:  # nobody let it in: the strictest there is
+                found.append(Limit(key=key))
+    return found
+
+
+def rated(task: Task, settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys of what it may begin only so often in a minute: each of its claims counts."""
+    return tuple(dict.fromkeys(limit.key for limit in limits_of(task, settings) if limit.per_minute))
+
+
+def over_limit(task: Task, use: Use) -> tuple[str, float]:
+    """Why a limit keeps this task waiting, and until when if that is known (0: until another task ends)."""
+    for limit in limits_of(task, use.settings) if task.limits else ():
+        if limit.per_minute:
+            recent = sorted(at for at in use.starts.get(limit.key, ()) if use.now - MINUTE < at <= use.now + MINUTE)
+            if len(recent) >= limit.count:
+                due = recent[-limit.count] + MINUTE
+                return f"limit {limit}, next at {iso(due)} (in {say_duration(max(due - use.now, 0.0))})", due
+            continue
+        holders = [one.id for one in use.running if one.id != task.id and limit.key in keys_of(one)]
+        if len(holders) >= limit.count:
+            more = f" and {len(holders) - NAMED} more" if len(holders) > NAMED else ""
+            return f"limit {limit}, held by {', '.join(sorted(holders)[:NAMED])}{more}", 0.0
+    return "", 0.0
+
+
 def find_cycle(start: str, needs_of: Callable[[str], Iterable[str]]) -> list[str]:
     """The ids of a circle of needs through `start`, in order, or nothing. Goes as deep as it has to."""
     trail: list[str] = [start]
@@ -168,5 +230,15 @@ def check_task(task: Task) -> None:
     for word in (*task.tags, *task.touches, *task.needs):
         if not word or word != " ".join(word.split()) or "," in word or "#" in word:
             raise Invalid(f"{word!r} cannot be a tag, need or path: no commas, # or line breaks", id=task.id)
+    _check_limits(task)
     if task.id in task.needs:
         raise Invalid(f"{task.id} needs itself", hint="Leave out that need.", id=task.id)
+
+
+def _check_limits(task: Task) -> None:
+    for limit in task.limits:
+        try:
+            Limit.of(limit)
+        except ValueError as error:
+            hint = "Write staging=1 for one at once, api=10/min for ten a minute, or a key of the table [limits]."
+            raise Invalid(str(error), hint=hint, id=task.id) from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from taskpit.clock import FIRST, LAST
 from taskpit.errors import Invalid
+from taskpit.limit import Limit
 from taskpit.task import Evidence, Result, Try, Verdict
 
 TYPE_CHECKING = False
@@ -184,6 +185,8 @@ def _words(name: str, value: object) -> tuple[str, ...]:
     for one in value:
         if not isinstance(one, str):
             raise TypeError(f"{_shown(one)} stands where text should")
+        if name == "limits":
+            Limit.of(one)
     return tuple(_text(name, one) for one in value)
 
 

@@ -94,6 +94,8 @@ class Task(Value):
     tags: tuple[str, ...] = ()
     #: Path globs this task will change.
     touches: tuple[str, ...] = ()
+    #: What it uses that is scarce: `staging=1` (at once), `api=10/min`, or a key alone.
+    limits: tuple[str, ...] = ()
     parent: str = ""
     #: Unix seconds before which it may not be taken; 0 is any time.
     not_before: float = 0.0
@@ -138,6 +140,7 @@ class Task(Value):
             self.hold,
             self.big,
             dict(self.extra),
+            *((self.limits,) if self.limits else ()),  # without any, the same as before there were limits
         )
 
 

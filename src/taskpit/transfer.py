@@ -154,7 +154,7 @@ def _layout(head: dict[str, Any]) -> str:
 
 def _card(fields: dict[str, Any]) -> Card:
     task = dict(fields["task"])
-    for key in ("needs", "tags", "touches"):
+    for key in ("needs", "tags", "touches", "limits"):
         task[key] = tuple(task.get(key, ()))
     for key in ("created", "updated", "not_before"):
         if key in task:

@@ -294,3 +294,31 @@ def test_init_writes_the_ignore_rule_of_the_checkout(run, tmp_path):
     assert "git ignores it from now on: /pit/" in answer.out
     assert subprocess.run(["git", "status", "--porcelain"], check=True, capture_output=True, text=True).stdout == ""
     assert "ignores it already" in run("init", "--git", "ignore").out
+
+
+def test_a_limit_is_said_kept_and_told(pit):
+    assert pit("add", "Deploy", "--limit", "staging=1").code == 0
+    pit("add", "Deploy again", "--limit", "staging=1", "--limit", "api=10/min")
+    pit("claim", "--as", "w")
+    assert "waits: limit staging=1, held by 0001" in pit("why", "2").out
+    assert "limit staging=1, held by 0001" in pit("list").out
+    assert "staging=1, api=10/min" in pit("show", "2").out
+    pit("edit", "2", "--set", "limit=other")
+    assert pit("show", "2", "--json").data["limits"] == ["other"]
+
+
+@pytest.mark.parametrize(
+    "limit", ["staging=0", "staging=x", "=1", "a b=1", "api=1/hour", "api=1/min/min", "k=" + "9" * 30]
+)
+def test_what_is_no_limit_makes_no_task(pit, limit):
+    refused = pit("add", "Deploy", "--limit", limit)
+    assert refused.code != 0
+    assert "limit" in refused.err
+    assert pit("list", "--json").data == []
+
+
+def test_a_queue_without_a_good_table_of_limits_says_which(pit, place):
+    (place / "pit/.taskpit/config.toml").write_text("[limits]\nstaging = 0\n")
+    refused = pit("add", "Deploy", "--limit", "staging")
+    assert refused.code != 0
+    assert "limits: staging is 0" in refused.err

@@ -16,7 +16,7 @@ from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.postgres import upkeep
 from taskpit.store.postgres.row_text import as_ending, as_item, as_json
-from taskpit.task import Claim, End, Result, State, Task, Verdict, Want
+from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
 
 MANY = 1_000_000 if os.environ.get("TASKPIT_LONG") else 20_000
 #: No verb on one task looks at more rows than this.
@@ -113,6 +113,38 @@ def test_the_naive_claim_by_tags_looks_at_everything(server, store, session):
     )
     server.fill(store, MANY)
     assert session.rows(CLAIM, want(tags=["nobody"])) >= MANY
+
+
+def test_what_stands_aside_is_not_walked_past(store, session):
+    """Behind one path, behind others that it covers, behind a limit: a claim beside them looks at a few rows."""
+    many = 3000 if MANY > 100_000 else 500
+    store.put([Task(id="first", title="first", touches=("src/*",), limits=("staging=1",), priority=2)])
+    (claim,) = store.claim(Want(worker="w", lease=60.0))
+    store.put([Task(id=f"T{n}", title="t", touches=("src/a",), priority=1) for n in range(many)])
+    store.put([Task(id=f"L{n}", title="l", limits=("staging=1",), tags=("x",), priority=1) for n in range(many)])
+    store.put([Task(id=f"U{n}", title="u", touches=(f"src/u{n}",), priority=1) for n in range(100)])
+    store.put([Task(id="free", title="free")])
+    assert session.rows(CLAIM, want()) > many  # the first that meets them lets them stand aside
+    (free,) = store.claim(Want(worker="w", lease=60.0))
+    assert free.task.id == "free"
+    store.put([Task(id="free2", title="free")])
+    store.put([Task(id="Tz", title="t", touches=("src/a",), priority=1)])
+    looked = {
+        "claim": session.rows(CLAIM, want()),
+        "tagged": session.rows(CLAIM, want(tags=["x"])),
+        "end": session.rows(
+            "SELECT {s}.finish(%s::json, false, NULL)",
+            as_json([as_ending(End(claim=free, result=Result(id="free", verdict=Verdict.DONE)), 0, 0.0)]),
+        ),
+    }
+    assert {name: rows for name, rows in looked.items() if rows > FEW} == {}
+    end = End(claim=claim, result=Result(id="first", verdict=Verdict.DONE, worker=claim.fence))
+    assert store.finish([end]) == [Said.OK]
+    assert session.rows(CLAIM, want()) <= FEW
+    got = [one.task.id for one in store.claim(Want(worker="w", lease=60.0, count=2 * many))]
+    assert sorted(got) == sorted(["T0", "L0", "free2", *(f"U{n}" for n in range(100))])
+    assert store.counts()[State.READY] == 2 * many - 1  # Tz among them
+    assert store.check() == []
 
 
 def test_pages_look_at_their_own_rows(server, store, session):

@@ -190,6 +190,77 @@ def test_no_two_tasks_that_touch_the_same(server):
         assert sum(pool.map(work, stores)) == 1
 
 
+def test_no_more_at_once_than_a_limit_allows(server):
+    """Eight at once, twenty tasks of which three may run: three are taken, and three again when those have ended."""
+    stores = [server.queue()]
+    stores += [type(stores[0])(stores[0].address) for _ in range(7)]
+    stores[0].put([task(f"T{n}", limits=("model:opus=3",)) for n in range(20)])
+    for _ in range(2):
+        start = threading.Barrier(8)
+
+        def work(store, start=start):
+            start.wait(PATIENCE)
+            return store.claim(Want(worker="snake", lease=60.0, count=2))
+
+        with ThreadPoolExecutor(8) as pool:
+            taken = [claim for got in pool.map(work, stores) for claim in got]
+        taken += stores[0].claim(Want(worker="snake", lease=60.0, count=9))  # whoever was skipped while it was locked
+        assert len(taken) == 3
+        assert stores[0].finish([done(claim) for claim in taken]) == [Said.OK] * 3
+    assert stores[0].check() == []
+    for store in stores:
+        store.close()
+
+
+def stands_aside_while_it_ends(server, store):
+    """B stands aside for A while A is being finished and is not committed."""
+    store.put([task("A", touches=("src/a",)), task("B", touches=("src/a",))])
+    half = Half.finish(store, done(take(store, "A")[0]))
+    return meanwhile(server, half, lambda: take(store))
+
+
+def put_beside_the_end(server, store):
+    """C is put into the lane of B while that is let in."""
+    store.put([task("A", limits=("one=1",)), task("B", limits=("one=1",))])
+    (claim,) = take(store, "A")
+    assert take(store) == []  # B stands aside
+    meanwhile(server, Half.put(store, task("C", limits=("one=1",))), lambda: store.finish([done(claim)]))
+    store.finish([done(take(store, "B")[0])])
+    return take(store)
+
+
+def ends_beside_the_put(server, store):
+    """The same the other way round: the end is there first."""
+    store.put([task("A", limits=("one=1",)), task("B", limits=("one=1",))])
+    (claim,) = take(store, "A")
+    assert take(store) == []
+    half = Half.finish(store, done(claim))
+    meanwhile(server, half, lambda: store.put([task("C", limits=("one=1",))]))
+    store.finish([done(take(store, "B")[0])])
+    return take(store)
+
+
+@pytest.mark.parametrize("race", [stands_aside_while_it_ends, put_beside_the_end, ends_beside_the_put])
+def test_nobody_stands_aside_for_ever(server, race):
+    store = server.queue()
+    assert len(race(server, store)) == 1
+    assert store.check() == []
+    store.close()
+
+
+def test_an_end_that_does_not_wait_its_turn_strands_others(server):
+    """The naive way: what stands aside for a task that is just ending is never looked at again."""
+    store = server.queue()
+    server.mutate(store, ("PERFORM {s}.one_by_one();\n    FOR w_lane", "FOR w_lane"))
+    stands_aside_while_it_ends(server, store)
+    assert take(store) == []
+    (found,) = store.check()
+    assert (found.kind, found.what) == ("stands aside", "B")
+    assert [mend.what for mend in store.fix()] == ["B"]
+    assert [claim.task.id for claim in take(store)] == ["B"]
+    store.close()
+
+
 def test_who_renews_after_the_judge_looked_is_not_robbed(server):
     store = server.queue()
     store.put([task("A")])

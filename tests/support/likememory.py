@@ -78,6 +78,12 @@ class LikeMemory(RuleBasedStateMachine):
         )
         self.same(lambda queue: queue.store.put([task]))
 
+    @rule(task_id=ids, limit=st.sampled_from(["db=1", "db=2", "api=1/min"]), tag=st.booleans(), path=st.booleans())
+    def put_limited(self, task_id, limit, tag, path):
+        tags, touches = ("red",) if tag else (), ("src/a",) if path else ()
+        task = Task(id=task_id, title="limited", slug="limited", limits=(limit,), tags=tags, touches=touches)
+        self.same(lambda queue: queue.store.put([task]))
+
     @rule(task_id=ids, wait=st.sampled_from([0, 20]), hold=st.booleans())
     def put_held(self, task_id, wait, hold):
         now = self.clock.now()

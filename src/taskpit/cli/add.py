@@ -304,6 +304,7 @@ def asked_for(args: Namespace, context: Context) -> Task:
         needs=needed(queue, args.needs),
         tags=words(args.tag),
         touches=words(args.touches),
+        limits=words(args.limit),
         parent=queue.resolve(args.parent) if args.parent else "",
         not_before=moment(queue, args.not_before),
         max_attempts=args.attempts or 0,

@@ -95,6 +95,8 @@ def _changes(args: Namespace, queue: Queue) -> dict[str, Any]:
         given["tags"] = words(args.tag)
     if args.touches is not None:
         given["touches"] = words(args.touches)
+    if args.limit is not None:
+        given["limits"] = words(args.limit)
     if args.parent is not None:
         given["parent"] = queue.resolve(args.parent) if args.parent else ""
     if args.not_before is not None:

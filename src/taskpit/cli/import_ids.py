@@ -85,7 +85,14 @@ def too_many_open(queue: Queue) -> bool:
 def _reads(task: Task) -> tuple[object, ...]:
     """What a task says, whoever put it and when."""
     what = (task.title, task.body.strip(), task.check, task.priority)
-    return (*what, frozenset(task.needs), frozenset(task.tags), frozenset(task.touches), task.parent)
+    return (
+        *what,
+        frozenset(task.needs),
+        frozenset(task.tags),
+        frozenset(task.touches),
+        frozenset(task.limits),
+        task.parent,
+    )
 
 
 def _refuse_twins(records: Sequence[Record]) -> None:

@@ -54,7 +54,7 @@ _WORDS = {
     "max_attempts": ("max_attempts", "max-attempts"),
     "parent": ("parent", "parent_id"),
     "state": ("state", "status"),
-    **{name: (name,) for name in ("id", "title", "slug", "priority", "touches", "hold", "big", "done-when")},
+    **{name: (name,) for name in ("id", "title", "slug", "priority", "touches", "limits", "hold", "big", "done-when")},
 }
 #: How far a task had got and what is derived from it: not carried along.
 _PAST = (
@@ -304,6 +304,6 @@ _READERS = {
     **dict.fromkeys(("id", "parent"), _a_word),
     **dict.fromkeys(("priority", "max_attempts"), _a_number),
     **dict.fromkeys(("created", "not_before"), _a_time),
-    **dict.fromkeys(("needs", "tags", "touches"), _a_list),
+    **dict.fromkeys(("needs", "tags", "touches", "limits"), _a_list),
     "big": _a_flag,
 }

@@ -28,6 +28,7 @@ WORDS = {
     "max_attempts": "max_attempts",
     "tags": "tags",
     "touches": "touches",
+    "limits": "limits",
     "parent": "parent",
     "not_before": "not_before",
     "hold": "hold",
@@ -40,7 +41,7 @@ WORDS = {
 }
 TIMES = frozenset(("not_before", "created_at", "updated_at"))
 NUMBERS = frozenset(("priority", "attempts", "max_attempts"))
-LISTS = frozenset(("depends_on", "tags", "touches"))
+LISTS = frozenset(("depends_on", "tags", "touches", "limits"))
 #: What the queue itself keeps in an entry, and what is not the wish of whoever asked.
 MANAGED = frozenset(
     (

@@ -77,6 +77,7 @@ OURS = frozenset(("id", "status", "claimed_by", "claimed_at", "created_at", "upd
 BESIDE = {
     "tags": "tags",
     "touches": "touches",
+    "limits": "limits",
     "not_before": "not_before",
     "hold": "hold",
     "big": "big",

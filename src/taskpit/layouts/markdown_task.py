@@ -11,6 +11,7 @@ from taskpit import jsontext, schema
 from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
 from taskpit.layouts.markdown import Sheet, are_plain, command_in, is_key, is_plain, one_line, quote_command, skim
+from taskpit.limit import Limit
 from taskpit.task import Task
 from taskpit.text import read_json
 
@@ -47,6 +48,13 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
+def _limits(text: str) -> tuple[str, ...]:
+    found = _words(text)
+    for limit in found:
+        Limit.of(limit)  # a ValueError says what is wrong with it
+    return found
+
+
 def _ids(text: str) -> tuple[str, ...]:
     """Ids, also where somebody wrote the whole name of the food."""
     return tuple(word.split("-")[1] if word.startswith("food-") else word for word in _words(text))
@@ -81,6 +89,7 @@ FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...]
     ("needs", "needs", _ids, _list),
     ("tags", "tags", _words, _list),
     ("touches", "touches", _words, _list),
+    ("limits", "limit", _limits, _list),
     ("parent", "parent", lambda text: "".join(_ids(text)), one_line),
     ("not_before", "not-before", _time, iso),
     ("big", "big", _bool, lambda _: "true"),
@@ -184,7 +193,7 @@ def _is_plain(task: Task) -> bool:
         task.body.encode()
     except UnicodeEncodeError:
         return False
-    must = (task.title, *task.needs, *task.tags, *task.touches)
+    must = (task.title, *task.needs, *task.tags, *task.touches, *task.limits)
     told = (*must, task.check, task.by, task.parent, task.hold, task.last_error)
     if not all(must) or task.attempts < 0 or task.max_attempts < 0:
         return False

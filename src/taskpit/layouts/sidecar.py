@@ -29,6 +29,7 @@ OURS = frozenset(
         "priority",
         "tags",
         "touches",
+        "limits",
         "attempts",
         "max_attempts",
         "not_before",

@@ -230,6 +230,7 @@ def _wish(given: Arguments) -> Task:
         priority=given.get("priority", 0),
         tags=tuple(given.get("tags", ())),
         touches=tuple(given.get("touches", ())),
+        limits=tuple(given.get("limits", ())),
     )
 
 

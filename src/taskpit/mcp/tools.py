@@ -59,6 +59,7 @@ WISH = {
     "priority": {"type": "integer", "description": "higher first"},
     "tags": TEXTS,
     "touches": _texts("globs it will change"),
+    "limits": _texts("KEY=N at once, KEY=N/min"),
 }
 
 TOOLS: tuple[ToolRow, ...] = (

@@ -11,10 +11,11 @@ from itertools import repeat
 from taskpit import fs, rules, schema
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
-from taskpit.rules import held, held_in_circle, in_the_way
+from taskpit.rules import held, held_in_circle
 from taskpit.schema import is_word
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
 from taskpit.store.id_prefix import waiting
+from taskpit.store.in_use import excluded, in_use
 from taskpit.store.leases import standing
 from taskpit.task import Card, Page, Result, State, Task, Try, Verdict
 from taskpit.text import read_json
@@ -172,8 +173,8 @@ def _ready_card(store: FileStore, spot: Spot, ready: _Ready) -> Card | None:
     reason = unfinished or held(task, folder.clock.now(), ready.state_of)
     if reason and task.needs:
         reason = held_in_circle(task, ready.tangled) or reason
-    if not reason and task.touches:
-        reason = in_the_way(task, folder.running())
+    if not reason and (task.touches or task.limits):
+        reason = excluded(task, in_use(folder))[0]
     return Card(task=task, state=State.READY, held=reason)
 
 

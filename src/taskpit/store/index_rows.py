@@ -19,13 +19,13 @@ __all__ = ["row_of", "task_of", "with_row"]
 
 
 #: What a row tells of a task besides its order.
-BRIEF = ("id", "slug", "hold", "not_before", "needs", "tags", "touches", "big")
+BRIEF = ("id", "slug", "hold", "not_before", "needs", "tags", "touches", "limits", "big")
 
 
 def row_of(task: Task, file: str, status: fs.Stat) -> Row:
     """The row of a ready task: its order, its file, and what decides whether it may be taken."""
     said = task.__dict__
-    tied = bool(task.hold or task.not_before or task.needs or task.touches or task.big)
+    tied = bool(task.hold or task.not_before or task.needs or task.touches or task.limits or task.big)
     brief = [status.st_mtime_ns, *map(said.__getitem__, BRIEF)]
     return (*order(task), file, status.st_ino, int(tied), jsontext.dumps(brief, tight=True))
 

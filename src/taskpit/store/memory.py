@@ -12,7 +12,7 @@ from taskpit.task import Card, Claim, End, Event, Lock, Page, Said, State, Task,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["MemoryStore"]
 
@@ -46,6 +46,8 @@ class MemoryStore:
         self._pause = ("", 0.0)
         self._locks: dict[str, Lock] = {}
         self._fences: dict[str, int] = {}
+        self._starts: dict[str, tuple[float, ...]] = {}
+        self.limits: Mapping[str, str] = {}
 
     def allot(self, parents: Sequence[str]) -> list[str]:
         """The next numbers."""
@@ -97,8 +99,10 @@ class MemoryStore:
         return want.even_held or not self._held(task)
 
     def _held(self, task: Task) -> str:
-        running = (record.card.task for record in self._records.values() if record.card.state is State.CLAIMED)
-        return rules.held(task, self.clock.now(), self.state_of) or rules.in_the_way(task, running)
+        running = tuple(record.card.task for record in self._records.values() if record.card.state is State.CLAIMED)
+        use = rules.Use(running=running, starts=self._starts, settings=self.limits, now=self.clock.now())
+        held = rules.held(task, use.now, self.state_of) or rules.in_the_way(task, running)
+        return held or rules.over_limit(task, use)[0]
 
     def state_of(self, task_id: str) -> State | None:
         """Where a task is."""
@@ -112,6 +116,8 @@ class MemoryStore:
         record.lease, record.until = want.lease, now + want.lease
         record.card = Card(task=task, state=State.CLAIMED, worker=record.fence, since=now, until=record.until)
         if not want.even_held:
+            for key in rules.rated(task, self.limits):
+                self._starts[key] = (*self._starts.get(key, ()), now)
             self._tell("claimed_task", task.id, record.fence)
         return Claim(
             task=task,

@@ -12,6 +12,7 @@ from taskpit.layouts.layout import is_word
 from taskpit.store import claim as claims
 from taskpit.store.flock import Turn
 from taskpit.store.folder import IDS, OUTCOMES, TOUCHES, Folder, Unreadable
+from taskpit.store.in_use import excluded, in_use, note_starts
 from taskpit.store.ready_index import Ready
 from taskpit.task import End, State, Verdict
 
@@ -90,6 +91,8 @@ class Chooser:
         self._idle: Idle | None = None
         self._next_due = NEVER_DUE
         self._needs = self._asked = False
+        #: What is in use, as of this claim; whoever takes looks again.
+        self._use: rules.Use | None = None
 
     def close(self) -> None:
         """Stop watching."""
@@ -135,15 +138,17 @@ class Chooser:
 
     def _take_some(self, want: Want) -> list[Claim]:
         taken: list[Claim] = []
+        self._use = None
         with _told(self.folder, want, taken):
             for file, task in self._ready.best(lambda task: self._fits(task, want)):
                 spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
                 sign = self._ready.sign_of(file)
-                claim = self._take(spot, want, touches=bool(task.touches), known=task, sign=sign)
-                if claim is not None or not task.touches:  # one that was in somebody's way stays a candidate
+                claim = self._take(spot, want, alone=bool(task.touches or task.limits), known=task, sign=sign)
+                if claim is not None or not (task.touches or task.limits):  # one that was in a way stays a candidate
                     self._ready.gone(file, missed=claim is None)
                 if claim is not None:
                     taken.append(claim)
+                    self._use = None
                     if len(taken) == want.count:
                         break
         return taken
@@ -164,8 +169,9 @@ class Chooser:
         ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
         with _told(self.folder, want, taken):
             for task_id in want.ids:
+                self._use = None
                 worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
-                claim = self._take(ready[task_id], want, touches=not want.even_held) if worth else None
+                claim = self._take(ready[task_id], want, alone=not want.even_held) if worth else None
                 if claim is not None:
                     taken.append(claim)
                 if len(taken) == want.count:
@@ -196,9 +202,12 @@ class Chooser:
             if task.not_before > now:
                 self._next_due = min(self._next_due, task.not_before)
             return False
-        if task.touches and rules.in_the_way(task, self.folder.running()):
-            self._next_due = 0.0  # whoever is in its way may go at any time
-            return False
+        if task.touches or task.limits:
+            self._use = self._use or in_use(self.folder)
+            reason, due = excluded(task, self._use)
+            if reason:
+                self._next_due = min(self._next_due, due)  # 0: whoever is in its way may go at any time
+            return not reason
         return True
 
     def _done_or_not(self, task_id: str) -> State:
@@ -209,7 +218,7 @@ class Chooser:
         return State.DONE if done else State.READY
 
     def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
-        """Tasks that declare what they will change are claimed one at a time, none beside one in its way."""
+        """Tasks that declare what they change or use are claimed one at a time, none beside one in its way."""
         with Turn(self.folder.at(TOUCHES)):
             try:
                 task = self.folder.load(spot, self.folder.at(spot.path))
@@ -217,8 +226,10 @@ class Chooser:
                 return None
             except Invalid:
                 return claims.take(self.folder, spot, want)  # which sets it aside
-            if rules.in_the_way(task, self.folder.running()):
+            use = in_use(self.folder)
+            if excluded(task, use)[0]:
                 return None
+            note_starts(self.folder, task, use)
             return claims.take(self.folder, spot, want)
 
     def _take(
@@ -226,12 +237,12 @@ class Chooser:
         spot: Spot,
         want: Want,
         *,
-        touches: bool,
+        alone: bool,
         known: Task | None = None,
         sign: tuple[int, int] | None = None,
     ) -> Claim | None:
         """Try to claim one ready file, `known` by `sign` if it was read; None if it can't be had or should not."""
-        claim = self._take_alone(spot, want) if touches else claims.take(self.folder, spot, want, known, sign)
+        claim = self._take_alone(spot, want) if alone else claims.take(self.folder, spot, want, known, sign)
         if claim is None:
             return None
         if claim.task is not known and not self._fits(claim.task, want):  # it was edited after we had read it

@@ -13,6 +13,7 @@ from __future__ import annotations
 from taskpit.testing.chapters.claiming import Claiming
 from taskpit.testing.chapters.finishing import Finishing
 from taskpit.testing.chapters.holding import Holding
+from taskpit.testing.chapters.limiting import Limiting
 from taskpit.testing.chapters.locking import Locking
 from taskpit.testing.chapters.looking import Looking
 from taskpit.testing.chapters.putting import Putting
@@ -20,5 +21,5 @@ from taskpit.testing.chapters.putting import Putting
 __all__ = ["StoreContract"]
 
 
-class StoreContract(Putting, Claiming, Holding, Finishing, Looking, Locking):
+class StoreContract(Putting, Claiming, Limiting, Holding, Finishing, Looking, Locking):
     """Everything a store must do. Subclass it, override `make_store`, and run pytest."""

@@ -13,6 +13,7 @@ from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import Standing, View
 from taskpit.store.flock import Open, Turn
 from taskpit.store.folder import GUARDS, IDS, TOUCHES
+from taskpit.store.in_use import note_starts
 from taskpit.task import Claim, Lock, Said, Task, Want, worker_type
 
 TYPE_CHECKING = False
@@ -140,7 +141,7 @@ def _put_step(items: Items, task: Task, spot: names.Place) -> Said:
 
 def _refuse_what_steps_lack(task: Task) -> None:
     blank = Task(id=task.id, title=task.title)
-    for name in ("check", "priority", "tags", "touches", "not_before", "hold", "big", "max_attempts"):
+    for name in ("check", "priority", "tags", "touches", "limits", "not_before", "hold", "big", "max_attempts"):
         if getattr(task, name) != getattr(blank, name):
             raise Invalid(
                 f"a task inside an activity has no {name.replace('_', ' ')} of its own",
@@ -203,7 +204,7 @@ def claim(items: Items, want: Want) -> list[Claim]:
             taken.append(got)
             if len(taken) == want.count:
                 break
-            view = View(items) if standing.activity.task.touches else view
+            view = View(items) if standing.activity.task.touches or standing.activity.task.limits else view
     return taken
 
 
@@ -226,7 +227,8 @@ def _candidates(view: View, want: Want) -> list[Standing]:
 def _take(items: Items, standing: Standing, want: Want, kind: str) -> Claim | None:
     """Try for one: in its turn, on what is there now; None if it can't be had."""
     task = standing.activity.task
-    alone = Turn(items.folder.at(TOUCHES)) if task.touches and not want.even_held else Open()
+    exclusive = bool(task.touches or task.limits) and not want.even_held
+    alone = Turn(items.folder.at(TOUCHES)) if exclusive else Open()
     try:
         if not (spot := names.place(task.id)) or not spot.activity:
             task = _first_activity(items, standing.item.item, want.worker)
@@ -238,6 +240,8 @@ def _take(items: Items, standing: Standing, want: Want, kind: str) -> Claim | No
                 return None
             if not want.even_held and view.held(now, kind):
                 return None
+            if exclusive:
+                note_starts(items.folder, now.activity.task, view.use())
             lock = grip.acquire(_wanted(items, now, want, kind))
             try:
                 return _have(items, now, want, kind, lock)

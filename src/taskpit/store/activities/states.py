@@ -12,6 +12,7 @@ from taskpit.layouts.progress import ENDED, Activity, Progress, actor_of, status
 from taskpit.records import Value
 from taskpit.store.activities.items import Items
 from taskpit.store.folder import LARGEST_RESULT, LATE
+from taskpit.store.in_use import excluded, starts
 from taskpit.store.leases import alive
 from taskpit.task import Card, State, Task, Verdict
 
@@ -98,15 +99,18 @@ class View:
         step = progress.step_entry(task_id) if spot.step else None
         return None if step is None else _step_state(step[0])
 
-    def running(self) -> list[Task]:
-        """What is being worked on."""
-        return [one.activity.task for one in self.standings().values() if one.state is State.CLAIMED and not one.over]
+    def use(self) -> rules.Use:
+        """What the activities that are worked on change and use."""
+        folder, standings = self.items.folder, self.standings().values()
+        running = (one.activity.task for one in standings if one.state is State.CLAIMED and not one.over)
+        now, settings = folder.clock.now(), folder.config.limits
+        return rules.Use(running=tuple(running), starts=starts(folder), settings=settings, now=now)
 
     def held(self, standing: Standing, kind: str) -> str:
         """Why this kind of worker may not take it; empty if it may. The lock is not asked."""
         activity, task = standing.activity, standing.activity.task
         reason = self.barred(standing)
-        return reason or activity.unfit(kind) or (rules.in_the_way(task, self.running()) if task.touches else "")
+        return reason or activity.unfit(kind) or (excluded(task, self.use())[0] if task.touches or task.limits else "")
 
     def barred(self, standing: Standing) -> str:
         """Why nobody may work on it, of whatever kind; empty if somebody may."""

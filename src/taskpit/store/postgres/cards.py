@@ -10,7 +10,7 @@ from taskpit.task import Card, Page, State, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from taskpit.store.postgres.connection import Wire
@@ -37,7 +37,8 @@ STATES = """
                  ELSE CASE WHEN l.id IS NULL THEN 'ready' ELSE 'claimed' END END
     FROM {s}.task t LEFT JOIN {s}.lease l ON l.id = t.id WHERE t.id = ANY (%(ids)s)
 """
-RUNNING = "SELECT l.id, l.touches FROM {s}.lease l WHERE l.touches IS NOT NULL"
+RUNNING = "SELECT l.id, l.touches, l.limits FROM {s}.lease l WHERE l.touches IS NOT NULL OR l.limits IS NOT NULL"
+STARTS = "SELECT x.key, array_agg(x.at) FROM {s}.start x WHERE x.at > %(after)s GROUP BY 1"
 CIRCLE = """
     WITH RECURSIVE way (id, on_id, place) AS (
         SELECT n.id, n.on_id, n.place FROM {s}.need n WHERE n.id = ANY (%(ids)s)
@@ -59,8 +60,10 @@ EXACT = "SELECT t.id FROM {s}.task t WHERE t.id = ANY (%(ids)s) AND t.state <> '
 class Look:
     """Reads one queue."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, limits: Mapping[str, str]) -> None:
         self._wire = wire
+        #: What the queue's settings allow of each key.
+        self._limits = limits
         self._schema = quoted(wire.address.schema)
 
     def _ask(self, sql: str, **words: object) -> list[tuple[Any, ...]]:
@@ -78,11 +81,25 @@ class Look:
     def _held(self, ready: Sequence[Task], now: float) -> dict[str, str]:
         """Why each of these may not be taken, where something is in the way."""
         states = self.states({need for task in ready for need in task.needs})
-        touchy = any(task.touches for task in ready)
-        running = [Task(id=row[0], title="", touches=tuple(row[1])) for row in self._ask(RUNNING)] if touchy else []
-        held = {task.id: rules.held(task, now, states.get) or rules.in_the_way(task, running) for task in ready}
+        alone = any(task.touches or task.limits for task in ready)
+        use = self._in_use(now) if alone else rules.Use(now=now)
+        held = {
+            task.id: rules.held(task, now, states.get)
+            or rules.in_the_way(task, use.running)
+            or rules.over_limit(task, use)[0]
+            for task in ready
+        }
         waiting = [task for task in ready if task.needs and held[task.id]]
         return {**held, **self._circles(waiting)}
+
+    def _in_use(self, now: float) -> rules.Use:
+        """What running tasks change and use."""
+        running = tuple(
+            Task(id=name, title="", touches=tuple(touches or ()), limits=tuple(limits or ()))
+            for name, touches, limits in self._ask(RUNNING)
+        )
+        starts = {key: tuple(times) for key, times in self._ask(STARTS, after=now - rules.MINUTE)}
+        return rules.Use(running=running, starts=starts, settings=self._limits, now=now)
 
     def _circles(self, waiting: Sequence[Task]) -> dict[str, str]:
         """Those that wait for themselves, each with the way round."""

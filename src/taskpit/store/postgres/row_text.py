@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Lapsed", "as_ending", "as_item", "as_json", "event_of", "key_of", "result_of", "task_of", "try_of"]
 
 #: Fields of a task that are lists.
-LISTS = ("needs", "tags", "touches")
+LISTS = ("needs", "tags", "touches", "limits")
 #: Half of what eight bytes can count to: in the middle lies priority 0.
 MIDDLE = 1 << 63
 
@@ -97,6 +97,7 @@ def as_item(task: Task, number: int = 0, *, mark: str | None = None, doc: bool =
         "big": task.big,
         "tags": list(task.tags) or None,
         "touches": list(task.touches) or None,
+        "limits": list(task.limits) or None,
         "held": bool(task.hold),
         "due": task.not_before,
         "needs": list(task.needs) or None,

@@ -46,6 +46,7 @@ class Migration(Value):
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=1, serves=1, files=("0001_tables.sql",)),
     Migration(version=2, serves=1, files=("0002_verbs.sql", "0003_ends.sql", "0004_lives.sql")),
+    Migration(version=3, serves=1, files=("0005_limits.sql", "0002_verbs.sql", "0003_ends.sql")),
 )
 
 
@@ -73,7 +74,11 @@ def script(name: str, schema: str) -> str:
     """A file's SQL for this schema."""
     with open(os.path.join(HERE, name), encoding="utf-8") as file:
         text = file.read()
-    return text.replace("{s}", quoted(schema)).replace("{q}", quoted(schema).replace("'", "''"))
+    return (
+        text.replace("{s}", quoted(schema))
+        .replace("{q}", quoted(schema).replace("'", "''"))
+        .replace("{t}", schema.replace("'", "''"))
+    )
 
 
 def bring_up(wire: Wire, settings: Mapping[str, object]) -> list[int]:

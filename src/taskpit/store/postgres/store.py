@@ -73,7 +73,7 @@ class PostgresStore:
         self.clock: Clock = clock or ServerClock(meta.offset)
         self._given = clock
         self._schema = schema.quoted(address.schema)
-        self._look = Look(self.wire)
+        self._look = Look(self.wire, self.config.limits)
         self._log = Changelog(self.wire, meta.space)
         self._bell = Bell(self.wire, meta.space)
         self._members: dict[str, Member] = {}
@@ -150,6 +150,7 @@ class PostgresStore:
                 "even_held": want.even_held,
                 "verbatim": want.verbatim,
                 "member": member.number if member and not want.verbatim else None,
+                "limits": dict(self.config.limits),
                 "call": _fresh(),
             }
         )

@@ -100,6 +100,7 @@ ASTRAY = {
     "waits for nothing": "all it needs is done",
     "no such task": "it stood among those that are open, and is none",
     "not under its tags": "workers with tags could not find it",
+    "stands aside": "nothing that runs is in its way",
 }
 
 

@@ -49,17 +49,20 @@ BEGIN
             WHERE (SELECT t.state FROM {s}.task t WHERE t.id = x.need) <> 'd' ORDER BY x.need, i.id, x.place;
     END IF;
     IF EXISTS (SELECT 1 FROM unnest(p_items) i WHERE i.held OR i.due > p_now OR i.needs IS NOT NULL) THEN
-        INSERT INTO {s}.waiting (id, big, key, tags, touches, mark, held, blocked, due)
+        INSERT INTO {s}.waiting (id, big, key, tags, touches, limits, mark, held, blocked, due)
             SELECT w.* FROM (
-                SELECT i.id, i.big, decode(i.key, 'hex'), i.tags, i.touches, i.mark, i.held,
+                SELECT i.id, i.big, decode(i.key, 'hex'), i.tags, i.touches, i.limits, i.mark, i.held,
                        (SELECT true FROM {s}.need n WHERE n.id = i.id LIMIT 1) IS NOT NULL AS blocked, i.due
                 FROM unnest(p_items) i) w
             WHERE w.held OR w.blocked OR w.due > p_now;
         p_items := ARRAY(
             SELECT i FROM unnest(p_items) i WHERE (SELECT true FROM {s}.waiting w WHERE w.id = i.id) IS NULL);
     END IF;
-    INSERT INTO {s}.ready (big, key, id, tags, touches, mark)
-        SELECT i.big, decode(i.key, 'hex'), i.id, i.tags, i.touches, i.mark FROM unnest(p_items) i;
+    IF EXISTS (SELECT 1 FROM unnest(p_items) i WHERE i.touches IS NOT NULL OR i.limits IS NOT NULL) THEN
+        p_items := {s}.stand_aside(p_items);
+    END IF;
+    INSERT INTO {s}.ready (big, key, id, tags, touches, limits, mark)
+        SELECT i.big, decode(i.key, 'hex'), i.id, i.tags, i.touches, i.limits, i.mark FROM unnest(p_items) i;
     IF EXISTS (SELECT 1 FROM unnest(p_items) i WHERE i.tags IS NOT NULL) THEN
         INSERT INTO {s}.ready_tag (tag, big, key)
             SELECT DISTINCT x.tag, i.big, decode(i.key, 'hex') FROM unnest(p_items) i, unnest(i.tags) x(tag);
@@ -71,10 +74,11 @@ CREATE OR REPLACE FUNCTION {s}.promote(p_ids text[], p_now float8) RETURNS int L
 DECLARE moved int;
 BEGIN
     WITH free AS (
-        DELETE FROM {s}.waiting w WHERE w.id = ANY (p_ids) AND NOT w.held AND NOT w.blocked AND w.due <= p_now RETURNING w.*),
+        DELETE FROM {s}.waiting w WHERE w.id = ANY (p_ids) AND NOT w.held AND NOT w.blocked AND w.due <= p_now
+            AND w.lane IS NULL RETURNING w.*),
     ready AS (
-        INSERT INTO {s}.ready (big, key, id, tags, touches, mark)
-            SELECT f.big, f.key, f.id, f.tags, f.touches, f.mark FROM free f RETURNING 1),
+        INSERT INTO {s}.ready (big, key, id, tags, touches, limits, mark)
+            SELECT f.big, f.key, f.id, f.tags, f.touches, f.limits, f.mark FROM free f RETURNING 1),
     tagged AS (
         INSERT INTO {s}.ready_tag (tag, big, key)
             SELECT DISTINCT x.tag, f.big, f.key FROM free f, unnest(f.tags) x(tag))
@@ -87,7 +91,7 @@ CREATE OR REPLACE FUNCTION {s}.ripen(p_now float8) RETURNS int LANGUAGE plpgsql 
 DECLARE ids text[];
 BEGIN
     ids := ARRAY(
-        SELECT w.id FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.due <= p_now
+        SELECT w.id FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.lane IS NULL AND w.due <= p_now
         ORDER BY w.due LIMIT 1000 FOR UPDATE SKIP LOCKED);
     RETURN CASE WHEN ids = '{}' THEN 0 ELSE {s}.promote(ids, p_now) END;
 END $$;
@@ -141,7 +145,7 @@ BEGIN
         RETURN CASE WHEN (SELECT t.wish FROM {s}.task t WHERE t.id = i.id) = decode(i.wish, 'hex')
                     THEN 'exists' ELSE 'conflict' END;
     END IF;
-    INSERT INTO {s}.ready (big, key, id, touches, mark) VALUES (i.big, decode(i.key, 'hex'), i.id, i.touches, i.mark);
+    INSERT INTO {s}.ready (big, key, id, mark) VALUES (i.big, decode(i.key, 'hex'), i.id, i.mark);
     INSERT INTO {s}.event (at, worker, action, id, details) VALUES (p_now, i.worker, 'added_task', i.id, i.details);
     RETURN 'created';
 END $$;
@@ -151,7 +155,7 @@ DECLARE i {s}.item;
 BEGIN
     IF json_array_length(p_items) = 1 THEN
         i := json_populate_record(NULL::{s}.item, p_items -> 0);
-        IF i.needs IS NULL AND i.tags IS NULL AND NOT i.held AND i.due <= coalesce(p_now, extract(epoch FROM clock_timestamp())) THEN
+        IF i.needs IS NULL AND i.tags IS NULL AND i.touches IS NULL AND i.limits IS NULL AND NOT i.held AND i.due <= coalesce(p_now, extract(epoch FROM clock_timestamp())) THEN
             said := ARRAY[{s}.put_one(i, coalesce(p_now, extract(epoch FROM clock_timestamp())))];
             rings := said[1] = 'created' AND {s}.waits();
             RETURN;
@@ -203,38 +207,179 @@ BEGIN
     RETURN open OR rest = '' OR rest LIKE '/%' OR short LIKE '%/' OR short = '';
 END $$;
 
--- Whether a running task changes what this one would.
-CREATE OR REPLACE FUNCTION {s}.in_the_way(p_touches text[]) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-    SELECT EXISTS (
-        SELECT 1 FROM {s}.lease l, unnest(l.touches) theirs, unnest(p_touches) mine
-        WHERE l.touches IS NOT NULL AND {s}.overlap({s}.literal(mine), {s}.literal(theirs)))
-$$;
+-- What keeps a task with these paths and limits from running now: a task, = and a key that is used up, or only the time
+-- (empty); and when to look again at the latest. NULL if nothing does. p_settings is what the queue allows of each key;
+-- NULL where nobody knows: then a key alone is in nobody's way.
+CREATE OR REPLACE FUNCTION {s}.excluded(p_touches text[], p_limits text[], p_settings jsonb, p_now float8,
+    OUT blocker text, OUT due float8) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE w_key text; w_said text; w_number int; w_used int; w_words text[];
+BEGIN
+    due := 'infinity';
+    IF p_touches IS NOT NULL THEN
+        SELECT l.id INTO blocker FROM {s}.lease l, unnest(l.touches) theirs, unnest(p_touches) mine
+            WHERE l.touches IS NOT NULL AND {s}.overlap({s}.literal(mine), {s}.literal(theirs)) LIMIT 1;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF p_limits IS NULL THEN
+        RETURN;
+    END IF;
+    FOR w_key IN SELECT DISTINCT split_part(x.said, '=', 1) FROM unnest(p_limits) x(said) LOOP
+        w_words := ARRAY(SELECT substr(x.said, length(w_key) + 2) FROM unnest(p_limits) x(said)
+                         WHERE starts_with(x.said, w_key || '='));
+        IF p_settings ? w_key THEN
+            w_words := w_words || (p_settings ->> w_key);
+        ELSIF w_words = '{}' AND p_settings IS NOT NULL THEN
+            w_words := '{1}';
+        END IF;
+        FOREACH w_said IN ARRAY w_words LOOP
+            w_number := split_part(w_said, '/', 1)::int;
+            IF w_said LIKE '%/min' THEN
+                SELECT x.at + 60 INTO due FROM {s}.start x WHERE x.key = w_key AND x.at > p_now - 60 AND x.at <= p_now + 60
+                    ORDER BY x.at DESC OFFSET w_number - 1 LIMIT 1;
+                IF FOUND THEN
+                    blocker := '';
+                    RETURN;
+                END IF;
+                due := 'infinity';
+            ELSE
+                SELECT count(*) INTO w_used FROM {s}.lease l WHERE l.limits IS NOT NULL
+                    AND EXISTS (SELECT 1 FROM unnest(l.limits) x(said) WHERE split_part(x.said, '=', 1) = w_key);
+                IF w_used >= w_number THEN
+                    blocker := '=' || w_key;
+                    RETURN;
+                END IF;
+            END IF;
+        END LOOP;
+    END LOOP;
+END $$;
 
--- Claims of tasks that declare paths come one after another.
+-- Claims and ends of tasks that declare paths or limits come one after another.
 CREATE OR REPLACE FUNCTION {s}.one_by_one() RETURNS void LANGUAGE sql VOLATILE AS
 $$ SELECT pg_advisory_xact_lock(1953720680, '{q}.lease'::regclass::oid::int) $$;
 
--- The best that may be taken now, locked: one head for each tag and size, so that none is searched for among the others.
-CREATE OR REPLACE FUNCTION {s}.pick(p_count int, p_tags text[], p_bigs boolean[], OUT keys bytea[], OUT touchy boolean)
+-- Tasks of one sort wait for the same, so only the first of them is ever tried for.
+CREATE OR REPLACE FUNCTION {s}.lane_of(p_big boolean, p_tags text[], p_touches text[], p_limits text[]) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN
+    RETURN md5(concat_ws('|', p_big, coalesce(p_tags, '{}')::text, coalesce(p_touches, '{}')::text, coalesce(p_limits, '{}')::text));
+END $$;
+
+-- Those of these new tasks that are not of a sort which waits already; the others stand aside with it. A lane that
+-- another is just deciding about is left to it: what is ready is tried for in its turn.
+CREATE OR REPLACE FUNCTION {s}.stand_aside(p_items {s}.item[]) RETURNS {s}.item[] LANGUAGE plpgsql AS $$
+DECLARE i {s}.item; w_lane text; left_over {s}.item[] := '{}';
+BEGIN
+    FOREACH i IN ARRAY p_items LOOP
+        w_lane := NULL;
+        IF i.touches IS NOT NULL OR i.limits IS NOT NULL THEN
+            SELECT x.lane INTO w_lane FROM {s}.lane x
+                WHERE x.lane = {s}.lane_of(i.big, i.tags, i.touches, i.limits) FOR SHARE SKIP LOCKED;
+        END IF;
+        IF w_lane IS NULL THEN
+            left_over := left_over || i;
+        ELSE
+            INSERT INTO {s}.waiting (id, big, key, tags, touches, limits, mark, held, blocked, due, lane)
+                VALUES (i.id, i.big, decode(i.key, 'hex'), i.tags, i.touches, i.limits, i.mark, false, false, i.due, w_lane);
+        END IF;
+    END LOOP;
+    RETURN left_over;
+END $$;
+
+-- The first of those that stand aside in this lane is ready, unless something is in its way: then the lane says what.
+-- In the turn of all who claim and end such tasks. Whether one became ready.
+CREATE OR REPLACE FUNCTION {s}.settle(p_lane text, p_settings jsonb, p_now float8) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE head {s}.waiting; w_blocker text; w_due float8;
+BEGIN
+    PERFORM 1 FROM {s}.lane x WHERE x.lane = p_lane FOR UPDATE;  -- whoever is just putting into it is seen by what follows
+    SELECT w.* INTO head FROM {s}.waiting w WHERE w.lane = p_lane ORDER BY w.key LIMIT 1;
+    IF FOUND THEN
+        SELECT e.blocker, e.due INTO w_blocker, w_due FROM {s}.excluded(head.touches, head.limits, p_settings, p_now) e;
+        IF w_blocker IS NOT NULL THEN
+            INSERT INTO {s}.lane (lane, blocker, due) VALUES (p_lane, w_blocker, w_due)
+                ON CONFLICT (lane) DO UPDATE SET blocker = excluded.blocker, due = excluded.due;
+            RETURN 0;
+        END IF;
+    END IF;
+    DELETE FROM {s}.lane x WHERE x.lane = p_lane;
+    IF head.id IS NULL THEN
+        RETURN 0;
+    END IF;
+    UPDATE {s}.waiting w SET lane = NULL WHERE w.id = head.id;
+    RETURN {s}.promote(ARRAY[head.id], p_now);
+END $$;
+
+-- This ready task stands aside: it is locked by us, and it is our turn.
+CREATE OR REPLACE FUNCTION {s}.park(p_row {s}.ready, p_blocker text, p_due float8, p_now float8) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE w_lane text := {s}.lane_of(p_row.big, p_row.tags, p_row.touches, p_row.limits);
+BEGIN
+    DELETE FROM {s}.ready r WHERE r.big = p_row.big AND r.key = p_row.key;
+    DELETE FROM {s}.ready_tag t WHERE t.tag = ANY (p_row.tags) AND t.big = p_row.big AND t.key = p_row.key;
+    INSERT INTO {s}.lane (lane, blocker, due) VALUES (w_lane, p_blocker, p_due)
+        ON CONFLICT (lane) DO UPDATE SET blocker = excluded.blocker, due = excluded.due;
+    INSERT INTO {s}.waiting (id, big, key, tags, touches, limits, mark, held, blocked, due, lane)
+        VALUES (p_row.id, p_row.big, p_row.key, p_row.tags, p_row.touches, p_row.limits, p_row.mark, false, false, p_now, w_lane);
+END $$;
+
+-- Tasks with these paths and limits have ended: what stood aside for them is looked at. How many are ready now.
+CREATE OR REPLACE FUNCTION {s}.let_in(p_ids text[], p_limits text[], p_now float8) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE w_lane text; freed int := 0;
+BEGIN
+    PERFORM {s}.one_by_one();
+    FOR w_lane IN SELECT x.lane FROM {s}.lane x
+        WHERE x.blocker = ANY (p_ids || ARRAY(SELECT '=' || split_part(y.said, '=', 1) FROM unnest(p_limits) y(said))) ORDER BY 1 LOOP
+        freed := freed + {s}.settle(w_lane, NULL, p_now);
+    END LOOP;
+    RETURN freed;
+END $$;
+
+-- The best that are ready, locked: one head for each tag and size, so that none is searched for among the others.
+CREATE OR REPLACE FUNCTION {s}.pick(p_count int, p_tags text[], p_bigs boolean[], OUT keys bytea[], OUT alone boolean)
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_tags IS NULL THEN
-        SELECT array_agg(h.key ORDER BY h.key), bool_or(h.touches IS NOT NULL) INTO keys, touchy FROM (
+        SELECT array_agg(h.key ORDER BY h.key), bool_or(h.alone) INTO keys, alone FROM (
             SELECT head.* FROM unnest(p_bigs) lane(big), LATERAL (
-                SELECT r.key, r.touches FROM {s}.ready r
-                WHERE r.big = lane.big AND (r.touches IS NULL OR NOT {s}.in_the_way(r.touches))
-                ORDER BY r.key LIMIT p_count FOR UPDATE SKIP LOCKED) head
+                SELECT r.key, r.touches IS NOT NULL OR r.limits IS NOT NULL AS alone FROM {s}.ready r
+                WHERE r.big = lane.big ORDER BY r.key LIMIT p_count FOR UPDATE SKIP LOCKED) head
             ORDER BY head.key LIMIT p_count) h;
     ELSE
-        SELECT array_agg(h.key ORDER BY h.key), bool_or(h.touches IS NOT NULL) INTO keys, touchy FROM (
+        SELECT array_agg(h.key ORDER BY h.key), bool_or(h.alone) INTO keys, alone FROM (
             SELECT DISTINCT ON (head.key) head.* FROM unnest(p_tags) wanted(tag), unnest(p_bigs) lane(big), LATERAL (
-                SELECT one.key, one.touches FROM {s}.ready_tag g, LATERAL (
-                    SELECT r.key, r.touches FROM {s}.ready r WHERE r.big = g.big AND r.key = g.key
-                           AND (r.touches IS NULL OR NOT {s}.in_the_way(r.touches)) FOR UPDATE SKIP LOCKED) one
+                SELECT one.key, one.alone FROM {s}.ready_tag g, LATERAL (
+                    SELECT r.key, r.touches IS NOT NULL OR r.limits IS NOT NULL AS alone FROM {s}.ready r
+                    WHERE r.big = g.big AND r.key = g.key FOR UPDATE SKIP LOCKED) one
                 WHERE g.tag = wanted.tag AND g.big = lane.big
                 ORDER BY g.key LIMIT p_count) head
             ORDER BY head.key LIMIT p_count) h;
     END IF;
+END $$;
+
+-- As many as are wanted, one after another, in the turn of all who claim tasks that declare paths or limits. What is
+-- in another's way stands aside, so that nobody after us tries for it.
+CREATE OR REPLACE FUNCTION {s}.grant_alone(p_want jsonb, p_tags text[], p_bigs boolean[], p_now float8) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE taken text[] := '{}'; w_keys bytea[]; w_alone boolean; one {s}.ready; w_blocker text; w_due float8;
+BEGIN
+    PERFORM {s}.one_by_one();
+    WHILE cardinality(taken) < (p_want ->> 'count')::int LOOP
+        SELECT k.keys, k.alone INTO w_keys, w_alone FROM {s}.pick(1, p_tags, p_bigs) k;
+        EXIT WHEN w_keys IS NULL;
+        w_blocker := NULL;
+        IF w_alone THEN
+            SELECT r.* INTO one FROM {s}.ready r WHERE r.big = false AND r.key = w_keys[1];
+            IF NOT FOUND THEN
+                SELECT r.* INTO one FROM {s}.ready r WHERE r.big = true AND r.key = w_keys[1];
+            END IF;
+            SELECT e.blocker, e.due INTO w_blocker, w_due FROM {s}.excluded(one.touches, one.limits, p_want -> 'limits', p_now) e;
+        END IF;
+        IF w_blocker IS NULL THEN
+            taken := taken || {s}.grant_ready(w_keys, p_want, p_now);
+        ELSE
+            PERFORM {s}.park(one, w_blocker, w_due, p_now);
+        END IF;
+    END LOOP;
+    RETURN taken;
 END $$;
 
 -- These ready tasks are this worker's.
@@ -251,6 +396,7 @@ DECLARE
     w_member bigint := (p_want ->> 'member')::bigint;
     w_until float8 := p_now + (p_want ->> 'lease')::float8;
     w_told boolean := NOT (p_want ->> 'even_held')::boolean;
+    w_lane text;
 BEGIN
     FOREACH one IN ARRAY p_keys LOOP
         DELETE FROM {s}.ready r WHERE r.big = false AND r.key = one RETURNING r.* INTO row_of;
@@ -263,8 +409,8 @@ BEGIN
         gone := gone || row_of;
     END LOOP;
     WITH leased AS (
-        INSERT INTO {s}.lease (id, key, touches, mark, fence, worker, member, call, since, seen, until)
-            SELECT g.id, g.key, g.touches, g.mark,
+        INSERT INTO {s}.lease (id, key, touches, limits, mark, fence, worker, member, call, since, seen, until)
+            SELECT g.id, g.key, g.touches, g.limits, g.mark,
                    CASE WHEN w_stem IS NULL THEN w_worker ELSE w_stem || nextval('{q}.fence_number') || w_tail END,
                    w_worker, w_member, w_call, p_now, p_now, w_until
             FROM unnest(gone) g ORDER BY g.key RETURNING id, fence, key),
@@ -273,22 +419,50 @@ BEGIN
             SELECT p_now, l.fence, 'claimed_task', l.id FROM leased l
             WHERE w_told ORDER BY l.key)
     SELECT array_agg(l.id) FROM leased l INTO taken;
+    IF EXISTS (SELECT 1 FROM unnest(gone) g WHERE g.touches IS NOT NULL OR g.limits IS NOT NULL) THEN
+        IF w_told THEN
+            INSERT INTO {s}.start (key, at) SELECT DISTINCT split_part(x.said, '=', 1), p_now FROM unnest(gone) g, unnest(g.limits) x(said)
+                WHERE x.said LIKE '%/min' OR p_want -> 'limits' ->> split_part(x.said, '=', 1) LIKE '%/min';
+            DELETE FROM {s}.start x WHERE x.at < p_now - 60 AND x.key = ANY (ARRAY(
+                SELECT split_part(y.said, '=', 1) FROM unnest(gone) g, unnest(g.limits) y(said)));
+        END IF;
+        -- Behind it others of its sort may stand aside: the next may run, too, or waits for this one.
+        FOR w_lane IN SELECT DISTINCT {s}.lane_of(g.big, g.tags, g.touches, g.limits) FROM unnest(gone) g
+            WHERE g.touches IS NOT NULL OR g.limits IS NOT NULL ORDER BY 1 LOOP
+            IF EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.lane = w_lane) THEN
+                PERFORM {s}.settle(w_lane, p_want -> 'limits', p_now);
+            END IF;
+        END LOOP;
+    END IF;
     RETURN taken;
 END $$;
 
 -- One task by its id, ready or, if it may be even held, waiting.
 CREATE OR REPLACE FUNCTION {s}.grant_one(p_id text, p_want jsonb, p_tags text[], p_bigs boolean[], p_now float8) RETURNS text[]
 LANGUAGE plpgsql AS $$
-DECLARE one record; even boolean := (p_want ->> 'even_held')::boolean; moved record;
+DECLARE one {s}.ready; even boolean := (p_want ->> 'even_held')::boolean; moved {s}.waiting;
 BEGIN
+    SELECT w.* INTO moved FROM {s}.waiting w WHERE w.id = p_id;
+    IF moved.lane IS NULL AND moved.id IS NULL THEN
+        SELECT r.* INTO one FROM {s}.ready r WHERE r.big = false AND r.key = (SELECT t.key FROM {s}.task t WHERE t.id = p_id);
+        IF NOT FOUND THEN
+            SELECT r.* INTO one FROM {s}.ready r WHERE r.big = true AND r.key = (SELECT t.key FROM {s}.task t WHERE t.id = p_id);
+        END IF;
+    END IF;
+    IF moved.lane IS NOT NULL OR one.touches IS NOT NULL OR one.limits IS NOT NULL THEN
+        PERFORM {s}.one_by_one();  -- before any row is locked, so that nobody waits for us and we for them
+    END IF;
     IF even THEN  -- bring it to where the others are taken from; only this transaction ever sees it there
         SELECT w.* INTO moved FROM {s}.waiting w WHERE w.id = p_id FOR UPDATE;
         IF FOUND THEN
             DELETE FROM {s}.waiting w WHERE w.id = p_id;
             DELETE FROM {s}.need n WHERE n.id = p_id;
-            INSERT INTO {s}.ready (big, key, id, tags, touches, mark)
-                VALUES (moved.big, moved.key, moved.id, NULL, moved.touches, moved.mark);
+            INSERT INTO {s}.ready (big, key, id, tags, touches, limits, mark)
+                VALUES (moved.big, moved.key, moved.id, NULL, moved.touches, moved.limits, moved.mark);
         END IF;
+    ELSIF moved.lane IS NOT NULL AND {s}.is_free(moved.touches, moved.limits, p_want, p_now) THEN
+        UPDATE {s}.waiting w SET lane = NULL WHERE w.id = p_id AND w.lane IS NOT NULL;
+        PERFORM {s}.promote(ARRAY[p_id], p_now);
     END IF;
     SELECT r.* INTO one FROM {s}.ready r
         WHERE r.big = false AND r.key = (SELECT t.key FROM {s}.task t WHERE t.id = p_id) FOR UPDATE OF r;
@@ -299,16 +473,22 @@ BEGIN
     IF NOT FOUND OR NOT (one.big = ANY (p_bigs)) OR NOT coalesce(p_tags IS NULL OR one.tags && p_tags, false) THEN
         RETURN NULL;
     END IF;
-    IF one.touches IS NOT NULL AND NOT even THEN
+    IF (one.touches IS NOT NULL OR one.limits IS NOT NULL) AND NOT even THEN
         PERFORM {s}.one_by_one();
-        IF {s}.in_the_way(one.touches) THEN
+        IF NOT {s}.is_free(one.touches, one.limits, p_want, p_now) THEN
             RETURN NULL;
         END IF;
     END IF;
     RETURN {s}.grant_ready(ARRAY[one.key], p_want, p_now);
 END $$;
 
--- The one best task, if it has no paths to keep clear of others: what most claims ask for, in the simplest statements.
+CREATE OR REPLACE FUNCTION {s}.is_free(p_touches text[], p_limits text[], p_want jsonb, p_now float8) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (SELECT e.blocker IS NULL FROM {s}.excluded(p_touches, p_limits, coalesce(p_want -> 'limits', '{}'), p_now) e);
+END $$;
+
+-- The one best task, if it declares neither paths nor limits: what most claims ask for, in the simplest statements.
 CREATE OR REPLACE FUNCTION {s}.grant_head(p_want jsonb, p_bigs boolean[], p_now float8, OUT taken text, OUT fence text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -318,8 +498,7 @@ DECLARE
 BEGIN
     FOREACH lane IN ARRAY p_bigs LOOP
         SELECT r.* INTO head FROM {s}.ready r
-            WHERE r.big = lane AND (r.touches IS NULL OR NOT {s}.in_the_way(r.touches))
-            ORDER BY r.key LIMIT 1 FOR UPDATE SKIP LOCKED;
+            WHERE r.big = lane ORDER BY r.key LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF FOUND AND (best.key IS NULL OR head.key < best.key) THEN
             best := head;
         END IF;
@@ -327,7 +506,7 @@ BEGIN
     IF best.key IS NULL THEN
         taken := '';
         RETURN;
-    ELSIF best.touches IS NOT NULL THEN
+    ELSIF best.touches IS NOT NULL OR best.limits IS NOT NULL THEN
         RETURN;  -- in its turn
     END IF;
     taken := best.id;
@@ -357,7 +536,7 @@ DECLARE
     w_even boolean := (p_want ->> 'even_held')::boolean;
     w_taken text[] := '{}';
     w_keys bytea[];
-    w_touchy boolean;
+    w_alone boolean;
     one text;
     w_head text;
     w_fence text;
@@ -372,9 +551,15 @@ BEGIN
         IF EXISTS (SELECT 1 FROM {s}.pause p WHERE p.until = 0 OR p.until > w_now) THEN
             RETURN;
         END IF;
-        WHILE EXISTS (SELECT 1 FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.due <= w_now)
+        WHILE EXISTS (SELECT 1 FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.lane IS NULL AND w.due <= w_now)
               AND {s}.ripen(w_now) >= 1000 LOOP
         END LOOP;
+        IF EXISTS (SELECT 1 FROM {s}.lane x WHERE x.due <= w_now) THEN
+            PERFORM {s}.one_by_one();
+            FOR one IN SELECT x.lane FROM {s}.lane x WHERE x.due <= w_now ORDER BY 1 LOOP
+                PERFORM {s}.settle(one, p_want -> 'limits', w_now);
+            END LOOP;
+        END IF;
     END IF;
     IF w_taken = '{}' AND w_ids = '{}' AND w_tags IS NULL AND w_count = 1 AND NOT w_even THEN
         SELECT h.taken, h.fence INTO w_head, w_fence FROM {s}.grant_head(p_want, w_bigs, w_now) h;
@@ -397,14 +582,9 @@ BEGIN
             w_taken := w_taken || {s}.grant_one(one, p_want, w_tags, w_bigs, w_now);
         END LOOP;
     ELSE
-        SELECT k.keys, k.touchy INTO w_keys, w_touchy FROM {s}.pick(w_count, w_tags, w_bigs) k;
-        IF w_touchy THEN
-            PERFORM {s}.one_by_one();
-            LOOP
-                SELECT k.keys INTO w_keys FROM {s}.pick(1, w_tags, w_bigs) k;
-                EXIT WHEN w_keys IS NULL OR cardinality(w_taken) >= w_count;
-                w_taken := w_taken || {s}.grant_ready(w_keys, p_want, w_now);
-            END LOOP;
+        SELECT k.keys, k.alone INTO w_keys, w_alone FROM {s}.pick(w_count, w_tags, w_bigs) k;
+        IF w_alone THEN
+            w_taken := {s}.grant_alone(p_want, w_tags, w_bigs, w_now);
         ELSIF w_keys IS NOT NULL THEN
             w_taken := {s}.grant_ready(w_keys, p_want, w_now);
         END IF;

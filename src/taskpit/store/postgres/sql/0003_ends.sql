@@ -42,9 +42,11 @@ END $$;
 
 -- One end that publishes a result and brings nothing else along: what most ends are, in the simplest statements.
 CREATE OR REPLACE FUNCTION {s}.finish_one(p_end {s}.ending, p_again boolean, p_now float8, OUT said text, OUT woken int) LANGUAGE plpgsql AS $$
+DECLARE w_touches text[]; w_limits text[];
 BEGIN
     woken := 0;
-    DELETE FROM {s}.lease l WHERE l.id = p_end.id AND l.fence = p_end.fence AND (p_end.seen IS NULL OR p_end.seen = l.until);
+    DELETE FROM {s}.lease l WHERE l.id = p_end.id AND l.fence = p_end.fence AND (p_end.seen IS NULL OR p_end.seen = l.until)
+        RETURNING l.touches, l.limits INTO w_touches, w_limits;
     IF NOT FOUND THEN
         said := {s}.too_late(p_end, p_again, p_now);
         IF p_again AND said = 'already' THEN  -- by the first asking, whose answer got lost
@@ -64,6 +66,9 @@ BEGIN
     IF p_end.verdict = 'done' THEN
         woken := {s}.release(ARRAY[p_end.id], p_now);
     END IF;
+    IF w_touches IS NOT NULL OR w_limits IS NOT NULL THEN
+        woken := woken + {s}.let_in(ARRAY[p_end.id], w_limits, p_now);
+    END IF;
 END $$;
 
 CREATE OR REPLACE FUNCTION {s}.finish(p_ends json, p_again boolean, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
@@ -75,6 +80,10 @@ DECLARE
     done text[];
     one {s}.ending;
     woken int := 0;
+    w_touches text[];
+    w_limits text[];
+    aside text[];
+    limits text[];
 BEGIN
     IF json_array_length(p_ends) = 1 THEN
         one := json_populate_record(NULL::{s}.ending, p_ends -> 0);
@@ -90,9 +99,14 @@ BEGIN
     END IF;
     -- The fence: only this very claim can end, and only once. A judge's end holds only if nobody renewed since it looked.
     FOREACH one IN ARRAY ends LOOP
-        DELETE FROM {s}.lease l WHERE l.id = one.id AND l.fence = one.fence AND (one.seen IS NULL OR one.seen = l.until);
+        DELETE FROM {s}.lease l WHERE l.id = one.id AND l.fence = one.fence AND (one.seen IS NULL OR one.seen = l.until)
+            RETURNING l.touches, l.limits INTO w_touches, w_limits;
         IF FOUND THEN
             got := got || one.n;
+            IF w_touches IS NOT NULL OR w_limits IS NOT NULL THEN
+                aside := aside || one.id;
+                limits := limits || w_limits;
+            END IF;
         END IF;
     END LOOP;
     IF got IS NOT NULL THEN
@@ -129,6 +143,9 @@ BEGIN
         END IF;
         IF done IS NOT NULL THEN
             woken := woken + {s}.release(done, w_now);
+        END IF;
+        IF aside IS NOT NULL THEN
+            woken := woken + {s}.let_in(aside, limits, w_now);
         END IF;
         said := ARRAY(SELECT CASE WHEN e.n = ANY (got) THEN 'ok' END FROM unnest(ends) e ORDER BY e.n);
     ELSE
@@ -246,9 +263,11 @@ BEGIN
 END $$;
 
 -- What a hand in the tables may leave and no verb does: an id, what is wrong, and the task's text where it stands nowhere.
-CREATE OR REPLACE FUNCTION {s}.astray() RETURNS TABLE (id text, kind text, doc text) LANGUAGE sql STABLE
+CREATE OR REPLACE FUNCTION {s}.astray() RETURNS TABLE (id text, kind text, doc text) LANGUAGE plpgsql STABLE
 SET jit = off AS $$
-    SELECT t.id, 'stray task', t.doc FROM {s}.task t
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT t.id, 'stray task', t.doc FROM {s}.task t
         WHERE t.state = 'o' AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.id = t.id)
               AND NOT EXISTS (SELECT 1 FROM {s}.waiting w WHERE w.id = t.id)
               AND NOT EXISTS (SELECT 1 FROM {s}.ready r WHERE r.key = t.key AND r.id = t.id AND r.big IN (false, true))
@@ -264,7 +283,16 @@ SET jit = off AS $$
     SELECT r.id, 'not under its tags', NULL FROM {s}.ready r
         WHERE EXISTS (SELECT 1 FROM unnest(r.tags) x(tag)
             WHERE NOT EXISTS (SELECT 1 FROM {s}.ready_tag g WHERE g.tag = x.tag AND g.big = r.big AND g.key = r.key))
-$$;
+    UNION ALL
+    SELECT w.id, 'stands aside', NULL FROM {s}.waiting w LEFT JOIN {s}.lane x ON x.lane = w.lane
+        WHERE w.lane IS NOT NULL AND CASE
+            WHEN x.lane IS NULL THEN w.lane NOT IN (
+                SELECT {s}.lane_of(r.big, r.tags, r.touches, r.limits) FROM {s}.ready r
+                WHERE r.touches IS NOT NULL OR r.limits IS NOT NULL)
+            WHEN x.blocker LIKE '=%' THEN NOT EXISTS (
+                SELECT 1 FROM {s}.lease l, unnest(l.limits) y(said) WHERE '=' || split_part(y.said, '=', 1) = x.blocker)
+            ELSE x.blocker <> '' AND NOT EXISTS (SELECT 1 FROM {s}.lease l WHERE l.id = x.blocker) END;
+END $$;
 
 -- All of that is put right. p_items are the stray tasks, spelt as a put would.
 CREATE OR REPLACE FUNCTION {s}.put_right(p_items json, p_now float8) RETURNS TABLE (id text, kind text) LANGUAGE plpgsql AS $$
@@ -281,6 +309,10 @@ BEGIN
     free := ARRAY(SELECT f.id FROM unnest(ids, kinds) f(id, kind) WHERE f.kind = 'waits for nothing');
     DELETE FROM {s}.need n WHERE n.id = ANY (free);
     UPDATE {s}.waiting w SET blocked = false WHERE w.id = ANY (free);
+    PERFORM {s}.promote(free, w_now);
+    free := ARRAY(SELECT f.id FROM unnest(ids, kinds) f(id, kind) WHERE f.kind = 'stands aside');
+    DELETE FROM {s}.lane x WHERE x.lane IN (SELECT w.lane FROM {s}.waiting w WHERE w.id = ANY (free));
+    UPDATE {s}.waiting w SET lane = NULL WHERE w.id = ANY (free);
     PERFORM {s}.promote(free, w_now);
     strays := ARRAY(SELECT f.id FROM unnest(ids, kinds) f(id, kind) WHERE f.kind = 'stray task');
     DELETE FROM {s}.need n WHERE n.id = ANY (strays);
