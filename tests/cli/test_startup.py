@@ -118,4 +118,4 @@ def test_only_the_module_of_the_verb_is_loaded(pit):
     assert {name for name in rooms if name.startswith("taskpit.cli.")} == {
         f"taskpit.cli.{name}" for name in ("claim", "context", "fast_parser", "main", "options", "output", "verbs")
     }
-    assert not {name for name in rooms if name.startswith(("taskpit.worker", "taskpit.keeper", "taskpit.testing"))}
+    assert not {name for name in rooms if name.startswith(("taskpit.worker.", "taskpit.keeper", "taskpit.testing"))}
