@@ -128,6 +128,23 @@ def test_two_queues_on_one_repository(ground):
     other.queue.close()
 
 
+def test_what_killed_processes_left_is_gone_after_days_and_nothing_else(ground):
+    carry(ground, a_dot_txt="x")
+    folder = ground.pipe.repository.folder
+    kinds = ("check/0001.{}/node_modules/x", "git/index.{}", "git.{}/HEAD")
+    for kind in kinds:
+        for age in ("old", "new"):
+            path = f"{folder}/{kind.format(age)}"
+            write(path)
+            if age == "old":
+                os.utime(folder + path.removeprefix(folder).replace("/node_modules/x", "").replace("/HEAD", ""), (1, 1))
+    ground.new_pipe().repository.open()
+    there = [os.path.exists(f"{folder}/{kind.format(age)}") for age in ("old", "new") for kind in kinds]
+    assert there == [False] * 3 + [True] * 3
+    carry(ground, b_dot_txt="x")
+    assert ground.files() == {"README", "a.txt", "b.txt"}
+
+
 def test_names_that_are_odd(ground):
     ground.commit("Name.txt")
     task = ground.put()

@@ -19,6 +19,7 @@ import shutil
 import stat
 
 from taskpit import fs
+from taskpit.clock import Clock
 from taskpit.errors import Invalid
 from taskpit.landing.git import ZERO, Git, GitTrouble, outside, require
 from taskpit.records import Value
@@ -48,6 +49,8 @@ BUSY = {
 }
 #: Objects that no ref needs are pruned when they are older than this.
 UNUSED = "2.weeks.ago"
+#: Scratch files and clones for checks that are older than this were left by a killed process.
+LEFTOVER = 2 * 86400.0
 #: Settings that start nothing when a branch is moved; people change these all the time.
 HARMLESS = ("branch.", "remote.", "user.", "pull.", "push.", "gc.", "color.", "alias.", "diff.", "log.")
 #: The largest file of excludes that is read, and the largest that is copied into a clone.
@@ -154,8 +157,18 @@ class Repository:
             self._learn(habits)
             for name in ("work", "check"):
                 fs.make_dir(f"{self.folder}/{name}")
+            self._tidy()
         self._accepted = self._configuration()
         self._remote = self._find_remote()
+
+    def _tidy(self) -> None:
+        """What killed processes left is gone: nobody is at work in one of these for so long."""
+        before = Clock().now() - LEFTOVER
+        for folder, begin in ((f"{self.folder}/check", ""), (self.git.directory, "index."), (self.folder, "git.")):
+            for name in fs.names(folder):
+                status = fs.status(f"{folder}/{name}")
+                if name.startswith(begin) and status is not None and status.st_mtime < before:
+                    remove(f"{folder}/{name}")
 
     def _clone_ours(self) -> None:
         scratch = f"{self.folder}/git.{fs.fresh_name()}"
