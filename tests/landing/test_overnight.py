@@ -13,6 +13,7 @@ from waits import until
 
 from taskpit.landing import review
 from taskpit.policy import REVIEW
+from taskpit.report import make_report
 from taskpit.task import State
 from taskpit.worker import pool_display
 from taskpit.worker.landing_thread import pipe_for
@@ -96,6 +97,16 @@ def test_in_the_morning_main_holds_exactly_what_landed(tmp_path):
     assert sum(len(read(f"{ground.folder}/runs-{one}").splitlines()) for one in (left, right)) == 3
     assert {"first", left, right} <= set(git(ground.top, "show", "main:shared.txt").split())
     assert sorted(review.standing(ground.queue).review) == sorted((secret, looked))
+    # And the person reads so.
+    report = make_report(ground.queue, 0.0)
+    assert report.headline() == "3 need you, 6 landed, 1 failed, 1 waiting"
+    assert {row.id for row in report.needs_you} == {broken, secret, looked}
+    (row,) = report.failed
+    assert row.what.startswith("the check is green only with changes to frozen paths, which do not land: the check is")
+    both = [
+        line.split()[1] for line in told.splitlines() if "The work conflicts" in line or "right (attempt 2)" in line
+    ]
+    assert both in (["retry", "claimed"], ["retry"])  # told in the order in which it happened
     ground.close()
 
 

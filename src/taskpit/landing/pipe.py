@@ -254,8 +254,8 @@ class Pipe:
         """Red on what would be committed. Where it is green with the files lying around, these are named."""
         told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or evidence.command}"
         if loose is not None:
-            listed = ", ".join(loose[:10]) or "frozen paths as it changed them"
-            told = f"the check is green only with files that are not committed ({listed}); without them: {told}"
+            listed = f"files that are not committed ({', '.join(loose[:10])})" if loose else "changes to frozen paths"
+            told = f"the check is green only with {listed}, which do not land: {told}"
         return Failed(error=told, kind="check", output=done.output, evidence=evidence)
 
     def presence(self, worker: str) -> fs.Flock:

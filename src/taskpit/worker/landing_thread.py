@@ -103,6 +103,8 @@ class LandingThread:
         self._published: list[str] = []
         #: What waits for nothing but landing here, as last seen.
         self.known: frozenset[str] = frozenset()
+        #: What it has taken to land and the pool has not heard the end of.
+        self.unheard: set[str] = set()
         self._thread = threading.Thread(target=self._work, name="lander", daemon=True)
 
     def start(self) -> None:
@@ -168,11 +170,14 @@ class LandingThread:
                 continue
             try:
                 began = time.monotonic()
+                self.unheard.add(handed.task)
                 landed = lander.land(handed)
             finally:
                 turn.drop()
             if landed is not None:
                 moved = self._over(*landed, began) or moved
+            if landed is None or landed[0].task.id != handed.task:  # nothing will be heard of that one
+                self.unheard.discard(handed.task)
         began = time.monotonic()
         for looked in lander.look():
             moved = self._over(*looked, began) or moved

@@ -456,6 +456,8 @@ class Pool:
     def _landed(self, over: Over) -> None:
         """What was handed in has come to an end, or is back: others may have waited for it."""
         self._wake()
+        if self._lander is not None:
+            self._lander.unheard.discard(over.claim.task.id)
         self._count(over)
 
     def _count(self, over: Over) -> None:
@@ -471,9 +473,10 @@ class Pool:
 
     def _show_claimed(self) -> None:
         """What needed another task of ours is shown as claimed after that one's end, which is heard a moment later; and
-        so is what another of our workers has just let go of.
+        so is what another of our workers or our lander has just let go of.
         """
         others = list(self._doing.items())
+        others += [("", task_id) for task_id in (list(self._lander.unheard) if self._lander is not None else ())]
         for claim in [
             one
             for one in self._unshown
