@@ -13,8 +13,8 @@ from schemata import judge_command
 from talks import PIT
 from waits import PATIENCE
 
-from taskpit.mcp.handlers import Desk
 from taskpit.mcp.server import QueueServer
+from taskpit.mcp.tools import Desk
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 

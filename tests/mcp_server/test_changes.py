@@ -8,7 +8,7 @@ import threading
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from waits import PATIENCE
 
-from taskpit.mcp.changes import Changes, told
+from taskpit.mcp.server import Changes, told
 from taskpit.queue import Queue
 from taskpit.task import Event, Task
 

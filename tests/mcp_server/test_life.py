@@ -18,8 +18,8 @@ from waits import PATIENCE
 
 from taskpit import fs
 from taskpit.clock import Clock
-from taskpit.mcp.handlers import Desk
 from taskpit.mcp.server import QueueServer
+from taskpit.mcp.tools import Desk
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import State, Task

@@ -21,9 +21,8 @@ from waits import PATIENCE, until
 
 from taskpit.cli.main import main
 from taskpit.errors import NotFound
-from taskpit.mcp.handlers import Desk
 from taskpit.mcp.server import QueueServer
-from taskpit.mcp.tools import TOOLS
+from taskpit.mcp.tools import TOOLS, Desk
 from taskpit.queue import Queue
 from taskpit.task import State
 

@@ -10,9 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskpit.errors import Invalid
-from taskpit.setup.blocks import HASH, MARKDOWN, put_block, read_block, take_block
-from taskpit.setup.json_entry import drop_entry, fresh_text, put_entry, read_entry, read_tree
-from taskpit.setup.stamped_file import is_ours, stamped
+from taskpit.setup.text_edits import (
+    HASH,
+    MARKDOWN,
+    drop_entry,
+    fresh_text,
+    is_ours,
+    put_block,
+    put_entry,
+    read_block,
+    read_entry,
+    read_tree,
+    stamped,
+    take_block,
+)
 
 WORDS = "## Tasks\n\nRun `pit prime`.\n"
 ENTRY = {"command": "pit", "args": ["mcp"]}

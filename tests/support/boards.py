@@ -16,8 +16,8 @@ from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
 from taskpit.web import serve
+from taskpit.web.app import Overview
 from taskpit.web.html import Paper
-from taskpit.web.overview import Overview
 from taskpit.worker.user_queues import Queues
 
 TOKEN = "a-token-nobody-would-guess"

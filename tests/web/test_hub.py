@@ -17,8 +17,8 @@ from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Done
 from taskpit.testing import FakeClock
-from taskpit.web import live as hubs
-from taskpit.web.live import Hub
+from taskpit.web import shared as hubs
+from taskpit.web.shared import Hub
 
 
 class Paper:

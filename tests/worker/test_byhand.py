@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskpit.errors import Invalid
-from taskpit.mcp.handlers import Desk
+from taskpit.mcp.tools import Desk
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init

@@ -43,8 +43,8 @@ def _setup_arguments(parser: ArgumentParser) -> None:
 def _setup(args: Namespace, _: Context) -> Reply:
     from taskpit.setup import plan
     from taskpit.setup.agent_files import AGENTS, by_hand
+    from taskpit.setup.plan import listed
     from taskpit.setup.project_files import Place
-    from taskpit.setup.server_list import listed
 
     unknown = [name for name in args.agents if name not in AGENTS]
     if unknown:

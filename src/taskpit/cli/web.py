@@ -55,8 +55,8 @@ def _board(args: Namespace, context: Context) -> BoardServer:
             hint="Install it with: pip install 'taskpit[web]'",
         ) from None
     from taskpit.queue import Queue
+    from taskpit.web.app import Overview
     from taskpit.web.html import Paper
-    from taskpit.web.overview import Overview
     from taskpit.worker.user_queues import Queues, project_name
 
     where, worker = "" if args.all else context.find(), context.worker(args)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import threading
 from functools import partial
 
 import anyio
@@ -14,18 +16,24 @@ import anyio.to_thread
 import mcp_types as types
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes with the SDK, without stubs
 from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.subscriptions import ListenHandler, ResourceUpdated
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, ResourceUpdated
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from taskpit import __version__, errors
+from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, refuse_exposure
+from taskpit.clock import Clock, iso
+from taskpit.errors import CursorLost, TaskpitError
 from taskpit.mcp import texts, tools
-from taskpit.mcp.changes import Changes
-from taskpit.mcp.handlers import say_error
+from taskpit.mcp.texts import BOARD, task_uri
+from taskpit.mcp.tools import say_error
+from taskpit.records import Value
 from taskpit.task import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
     from typing import Any
 
     from mcp.server.context import ServerRequestContext
@@ -33,15 +41,112 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import ServerEvent
 
-    from taskpit.mcp.handlers import Desk
+    from taskpit.mcp.tools import Desk
     from taskpit.queue import Queue
+    from taskpit.task import Event
 
     Asked = ServerRequestContext[Any, Any]
 
-__all__ = ["QueueServer"]
+__all__ = ["Address", "Changes", "QueueServer", "http_app", "serve_http", "serve_stdio"]
+
+#: The longest sleep, in seconds: what the store does not wake us for is told after it.
+LOOK_AGAIN = 1.0
+#: Of so many lines, those that came while the first listener did are told.
+SOME = 1000
+#: What makes the list of open tasks another one.
+LISTED = ("added_task", "completed_task", "failed_task", "cancelled_task", "split_task", "reopened_task")
+
+
+class Changes:
+    """The SDK's fan-out, fed by the queue's changelog."""
+
+    def __init__(self, open_queue: Callable[[], Queue], clock: Clock | None = None) -> None:
+        self._open = open_queue
+        self._clock = clock or Clock()
+        self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
+        self._over = threading.Event()
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Tell every listener."""
+        self._deliver([event])
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Register a listener; the first one starts the watching, the last one to leave ends it."""
+        if not self._listeners:
+            self._over = threading.Event()
+            begun = iso(self._clock.now())
+            args = (self._over, asyncio.get_running_loop(), begun)
+            threading.Thread(target=self._watch, args=args, daemon=True).start()
+        key = object()
+        self._listeners[key] = listener
+
+        def leave() -> None:
+            self._listeners.pop(key, None)
+            if not self._listeners:
+                self._over.set()
+
+        return leave
+
+    def _watch(self, over: threading.Event, loop: asyncio.AbstractEventLoop, begun: str) -> None:
+        try:
+            queue = self._open()
+        except TaskpitError:
+            return  # the queue is gone; calls say so
+        try:
+            cursor = self._begin(queue, loop, begun)
+            while not over.is_set():
+                queue.store.wait(LOOK_AGAIN)
+                cursor = self._tell(queue, cursor, loop)
+        except (TaskpitError, OSError, RuntimeError):
+            return  # the queue is gone, or the loop has ended
+        finally:
+            queue.close()
+
+    def _begin(self, queue: Queue, loop: asyncio.AbstractEventLoop, begun: str) -> str:
+        """Pass on what came since then; what was before anybody listened is nobody's news."""
+        events, cursor = queue.store.latest(SOME)
+        self._pass_on([event for event in events if event.timestamp >= begun], loop)
+        return cursor
+
+    def _pass_on(self, events: Sequence[Event], loop: asyncio.AbstractEventLoop) -> None:
+        if events:
+            loop.call_soon_threadsafe(self._deliver, told(events))
+
+    def _tell(self, queue: Queue, cursor: str, loop: asyncio.AbstractEventLoop) -> str:
+        """Pass on what came after the cursor; the next cursor."""
+        while True:
+            try:
+                events, cursor = queue.store.events(cursor)
+            except CursorLost:
+                cursor = ""  # somebody began a new changelog: so do we
+                continue
+            self._pass_on(events, loop)
+            if not events:
+                return cursor
+
+    def _deliver(self, news: Iterable[ServerEvent]) -> None:
+        for event in news:
+            for listener in list(self._listeners.values()):
+                listener(event)
+
+
+def told(events: Iterable[Event]) -> list[ServerEvent]:
+    """What clients are told of these lines: each thing once."""
+    events = list(events)
+    tasks = dict.fromkeys(event.about for event in events if event.about)
+    news: list[ServerEvent] = [ResourceUpdated(uri=task_uri(task_id)) for task_id in tasks]
+    news.append(ResourceUpdated(uri=BOARD))
+    if any(event.did in LISTED for event in events):
+        news.append(ResourcesListChanged())
+    return news
+
+
+# -- the protocol ----------------------------------------------------------------------------------
+# Calls run in threads, since a queue's verbs touch the disk and a check may run for minutes.
+
 
 #: At most so many open tasks are listed as resources; any other can be read by its id.
-LISTED = 100
+MOST_LISTED = 100
 #: At most so many calls wait at once, each in a thread; more wait for those.
 WAITERS = 200
 MARKDOWN = "text/markdown"
@@ -233,8 +338,11 @@ async def _told(make: Callable[[], Any]) -> Any:
 
 
 def _open_tasks(queue: Queue) -> list[tuple[str, str]]:
-    cards = [*queue.store.page(State.CLAIMED, "", LISTED).cards, *queue.store.page(State.READY, "", LISTED).cards]
-    return [(card.task.id, card.task.title) for card in cards[:LISTED]]
+    cards = [
+        *queue.store.page(State.CLAIMED, "", MOST_LISTED).cards,
+        *queue.store.page(State.READY, "", MOST_LISTED).cards,
+    ]
+    return [(card.task.id, card.task.title) for card in cards[:MOST_LISTED]]
 
 
 def _resource(task: tuple[str, str]) -> types.Resource:
@@ -243,3 +351,84 @@ def _resource(task: tuple[str, str]) -> types.Resource:
 
 def _text(text: str) -> types.TextContent:
     return types.TextContent(type="text", text=text)
+
+
+# -- how clients reach the server ------------------------------------------------------------------
+
+
+PATH = "/mcp"
+#: A task's text and a result must fit; nothing larger is read.
+LARGEST_BODY = 4 * 1024 * 1024
+#: How long open streams may take to end when the server is stopped.
+GRACE = 2
+
+
+class Address(Value):
+    """Where to listen and who may ask."""
+
+    token: str
+    host: str = "127.0.0.1"
+    #: 0 is any that is free.
+    port: int = 0
+    #: Further names the server is reached by.
+    names: tuple[str, ...] = ()
+    #: Others than this machine may reach it.
+    exposed: bool = False
+
+
+def serve_stdio(server: QueueServer) -> None:
+    """Speak with the one client that started us, until it closes our input."""
+    _quiet()
+
+    async def run() -> None:
+        async with stdio_server() as (reader, writer):
+            await server.protocol.run(reader, writer, server.options())
+
+    anyio.run(run)
+
+
+def http_app(server: QueueServer, rules: GuardRules) -> Guard:
+    """The server as an ASGI application: the guard, then the protocol, which remembers nothing between requests."""
+    inner = server.protocol.streamable_http_app(
+        streamable_http_path=PATH,
+        stateless_http=True,
+        max_request_body_size=rules.largest_body,
+        # The guard has looked at Host and Origin already, by the names it was given.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return Guard(inner, rules)
+
+
+def serve_http(server: QueueServer, address: Address, ready: Callable[[str], None]) -> None:
+    """Serve until interrupted; `ready` is told the address with its token once connections are accepted."""
+    import uvicorn
+
+    from taskpit.asgi_serving import Impatient, listen
+
+    refuse_exposure(address.host, address.token, exposed=address.exposed)
+    _quiet()
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    names = tuple(dict.fromkeys((*LOOPBACK, host.lower(), *(name.lower() for name in address.names))))
+    app = http_app(server, GuardRules(token=address.token, hosts=names, largest_body=LARGEST_BODY))
+    listening = listen(address.host, [address.port])
+    ready(f"http://{host}:{listening.getsockname()[1]}{PATH}?token={address.token}")
+    config = uvicorn.Config(
+        app,
+        http=Impatient,
+        access_log=False,  # it would write the token down
+        log_level="warning",
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE,
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def _quiet() -> None:
+    """Only what needs somebody's attention is written to standard error."""
+    for name in ("mcp", "anyio", "uvicorn", "httpx2"):
+        logger: Any = logging.getLogger(name)
+        logger.setLevel(logging.WARNING)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 
 from taskpit.records import Value
-from taskpit.setup.blocks import HASH, MARKDOWN
-from taskpit.setup.stamped_file import stamped
+from taskpit.setup.text_edits import HASH, MARKDOWN, stamped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from taskpit.setup.blocks import Comment
+    from taskpit.setup.text_edits import Comment
 
 __all__ = ["AGENTS", "ALLOW", "LISTS", "BlockPart", "EntryPart", "FilePart", "Part", "by_hand"]
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
 import tomllib
+from shutil import which
 
+from taskpit.agents.environment import without_secrets
 from taskpit.errors import Invalid
 from taskpit.records import Value, Word
-from taskpit.setup import json_entry
-from taskpit.setup.agent_files import AGENTS, NAME, BlockPart, EntryPart, FilePart, by_hand
-from taskpit.setup.blocks import HASH, MARKDOWN, put_block, read_block, take_block
-from taskpit.setup.stamped_file import is_ours
+from taskpit.setup import text_edits
+from taskpit.setup.agent_files import AGENTS, LISTS, NAME, BlockPart, EntryPart, FilePart, by_hand
+from taskpit.setup.text_edits import HASH, MARKDOWN, is_ours, put_block, read_block, take_block
+from taskpit.text import fit, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from taskpit.setup.agent_files import Part
     from taskpit.setup.project_files import Place, Seen
 
-__all__ = ["Standing", "Step", "carry_out", "plan_removal", "plan_setup"]
+__all__ = ["Listed", "Standing", "Step", "carry_out", "listed", "plan_removal", "plan_setup"]
 
 
 class Standing(Word):
@@ -164,9 +168,9 @@ def _check_toml(before: bytes | None, after: bytes) -> None:
 def _wanted_entry(part: EntryPart, seen: Seen) -> Step:
     entry = dict(part.entry)
     if seen.data is None:
-        return _said(part, seen, Standing.MISSING, json_entry.fresh_text(part.group, NAME, entry, part.head).encode())
+        return _said(part, seen, Standing.MISSING, text_edits.fresh_text(part.group, NAME, entry, part.head).encode())
     text = seen.data.decode()
-    found = json_entry.read_entry(text, part.group, NAME)
+    found = text_edits.read_entry(text, part.group, NAME)
     if found == entry:
         return _said(part, seen, Standing.FINE, seen.data)
     if found is not None:
@@ -175,7 +179,7 @@ def _wanted_entry(part: EntryPart, seen: Seen) -> Step:
         return _said(
             part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand"
         )
-    return _said(part, seen, Standing.MISSING, json_entry.put_entry(text, part.group, NAME, entry).encode())
+    return _said(part, seen, Standing.MISSING, text_edits.put_entry(text, part.group, NAME, entry).encode())
 
 
 def _wanted_file(part: FilePart, seen: Seen) -> Step:
@@ -218,11 +222,58 @@ def _others(place: Place, part: FilePart, agent: str) -> list[str]:
 def _removed_entry(part: EntryPart, seen: Seen) -> Step:
     entry, data = dict(part.entry), seen.data or b""
     text = data.decode()
-    if text == json_entry.fresh_text(part.group, NAME, entry, part.head):
+    if text == text_edits.fresh_text(part.group, NAME, entry, part.head):
         return _said(part, seen, Standing.FINE, None)
-    found = json_entry.read_entry(text, part.group, NAME)
+    found = text_edits.read_entry(text, part.group, NAME)
     if found is None:
         return _said(part, seen, Standing.MISSING, data)
     if found != entry:
         return _said(part, seen, Standing.BY_HAND, data, f"{seen.name} has an entry {NAME} that was written by hand")
-    return _said(part, seen, Standing.FINE, json_entry.drop_entry(text, part.group, NAME, entry).encode())
+    return _said(part, seen, Standing.FINE, text_edits.drop_entry(text, part.group, NAME, entry).encode())
+
+
+# -- whether an agent itself says that it has our server -------------------------------------------
+
+
+#: How long its program may take: some start every server that they list.
+PATIENCE = 90.0
+#: Words by which a list says that a server is there and not reached.
+NOT_YET = re.compile(r"(?i)pending|disabled|disconnected|not connected|fail|error|unauthori|needs|\u2717|\u25cb")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Listed(Value):
+    """What an agent says of our server."""
+
+    #: yes, no, or unknown: it cannot be asked here.
+    listed: str
+    told: str = ""
+
+
+def listed(agent: str, project: str) -> Listed:
+    """What its own list says, in this folder."""
+    command = LISTS.get(agent)
+    if command is None:
+        return Listed(listed="unknown")
+    shown = " ".join(command)
+    if which(command[0]) is None:
+        return Listed(listed="unknown", told=f"{command[0]} is not installed here, so its own list was not asked")
+    try:
+        ran = subprocess.run(
+            command,
+            cwd=project,
+            env=without_secrets(os.environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Listed(listed="unknown", told=f"`{shown}` gave no answer: {type(error).__name__}")
+    said = (ran.stdout + b"\n" + ran.stderr).decode("utf-8", "replace")
+    lines = [" ".join(plain(_COLOURS.sub("", line)).split()) for line in said.splitlines()]
+    ours = next((line for line in lines if re.search(rf"\b{NAME}\b", line)), "")
+    if not ours:
+        return Listed(listed="no", told=f"`{shown}` does not list {NAME}")
+    told = f"`{shown}` says: {fit(ours, 160)}"
+    return Listed(listed="no" if NOT_YET.search(ours) else "yes", told=told)

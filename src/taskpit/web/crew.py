@@ -18,13 +18,13 @@ from taskpit.history import who
 from taskpit.records import Value
 from taskpit.schema import is_word
 from taskpit.web import charts
-from taskpit.web.metrics import TYPE, text_of
 from taskpit.worker.budget import Ledger
 from taskpit.worker.traces import metric, metrics_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from starlette.requests import Request
 
@@ -32,8 +32,51 @@ if TYPE_CHECKING:
     from taskpit.crew.status import Row
     from taskpit.web.charts import Chart
     from taskpit.web.shared import Desk
+    from taskpit.worker.traces import Metric
 
-__all__ = ["Crew"]
+__all__ = ["TYPE", "Crew", "text_of"]
+
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def text_of(metrics: Sequence[Metric]) -> str:
+    """All of them, in their order."""
+    try:
+        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+    except ModuleNotFoundError:
+        return "\n".join([*(line for one in metrics for line in _lines(one)), ""])
+
+    class Ours:
+        """What the client asks for its metrics."""
+
+        def collect(self) -> Iterable[Any]:
+            for one in metrics:
+                family = GaugeMetricFamily if one.kind == "gauge" else CounterMetricFamily
+                made = family(one.name, one.told, labels=[one.label] if one.label else [])
+                for key, value in one.values.items():
+                    made.add_metric([key] if one.label else [], value)
+                yield made
+
+    registry = CollectorRegistry()
+    registry.register(Ours())
+    return generate_latest(registry).decode()
+
+
+def _lines(one: Metric) -> Iterable[str]:
+    yield f"# HELP {one.name} {one.told}"
+    yield f"# TYPE {one.name} {one.kind}"
+    for key, value in one.values.items():
+        label = f'{{{one.label}="{_escape(key)}"}}' if one.label else ""
+        yield f"{one.name}{label} {value:.15g}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+# -- who works here --------------------------------------------------------------------------------
+
 
 #: How far back the plots may reach, in seconds; 0 is all there is.
 SPANS = {"1h": 3600.0, "6h": 21600.0, "1d": 86400.0, "7d": 604800.0, "all": 0.0}

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from importlib.resources import files
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
 
 from taskpit.actions import moves
 from taskpit.board import COLUMNS
@@ -20,14 +22,110 @@ from taskpit.clock import iso, say_duration
 from taskpit.history import who
 from taskpit.status import LABELS
 from taskpit.text import headline, plain
-from taskpit.web.markdown import render as markdown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.token import Token
+    from markdown_it.utils import EnvType, OptionsDict
+
     from taskpit.board import Slip
+    from taskpit.landing.diff import FilePart
     from taskpit.task import Task
 
-__all__ = ["STATIC", "Paper"]
+__all__ = ["STATIC", "Paper", "coloured", "markdown_html"]
+
+#: Longer texts are shown as they are written.
+LONGEST_TEXT = 100_000
+#: Where a link may lead.
+SCHEMES = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+
+
+def _picture(_: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
+    """A picture is told of, not loaded: loading it would tell its owner who looks."""
+    del options, env
+    token = tokens[at]
+    told = token.content or "no description"
+    return str(Markup('<span class="picture" title="{}">picture: {}</span>').format(token.attrs.get("src", ""), told))
+
+
+def _link(self: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
+    tokens[at].attrSet("rel", "noopener noreferrer nofollow")
+    tokens[at].attrSet("target", "_blank")
+    return self.renderToken(tokens, at, options, env)
+
+
+def _make() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
+    made.validateLink = lambda url: bool(SCHEMES.match(url.strip()))  # type: ignore[method-assign]
+    made.add_render_rule("image", _picture)
+    made.add_render_rule("link_open", _link)
+    return made
+
+
+_MARKDOWN = _make()
+
+
+def markdown_html(text: str) -> Markup:
+    """The text as HTML."""
+    text = plain(text)
+    if len(text) > LONGEST_TEXT:
+        return Markup("<pre>{}</pre>").format(text)
+    return Markup(_MARKDOWN.render(text))  # noqa: S704 - made with html=False, so that it escapes all it is given
+
+
+# -- lines of source text with the colours of their language ---------------------------------------
+
+
+#: Languages by how a file's name ends: few and common, since each is a program that reads what strangers wrote.
+LANGUAGES = {
+    **dict.fromkeys(("py", "pyi"), "python"),
+    **dict.fromkeys(("js", "mjs", "jsx"), "javascript"),
+    **dict.fromkeys(("ts", "tsx"), "typescript"),
+    **dict.fromkeys(("c", "h"), "c"),
+    **dict.fromkeys(("yaml", "yml"), "yaml"),
+    **{ending: ending for ending in ("css", "go", "html", "java", "json", "rust", "sql", "toml")},
+    "rs": "rust",
+    "sh": "bash",
+}
+#: Longer files and wider lines are shown as they are.
+LONGEST_FILE, WIDEST = 100_000, 500
+
+
+def coloured(part: FilePart) -> list[Markup]:
+    """Each row's text."""
+    shown = [escape(row.text) for row in part.rows]
+    for sides in ("+ ", "-"):
+        at = [number for number, row in enumerate(part.rows) if row.kind in sides]
+        for number, line in zip(at, _lexed(part.path, [part.rows[one].text for one in at]), strict=False):
+            shown[number] = line
+    return shown
+
+
+def _lexed(path: str, lines: Sequence[str]) -> list[Markup]:
+    """The lines in colours; none if there are none to be had."""
+    language = LANGUAGES.get(path.rpartition("/")[2].rpartition(".")[2].lower(), "")
+    if not language or sum(map(len, lines)) > LONGEST_FILE or any(len(line) > WIDEST for line in lines):
+        return []
+    try:
+        from pygments import highlight  # type: ignore[import-untyped]
+        from pygments.formatters.html import HtmlFormatter  # type: ignore[import-untyped]
+        from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+    except ImportError:
+        return []
+    lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    made = highlight("\n".join(lines), lexer, HtmlFormatter(nowrap=True, classprefix="s-")).split("\n")
+    if len(made) < len(lines) or any(made[len(lines) :]):
+        return []  # it took a line for two
+    return [Markup(line) for line in made[: len(lines)]]  # noqa: S704 - the formatter escapes all it is given
+
+
+# -- HTML from values ------------------------------------------------------------------------------
+# Whatever a task says is shown and never obeyed: everything is escaped, and what a browser or a terminal would
+# take for a command (control letters, turned writing directions) is left out.
+
 
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 #: What there is for browsers, below static/.
@@ -66,7 +164,7 @@ class Paper:
             duration=say_duration,
             iso=_iso,
             link=self.link,
-            markdown=markdown,
+            markdown=markdown_html,
             money=_money,
             headline=headline,
             mark=mark_of,

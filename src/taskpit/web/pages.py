@@ -9,25 +9,81 @@ from starlette.responses import HTMLResponse
 
 from taskpit.board import COLUMNS
 from taskpit.crew.log_tail import log_of_task
-from taskpit.errors import Invalid, NotFound
-from taskpit.policy import question_of
+from taskpit.errors import Invalid, NotFound, TaskpitError
+from taskpit.landing import review
+from taskpit.landing.diff import FilePart, read_hunks
+from taskpit.landing.values import CANDIDATE, HandIn
+from taskpit.policy import REVIEW, question_of
 from taskpit.records import Value
 from taskpit.report import PARTS, make_report
 from taskpit.search import search
 from taskpit.status import status_of
+from taskpit.task import State
 from taskpit.task_templates import template
-from taskpit.web import graph
-from taskpit.web.diff import change_of
-from taskpit.web.html import place_of
+from taskpit.web import charts
+from taskpit.web.html import coloured, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from starlette.requests import Request
 
     from taskpit.board import Board, Slip
+    from taskpit.queue import Queue
+    from taskpit.task import Card
     from taskpit.web.shared import Desk
 
-__all__ = ["Pages", "Pile"]
+__all__ = ["Pages", "Pile", "Shown", "change_of"]
+
+#: So many rows of a diff are on a page.
+MOST = 3000
+
+
+class Shown(Value):
+    """A candidate on a page."""
+
+    #: Its whole name; empty if it cannot be shown, and then why.
+    commit: str = ""
+    trouble: str = ""
+    #: Whether it waits for a person's word here.
+    waits: bool = False
+    #: What was handed in with it; a change that has landed has its result instead.
+    handed: HandIn | None = None
+    parts: tuple[tuple[FilePart, list[Markup]], ...] = ()
+
+    @property
+    def added(self) -> int:
+        """Lines that are new."""
+        return sum(part.added for part, _ in self.parts)
+
+    @property
+    def removed(self) -> int:
+        """Lines that are gone."""
+        return sum(part.removed for part, _ in self.parts)
+
+
+def change_of(queue: Queue, card: Card) -> Shown | None:
+    """What its agent changed, while that waits and once it has landed; None if there is nothing of the kind."""
+    waits = CANDIDATE in card.task.extra and card.state is State.READY
+    landed = card.state is State.DONE and card.result is not None and card.result.reason.startswith("landed on ")
+    if not waits and not landed:
+        return None
+    handed = None
+    try:
+        if waits:
+            pipe, handed = review.find(queue, card.task.id)
+            base, commit = handed.base, handed.commit
+        else:
+            pipe, base, commit = review.candidate(queue, card.task.id)
+        parts = read_hunks(review.diff(pipe, base, commit), MOST)
+    except (TaskpitError, OSError) as error:
+        return Shown(trouble=str(error)) if waits else None
+    asked = card.task.hold.startswith(REVIEW)
+    return Shown(commit=commit, waits=asked, handed=handed, parts=tuple((part, coloured(part)) for part in parts))
+
+
+# -- what is shown ---------------------------------------------------------------------------------
+
 
 #: So many slips of a column are sent at once; more come as somebody looks for them.
 WINDOW = 50
@@ -151,10 +207,10 @@ class Pages:
         task_id = values["task"].id  # type: ignore[attr-defined]
 
         def relatives(board: Board) -> dict[str, object]:
-            found = graph.kin(task_id, board.slips)
+            found = charts.kin(task_id, board.slips)
             parts = [slip for slip in board.slips.values() if slip.parent == task_id]
             return {
-                "graph": graph.draw(task_id, found, board.slips, desk.paper.link),
+                "graph": charts.draw(task_id, found, board.slips, desk.paper.link),
                 "more": found.more,
                 "parts": parts,
             }

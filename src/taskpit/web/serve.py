@@ -10,16 +10,15 @@ from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, new_token, ref
 from taskpit.asgi_serving import Impatient, listen
 from taskpit.records import Value
 from taskpit.web.app import board_app, guarded
-from taskpit.web.live import Hub
-from taskpit.web.shared import Desk
+from taskpit.web.shared import Desk, Hub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from taskpit.queue import Queue
+    from taskpit.web.app import Overview
     from taskpit.web.html import Paper
-    from taskpit.web.overview import Overview
     from taskpit.web.shared import Bring
 
 __all__ = ["PORT", "BoardServer", "Wish", "open_desk"]
