@@ -20,10 +20,10 @@ from taskpit.errors import CursorLost, Invalid, Lost, Nothing
 from taskpit.job import Job, holding
 from taskpit.queue import Queue as Verbs
 from taskpit.task import Done, Outcome, Release, Task
-from taskpit.worker.leftovers import end_commands_of
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_display import Silent
 from taskpit.worker.pool_options import Orders, Report
+from taskpit.worker.run_directory import end_commands_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import tomllib
 
 import pytest
 
-from taskpit.agents import prices
+from taskpit.agents import usage
 from taskpit.errors import Invalid
 
-SHIPPED = prices.files(env={"HOME": "/nowhere"})[0]
+SHIPPED = usage.files(env={"HOME": "/nowhere"})[0]
 
 
 def test_the_shipped_table_is_dated_and_every_row_says_where_it_is_from():
@@ -18,7 +18,7 @@ def test_the_shipped_table_is_dated_and_every_row_says_where_it_is_from():
         told = tomllib.load(file)
     assert re.fullmatch(r"20\d\d-\d\d-\d\d", told["date"])
     assert {row.get("from") for row in told["models"].values()} <= told["from"].keys()
-    for name, price in prices.load([SHIPPED]).models.items():
+    for name, price in usage.load([SHIPPED]).models.items():
         assert 0 < price.input < price.output, name
         assert price.cached < price.input, name
 
@@ -37,11 +37,11 @@ def test_the_shipped_table_is_dated_and_every_row_says_where_it_is_from():
     ],
 )
 def test_a_model_has_the_price_of_the_longest_name_it_begins_with(model, dollars):
-    assert prices.load([SHIPPED]).of(model).input == dollars
+    assert usage.load([SHIPPED]).of(model).input == dollars
 
 
 def test_what_is_not_known_has_no_price():
-    known = prices.load([SHIPPED])
+    known = usage.load([SHIPPED])
     assert known.of("llama") is None
     assert known.dollars("gpt-5", {"input_tokens": 5}) is None
     facts = {"input_tokens": 1_000_000, "cached_tokens": 400_000, "output_tokens": 100_000}
@@ -51,7 +51,7 @@ def test_what_is_not_known_has_no_price():
 def test_ones_own_prices_go_before(tmp_path):
     mine = tmp_path / "prices.toml"
     mine.write_text('[models]\n"gpt-5" = { input = 1, output = 2, from = "my contract" }\n', encoding="utf-8")
-    assert prices.load([SHIPPED, str(mine)]).of("gpt-5").output == 2.0
+    assert usage.load([SHIPPED, str(mine)]).of("gpt-5").output == 2.0
 
 
 @pytest.mark.parametrize("row", ["1.25", "{ input = 1 }", '{ input = 1, output = "2" }', "{ input = -1, output = 2 }"])
@@ -59,5 +59,5 @@ def test_a_row_that_is_no_price_is_named_with_its_file(tmp_path, row):
     mine = tmp_path / "prices.toml"
     mine.write_text(f'[models]\n"my-model" = {row}\n', encoding="utf-8")
     with pytest.raises(Invalid, match="my-model") as caught:
-        prices.load([str(mine)])
+        usage.load([str(mine)])
     assert str(mine) in str(caught.value)

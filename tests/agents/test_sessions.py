@@ -7,7 +7,7 @@ import os
 import time
 
 from taskpit.task import Claim, State, Task
-from taskpit.worker.sessions import KEPT, Session, Sessions
+from taskpit.worker.agent_runner import KEPT, Session, Sessions
 
 
 def option(call, name):

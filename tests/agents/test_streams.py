@@ -9,11 +9,10 @@ import os
 
 import pytest
 
-from taskpit.agents.reported import amount, session_name
+from taskpit.agents.usage import amount, session_name
 from taskpit.worker.preset import find, places
 from taskpit.worker.process import Ended
-from taskpit.worker.run_verdict import judge
-from taskpit.worker.transcript import Transcript
+from taskpit.worker.transcript import Transcript, judge
 
 STREAMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "streams")
 NOW = 1794840000.0

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskpit.worker import process
+from taskpit.worker.agent_limits import moment, seconds_in
 from taskpit.worker.agent_output import Listener
 from taskpit.worker.preset import Preset, Rule, Source, find, places
-from taskpit.worker.quota_reset import moment, seconds_in
 from taskpit.worker.run_directory import Place
-from taskpit.worker.run_verdict import judge
-from taskpit.worker.transcript import Transcript, look_up
+from taskpit.worker.transcript import Transcript, judge, look_up
 
 NOW = datetime(2026, 5, 11, 11, 46, 40, tzinfo=timezone.utc).timestamp()
 

@@ -11,7 +11,7 @@ import sys
 from waits import PATIENCE, until
 from workshop import alive
 
-from taskpit.crew.supervised import TAKEN
+from taskpit.crew.supervisor import TAKEN
 from taskpit.task import State
 from taskpit.workers import host
 

@@ -13,7 +13,7 @@ from workshop import alive, read_pid
 from taskpit.clock import instant, iso
 from taskpit.crew.settings import Post
 from taskpit.crew.state import Papers, Seen, Wish, waiting_until
-from taskpit.crew.supervised import Charge
+from taskpit.crew.supervisor import Charge
 from taskpit.task import State
 
 PACED = """\

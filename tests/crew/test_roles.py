@@ -14,7 +14,7 @@ from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
 from taskpit.task import Done, State, Task
-from taskpit.worker.remaining import survey
+from taskpit.worker.pool_options import survey
 
 
 @pytest.fixture(params=["files", "memory"])

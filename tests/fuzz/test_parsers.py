@@ -17,7 +17,7 @@ from rotation import examples
 from waits import PATIENCE
 
 from taskpit import clock, layouts, schema, text
-from taskpit.layouts import markdown, markdown_result
+from taskpit.layouts import markdown, markdown_task
 from taskpit.layouts.markdown import Sheet
 from taskpit.store import leases
 
@@ -126,7 +126,7 @@ BELIEVED = {
     "records": (schema, "check", lambda _, fields, __=(): fields, "claim by its record"),
     "sightings": (leases, "_checked", lambda mine: mine, "sightings"),
     "numbers of a result": (
-        markdown_result,
+        markdown_task,
         "_number",
         lambda said, default: float(said) if said else default,
         "pit result",

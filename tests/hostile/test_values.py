@@ -15,8 +15,8 @@ from taskpit.layouts import Spot, get, yamltext
 from taskpit.store.postgres.opening import papers_of
 from taskpit.store.postgres.row_text import result_of, task_of, try_of
 from taskpit.task import State, Task
+from taskpit.worker.agent_runner import Session
 from taskpit.worker.budget import Ledger
-from taskpit.worker.sessions import Session
 
 #: Every consumer that looks at all of a queue.
 LOOKING = ("list", "ready", "status", "search good", "stats", "doctor", "export", "sweep")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from taskpit import importers
 from taskpit.importers import Bad, Found
-from taskpit.importers.relations import relate, without_twins
+from taskpit.importers.importer import relate, without_twins
 from taskpit.task import Task
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -18,9 +18,9 @@ from taskpit.errors import TaskpitError
 from taskpit.landing import candidate, forge, lander, repository, reviewer
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.clones import Clones
+from taskpit.landing.forge import Pulls
 from taskpit.landing.git import Git, GitTrouble
 from taskpit.landing.pipe import Pipe
-from taskpit.landing.pull_requests import Pulls
 from taskpit.landing.repository import Merge, Repository
 from taskpit.task import Done
 

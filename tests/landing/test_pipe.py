@@ -9,9 +9,9 @@ from ground import Ground, git, read, write
 
 from taskpit.errors import Invalid
 from taskpit.landing import review
+from taskpit.landing.clones import Setups
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.repository import Repository
-from taskpit.landing.setup_cache import Setups
 from taskpit.landing.values import CANDIDATE, SetupFailed, Terms, Waits
 from taskpit.policy import LANDING, REVIEW
 from taskpit.task import Done, Failed, Release, State, Task

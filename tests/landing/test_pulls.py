@@ -12,10 +12,9 @@ from forges import StandInForge
 from ground import Ground, git, read, write
 
 from taskpit.errors import Invalid
-from taskpit.landing.forge import Forge, template
+from taskpit.landing.forge import Forge, Pulls, template
 from taskpit.landing.git import Git
 from taskpit.landing.pipe import Pipe
-from taskpit.landing.pull_requests import Pulls
 from taskpit.landing.repository import Repository
 from taskpit.policy import PULL, REVIEW
 from taskpit.task import Release, State

@@ -184,7 +184,7 @@ def test_questions_are_a_persons_also_where_an_agent_reviews(judged):
 
 def test_its_session_is_not_the_builders(judged):
     from taskpit.task import Claim
-    from taskpit.worker.sessions import Session, Sessions
+    from taskpit.worker.agent_runner import Session, Sessions
 
     claim = Claim(task=judged.queue.card(judged.put("one")).task, worker="w", fence="w~1")
     Sessions(judged.root).keep(claim, Session(preset="p", session="builds", cwd="/a"))

@@ -109,10 +109,10 @@ def test_a_package_that_brings_something_else_is_refused(installed):
         layouts.get("kanban")
     with pytest.raises(Invalid, match="makes no importer"):
         importers.get("csv")
-    from taskpit.worker import plugin_runners
+    from taskpit.worker import runner
 
     with pytest.raises(TaskpitError, match="cannot be called"):
-        plugin_runners.find("echo", cwd=".", model="", limit=1.0, args=())
+        runner.find_plugged("echo", cwd=".", model="", limit=1.0, args=())
 
 
 def test_a_layout_of_another_name_is_refused(installed):

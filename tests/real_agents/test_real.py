@@ -16,7 +16,7 @@ from waits import until
 from workshop import alive
 
 import taskpit
-from taskpit.agents import prices
+from taskpit.agents import usage
 from taskpit.setup import agent_files as setup_parts
 from taskpit.task import State
 
@@ -71,7 +71,7 @@ def test_cost(bench):
     assert cost["input_tokens"] in (2 * INPUT, 2 * (INPUT - CACHED))
     assert cost["usd"] > 0
     if "usd" not in bench_preset(bench).take:
-        known = prices.load(prices.files())
+        known = usage.load(usage.files())
         cached = 2 * CACHED if "cached_tokens" in bench_preset(bench).take else 0
         facts = {"input_tokens": 2 * INPUT, "output_tokens": 2 * OUTPUT, "cached_tokens": cached}
         assert cost["usd"] == pytest.approx(known.dollars(name, facts))

@@ -27,8 +27,8 @@ from taskpit.store.pause import paused
 from taskpit.task import State, Verdict
 from taskpit.text import fit, one_line, plain
 from taskpit.worker import preset
+from taskpit.worker.agent_limits import moment
 from taskpit.worker.budget import Ledger
-from taskpit.worker.quota_reset import moment
 from taskpit.worker.transcript import Transcript
 
 if TYPE_CHECKING:

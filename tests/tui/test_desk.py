@@ -13,8 +13,8 @@ from taskpit.errors import Invalid
 from taskpit.task import Done, Task
 from taskpit.testing import FakeClock
 from taskpit.tui.queue_access import Desk
-from taskpit.worker.readable_events import readable
 from taskpit.worker.run_directory import place_for
+from taskpit.worker.transcript import readable
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from collectors import Collector
 from waits import PATIENCE
 
 from taskpit.cli import demo
-from taskpit.demo.tasks import tasks
+from taskpit.demo.run import tasks
 
 
 def test_the_demo(tmp_path):

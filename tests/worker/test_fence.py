@@ -9,11 +9,10 @@ import pytest
 from waits import PATIENCE, Leap, until
 from workshop import alive, read_pid
 
-from taskpit.agents.environment import allowed, without_secrets
-from taskpit.agents.reported import amount, model_name, session_name
+from taskpit.agents.allowed import allowed, is_allowed, without_secrets
+from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.task import State
 from taskpit.worker import process
-from taskpit.worker.allowed_checks import is_allowed
 from taskpit.worker.check import run_check
 from taskpit.worker.runner import CommandRunner
 from taskpit.worker.sandbox import NoSandbox, Sandbox

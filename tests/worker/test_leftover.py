@@ -17,7 +17,7 @@ from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.opening import open_store
 from taskpit.task import State
-from taskpit.worker import leftovers
+from taskpit.worker import run_directory
 
 
 def frozen_pool(pit):
@@ -44,7 +44,7 @@ def test_the_command_of_a_frozen_pool_is_ended_before_its_task_goes_on(pit):
 
     def ended(queue, claim):
         assert pit.card(task).state is State.CLAIMED  # not given back yet
-        seen.append(leftovers.end_commands_of(queue, claim))
+        seen.append(run_directory.end_commands_of(queue, claim))
         return seen[-1]
 
     with later(pit) as queue:
@@ -58,14 +58,14 @@ def test_the_command_of_a_frozen_pool_is_ended_before_its_task_goes_on(pit):
 def test_what_cannot_be_ended_keeps_its_task(pit, monkeypatch):
     (task,) = pit.put("stuck in the kernel")
     pool, command = frozen_pool(pit)
-    monkeypatch.setattr(leftovers, "tell_group", lambda _group, _number: True)
-    monkeypatch.setattr(leftovers, "PATIENCE", 0.05)
+    monkeypatch.setattr(run_directory, "tell_group", lambda _group, _number: True)
+    monkeypatch.setattr(run_directory, "PATIENCE", 0.05)
     with later(pit) as queue:
         assert queue.store.lapsed()
-        assert sweep(queue, ended=leftovers.end_commands_of) == []
+        assert sweep(queue, ended=run_directory.end_commands_of) == []
         assert pit.card(task).state is State.CLAIMED
         monkeypatch.undo()
-        sweep(queue, ended=leftovers.end_commands_of)
+        sweep(queue, ended=run_directory.end_commands_of)
     assert (pit.card(task).state, alive(command)) == (State.READY, False)
     os.kill(pool.pid, signal.SIGCONT)
 
@@ -77,12 +77,12 @@ def test_a_number_that_is_somebody_elses_by_now_is_left_alone(pit, tmp_path):
 
     directory = directory_of(pit.queue.store, claim)
     os.makedirs(directory)
-    leftovers.note(directory, os.getppid())
+    run_directory.note(directory, os.getppid())
     with open(f"{directory}/group", encoding="ascii") as file:
         number, began, boot = file.read().split()
     with open(f"{directory}/group", "w", encoding="ascii") as file:
         file.write(f"{number} {int(began) - 1} {boot}\n")
-    assert leftovers.end_commands_of(pit.queue, claim)
+    assert run_directory.end_commands_of(pit.queue, claim)
     assert alive(int(number))
 
 

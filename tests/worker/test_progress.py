@@ -14,7 +14,7 @@ from taskpit.store.port import Mend
 from taskpit.task import Claim, Task
 from taskpit.text import fit, last_lines, plain
 from taskpit.worker.pool_display import Board, Lines, choose
-from taskpit.worker.remaining import Survey
+from taskpit.worker.pool_options import Survey
 from taskpit.worker.run_directory import Place
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over

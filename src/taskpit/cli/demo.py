@@ -33,7 +33,7 @@ folder stays, for looking."""
 
 
 def _demo(args: Namespace, context: Context) -> Reply:
-    from taskpit.demo import screen as demo_stage
+    from taskpit.demo import run as demo_stage
     from taskpit.demo.run import Demo
 
     if context.json:

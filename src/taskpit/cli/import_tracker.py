@@ -15,7 +15,7 @@ from taskpit.cli.context import Reply
 from taskpit.cli.options import read_text, vet
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, Lost, NotFound, TaskpitError, TooLarge
-from taskpit.importers.relations import relate, without_twins
+from taskpit.importers.importer import relate, without_twins
 from taskpit.records import Value
 from taskpit.task import Card, Result, Said, Verdict
 

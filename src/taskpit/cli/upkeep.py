@@ -53,7 +53,7 @@ def _sweep_arguments(parser: ArgumentParser) -> None:
 
 def _sweep(args: Namespace, context: Context) -> Reply:
     from taskpit.keeper import sweep
-    from taskpit.worker.leftovers import end_commands_of
+    from taskpit.worker.run_directory import end_commands_of
 
     with Progress(context, "sweeping", turns=True):
         mends = sweep(context.queue, dry_run=args.dry_run, closely=True, ended=end_commands_of)
@@ -217,7 +217,7 @@ def _refound(context: Context, *, dry_run: bool) -> list[Mend]:
 
 def _fix(context: Context, *, dry_run: bool) -> list[Mend]:
     from taskpit.keeper import fix
-    from taskpit.worker.leftovers import end_commands_of
+    from taskpit.worker.run_directory import end_commands_of
 
     with Progress(context, "mending", turns=True):
         return fix(context.queue, dry_run=dry_run, ended=end_commands_of)

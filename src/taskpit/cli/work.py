@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from taskpit.cli.verbs import Handlers
     from taskpit.landing.pipe import Pipe
     from taskpit.task import Claim
-    from taskpit.worker.agent_choice import Choosing
+    from taskpit.worker.agent_limits import Choosing
     from taskpit.worker.budget import Limit
-    from taskpit.worker.plugin_runners import PluggedRunner
     from taskpit.worker.pool_options import Report
-    from taskpit.worker.runner import CommandRunner
+    from taskpit.worker.runner import CommandRunner, PluggedRunner
     from taskpit.worker.sandbox import Sandbox
 
     AnyRunner = CommandRunner | Choosing | PluggedRunner
@@ -164,7 +163,7 @@ def _reviewer(args: Namespace, context: Context) -> AnyRunner:
 
 def _agents(agent: str, model: str, args: Namespace, context: Context, argv: list[str]) -> AnyRunner:
     """The agents that were named, the first one first; one that a package brings, if there is no such preset."""
-    from taskpit.worker.agent_choice import Choosing
+    from taskpit.worker.agent_limits import Choosing
     from taskpit.worker.agent_runner import AgentRunner
     from taskpit.worker.preset import find, places, speaking
 
@@ -188,9 +187,9 @@ def _agents(agent: str, model: str, args: Namespace, context: Context, argv: lis
     try:
         return Choosing(names, make, root=root, clock=clock, budget=args.budget or ())
     except errors.NotFound:
-        from taskpit.worker import plugin_runners
+        from taskpit.worker.runner import find_plugged
 
-        brought = plugin_runners.find(agent, cwd=os.getcwd(), model=model, limit=args.limit, args=argv)
+        brought = find_plugged(agent, cwd=os.getcwd(), model=model, limit=args.limit, args=argv)
         if brought is None:
             raise
         return brought

@@ -13,8 +13,8 @@ from taskpit.crew.state import Papers
 from taskpit.errors import NotFound
 from taskpit.task import Claim, State
 from taskpit.text import plain
-from taskpit.worker.readable_events import readable
 from taskpit.worker.run_directory import Place, directory_of
+from taskpit.worker.transcript import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from taskpit import keeper, trust
 from taskpit.clock import iso
 from taskpit.crew.runners import make_runner, sandbox_of
 from taskpit.crew.state import WAITING, Now, Papers, waiting_until
-from taskpit.crew.supervised import TAKEN
+from taskpit.crew.supervisor import TAKEN
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.queue import Queue, cards
 from taskpit.status import Status, status_of
@@ -29,17 +29,16 @@ from taskpit.worker import pool_display, process
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import parse
 from taskpit.worker.landing_thread import pipe_for
-from taskpit.worker.leftovers import end_commands_of
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import Orders
-from taskpit.worker.run_directory import Place
+from taskpit.worker.run_directory import Place, end_commands_of
 from taskpit.worker.runner import TEMPFAIL, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.crew.settings import Post
     from taskpit.task import Outcome
-    from taskpit.worker.remaining import Survey
+    from taskpit.worker.pool_options import Survey
     from taskpit.worker.runner import Runner
     from taskpit.workers import Member
 

@@ -8,32 +8,204 @@ from __future__ import annotations
 
 import glob
 import os
+import random
 import signal
 import time
 
 from taskpit import trust
+from taskpit.clock import say_duration
 from taskpit.crew import file as crewfile
 from taskpit.crew.control import Orderly
 from taskpit.crew.state import SUPERVISOR, Papers
 from taskpit.crew.status import rows
 from taskpit.crew.templates import Template
-from taskpit.demo.tasks import sign, tasks
 from taskpit.landing.git import GitTrouble, outside, require
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import State
-from taskpit.worker.remaining import survey
+from taskpit.task import State, Task
+from taskpit.text import fit
+from taskpit.worker.pool_display import Board, Lines, screen_size
+from taskpit.worker.pool_options import survey
 from taskpit.workers import base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TextIO
 
     from taskpit.crew.status import Row
-    from taskpit.demo.screen import Stage
-    from taskpit.task import Card
+    from taskpit.task import Card, Event
+    from taskpit.worker.pool_options import Survey
 
-__all__ = ["CONFIG", "Demo"]
+__all__ = ["CONFIG", "Demo", "Stage", "choose", "sign", "tasks"]
+
+# -- the food of the demo --------------------------------------------------------------------------
+
+WORDS = ["python", "anaconda", "viper", "cobra", "mamba", "adder", "boa", "taipan", "krait", "rattler"]
+FOOD = ["mouse", "egg", "frog", "cricket", "vole", "lizard", "gecko", "toad", "newt", "rat"]
+
+
+def tasks(seed: int) -> list[Task]:
+    """Two dozen small tasks and what some of them need."""
+    dice = random.Random(seed)  # noqa: S311 - the demo is meant to repeat itself
+    found = [_elephant(), *_haiku_diary_feast()]
+    found += [_small("reverse", f"Reverse the word {word}", word[::-1]) for word in dice.sample(WORDS, 6)]
+    for _ in range(4):
+        words = dice.sample(FOOD, 3)
+        letters = sum(map(len, words))
+        found.append(_small("count", f"Count the letters of: {' '.join(words)}", str(letters)))
+    for _ in range(4):
+        numbers = [dice.randrange(2, 100) for _ in range(4)]
+        found.append(_small("sum", f"Add up {' '.join(map(str, numbers))}", str(sum(numbers))))
+    for _ in range(3):
+        words = dice.sample(FOOD, 4)
+        found.append(_small("sort", f"Sort: {' '.join(words)}", " ".join(sorted(words))))
+    for top in dice.sample(range(20, 60), 2):
+        primes = " ".join(str(n) for n in range(2, top) if all(n % d for d in range(2, n)))
+        found.append(_small("primes", f"List the primes below {top}", primes))
+    numbered = [task.replace(id=f"{number:04d}") for number, task in enumerate(found, 1)]
+    numbered = [
+        task.replace(body=task.body.replace("%", task.id), check=task.check.replace("%", task.id)) for task in numbered
+    ]
+    return [*numbered, *_joins(numbered)]
+
+
+def sign(number: int) -> Task:
+    """The one whose change is reviewed, and lands on the branch of a repository."""
+    fields = {"land": "merge", "review": "agent"}
+    return Task(
+        id=f"{number:04d}",
+        title="Paint a sign for the door",
+        body="Visitors should knock. Write it to `sign.txt`.",
+        check="grep -qi knock sign.txt",
+        priority=4,
+        extra=fields,
+    )
+
+
+def _small(kind: str, title: str, answer: str) -> Task:
+    path = f"out/{kind}-%.txt"
+    return Task(
+        id="", title=title, body=f"Write the answer to `{path}`.", check=f"grep -qx '{answer}' {path}", tags=(kind,)
+    )
+
+
+def _elephant() -> Task:
+    body = "Chew well. When it is gone, say so to `out/elephant.txt`."
+    return Task(
+        id="", title="Digest the elephant", body=body, check="test -s out/elephant.txt", priority=9, tags=("huge",)
+    )
+
+
+def _haiku_diary_feast() -> list[Task]:
+    lines = "$(wc -l < out/haiku.txt)"
+    proof = f'test {lines} -eq 3 || {{ echo "a haiku has 3 lines, this one has {lines}"; exit 1; }}'
+    return [
+        Task(id="", title="Write a haiku about this pit", body="Write it to `out/haiku.txt`.", check=proof, priority=5),
+        Task(id="", title="Read the diary of the mouse", body="Tell me what is in it.", priority=5),
+        Task(id="", title="Prepare the feast", body="For everybody, and in style.", priority=3, big=True),
+    ]
+
+
+def _joins(before: list[Task]) -> list[Task]:
+    """Tasks that need others."""
+    sorts = [task.id for task in before if task.title.startswith("Sort")]
+    paths = "\n".join(f"- out/sort-{need}.txt" for need in sorts)
+    menu = Task(
+        id=f"{len(before) + 1:04d}",
+        title="Write the menu",
+        body=f"Put these together, one below the other, and write that to `out/menu.txt`:\n\n{paths}",
+        check=f"test $(wc -l < out/menu.txt) -eq {len(sorts)}",
+        needs=tuple(sorts),
+        priority=2,
+    )
+    diary = Task(
+        id=f"{len(before) + 2:04d}",
+        title="Write the story of the day",
+        body="Put these together and write that to `out/story.txt`:\n\n"
+        "- out/menu.txt\n- out/haiku.txt\n- out/elephant.txt",
+        check="grep -q elephant out/story.txt",
+        needs=(menu.id, before[0].id, before[1].id),
+        priority=-1,
+    )
+    return [menu, diary]
+
+
+# -- how the demo looks ----------------------------------------------------------------------------
+
+
+#: The changelog's words as people say them; others are not shown.
+COLUMN_WORDS = {
+    "claimed_task": "claimed",
+    "completed_task": "done",
+    "failed_task": "failed",
+    "retried_task": "retry",
+    "choked_task": "choked",
+    "split_task": "split",
+    "recovered_task": "recovered",
+    "released_task": "released",
+    "handed_in": "handed in",
+    "sent_back": "sent back",
+    "approved": "approved",
+}
+
+
+class Stage(Lines):
+    """Lines, for a pipe."""
+
+    def tell(self, events: Sequence[Event], title: Callable[[str], str]) -> None:
+        """What has happened."""
+        for event in events:
+            word = COLUMN_WORDS.get(event.action, "")
+            if word and not (word == "claimed" and self.period):  # a board shows who has what by itself
+                details = ": ".join(filter(None, (title(event.task_id), event.details)))
+                self._line(word, base(event.worker), event.task_id, details)
+
+    def say(self, text: str) -> None:
+        """As it is."""
+        self._line("note", "", "", text)
+
+    def crew(self, rows: Sequence[Row], survey: Survey) -> None:
+        """How they stand."""
+
+    def close(self) -> None:
+        """The show is over."""
+
+
+class Theatre(Stage, Board):
+    """The same on a terminal, with a board of the crew."""
+
+    def crew(self, rows: Sequence[Row], survey: Survey) -> None:
+        """Draw the board anew."""
+        width = screen_size(self._stream)[0]
+        lines = [self._row(row, width) for row in rows]
+        lines.append(
+            fit(f"— {survey.done} done, {survey.claimed} claimed, {survey.ready} ready, {survey.held} held", width)
+        )
+        if lines != self._last:
+            self._draw(lines)
+
+    def _row(self, row: Row, width: int) -> str:
+        age = say_duration(int(row.age)) if row.task or row.until else ""
+        head = f"{row.name:<10} {row.state:<8} {row.task:<5} {age:>4}  "
+        doing = fit(row.title, 30)
+        words = fit(row.last if row.task or row.kind != "tasks" else "", width - len(head) - len(doing) - 3)
+        return f"{head}{doing}   {self._paint('2', words)}".rstrip()
+
+    def close(self) -> None:
+        """The terminal is as it was, the board gone."""
+        Board.close(self)
+
+
+def choose(stream: TextIO, env: Mapping[str, str]) -> Stage:
+    """A board on a terminal, lines elsewhere."""
+    if stream.isatty() and env.get("TERM") != "dumb":
+        return Theatre(stream, env)
+    return Stage(stream)
+
+
+# -- A snake pit at work ---------------------------------------------------------------------------
+
 
 #: Who judges the one change that lands.
 REVIEWER = """

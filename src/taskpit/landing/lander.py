@@ -8,7 +8,7 @@ from __future__ import annotations
 from taskpit import workers
 from taskpit.errors import Lost, TaskpitError
 from taskpit.landing import review
-from taskpit.landing.pull_requests import Pulls, is_open
+from taskpit.landing.forge import Pulls, is_open
 from taskpit.landing.values import CANDIDATE, FenceLost, Stopped, held
 from taskpit.policy import LANDING, PULL
 from taskpit.race import racers_of

@@ -29,8 +29,8 @@ from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.landing.candidate import Candidates
 from taskpit.landing.clones import Clones
+from taskpit.landing.forge import Pulls
 from taskpit.landing.git import ZERO, GitTrouble
-from taskpit.landing.pull_requests import Pulls
 from taskpit.landing.repository import BranchTrouble, line_of
 from taskpit.landing.values import FenceLost, HandIn, Waits, held, name_of
 from taskpit.race import parent_of

@@ -16,19 +16,267 @@ import itertools
 import json
 import re
 
+from taskpit import schema
+from taskpit.clock import LAST, instant, iso
 from taskpit.errors import Invalid
-from taskpit.layouts import activity_entry
 from taskpit.layouts.layout import Layout, Spot, slugify
 from taskpit.records import Value
+from taskpit.task import Evidence, Result, Task, Try, Verdict
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, MutableMapping
+    from typing import Any
 
-    from taskpit.task import Task
+__all__ = [
+    "BLOCKERS",
+    "DELIVERABLES",
+    "LOCKS",
+    "MANAGED",
+    "PROGRESS",
+    "WORDS",
+    "Activities",
+    "Place",
+    "change",
+    "folder_name",
+    "item_of",
+    "load",
+    "load_result",
+    "load_tries",
+    "moment",
+    "new",
+    "place",
+    "plain",
+    "spell_result",
+]
 
-__all__ = ["BLOCKERS", "DELIVERABLES", "LOCKS", "PROGRESS", "Activities", "Place", "folder_name", "item_of", "place"]
+# -- one activity ----------------------------------------------------------------------------------
+# One activity, work item or step in `progress.yaml` as a Task, and back. Pure: mappings in, values out.
+# Only what has changed is written: what people and other tools put there stays as they wrote it.
+
+#: A task's fields by the words an entry has for them.
+WORDS = {
+    "title": "title",
+    "description": "body",
+    "priority": "priority",
+    "depends_on": "needs",
+    "done_when": "check",
+    "attempts": "attempts",
+    "max_attempts": "max_attempts",
+    "tags": "tags",
+    "touches": "touches",
+    "limits": "limits",
+    "parent": "parent",
+    "not_before": "not_before",
+    "hold": "hold",
+    "big": "big",
+    "last_error": "last_error",
+    "slug": "slug",
+    "created_by": "by",
+    "created_at": "created",
+    "updated_at": "updated",
+}
+TIMES = frozenset(("not_before", "created_at", "updated_at"))
+NUMBERS = frozenset(("priority", "attempts", "max_attempts"))
+LISTS = frozenset(("depends_on", "tags", "touches", "limits"))
+#: What the queue itself keeps in an entry, and what is not the wish of whoever asked.
+MANAGED = frozenset(
+    (
+        "id",
+        "status",
+        "started_at",
+        "completed_by",
+        "completed_at",
+        "notes",
+        "deliverables",
+        "result",
+        "tries",
+        "superseded",
+        "added_at",
+        "added_reason",
+    )
+)
+#: What is read back of a result as it stands.
+KEPT = ("reason", "worker", "log", "attempt", "seconds", "cost")
+#: How many values an entry may have inside before it is no entry: aliases can make a few lines endless.
+MOST = 20_000
+
+
+def load(task_id: str, fields: Mapping[Any, Any], hold: str = "") -> Task:
+    """The task of an entry; `hold` is what blocks it by other words than its own. Invalid says what is wrong."""
+    known: dict[str, Any] = {}
+    for word, name in WORDS.items():
+        value = fields.get(word)
+        if value is not None:
+            known[name] = _read(word, value, task_id)
+    extra = {
+        str(key): plain(value)
+        for key, value in fields.items()
+        if key not in WORDS and key not in MANAGED and value is not None
+    }
+    known["title"] = known.get("title") or task_id
+    known["hold"] = known.get("hold") or hold
+    return schema.load(Task, {"id": task_id, "extra": extra, **known})
+
+
+def _read(word: str, value: object, task_id: str) -> object:
+    if word in TIMES:
+        return moment(value)
+    if word in NUMBERS:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Invalid(f"{task_id}: {word} is {value!r:.80}, not a whole number", id=task_id, field=word)
+        return int(value)
+    if word in LISTS:
+        items = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(item, dict | list | tuple | set) for item in items):
+            raise Invalid(f"{task_id}: {word} has lists or mappings where words should stand", id=task_id, field=word)
+        return tuple(str(item) for item in items)
+    return bool(value) if word == "big" else str(value)
+
+
+def moment(value: object) -> float:
+    """Seconds since 1970 of a time as YAML or people write it; 0 if it cannot be told."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if 0 < value <= LAST else 0.0
+    tell = getattr(value, "isoformat", None)
+    try:
+        return instant(str(tell() if tell else value), 0.0)
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def plain(value: object) -> object:
+    """A value without what the YAML library knows of its spelling; Invalid if it is endless."""
+    count = 0
+
+    def strip(value: object, depth: int) -> object:
+        nonlocal count
+        count += 1
+        if count > MOST or depth > 50:
+            raise Invalid(f"it has more than {MOST} values inside, or is nested too deeply")
+        if isinstance(value, dict):
+            return {str(key): strip(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple | set):
+            return [strip(item, depth + 1) for item in value]
+        if isinstance(value, bool) or value is None:
+            return value
+        for kind in (int, float, str):
+            if isinstance(value, kind):
+                return kind(value)
+        tell = getattr(value, "isoformat", None)
+        return str(tell() if tell else value)
+
+    return strip(value, 0)
+
+
+def _write(word: str, value: Any) -> object:
+    if word in TIMES:
+        return iso(value)
+    return list(value) if word in LISTS else value
+
+
+def new(task: Task, status: str = "pending") -> dict[str, Any]:
+    """A new entry, its words in a readable order."""
+    fields: dict[str, Any] = {"id": task.id, "title": task.title, "status": status}
+    if "actor" in task.extra:
+        fields["actor"] = task.extra["actor"]
+    blank = Task(id="", title="")
+    for word, name in WORDS.items():
+        value = getattr(task, name)
+        if word != "title" and value != getattr(blank, name):
+            fields[word] = _write(word, value)
+    fields.setdefault("depends_on", [])
+    return {**fields, **{key: value for key, value in task.extra.items() if key not in fields}}
+
+
+def change(fields: MutableMapping[Any, Any], before: Task, after: Task) -> None:
+    """The entry says what `after` says; what is the same in both is not touched."""
+    blank = Task(id="", title="")
+    for word, name in WORDS.items():
+        value = getattr(after, name)
+        if value == getattr(before, name):
+            continue
+        if value == getattr(blank, name):
+            fields.pop(word, None)
+        else:
+            fields[word] = _write(word, value)
+    for key in before.extra.keys() - after.extra.keys():
+        fields.pop(key, None)
+    for key, value in after.extra.items():
+        if before.extra.get(key) != value:
+            fields[key] = value
+
+
+# -- results and tries -----------------------------------------------------------------------------
+
+
+def spell_result(result: Result, output: str) -> dict[str, Any]:
+    """What is kept of a result inside the entry; `output` is the file with what the worker said."""
+    fields: dict[str, Any] = {"verdict": str(result.verdict), "worker": result.worker, "attempt": result.attempt}
+    if result.finished:
+        fields["finished"] = round(result.finished, 3)
+    for name in ("reason", "log"):
+        if getattr(result, name):
+            fields[name] = getattr(result, name)
+    if result.seconds:
+        fields["seconds"] = round(result.seconds, 3)
+    if output:
+        fields["output"] = output
+    if result.evidence:
+        fields["evidence"] = result.evidence.as_dict()
+    if result.cost:
+        fields["cost"] = dict(result.cost)
+    if result.children:
+        fields["children"] = list(result.children)
+    return fields
+
+
+def load_result(task_id: str, fields: Mapping[Any, Any], verdict: Verdict) -> Result:
+    """The result in an entry that has ended, ours or written by hand: then who and when."""
+    kept = _within(fields.get("result"))
+    told = kept if isinstance(kept, dict) else {}
+    known = {key: told[key] for key in KEPT if key in told and schema.fits(Result, key, told[key])}
+    children = told.get("children")
+    return Result(
+        id=task_id,
+        verdict=verdict,
+        finished=moment(told.get("finished") or fields.get("completed_at")),
+        evidence=_evidence(told.get("evidence")),
+        children=tuple(map(str, children)) if isinstance(children, list) else (),
+        **{"worker": str(fields.get("completed_by") or ""), **known},
+    )
+
+
+def _within(value: object) -> object:
+    """A value that something else than a task may have written."""
+    try:
+        return plain(value)
+    except Invalid:
+        return None
+
+
+def _evidence(value: object) -> Evidence | None:
+    try:
+        return schema.load(Evidence, value) if isinstance(value, dict) else None
+    except Invalid:
+        return None  # not one of ours
+
+
+def load_tries(fields: Mapping[Any, Any]) -> tuple[Try, ...]:
+    """Attempts that did not finish it, oldest first."""
+    kept = _within(fields.get("tries")) or []
+    found = []
+    for one in kept if isinstance(kept, list) else []:
+        try:
+            found.append(schema.load_try(one))
+        except Invalid:
+            continue  # not one of ours
+    return tuple(found)
+
+
+# -- work items with activities --------------------------------------------------------------------
+
 
 PROGRESS = "progress.yaml"
 LOCKS = "locks"
@@ -122,15 +370,15 @@ class Activities(Layout):
             raise Invalid("it is not JSON", id=spot.id) from None
         if not isinstance(fields, dict):
             raise Invalid("it is not a JSON object", id=spot.id)
-        return activity_entry.load(spot.id, fields)
+        return load(spot.id, fields)
 
     def dump(self, task: Task) -> bytes:
         """The task as an entry on its own: JSON, which is YAML too."""
-        return json.dumps(activity_entry.new(task), ensure_ascii=False).encode() + b"\n"
+        return json.dumps(new(task), ensure_ascii=False).encode() + b"\n"
 
     def with_field(self, task: Task, key: str, text: str) -> Task:
         """Any field an activity may have: `actor` says who may do it."""
-        if key in activity_entry.MANAGED or key in activity_entry.WORDS or key == "tasks":
+        if key in MANAGED or key in WORDS or key == "tasks":
             raise Invalid(f"the field {key!r} is not set by hand", hint="`pit add --help` names the option for it.")
         if key == "actor" and text not in ("agent", "human", "any"):
             raise Invalid(f"actor is agent, human or any, not {text!r}", field=key)

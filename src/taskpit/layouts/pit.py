@@ -166,7 +166,7 @@ class Pit(Layout):
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
         """The result in these bytes; a text somebody else wrote is all output."""
-        from taskpit.layouts.markdown_result import load_report
+        from taskpit.layouts.markdown_task import load_report
 
         result, stem, text = load_report(spot.id, spot.verdict or Verdict.DONE, data)
         if text is None:
@@ -175,7 +175,7 @@ class Pit(Layout):
 
     def dump_result(self, task: Task, result: Result) -> bytes:
         """Verdict first, then output and evidence, then the task's own text."""
-        from taskpit.layouts.markdown_result import dump_report
+        from taskpit.layouts.markdown_task import dump_report
 
         return dump_report(self._stem(task), result, self.dump(task))
 

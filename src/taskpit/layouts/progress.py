@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from taskpit.clock import iso
 from taskpit.errors import Invalid
-from taskpit.layouts import activity_entry as entry
+from taskpit.layouts import activities as entry
 from taskpit.layouts.activities import BLOCKERS, place
 from taskpit.records import Value
 from taskpit.task import State, Task, Verdict

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from taskpit.errors import Invalid
-from taskpit.layouts import activity_entry
+from taskpit.layouts import activities
 from taskpit.layouts.progress import ENDED, OF_THE_FILE, append, pairs, status_of
 from taskpit.text import read_json
 
@@ -118,7 +118,7 @@ def _kept(fields: Any) -> dict[str, Any]:
 
 def _plain(fields: Any) -> dict[str, Any]:
     try:
-        found = activity_entry.plain(fields)
+        found = activities.plain(fields)
     except Invalid:
         return {}
     return found if isinstance(found, dict) else {}

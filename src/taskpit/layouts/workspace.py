@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, is_worker
-from taskpit.layouts.markdown_result import dump_report, load_report
-from taskpit.layouts.markdown_task import dump_task, load_task, with_bullet
+from taskpit.layouts.markdown_task import dump_report, dump_task, load_report, load_task, with_bullet
 from taskpit.schema import path_of
 from taskpit.task import State, Verdict
 

@@ -9,7 +9,7 @@ import subprocess
 import tomllib
 from shutil import which
 
-from taskpit.agents.environment import without_secrets
+from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Invalid
 from taskpit.records import Value, Word
 from taskpit.setup import text_edits

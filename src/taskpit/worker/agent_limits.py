@@ -12,22 +12,142 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 from taskpit import fs
+from taskpit.agents.usage import model_name
 from taskpit.clock import iso
+from taskpit.errors import Invalid, NotFound
 from taskpit.records import Value
+from taskpit.task import Done, Release, Retry
 from taskpit.text import read_json
-from taskpit.worker.quota_reset import LONGEST
+from taskpit.worker.process import CannotRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import tzinfo
     from typing import Any
 
     from taskpit.clock import Clock
     from taskpit.queue import Queue
-    from taskpit.task import Retry
+    from taskpit.task import Claim, Outcome, Task
+    from taskpit.worker.agent_runner import AgentRunner
+    from taskpit.worker.budget import Limit
+    from taskpit.worker.runner import Run
 
-__all__ = ["Backend", "Gate", "Pass", "gate_for", "resting"]
+__all__ = ["LONGEST", "Backend", "Choosing", "Gate", "Pass", "gate_for", "moment", "resting", "seconds_in"]
+
+# -- when a limit ends -----------------------------------------------------------------------------
+# When a limit ends, read from what an agent says about it. Pure: text and the time now in, seconds out.
+# 1778565600, 1778565600000         unix seconds, or milliseconds
+# 13872, "20s", "2 days 3 hours"    so long from now
+# "3pm (Europe/Berlin)", "15:05"    the next time a clock there shows this; without a zone, the clock here
+# "Oct 6 at 2pm", "Aug 20, 2026, 7:38 AM", "2026-08-20T07:38:00Z"
+
+#: No limit is longer: whatever says so was misread.
+LONGEST = 32 * 86400.0
+#: Nobody needs more letters to say when a limit ends.
+LONGEST_TEXT = 1000
+#: Smaller numbers are no time of day since 1970 but a number of seconds.
+FIRST_UNIX = 1e9
+#: Larger ones are milliseconds.
+FIRST_MILLIS = 1e11
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|s|m|h|d|w)[a-z]*", re.IGNORECASE)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE = re.compile(rf"\b({'|'.join(_MONTHS)})[a-z]*\.? (\d{{1,2}})(?:st|nd|rd|th)?(?:,? (20\d\d))?", re.IGNORECASE)
+_TIME = re.compile(r"\b(\d{1,2})(?::(\d\d))?(?::\d\d)?\s*(am|pm)\b|\b(\d{1,2}):(\d\d)\b", re.IGNORECASE)
+_ZONE = re.compile(r"\(([A-Za-z]+(?:/[A-Za-z_+-]+)*)\)|\b(UTC|GMT)\b")
+_ISO = re.compile(r"20\d\d-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?")
+
+
+def seconds_in(text: str) -> float:
+    """How long `20s`, `11.054s`, `2 days 17 hours 14 minutes`, `2h39m52s` are; 0 if it says nothing."""
+    total = 0.0
+    for number, unit in _SPAN.findall(text):
+        total += float(number) * _UNITS["ms" if unit.lower() in ("ms", "milli") else unit[0].lower()]
+    return total
+
+
+def moment(said: object, now: float) -> float:
+    """The unix seconds meant; 0 if nobody can tell, or it is past or too far away to be true."""
+    if isinstance(said, bool) or said is None:
+        return 0.0
+    text = str(said)[:LONGEST_TEXT].strip()
+    if text.replace(".", "", 1).isdecimal():
+        return _sane(_from_number(float(text), now), now)
+    found = _ISO.search(text)
+    if found:
+        from taskpit.clock import instant
+
+        try:
+            return _sane(instant(found[0], now), now)
+        except ValueError:
+            return 0.0
+    at = _from_clock(text, now)
+    span = 0.0 if at else seconds_in(text)
+    return _sane(at or (now + span if span else 0.0), now)
+
+
+def _sane(at: float, now: float) -> float:
+    return at if now < at <= now + LONGEST else 0.0
+
+
+def _from_number(number: float, now: float) -> float:
+    if number < FIRST_UNIX:
+        return now + number
+    return number / 1000 if number >= FIRST_MILLIS else number
+
+
+def _from_clock(text: str, now: float) -> float:
+    """The next moment at which the date and the clock are as it says; 0 if it names neither."""
+    from datetime import datetime, timedelta
+
+    date, time = _DATE.search(text), _TIME.search(text)
+    if not date and not time:
+        return 0.0
+    here = datetime.fromtimestamp(now, tz=_zone(text))
+    if here.tzinfo is None:
+        here = here.astimezone()
+    try:
+        hour, minute = _clock(time)
+        at = here.replace(hour=hour, minute=minute, second=0, microsecond=0)
+        if not date:
+            return (at if at > here else at + timedelta(days=1)).timestamp()
+        at = at.replace(month=_MONTHS.index(date[1].lower()) + 1, day=int(date[2]))
+        if date[3]:
+            return at.replace(year=int(date[3])).timestamp()
+        return (at if at > here else at.replace(year=at.year + 1)).timestamp()
+    except ValueError:  # the 31st of February, 25 o'clock
+        return 0.0
+
+
+def _clock(time: re.Match[str] | None) -> tuple[int, int]:
+    """Hour and minute; midnight if it says none."""
+    if time is None:
+        return 0, 0
+    if time[4]:
+        return int(time[4]), int(time[5])
+    return int(time[1]) % 12 + (12 if time[3].lower() == "pm" else 0), int(time[2] or 0)
+
+
+def _zone(text: str) -> tzinfo | None:
+    """The time zone it names; None is the one here."""
+    from zoneinfo import ZoneInfo
+
+    found = _ZONE.search(text)
+    if found is None:
+        return None
+    try:
+        return ZoneInfo(found[1] or found[2])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+# -- who may start on an agent CLI now -------------------------------------------------------------
+
 
 #: Rests that nobody has set the length of are no longer than this.
 LONGEST_GUESS = 3600.0
@@ -208,3 +328,104 @@ def resting(root: str, clock: Clock) -> list[str]:
     files = sorted(name for name in fs.names(f"{root}/.taskpit/backends") if name.endswith(".json"))
     gates = (Gate(Backend(name=name.removesuffix(".json")), root, clock) for name in files)
     return [told for told in (gate.rests() for gate in gates) if told]
+
+
+# -- which agent a task gets -----------------------------------------------------------------------
+# Which agent a task gets: the one it names, else the first of the pool's that does not rest. Knows gates, no CLI.
+# A task may say `agent: codex` or `agent: claude, codex`, and `model: opus`. A pool may have several agents
+# (`--agent claude,codex`): where the first has reached a limit, the task goes to the next within the same claim, and no
+# attempt is spent. A task that names what there is not, or what the budget cannot count, waits for a person.
+
+
+#: How long a task waits that found every agent busy, in seconds.
+BUSY = 5.0
+
+
+class Choosing:
+    """Runs each task by the agent that it names, or by the first of these that can.
+
+    `make` gives the runner of an agent's name and a model; `root` is the queue's folder.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        make: Callable[[str, str], AgentRunner],
+        *,
+        root: str,
+        clock: Clock,
+        budget: Sequence[Limit] = (),
+    ) -> None:
+        self.names = tuple(names)
+        self._make = make
+        self._root = root
+        self._clock = clock
+        self._budget = tuple(budget)
+        self._runners = {name: make(name, "") for name in self.names}
+        self._gates: dict[str, Gate] = {}
+        self.first = self._runners[self.names[0]]
+        self.cwd = self.first.cwd
+        self.preset = self.first.preset
+        #: With one agent the pool itself waits at its gate before it claims.
+        self.backend: Backend | None = self.first.backend if len(self.names) == 1 else None
+
+    def check(self, env: Mapping[str, str]) -> None:
+        """CannotRun if a program is not there, or a budget could not be kept, before any task is taken."""
+        for runner in self._runners.values():
+            runner.check(env)
+            runner.check_budget(self._budget, self._root)
+
+    def command(self, run: Run, prompt: str) -> tuple[str, ...]:
+        """The command for this run by the agent that comes first."""
+        return self._runner(self._named(run.claim.task)[0], run.claim.task).command(run, prompt)
+
+    def _named(self, task: Task) -> tuple[str, ...]:
+        """The agents for this task, best first."""
+        said = task.extra.get("agent", "")
+        return tuple(str(said).replace(",", " ").split()) if isinstance(said, str) and said.strip() else self.names
+
+    def _runner(self, name: str, task: Task) -> AgentRunner:
+        """The runner of this agent with the model that the task names; Invalid if it names what there is not."""
+        said = task.extra.get("model", "")
+        model = model_name(said)
+        if said and not model:
+            raise Invalid(f"model: {str(said)[:80]!r} cannot be the name of a model")
+        if name in self._runners and not model:
+            return self._runners[name]
+        runner = self._make(name, model)
+        runner.check_budget(self._budget, self._root)
+        return runner
+
+    def __call__(self, claim: Claim, run: Run) -> Outcome:
+        """One of them has run on this task."""
+        task, told, soonest = claim.task, "", BUSY
+        names = self._named(task)
+        for name in names:
+            try:
+                runner = self._runner(name, task)
+            except (Invalid, NotFound, CannotRun) as error:
+                return Release(reason=error.message, task=task.replace(hold=error.message[:400]), action="blocked")
+            if self.backend is not None and name == self.names[0]:
+                return runner(claim, run)  # the pool has asked its gate, and hears how it went
+            gate = self._gates.setdefault(name, Gate(runner.backend, self._root, self._clock))
+            way = gate.enter()
+            if way is None:
+                told = gate.rests() or f"{name} is busy"
+                continue
+            way.started(self._clock.now())
+            try:
+                outcome = runner(claim, run)
+            except CannotRun as error:
+                if name == names[-1]:
+                    raise
+                told = error.message
+                continue
+            finally:
+                way.leave()
+            if not isinstance(outcome, Retry):
+                if isinstance(outcome, Done):
+                    gate.worked()
+                return outcome
+            told, soonest = outcome.reason, gate.put_off(outcome).after or soonest
+            run.say(f"{name}: {told}")
+        return Retry(reason=told, after=soonest, kind="infra")

@@ -18,24 +18,27 @@ import json
 import os
 import shutil
 import sys
+import time
 
-from taskpit import fs
-from taskpit.agents import prices, steering
-from taskpit.agents.environment import allowed
-from taskpit.agents.reported import amount, model_name, session_name
+from taskpit import fs, schema
+from taskpit.agents import steering, usage
+from taskpit.agents.allowed import allowed
+from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
+from taskpit.errors import Invalid
 from taskpit.policy import answers
+from taskpit.records import Value
+from taskpit.schema import path_of
 from taskpit.task import Ask, Done, Failed, Release, Retry
-from taskpit.text import fit, last_lines, plain
+from taskpit.text import fit, last_lines, plain, read_json
 from taskpit.worker import process
 from taskpit.worker.agent_limits import Backend
 from taskpit.worker.agent_output import Listener, Talk
 from taskpit.worker.preset import fill
 from taskpit.worker.process import CannotRun
-from taskpit.worker.run_verdict import ORDER as SIGNS
-from taskpit.worker.run_verdict import Finding, judge
 from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, say_exit
-from taskpit.worker.sessions import Session, Sessions
+from taskpit.worker.transcript import ORDER as SIGNS
+from taskpit.worker.transcript import Finding, judge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +50,83 @@ if TYPE_CHECKING:
     from taskpit.worker.runner import Run
     from taskpit.worker.transcript import Transcript
 
-__all__ = ["AgentRunner"]
+__all__ = ["AgentRunner", "Session", "Sessions"]
+
+# -- which session of which agent worked on a task -------------------------------------------------
+# Which session of which agent worked on a task, so that the next attempt can go on in it.
+# .taskpit/sessions/<task id>          preset, session, where it worked, and in which attempt it began
+# .taskpit/sessions/<task id>~review   the same of its reviewer, whose session is never its builder's
+#
+# Written before the agent is started where the session's name is ours, else as soon as it is told. A session
+# serves the attempt it began in, however often that is cut short, and the next one; after that a fresh mind
+# is the better one. In a queue that is no folder nothing is kept.
+
+#: Attempts after its first one that a session serves.
+FURTHER = 1
+#: After this long agents forget their sessions, and so do we.
+KEPT = 30 * 86400.0
+
+
+class Session(Value):
+    """A session of an agent."""
+
+    preset: str
+    session: str
+    #: Agents look for their sessions by the directory they worked in.
+    cwd: str
+    attempt: int = 1
+    #: What the agent has counted in this session so far, where it counts the whole session.
+    counted: Mapping[str, object] = {}
+
+
+class Sessions:
+    """The sessions of one queue."""
+
+    def __init__(self, where: str, role: str = "") -> None:
+        self._rest = f"~{role}" if role else ""
+        self._root = f"{where}/.taskpit" if os.path.isdir(f"{where}/.taskpit") else ""
+
+    def _path(self, task_id: str) -> str:
+        return path_of(f"{self._root}/sessions", task_id, self._rest)
+
+    def find(self, claim: Claim, preset: str, cwd: str) -> Session | None:
+        """The session this attempt should go on in, or None."""
+        if not self._root:
+            return None
+        try:
+            found = schema.load(Session, read_json(fs.read(self._path(claim.task.id), 65536)[0]))
+        except (OSError, ValueError, Invalid):
+            return None
+        fits = found.preset == preset and found.cwd == cwd and 0 <= claim.attempt - found.attempt <= FURTHER
+        return found if fits and session_name(found.session) else None
+
+    def keep(self, claim: Claim, session: Session) -> None:
+        """It is written down, whole; a disk that refuses costs a resumption, not the run."""
+        if not self._root:
+            return
+        try:
+            fs.make_dir(f"{self._root}/sessions")
+            data = json.dumps(session.as_dict()).encode()
+            fs.replace(self._path(claim.task.id), data, f"{self._root}/sessions/.{fs.fresh_name(12)}", sync=False)
+        except OSError:
+            return
+
+    def forget(self, claim: Claim) -> None:
+        """There is no such session any more."""
+        if self._root:
+            fs.remove(self._path(claim.task.id))
+
+    def prune(self) -> None:
+        """Those that agents have forgotten are gone."""
+        folder = f"{self._root}/sessions"
+        for name in fs.names(folder) if self._root else ():
+            status = fs.status(f"{folder}/{name}")
+            if status is not None and time.time() - status.st_mtime > KEPT:
+                fs.remove(f"{folder}/{name}")
+
+
+# -- how one claimed task is run by an agent CLI ---------------------------------------------------
+
 
 #: A longer prompt does not fit into an argument; the agent is told where to read it instead.
 LONGEST_ARGUMENT = 100_000
@@ -314,9 +393,9 @@ class AgentRunner:
         said_so = {"model": model, "session": session_name(transcript.facts.get("session")) or session}
         return {"agent": self.preset.name, **{key: one for key, one in said_so.items() if one}, **facts}
 
-    def prices(self, root: str) -> prices.Prices:
+    def prices(self, root: str) -> usage.Prices:
         """What is known about prices here."""
-        return prices.load(prices.files(root))
+        return usage.load(usage.files(root))
 
     def check_budget(self, limits: Sequence[Limit], root: str) -> None:
         """CannotRun if a budget in dollars is asked for and nobody could tell when it is spent."""
@@ -328,7 +407,7 @@ class AgentRunner:
         which = f"the price of {self.model} is not known" if self.model else "its model is not known: say --model"
         raise CannotRun(
             f"a budget in dollars cannot be kept: {self.preset.name} reports none, and {which}",
-            hint=f"Prices are known for {', '.join(sorted(known.models))}; yours go to .taskpit/{prices.FILE}. "
+            hint=f"Prices are known for {', '.join(sorted(known.models))}; yours go to .taskpit/{usage.FILE}. "
             "A budget in tokens or hours needs no price.",
             command=self.preset.bin,
         )

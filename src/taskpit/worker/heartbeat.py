@@ -14,9 +14,8 @@ from taskpit import keeper
 from taskpit.errors import TaskpitError
 from taskpit.race import RACER_OF
 from taskpit.task import Said
-from taskpit.worker.leftovers import end_commands_of
-from taskpit.worker.remaining import survey
-from taskpit.worker.run_directory import prune
+from taskpit.worker.pool_options import survey
+from taskpit.worker.run_directory import end_commands_of, prune
 from taskpit.worker.slot import fate
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 
-from taskpit.agents.environment import allowed
+from taskpit.agents.allowed import allowed
 from taskpit.errors import TaskpitError
 from taskpit.landing.forge import template
 from taskpit.landing.git import GitTrouble

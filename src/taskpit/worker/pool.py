@@ -24,12 +24,10 @@ from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.heartbeat import Tender
 from taskpit.worker.landing_thread import LandingThread
-from taskpit.worker.leftovers import end_commands_of
-from taskpit.worker.pool_options import Report
+from taskpit.worker.pool_options import Report, Survey, survey
 from taskpit.worker.process import make_room
-from taskpit.worker.remaining import Survey, survey
 from taskpit.worker.review_thread import Reviews
-from taskpit.worker.run_directory import place_for
+from taskpit.worker.run_directory import end_commands_of, place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over, work
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from taskpit.store.port import Mend
     from taskpit.task import Claim
-    from taskpit.worker.pool_options import Report
-    from taskpit.worker.remaining import Survey
+    from taskpit.worker.pool_options import Report, Survey
     from taskpit.worker.runner import Run
     from taskpit.worker.slot import Over
 

@@ -18,12 +18,13 @@ import re
 import signal
 from contextlib import suppress
 
-from taskpit import fs
-from taskpit.agents.environment import without_secrets
+from taskpit import fs, plugins
+from taskpit.agents.allowed import without_secrets
 from taskpit.clock import say_duration
+from taskpit.errors import TaskpitError
 from taskpit.task import Done, Failed, Release, Retry
 from taskpit.text import last_lines, plain
-from taskpit.worker import leftovers, process
+from taskpit.worker import process, run_directory
 from taskpit.worker.check import SHELL
 from taskpit.worker.process import Bell, CannotRun
 from taskpit.worker.prompt import make_prompt, task_text
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     #: How one task is run.
     Runner = Callable[["Claim", "Run"], "Outcome"]
 
-__all__ = ["CannotRun", "CommandRunner", "Run", "say_exit"]
+__all__ = ["CannotRun", "CommandRunner", "PluggedRunner", "Run", "find_plugged", "say_exit"]
 
 #: "Something is not available now": EX_TEMPFAIL of sysexits.h.
 TEMPFAIL = 75
@@ -139,11 +140,11 @@ class Run:
     def started(self, group: int) -> None:
         """A command of ours runs; should we hang, it is ended before its task is given to another worker."""
         with suppress(OSError):
-            leftovers.note(self.place.path, group)
+            run_directory.note(self.place.path, group)
 
     def ended(self) -> None:
         """It is gone."""
-        leftovers.strike(self.place.path)
+        run_directory.strike(self.place.path)
 
     def execute(
         self,
@@ -248,3 +249,40 @@ def _with_log(told: str, log: bytes) -> str:
     """What happened and the last words, which say why."""
     words = last_lines(log, ERROR_LINES)
     return f"{told}\n{words}" if words else told
+
+
+# -- runners that other packages bring -------------------------------------------------------------
+# Runners that other packages bring, by the entry points in `taskpit.runners`.
+# An entry point names something that makes a runner when it is called with what `pit work` was told:
+#
+#     def make(*, cwd: str, model: str, limit: float, args: Sequence[str]) -> Runner
+
+
+class PluggedRunner:
+    """Somebody else's runner, as the command line wants one."""
+
+    def __init__(self, name: str, runner: Runner, cwd: str) -> None:
+        self.name = name
+        self.runner = runner
+        self.cwd = cwd
+
+    def check(self, env: Mapping[str, str]) -> None:
+        """It can run: it was made."""
+
+    def command(self, run: Run, prompt: str = "") -> tuple[str, ...]:  # noqa: ARG002 - there is no command
+        """What stands for the command it does not have."""
+        return (self.name, run.claim.task.id)
+
+    def __call__(self, claim: Claim, run: Run) -> Outcome:
+        """It has run."""
+        return self.runner(claim, run)
+
+
+def find_plugged(name: str, *, cwd: str, model: str, limit: float, args: Sequence[str]) -> PluggedRunner | None:
+    """The runner of this name; None if no package brings one."""
+    make = plugins.find("runners", name)
+    if make is None:
+        return None
+    if not callable(make):
+        raise TaskpitError(f"the runner {name!r} is {make!r}, which cannot be called", hint="Mend its package.")
+    return PluggedRunner(name, make(cwd=cwd, model=model, limit=limit, args=tuple(args)), cwd)

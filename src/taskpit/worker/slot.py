@@ -9,7 +9,7 @@ import time
 import traceback
 from contextlib import suppress
 
-from taskpit.agents.environment import allowed
+from taskpit.agents.allowed import allowed, is_allowed
 from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.hooks import tell
@@ -19,7 +19,6 @@ from taskpit.race import parent_of
 from taskpit.records import Value
 from taskpit.rules import check_mode
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
-from taskpit.worker.allowed_checks import is_allowed
 from taskpit.worker.budget import GO_ON, Ledger
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun

@@ -8,7 +8,7 @@ from taskpit import fs, rules, workers
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Invalid, Lost, NotFound, Unavailable
 from taskpit.layouts import activities as names
-from taskpit.layouts import activity_entry, progress
+from taskpit.layouts import progress
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import Standing, View
 from taskpit.store.flock import Open, Turn
@@ -79,7 +79,7 @@ def put(items: Items, task: Task) -> Said:
 def _put_item(items: Items, task: Task, *inside: Task) -> Said:
     by, now = task.by or "keeper", items.folder.clock.now()
     document = progress.begin(task, by, now)
-    document["activities"] = [activity_entry.new(_inside(one, task.id)) for one in inside]
+    document["activities"] = [names.new(_inside(one, task.id)) for one in inside]
     if items.create(task.id, names.folder_name(task.id, task.title), document):
         for one in (task, *inside):
             _remember(items, one)
@@ -94,7 +94,7 @@ def _put_activity(items: Items, task: Task, spot: names.Place) -> Said:
         fields = found.entry(task.id)
         if fields is not None:
             raise _There(_again(items, task, found.activity(task.id, fields).task))
-        found.add(activity_entry.new(_inside(task, spot.item)))
+        found.add(names.new(_inside(task, spot.item)))
         found.settle(items.folder.clock.now())
         return Said.CREATED
 
@@ -322,7 +322,7 @@ def _first_activity(items: Items, item: str, worker: str) -> Task:
         if activities:
             raise Lost(f"{item} has activities now", id=item)
         task = found.as_task().replace(id=f"{item}-A1")
-        found.add(activity_entry.new(task))
+        found.add(names.new(task))
         return task
 
     return items.edit(item, worker, add)

@@ -7,8 +7,8 @@ import json
 from taskpit import fs, workers
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
+from taskpit.layouts import activities
 from taskpit.layouts import activities as names
-from taskpit.layouts import activity_entry
 from taskpit.layouts.progress import ABANDONED, ENDED, status_of
 from taskpit.schema import path_of
 from taskpit.store.activities.items import Items, Unreadable
@@ -109,7 +109,7 @@ def _ended_so(found: Progress, end: End) -> bool:
     verdict = ENDED.get(status_of(fields))
     if end.result is None or verdict is not end.result.verdict:
         return False
-    return activity_entry.load_result(end.claim.task.id, fields, verdict).worker == end.claim.fence
+    return activities.load_result(end.claim.task.id, fields, verdict).worker == end.claim.fence
 
 
 def _publish(items: Items, item: str, task_id: str, result: Result | None) -> str:
@@ -134,7 +134,7 @@ def _publish(items: Items, item: str, task_id: str, result: Result | None) -> st
 def _set_aside(items: Items, task_id: str, result: Result) -> str:
     """A result that came too late, where nobody takes it for the one."""
     path = path_of(LATE, task_id, f"~{fs.fresh_name()}")
-    fields = {**activity_entry.spell_result(result, ""), "output": result.output}
+    fields = {**activities.spell_result(result, ""), "output": result.output}
     fs.create(items.folder.at(path), json.dumps(fields, indent=2).encode() + b"\n", sync=items.folder.durable)
     return path
 
@@ -177,7 +177,7 @@ def _add_child(found: Progress, child: Task) -> None:
     if spot is None or spot.item != found.item or spot.activity != child.id:
         raise Invalid(f"{child.id} is no activity of {found.item}", hint="Leave out the ids of children.", id=child.id)
     if found.entry(child.id) is None:
-        found.add(activity_entry.new(child.replace(parent="") if child.parent == found.item else child))
+        found.add(activities.new(child.replace(parent="") if child.parent == found.item else child))
 
 
 def entry_list(fields: Any, word: str) -> list[Any]:
@@ -201,7 +201,7 @@ def _end_for_good(found: Progress, fields: Any, result: Result, output: str, cla
         for _, step in found.step_entries(claim.task.id, fields):
             if status_of(step) not in ENDED:
                 step.update(status="completed", completed_by=by, completed_at=iso(now))
-    fields["result"] = activity_entry.spell_result(result, output)
+    fields["result"] = activities.spell_result(result, output)
     if output:
         fields["deliverables"] = [*entry_list(fields, "deliverables"), output]
     fields.pop("not_before", None)
@@ -234,7 +234,7 @@ def _go_back(found: Progress, fields: Any, before: Task, after: Task, fence: str
             found.block(before.id, after.hold, workers.base(fence), now)
     parent = after.parent if after.parent not in ("", found.item) else ""
     mine = before.parent if before.parent not in ("", found.item) else ""
-    activity_entry.change(fields, before.replace(hold="", parent=mine), after.replace(hold="", parent=parent))
+    activities.change(fields, before.replace(hold="", parent=mine), after.replace(hold="", parent=parent))
     waiting = any(status_of(step) == "awaiting_human" for _, step in found.step_entries(before.id, fields))
     blocked = found.hold(before.id, {} if told else fields)
     status = "blocked" if blocked else "awaiting_human" if waiting else "pending"
@@ -255,7 +255,7 @@ def reopen(items: Items, task: Task) -> Said:
         verdict = ENDED.get(status_of(fields)) if fields is not None else None
         if fields is None or verdict not in (Verdict.FAILED, Verdict.CANCELLED):
             return Said.LOST
-        _set_aside(items, task.id, activity_entry.load_result(task.id, fields, verdict))  # before it is gone from here
+        _set_aside(items, task.id, activities.load_result(task.id, fields, verdict))  # before it is gone from here
         for word in ("result", "completed_by", "completed_at"):
             fields.pop(word, None)
         _go_back(now, fields, now.activity(task.id, fields).task, task, "keeper", items.folder.clock.now())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from taskpit import fs
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, NotFound
+from taskpit.layouts import activities
 from taskpit.layouts import activities as names
-from taskpit.layouts import activity_entry
 from taskpit.layouts.progress import ABANDONED, ENDED, Progress, append, status_of
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import View
@@ -175,7 +175,7 @@ def _reset(items: Items, found: Progress, activity_id: str, fields: object) -> N
         return
     found.unblock(activity_id, "pivot", items.folder.clock.now())
     fields["status"] = "pending"
-    old = activity_entry.plain(fields.pop("result", None))
+    old = activities.plain(fields.pop("result", None))
     if isinstance(old, dict):
         fields["superseded"] = [*(fields.get("superseded") or []), old]
     for word in ("completed_by", "completed_at", "started_at", "not_before", "hold"):

@@ -7,7 +7,6 @@ import contextlib
 from taskpit import fs, rules
 from taskpit.errors import Invalid
 from taskpit.layouts import activities as names
-from taskpit.layouts import activity_entry
 from taskpit.layouts.progress import ENDED, Activity, Progress, actor_of, status_of
 from taskpit.records import Value
 from taskpit.store.activities.items import Items
@@ -133,7 +132,7 @@ class View:
         head, item = standing.item.head, standing.item.item
         if item == standing.activity.id:
             return ""
-        whole = activity_entry.load(item, {word: head.get(word) for word in ("depends_on", "hold", "not_before")})
+        whole = names.load(item, {word: head.get(word) for word in ("depends_on", "hold", "not_before")})
         reason = rules.held(whole, self.items.folder.clock.now(), self.state_of)
         return f"{item}: {reason}" if reason else ""
 
@@ -177,7 +176,7 @@ class View:
             )
         fields = standing.item.entry(task.id)
         verdict = standing.activity.verdict or Verdict.DONE
-        return Card(task=task, state=state, result=activity_entry.load_result(task.id, fields or {}, verdict))
+        return Card(task=task, state=state, result=names.load_result(task.id, fields or {}, verdict))
 
     def _full(self, standing: Standing) -> Card:
         card, task_id = self.brief(standing), standing.activity.id
@@ -186,7 +185,7 @@ class View:
             card = card.replace(result=card.result.replace(output=self._output(standing.item.item, fields)))
         late = sorted(name for name in fs.names(self.items.folder.at(LATE)) if name.startswith(f"{task_id}~"))
         return card.replace(
-            tries=activity_entry.load_tries(fields),
+            tries=names.load_tries(fields),
             late=tuple(f"{LATE}/{name}" for name in late),
             notes=self._notes(standing.item.item, task_id),
         )
@@ -216,7 +215,7 @@ class View:
         if state is State.READY:
             return Card(task=task, state=state, held="it is done when its activities are; `pit claim` takes the next")
         fields = {"completed_at": progress.document.get("last_modified")}
-        return Card(task=task, state=state, result=activity_entry.load_result(task.id, fields, Verdict(str(state))))
+        return Card(task=task, state=state, result=names.load_result(task.id, fields, Verdict(str(state))))
 
     def _step_card(self, progress: Progress, step_id: str) -> Card | None:
         spot = names.place(step_id)
@@ -228,10 +227,10 @@ class View:
         step = next(step for step in standing.activity.steps if step.id == step_id)
         task, status = Task(id=step_id, title=step.title, parent=standing.activity.id), step.status
         with contextlib.suppress(Invalid):  # what a task of an activity has beside its words may be anything
-            task = activity_entry.load(step_id, {**fields, "depends_on": None}).replace(parent=task.parent)
+            task = names.load(step_id, {**fields, "depends_on": None}).replace(parent=task.parent)
         lock = standing.seen.lock if standing.seen else None
         if status in ENDED:
-            result = activity_entry.load_result(step_id, fields, ENDED[status])
+            result = names.load_result(step_id, fields, ENDED[status])
             return Card(task=task, state=ENDED[status].state, result=result)
         if lock is not None and lock.task_id == step_id:
             return Card(task=task, state=State.CLAIMED, worker=lock.holder, kind=lock.kind, until=lock.task_expires)

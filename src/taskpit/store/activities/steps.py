@@ -9,8 +9,8 @@ from __future__ import annotations
 from taskpit import workers
 from taskpit.clock import iso
 from taskpit.errors import Conflict, Held, Lost, NotFound
+from taskpit.layouts import activities
 from taskpit.layouts import activities as names
-from taskpit.layouts import activity_entry
 from taskpit.layouts.progress import ENDED, actor_of, people, status_of
 from taskpit.store import pause
 from taskpit.store.activities.items import Items
@@ -144,7 +144,7 @@ def _ended(found: Progress, activity_id: str, worker: str, now: float) -> bool:
     fields.update(status="completed", completed_by=by, completed_at=iso(now))
     attempt = found.activity(activity_id, fields).task.attempts + 1
     result = Result(id=activity_id, verdict=Verdict.DONE, worker=worker, attempt=attempt, reason=told, finished=now)
-    fields["result"] = activity_entry.spell_result(result, "")
+    fields["result"] = activities.spell_result(result, "")
     found.settle(now)
     return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskpit import fs, workers
 from taskpit.layouts import activities as names
-from taskpit.layouts.activity_entry import load_result
+from taskpit.layouts.activities import load_result
 from taskpit.layouts.progress import ENDED, Progress, status_of
 from taskpit.store import changelog
 from taskpit.store.activities.items import BeingWritten, Items

@@ -1,4 +1,4 @@
-"""Which variables a command may see. Pure: an environment and patterns in, an environment out.
+"""What agents may see and run: variables of the environment, checks that a person has named. Pure.
 
 An agent reads the internet and may be talked into telling what it sees. So it sees a list of what every program
 needs, what its preset names, and what a person adds; a plain command sees what we see. Neither ever sees what
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ALLOWED", "NEVER", "allowed", "without_secrets"]
+__all__ = ["ALLOWED", "NEVER", "allowed", "is_allowed", "without_secrets"]
 
 #: What every program needs: where things are, who runs it, how people here write, how the network is reached.
 ALLOWED = (
@@ -51,3 +51,42 @@ def allowed(env: Mapping[str, str], *more: str) -> dict[str, str]:
     """What an agent may see of it; `more` are patterns beside those for everybody."""
     kept = (*ALLOWED, *more)
     return {name: value for name, value in without_secrets(env).items() if _is_like(name, kept)}
+
+
+# -- which checks may be run where a person has named them -----------------------------------------
+# Which checks may be run where a person has named them. Pure: a check and patterns in, yes or no out.
+# A check is text for a shell, and `make test; id` is like `make *`. So it is taken apart first: only one plain command
+# without anything that the shell would act on can be like a pattern, word by word. What is spelled exactly as one of
+# the patterns is what the person has named, whatever is in it.
+
+
+#: What a shell acts on outside of quotes, and some of it inside of them.
+ACTIVE = frozenset(";&|<>()$`\\\n\r*?[]{}~#!")
+
+
+def is_allowed(check: str, patterns: Iterable[str]) -> bool:
+    """Whether this check is one of those that were named."""
+    named = list(patterns)
+    if check in named:
+        return True
+    words = _words(check)
+    return bool(words) and any(_follows(words, pattern.split()) for pattern in named)
+
+
+def _words(check: str) -> list[str]:
+    """The words of a plain command; none if it is more than that."""
+    import shlex
+
+    if ACTIVE & set(check):
+        return []
+    try:
+        return shlex.split(check)
+    except ValueError:  # a quote that does not end
+        return []
+
+
+def _follows(words: list[str], wanted: list[str]) -> bool:
+    """Word by word; a last `*` is any further words."""
+    if wanted[-1:] == ["*"] and len(words) >= len(wanted):
+        words = [*words[: len(wanted) - 1], "*"]
+    return len(words) == len(wanted) and all(fnmatchcase(one, want) for one, want in zip(words, wanted, strict=True))
