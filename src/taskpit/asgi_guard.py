@@ -416,6 +416,7 @@ class Impatient(H11Protocol):
     """HTTP that hangs up on those who take for ever to say what they want."""
 
     patience = PATIENCE
+    most_silent = MOST_SILENT
 
     def __init__(self, config: Any, *args: Any, **named: Any) -> None:
         super().__init__(config, *args, **named)
@@ -426,6 +427,9 @@ class Impatient(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Somebody is there."""
         super().connection_made(transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the head of an answer must not wait for its body
         self._address = str((transport.get_extra_info("peername") or ("",))[0])
         self._hush()
         self._hurry()
@@ -452,7 +456,7 @@ class Impatient(H11Protocol):
     def _hush(self) -> None:
         """One more is silent; if that is one too many, the client with most of them loses its oldest."""
         self._silent.setdefault(self._address, {})[self] = None
-        if sum(map(len, self._silent.values())) > MOST_SILENT:
+        if sum(map(len, self._silent.values())) > self.most_silent:
             clients = list(self._silent.values())
             most = clients[max(range(len(clients)), key=lambda at: len(clients[at]))]
             oldest = next(iter(most))

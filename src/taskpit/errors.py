@@ -14,6 +14,7 @@ TaskpitError                 1   root; carries code, message, hint, details
 │   └── Unknown              8   it may have happened; repeating is safe
 ├── CursorLost               1   that place in the changelog is gone; start from a listing
 ├── Untrusted                9   this user has not trusted the queue's folder: it may run and connect to nothing
+├── Denied                   9   the token that was shown to a gateway is not for this
 └── MissingExtra             1   this verb needs an optional part that is not installed
 """
 
@@ -23,6 +24,7 @@ __all__ = [
     "CheckFailed",
     "Conflict",
     "CursorLost",
+    "Denied",
     "Held",
     "Invalid",
     "Lost",
@@ -137,6 +139,13 @@ class Untrusted(TaskpitError):
     """This user has not trusted the queue's folder: it may run and connect to nothing."""
 
     code = "untrusted"
+    exit_code = 9
+
+
+class Denied(TaskpitError):
+    """The token that was shown is not for this."""
+
+    code = "denied"
     exit_code = 9
 
 

@@ -39,6 +39,8 @@ def sweep(
     Where it says False, the claim is left alone: the next sweep tries again.
     """
     store = queue.store
+    if store.info().kept and not closely:
+        return []
     _trust_hooks(queue, dry_run=dry_run)
     start = _place(store) if closely else None
     done = [*store.mend(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]

@@ -226,6 +226,9 @@ class Want(Value):
     verbatim: bool = False
     #: `human` or `agent`, for work that only one of them may do; empty is told from the name.
     kind: str = ""
+    #: The name of this request, which its claims' fences then have in them: by it they are found when the answer was
+    #: lost. Empty: one is made.
+    call: str = ""
 
 
 class End(Value):

@@ -53,9 +53,9 @@ def host() -> str:
     return os.uname().nodename
 
 
-def default_worker() -> str:
+def default_worker(user: str = "") -> str:
     """`user@host` with only letters a name may have, so that one person's claim and done match."""
-    user = os.environ.get("LOGNAME") or os.environ.get("USER") or _login()
+    user = user or os.environ.get("LOGNAME") or os.environ.get("USER") or _login()
     text = f"{user}@{host()}"[:64]
     return "".join(c if c.isascii() and (c.isalnum() or c in "@_-") else "-" for c in text)
 

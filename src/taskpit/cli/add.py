@@ -14,6 +14,7 @@ from taskpit.task import Said, Task
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
     from taskpit.cli.context import Context
     from taskpit.cli.verbs import Handlers
@@ -36,20 +37,23 @@ def _init_arguments(parser: ArgumentParser) -> None:
         "pit init work/queue --layout pit",
         "pit init zoo --template snakepit",
         "pit init 'postgresql://localhost/work?schema=queue'",
+        "pit init pit --address https://build.example:8443/q",
     )
     parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks, or an address")
     parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
     parser.add_argument("--template", metavar="NAME", help="with a crew to begin with: snakepit or builder-reviewer")
     told = "in a git checkout: write an ignore rule, have it tracked, leave it, or ask on a terminal (default)"
     parser.add_argument("--git", choices=("ignore", "track", "leave", "ask"), default="ask", help=told)
-    parser.add_argument("--address", metavar="URL", help="the folder leads to this queue in a database")
+    parser.add_argument(
+        "--address", metavar="URL", help="the folder leads to this queue: in a database, or behind a gateway"
+    )
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a setting of a queue in a database")
 
 
 def _init(args: Namespace, context: Context) -> Reply:
     address = args.address or args.path or context.directory or ""
     if "://" in address or args.address:
-        return _init_database(address, args, context)
+        return _init_elsewhere(address, args, context)
     if args.set:
         raise Usage("--set is for queues in a database", hint="A folder has its settings in .taskpit/config.toml.")
     from taskpit.crew.templates import Template
@@ -120,16 +124,44 @@ def _called(root: str, context: Context) -> str:
     return f"pit -C {quoted(root if near.startswith('..') else near)}"
 
 
+def _init_elsewhere(address: str, args: Namespace, context: Context) -> Reply:
+    """A queue in a database, or a folder that leads to one there or behind a gateway."""
+    from taskpit.store.opening import no_address
+    from taskpit.store.postgres.opening import is_address
+    from taskpit.store.remote import address as remote
+
+    if args.layout or args.template:
+        raise Usage("--layout and --template are for folders")
+    if remote.is_address(address):
+        return _init_remote(address, args, context)
+    if not is_address(address):
+        raise no_address(address)
+    return _init_database(address, args, context)
+
+
+def _init_remote(address: str, args: Namespace, context: Context) -> Reply:
+    """The folder leads to the queue behind a gateway, which was asked whether it is there."""
+    from taskpit.queue import Queue
+    from taskpit.store.remote.opening import leave_address
+    from taskpit.store.remote.store import RemoteStore
+
+    if args.set or not args.address:
+        hint = "`pit init DIR --address URL` makes a folder that leads there; or put the address into TASKPIT_DIR."
+        raise Usage("a queue behind a gateway is made, and has its settings, where it is", hint=hint)
+    queue = Queue.open(address, context.env)
+    try:
+        store = queue.store
+        assert isinstance(store, RemoteStore)
+        return _init_pointer(store.address.whole, lambda root: leave_address(root, store.address), args, context)
+    finally:
+        queue.close()
+
+
 def _init_database(address: str, args: Namespace, context: Context) -> Reply:
     """The queue at this address is there and up to date; what its server does not promise is told."""
     from taskpit.queue import Queue
-    from taskpit.store.postgres.opening import init_database, is_address
+    from taskpit.store.postgres.opening import init_database, leave_address
 
-    if not is_address(address):
-        scheme = address.partition("://")[0]
-        raise Invalid(f"{scheme}:// is no address of a queue", hint="Write postgresql://HOST/DATABASE.")
-    if args.layout or args.template:
-        raise Usage("--layout and --template are for folders")
     pairs = [text.partition("=") for text in args.set or ()]
     if not all(key and equals for key, equals, _ in pairs):
         raise Invalid("--set reads KEY=VALUE")
@@ -143,7 +175,7 @@ def _init_database(address: str, args: Namespace, context: Context) -> Reply:
     for warning in info.warnings:
         context.warn(warning)
     if args.address:
-        return _init_pointer(address, info.where, args, context)
+        return _init_pointer(info.where, lambda root: leave_address(root, address), args, context)
     told = f"{info.where} is a queue {'now' if made else 'already'}"
     told += f"; set: {', '.join(settings)}" if settings else "" if made else "; nothing to do"
     shown = f"export TASKPIT_DIR='{address}'" if info.where == address else "put its address into TASKPIT_DIR"
@@ -152,17 +184,16 @@ def _init_database(address: str, args: Namespace, context: Context) -> Reply:
     return Reply(data=data, text="\n".join(filter(None, (told, next_step))))
 
 
-def _init_pointer(address: str, shown: str, args: Namespace, context: Context) -> Reply:
-    """The folder leads to the queue in the database: whoever works below it finds that."""
+def _init_pointer(shown: str, leave: Callable[[str], None], args: Namespace, context: Context) -> Reply:
+    """The folder leads to the queue there: whoever works below it finds that."""
     from taskpit.store.opening import LAYOUT
-    from taskpit.store.postgres.opening import leave_address
 
     root = os.path.abspath(os.path.join(context.directory or ".", args.path or "pit"))
     if os.path.exists(f"{root}/{LAYOUT}"):
         raise Conflict(
             f"{root} is a queue of its own", hint=f"Name another folder, or move it: pit -C {root} convert URL"
         )
-    leave_address(root, address)
+    leave(root)
     return Reply(data={"path": root, "leads_to": shown}, text=f"{root} leads to {shown}")
 
 
@@ -267,7 +298,9 @@ def add_options(parser: ArgumentParser) -> None:
     body.add_argument("-F", "--file", metavar="FILE", help="read the body from a file; - is standard input")
     task_options(parser)
     parser.add_argument("--big", action="store_true", help="too large for one sitting: a planner splits it")
-    parser.add_argument("--address", metavar="URL", help="the folder leads to this queue in a database")
+    parser.add_argument(
+        "--address", metavar="URL", help="the folder leads to this queue: in a database, or behind a gateway"
+    )
     parser.add_argument("--race", metavar="N", help="so many racers work on it, or these agents; the first done wins")
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
     parser.add_argument("--by", metavar="W", help="who asks for it (default: TASKPIT_AS, else user@host)")

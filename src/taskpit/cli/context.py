@@ -73,10 +73,23 @@ class Context:
         return f"pit -C {quoted(self.directory)} {verb}" if self.directory else f"pit {verb}"
 
     def worker(self, args: Namespace) -> str:
-        """Who runs this: `--as`, else TASKPIT_AS, else `user@host`."""
+        """Who runs this: `--as`, else TASKPIT_AS, else `user@host`; at a gateway the user is the token's."""
         from taskpit.workers import default_worker
 
-        return args.worker or self.env.get("TASKPIT_AS") or default_worker()
+        return args.worker or self.env.get("TASKPIT_AS") or default_worker(self.token_name())
+
+    def token_name(self) -> str:
+        """Whose token opens the queue; empty if none is needed."""
+        try:
+            where = self.find()
+        except TaskpitError:
+            return ""
+        behind = where.startswith(("https://", "http://"))
+        if not behind and not os.path.isfile(f"{where}/.taskpit/token"):
+            return ""
+        from taskpit.store.remote.address import name_in, read_token
+
+        return name_in(read_token(self.env, "" if behind else where))
 
     def call_by_name(self, error: TaskpitError) -> None:
         """Give the error the name that the documents of this queue's layout have for it, if they have one."""

@@ -82,7 +82,7 @@ def _import(args: Namespace, context: Context) -> Reply:
         return bring_back(whole, context)
     layout = layouts.get(queue.store.info().layout)
     read = collect(args.paths, queue.config.largest_task, layout=layout)
-    worker = context.env.get("TASKPIT_AS") or default_worker()
+    worker = context.env.get("TASKPIT_AS") or default_worker(context.token_name())
     records = _signed(settle(queue, read, dry_run=args.dry_run), worker, queue.clock.now())
     records, twins = _apart(queue, records, context) if not args.again else (records, [])
     if args.dry_run:

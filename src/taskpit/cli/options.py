@@ -134,8 +134,13 @@ def token_option(add: Callable[..., object], told: str) -> None:
 
 
 def given_token(args: Namespace, context: Context) -> str:
-    """The token of one's own for a server; empty if there is none."""
-    return read_text(args.token_file, 4096).strip() if args.token_file else context.env.get("TASKPIT_TOKEN", "")
+    """The token of one's own for a server; empty if there is none. What opens a gateway is none: links are shown."""
+    if args.token_file:
+        return read_text(args.token_file, 4096).strip()
+    from taskpit.store.remote.address import is_address
+
+    named = context.directory or context.env.get("TASKPIT_DIR", "")
+    return "" if is_address(named) else context.env.get("TASKPIT_TOKEN", "")
 
 
 def id_argument(parser: ArgumentParser, *, several: bool = False) -> None:

@@ -89,8 +89,9 @@ def _told(one: trust.Start) -> str:
     if one.kind != "address":
         return one.text
     from taskpit.store.postgres.address import shown
+    from taskpit.store.remote import address
 
-    return shown(one.text)
+    return address.shown(one.text) if address.is_address(one.text) else shown(one.text)
 
 
 def _asked(root: str, context: Context) -> bool:

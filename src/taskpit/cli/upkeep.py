@@ -91,7 +91,7 @@ def _pulls(context: Context) -> list[Mend]:
     from taskpit.worker.landing_thread import ByHand
 
     did = []
-    worker = workers.default_worker()
+    worker = workers.default_worker(context.token_name())
     for pipe in pipes(context.queue):
         lander = Lander(context.queue, pipe, worker, ByHand(context.warn))
         try:

@@ -100,6 +100,8 @@ VERBS: tuple[Verb, ...] = (
         ("notify", "notify", "tell a person, as a hook: desktop, ntfy, Slack, Discord, webhook", (), ""),
         ("hook", "hook", "what an agent's session calls as it goes on", (), ""),
         ("mcp", "mcp", "serve the queue to agents over MCP", (), ""),
+        ("serve", "serve", "serve the queue to workers on other machines", ("gateway",), ""),
+        ("token", "serve", "who may ask `pit serve`: add, list, revoke", ("tokens",), ""),
         ("pipe", "pipe", "send and receive messages between agents", (), ""),
     ),
     *_group(
@@ -174,7 +176,7 @@ ELSEWHERE = {
     **dict.fromkeys(("revert", "restore"), "undo"),
     **dict.fromkeys(("agent", "agents", "claude", "codex"), "work --agent"),
     **dict.fromkeys(("history", "changelog", "events"), "log"),
-    **dict.fromkeys(("ui", "dashboard", "kanban", "serve"), "board --web"),
+    **dict.fromkeys(("ui", "dashboard", "kanban"), "board --web"),
 }
 
 

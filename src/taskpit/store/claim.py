@@ -36,7 +36,7 @@ def take(
 
 def _fence(want: Want) -> str:
     """By which this one claim is known."""
-    return want.worker if want.verbatim else f"{want.worker}{workers.MARK}{fs.fresh_name()}"
+    return want.worker if want.verbatim else f"{want.worker}{workers.MARK}{want.call or fs.fresh_name()}"
 
 
 def _take_known(folder: Folder, ready: Spot, fence: str, want: Want, known: Task, inode: int) -> Claim | None:

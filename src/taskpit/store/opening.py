@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from taskpit.store.activities.store import ActivityStore
     from taskpit.store.postgres.store import PostgresStore
+    from taskpit.store.remote.store import RemoteStore
 
-__all__ = ["detect", "discover", "init", "open_store"]
+__all__ = ["detect", "discover", "init", "no_address", "open_store"]
 
 CONFIG = f"{HIDDEN}/config.toml"
 LAYOUT = f"{HIDDEN}/layout"
@@ -206,10 +207,10 @@ def _main_checkout(folder: str) -> str | None:
 
 def open_store(
     root: str, env: Mapping[str, str] | None = None, clock: Clock | None = None
-) -> FileStore | ActivityStore | PostgresStore:
+) -> FileStore | ActivityStore | PostgresStore | RemoteStore:
     """The queue in this folder, or at this address. NotFound: there is none; Untrusted: it lies in wait for others."""
     if "://" in root:
-        return _open_elsewhere(root, clock)
+        return _open_elsewhere(root, env, clock)
     root = os.path.abspath(root)
     fs.wall(root)
     holding = Holding(root)  # what is read now and the store go through the same open directories
@@ -219,10 +220,12 @@ def open_store(
         holding.close()
 
 
-def _open_folder(root: str, env: Mapping[str, str], clock: Clock | None) -> FileStore | ActivityStore | PostgresStore:
+def _open_folder(
+    root: str, env: Mapping[str, str], clock: Clock | None
+) -> FileStore | ActivityStore | PostgresStore | RemoteStore:
     name = _layout_name(root)
     if name is None and os.path.isfile(f"{root}/{HIDDEN}/address"):
-        return _open_pointer(root, clock)
+        return _open_pointer(root, env, clock)
     if name is None:
         if not os.path.isdir(root):
             raise Storage(f"there is no folder {root}", hint=f"Make a queue with `pit init {root}`.", path=root)
@@ -252,24 +255,36 @@ def _open_folder(root: str, env: Mapping[str, str], clock: Clock | None) -> File
     return ActivityStore(root, layout, config, clock)
 
 
-def _open_elsewhere(text: str, clock: Clock | None, papers: str = "") -> PostgresStore:
+def _open_elsewhere(
+    text: str, env: Mapping[str, str] | None, clock: Clock | None, papers: str = ""
+) -> PostgresStore | RemoteStore:
     """The queue at an address."""
     from taskpit.store.postgres.opening import is_address, open_database
+    from taskpit.store.remote import address
 
+    if address.is_address(text):
+        from taskpit.store.remote.opening import open_remote
+
+        return open_remote(text, env, clock, papers)
     if not is_address(text):
-        raise Invalid(
-            f"{text.partition('://')[0]}:// is no address of a queue", hint="Write postgresql://HOST/DATABASE."
-        )
+        raise no_address(text)
     return open_database(text, clock, papers)
 
 
-def _open_pointer(root: str, clock: Clock | None) -> PostgresStore:
+def no_address(text: str) -> Invalid:
+    """What is no address of a queue."""
+    scheme = text.partition("://")[0][:40]
+    hint = "Write postgresql://HOST/DATABASE, or https://HOST:PORT/q for a queue that `pit serve` serves."
+    return Invalid(f"{scheme}:// is no address of a queue", hint=hint)
+
+
+def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> PostgresStore | RemoteStore:
     """The queue a folder leads to; a folder that is not trusted leads nowhere, for it would be told a password."""
     from taskpit import trust
     from taskpit.store.postgres.opening import address_in
 
     trust.require(root)
-    store = _open_elsewhere(address_in(root) or "", clock, root)
+    store = _open_elsewhere(address_in(root) or "", env or None, clock, root)
     store.config = store.config.replace(hooks=_written(root, Config()).hooks)  # this machine's own, trusted just now
     return store
 

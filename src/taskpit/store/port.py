@@ -49,6 +49,8 @@ class Info(Value):
     wake_bound: float
     #: The folder in which pools on this machine keep their papers, and by which it is found; empty if there is none.
     papers: str = ""
+    #: Whether a keeper of its own looks after it: then pools need not.
+    kept: bool = False
     #: What a person should know of how it is kept here.
     warnings: tuple[str, ...] = ()
 

@@ -151,7 +151,7 @@ class Tender:
         began, self._sweep_at = time.monotonic(), self._next_sweep()
         whole = began >= self._look_at
         step = keeper.sweep if whole else keeper.give_back
-        for mend in step(self._queue, ended=end_commands_of):
+        for mend in step(self._queue, ended=end_commands_of) if not self._queue.store.info().kept else ():
             self._inbox.put(mend)
         if not whole:
             return

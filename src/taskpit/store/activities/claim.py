@@ -253,7 +253,7 @@ def _take(items: Items, standing: Standing, want: Want, kind: str) -> Claim | No
 
 
 def _wanted(items: Items, now: Standing, want: Want, kind: str) -> Lock:
-    fence = want.worker if want.verbatim else f"{want.worker}{workers.MARK}{fs.fresh_name()}"
+    fence = want.worker if want.verbatim else f"{want.worker}{workers.MARK}{want.call or fs.fresh_name()}"
     start = items.folder.clock.now()
     lock = Lock(name=now.activity.id, holder=fence, kind=kind, acquired=start, expires=start + max(want.lease, 1.0))
     last = now.seen.lock.task_id if now.seen else ""

@@ -151,7 +151,7 @@ class PostgresStore:
                 "verbatim": want.verbatim,
                 "member": member.number if member and not want.verbatim else None,
                 "limits": dict(self.config.limits),
-                "call": _fresh(),
+                "call": want.call or _fresh(),
             }
         )
         self._sign()

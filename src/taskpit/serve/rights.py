@@ -1,0 +1,138 @@
+"""What a token may do, and under which names. Pure: a grant and what is asked for in, the same or a refusal out.
+
+A token works under its own name only: NAME, NAME-1, ..., NAME@machine. What others have claimed it can neither renew
+nor end. One with the right to `all` is its owner's: every verb, under any name.
+"""
+
+from __future__ import annotations
+
+from taskpit.errors import Denied
+from taskpit.rules import check_task
+from taskpit.workers import base
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from taskpit.serve.tokens import Grant
+    from taskpit.task import End, Event, Task, Want
+
+__all__ = ["acts_as", "check", "check_verb", "is_owner"]
+
+_LOOK = ("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check")
+_PUT = ("allot", "vet", "put", "note")
+_WORK = (
+    *("allot", "vet", "claim", "turn", "drop", "renew", "finish", "join", "leave", "log", "note", "record"),
+    *("lock", "relock", "unlock", "lapsed", "mend", "compost"),
+)
+#: What each right lets one do; `all` lets one do everything.
+VERBS = {"look": {*_LOOK}, "put": {*_LOOK, *_PUT}, "work": {*_LOOK, *_WORK}}
+
+
+def is_owner(grant: Grant) -> bool:
+    """Whether it may do everything."""
+    return "all" in grant.rights
+
+
+def check_verb(grant: Grant, verb: str) -> None:
+    """Denied unless the token is for this."""
+    if not is_owner(grant) and not any(verb in VERBS.get(right, ()) for right in grant.rights):
+        told = f"the token {grant.name} is not for this ({verb})"
+        raise Denied(told, hint="Whoever serves the queue can give another: `pit token add`.", name=grant.name)
+
+
+def acts_as(grant: Grant, worker: str) -> bool:
+    """Whether this name, or a claim's fence with it, is the token's own."""
+    name = base(worker)
+    return is_owner(grant) or name == grant.name or name.startswith((f"{grant.name}-", f"{grant.name}@"))
+
+
+def _need(grant: Grant, worker: str, what: str = "work") -> None:
+    if not acts_as(grant, worker):
+        told = f"the token {grant.name} cannot {what} as {base(worker)[:80]}"
+        hint = f"It is for {grant.name}, {grant.name}-1, ...: --as {grant.name}."
+        raise Denied(told, hint=hint, name=grant.name)
+
+
+def check(grant: Grant, verb: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as this token may give them; Denied or Invalid says what it may not."""
+    look = _CHECKS.get(verb)
+    changed = look(grant, given) if look is not None else given
+    if "worker" in changed:
+        _need(grant, changed["worker"])
+    return changed
+
+
+def _put(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
+    return {**given, "tasks": [_own(grant, task) for task in given["tasks"]]}
+
+
+def _own(grant: Grant, task: Task) -> Task:
+    """A task that can be one, asked for by who asks."""
+    check_task(task)
+    return task if acts_as(grant, task.by) else task.replace(by=grant.name)
+
+
+def _claim(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
+    want: Want = given["want"]
+    _need(grant, want.worker, "claim")
+    if is_owner(grant):
+        return given
+    if want.even_held:
+        raise Denied(f"the token {grant.name} may not change tasks that nobody works on", name=grant.name)
+    if grant.tags:
+        tags = tuple(tag for tag in want.tags if tag in grant.tags) if want.tags else grant.tags
+        if not tags:
+            told = f"the token {grant.name} is for tasks tagged {', '.join(grant.tags)}"
+            raise Denied(told, name=grant.name)
+        want = want.replace(tags=tags)
+    return {**given, "want": want}
+
+
+def _renew(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
+    for claim in given["held"]:
+        _need(grant, claim.fence, "renew what is held")
+    return given
+
+
+def _finish(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
+    return {**given, "ends": [_own_end(grant, end) for end in given["ends"]]}
+
+
+def _own_end(grant: Grant, end: End) -> End:
+    task_id = end.claim.task.id
+    for worker in (end.claim.fence, end.claim.worker):
+        _need(grant, worker, "end what is held")
+    for said in (end.result, end.attempt):
+        if said is not None and said.worker:
+            _need(grant, said.worker, "speak")
+    if (end.result is not None and end.result.id != task_id) or (end.task is not None and end.task.id != task_id):
+        raise Denied(f"the end of {task_id} is about another task", id=task_id)
+    if end.task is not None:
+        check_task(end.task)
+    return end.replace(children=tuple(_own(grant, child) for child in end.children)) if end.children else end
+
+
+def _record(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
+    events: list[Event] = given["events"]
+    for event in events:
+        _need(grant, event.worker, "speak")
+    return given
+
+
+def _lock(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
+    _need(grant, given["lock"].holder, "hold a lock")
+    return given
+
+
+_CHECKS: dict[str, Callable[[Grant, dict[str, Any]], dict[str, Any]]] = {
+    "put": _put,
+    "reopen": _put,
+    "claim": _claim,
+    "renew": _renew,
+    "finish": _finish,
+    "record": _record,
+    "relock": _lock,
+    "unlock": _lock,
+}

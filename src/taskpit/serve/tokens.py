@@ -1,0 +1,161 @@
+"""Who may ask a gateway: tokens by name, hashed, in a file that only its owner may read.
+
+They lie beside the queue that is served: in `.taskpit/` of its folder, or, for a database, of the folder among the
+user's own state that leads to it. So they go with the queue and with whoever serves it, not with the program; a copy
+of the file opens nothing. A secret has 256 random bits: its plain digest cannot be guessed back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+
+from taskpit import fs, schema
+from taskpit.clock import Clock, iso
+from taskpit.errors import Conflict, Invalid, NotFound
+from taskpit.layouts.layout import is_worker
+from taskpit.records import Value
+from taskpit.store.disk_errors import verb
+from taskpit.text import read_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["RIGHTS", "Grant", "Refused", "Tokens"]
+
+#: What a token may be for.
+RIGHTS = ("look", "work", "put", "all")
+#: Where they lie below the folder, and the most bytes of it.
+FILE, LARGEST = ".taskpit/tokens.json", 4 * 1024 * 1024
+#: Letters of a name: workers have a number added to it.
+LONGEST_NAME = 40
+
+
+class Grant(Value):
+    """A token as it is kept: everything but its secret."""
+
+    name: str
+    #: The digest of the secret.
+    digest: str
+    rights: tuple[str, ...] = ("work",)
+    #: It may only claim tasks with one of these; empty: any.
+    tags: tuple[str, ...] = ()
+    created: float = 0.0
+    #: Unix seconds of its end; 0: none.
+    until: float = 0.0
+
+
+class Refused(Exception):
+    """This token opens nothing; the reason is for the gateway's own log, not for whoever showed it."""
+
+    def __init__(self, why: str, name: str = "") -> None:
+        super().__init__(why)
+        self.why, self.name = why, name
+
+
+class Tokens:
+    """The tokens of one queue."""
+
+    def __init__(self, folder: str, clock: Clock | None = None) -> None:
+        self.path = f"{folder}/{FILE}"
+        self._clock = clock or Clock()
+        self._seen: tuple[int, int, int] | None = None
+        self._known: dict[str, Grant] = {}
+
+    def check(self, token: str) -> Grant:
+        """What this token grants; Refused if nothing. A change of the file counts from the next call on."""
+        name, _, secret = token.partition(".")
+        grant = self._now().get(name)
+        if grant is None:
+            raise Refused("no such token", name if is_worker(name) and len(name) <= LONGEST_NAME else "")
+        if not hmac.compare_digest(grant.digest, _digest(secret)):
+            raise Refused("the secret is wrong", name)
+        if grant.until and grant.until <= self._clock.now():
+            raise Refused(f"it ended at {iso(grant.until)}", name)
+        return grant
+
+    def _now(self) -> dict[str, Grant]:
+        try:
+            found = os.lstat(self.path)
+        except FileNotFoundError:
+            return {}
+        sign = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if sign != self._seen:
+            self._known, self._seen = self._load(), sign
+        return self._known
+
+    @verb
+    def all(self) -> list[Grant]:
+        """By name."""
+        return [grant for _, grant in sorted(self._load().items())]
+
+    def _load(self) -> dict[str, Grant]:
+        try:
+            told = read_json(fs.read(self.path, LARGEST)[0])
+            grants = [schema.load(Grant, one) for one in told["tokens"]]
+        except FileNotFoundError:
+            return {}
+        except (ValueError, TypeError, KeyError, Invalid) as error:
+            raise Invalid(
+                f"{self.path} cannot be read: {error}", hint="Move it away and make the tokens again.", path=self.path
+            ) from None
+        return {grant.name: grant for grant in grants}
+
+    @verb
+    def add(self, name: str, rights: Sequence[str], tags: Sequence[str] = (), lasts: float = 0.0) -> str:
+        """A new token, which nobody can be shown a second time."""
+        if not is_worker(name) or len(name) > LONGEST_NAME or "@" in name:
+            hint = "Use letters, digits, dash and underscore; workers are then NAME, NAME-1, NAME-2, ..."
+            raise Invalid(f"a token cannot be called {name[:80]!r}", hint=hint)
+        secret, now = secrets.token_urlsafe(32), self._clock.now()
+        grant = Grant(
+            name=name,
+            digest=_digest(secret),
+            rights=tuple(dict.fromkeys(rights)),
+            tags=tuple(tags),
+            created=now,
+            until=now + lasts if lasts else 0.0,
+        )
+        with _alone(self.path):
+            known = self._load()
+            if name in known:
+                hint = f"`pit token revoke {name}` ends it first, or take another name."
+                raise Conflict(f"there is a token {name} already", hint=hint, name=name)
+            self._save([*known.values(), grant])
+        return f"{name}.{secret}"
+
+    @verb
+    def revoke(self, name: str) -> None:
+        """It opens nothing from now on."""
+        with _alone(self.path):
+            known = self._load()
+            if known.pop(name, None) is None:
+                raise NotFound(f"there is no token {name}", hint="`pit token list` shows them.", name=name)
+            self._save(list(known.values()))
+
+    def _save(self, grants: Sequence[Grant]) -> None:
+        import json
+
+        data = json.dumps({"schema": 1, "tokens": [grant.as_dict() for grant in grants]}, indent=1).encode()
+        fs.replace(self.path, data, f"{self.path}~{fs.fresh_name()}", sync=True, mode=0o600)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+class _alone:  # noqa: N801 - reads as a word
+    """One at a time changes the file."""
+
+    def __init__(self, path: str) -> None:
+        fs.make_dir(os.path.dirname(path))
+        self._lock = fs.Flock(f"{path}.lock")
+
+    def __enter__(self) -> None:
+        self._lock.take(wait=True)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.drop()

@@ -1,0 +1,128 @@
+"""Addresses of queues behind a gateway, `https://host:8443/q`, and the token shown there. Knows words and files.
+
+A token is never part of an address, a command line or a message: it comes from TASKPIT_TOKEN, from the file that
+TASKPIT_TOKEN_FILE names, or from beside the address in a folder that leads there.
+"""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit
+
+from taskpit import fs
+from taskpit.errors import Invalid
+from taskpit.records import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["SCHEMES", "TOKEN", "Address", "is_address", "name_in", "parse", "read_token", "shown"]
+
+#: How addresses begin.
+SCHEMES = ("https://", "http://")
+#: Where a folder that leads to a gateway keeps its token.
+TOKEN = ".taskpit/token"  # noqa: S105 - the name of a file
+#: Names under which only this machine can be meant.
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+#: No token is longer.
+LONGEST_TOKEN = 512
+#: How long a verb goes on trying when the gateway that was there is gone, in seconds.
+PATIENCE = 15.0
+
+
+class Address(Value):
+    """Where a gateway is."""
+
+    host: str
+    port: int
+    #: What comes before `/v1/...`.
+    path: str = ""
+    secure: bool = True
+    #: A file of certificates to trust instead of the system's.
+    ca: str = ""
+    token: str = ""
+    patience: float = PATIENCE
+
+    @property
+    def whole(self) -> str:
+        """As it is written; it has no secret in it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.secure else 'http'}://{host}:{self.port}{self.path}"
+
+
+def is_address(text: str) -> bool:
+    """Whether this names a queue behind a gateway."""
+    return text.startswith(SCHEMES)
+
+
+def shown(text: str) -> str:
+    """An address, well written or not, without anything that may be a secret."""
+    scheme, _, rest = text.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0].partition('#')[0][:200]}"
+
+
+def parse(text: str, env: Mapping[str, str], folder: str = "") -> Address:
+    """The address with its token; Invalid says what cannot be one."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise _unreadable(text, "its host or its port is none") from None
+    if parts.username is not None or parts.password is not None:
+        raise _unreadable(text, "it has a name or a password in it", "Put the token into TASKPIT_TOKEN.")
+    if parts.query or parts.fragment:
+        raise _unreadable(text, "something follows a ? or a #", "A token is never part of an address: TASKPIT_TOKEN.")
+    if not host or not text.isascii() or not text.isprintable() or " " in text:
+        raise _unreadable(text, "it names no host, or has letters no address has")
+    secure = parts.scheme == "https"
+    if not secure and host not in LOOPBACK:
+        raise Invalid(
+            f"{shown(text)} would send tasks and the token in the clear",
+            hint="Use https://; http:// is for this machine only (127.0.0.1, localhost).",
+        )
+    return Address(
+        host=host,
+        port=port or (443 if secure else 80),
+        path=parts.path.rstrip("/"),
+        secure=secure,
+        ca=env.get("TASKPIT_CA", ""),
+        token=read_token(env, folder),
+    )
+
+
+def read_token(env: Mapping[str, str], folder: str = "") -> str:
+    """The token to show; Invalid if there is none that can be shown."""
+    token, where = env.get("TASKPIT_TOKEN", ""), "TASKPIT_TOKEN"
+    for path in (env.get("TASKPIT_TOKEN_FILE", ""), f"{folder}/{TOKEN}" if folder else ""):
+        if not token and path:
+            token, where = _in_file(path), path
+    token = token.strip()
+    if not token:
+        raise Invalid(
+            "a queue behind a gateway needs a token",
+            hint="`pit token add NAME` where the queue is makes one; put it into TASKPIT_TOKEN, or the path of a file "
+            "with it into TASKPIT_TOKEN_FILE.",
+        )
+    if len(token) > LONGEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise Invalid(f"what {where} holds is not a token", hint="It is one word, as `pit token add` showed it.")
+    return token
+
+
+def _in_file(path: str) -> str:
+    try:
+        return fs.read(os.path.abspath(path), 2 * LONGEST_TOKEN)[0].decode("ascii", "replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Invalid(f"the token's file {path} cannot be read: {error.strerror}", path=path) from None
+
+
+def name_in(token: str) -> str:
+    """The worker that a token is for, as it says itself; empty if it says none."""
+    name, dot, _ = token.partition(".")
+    return name if dot else ""
+
+
+def _unreadable(text: str, why: str, hint: str = "Write https://HOST:PORT/q, as `pit serve` says it.") -> Invalid:
+    return Invalid(f"the address {shown(text)} cannot be read: {why}", hint=hint)

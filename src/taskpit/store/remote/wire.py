@@ -1,0 +1,348 @@
+"""What goes over the wire between a store and its gateway: each verb's arguments and answer as JSON. Pure.
+
+One table for both ends: what one writes the other reads. Whatever is read is checked here, field by field, before
+anything acts on it; neither end believes the other.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from typing import NamedTuple
+
+from taskpit import errors, schema
+from taskpit.config import Config, parse
+from taskpit.errors import Invalid, TaskpitError
+from taskpit.store.port import Info, Lapse, Mend
+from taskpit.task import Card, Claim, End, Event, Evidence, Lock, Page, Result, Said, State, Task, Try, Want
+from taskpit.text import read_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from taskpit.records import Value
+
+__all__ = [
+    "CLAIMS",
+    "ENDS",
+    "HELLO",
+    "LARGEST_BODY",
+    "LARGEST_LOG",
+    "LONGEST_POLL",
+    "PAIR",
+    "SAIDS",
+    "SECONDS",
+    "TEXT",
+    "TOGETHER",
+    "VERBS",
+    "WANT",
+    "Hello",
+    "dump",
+    "error_of",
+    "is_call",
+    "load",
+    "many",
+    "read_fields",
+    "write_error",
+]
+
+#: Items that go over the wire in one call, and bytes of one call. A single task may be larger than its share.
+TOGETHER, LARGEST_BODY = 500, 32 * 1024 * 1024
+#: The largest working log.
+LARGEST_LOG = 64 * 1024 * 1024
+#: How long a claim waits at the gateway, in seconds: proxies cut what is silent for a minute.
+LONGEST_POLL = 25.0
+
+
+class Kind(NamedTuple):
+    """How one kind of value is written, and how it is read back."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def dump(value: object) -> bytes:
+    """As JSON, in ASCII: whatever letters a text has come through."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"this cannot be written as JSON: {error}") from None
+
+
+def load(data: bytes) -> dict[str, Any]:
+    """The JSON object in these bytes; Invalid if there is none."""
+    try:
+        value = read_json(data)
+    except (ValueError, RecursionError):
+        raise Invalid("this is not JSON") from None
+    if not isinstance(value, dict):
+        raise Invalid("this is not a JSON object")
+    return value
+
+
+def is_call(text: object) -> bool:
+    """Whether this can name a call: a letter, then letters and digits, few enough for the name of a file."""
+    return isinstance(text, str) and 8 <= len(text) <= 20 and text.isascii() and text.isalnum() and text[0].isalpha()
+
+
+# -- plain values ----------------------------------------------------------------------------------
+
+
+def _plain(kind: str, name: str = "value") -> Kind:
+    return Kind(lambda value: value, lambda value: schema.field(name, value, kind))
+
+
+TEXT, FLAG, SECONDS = _plain("str"), _plain("bool"), _plain("float")
+COUNT, BODY = _plain("int"), _plain("str", "body")
+
+
+def _read_word(words: type[Any]) -> Callable[[object], Any]:
+    def read(value: object) -> Any:
+        try:
+            return words(value)
+        except (ValueError, TypeError):
+            raise Invalid(f"{str(value)[:40]!r} is no {words.__name__.lower()}") from None
+
+    return read
+
+
+SAID, STATE = Kind(str, _read_word(Said)), Kind(str, _read_word(State))
+
+
+def _nothing(value: object) -> None:
+    if value is not None:
+        raise Invalid("there should be no value")
+
+
+NOTHING = Kind(lambda _: None, _nothing)
+
+
+def many(kind: Kind) -> Kind:
+    """A list of these."""
+
+    def read(value: object) -> list[Any]:
+        if not isinstance(value, list):
+            raise Invalid("a list should stand here")
+        if len(value) > schema.MOST:
+            raise Invalid(f"the list has more than {schema.MOST} entries")
+        return [kind.read(one) for one in value]
+
+    return Kind(lambda values: [kind.write(one) for one in values], read)
+
+
+def maybe(kind: Kind) -> Kind:
+    """One of these, or none."""
+    return Kind(
+        lambda value: None if value is None else kind.write(value),
+        lambda value: None if value is None else kind.read(value),
+    )
+
+
+def _pair(first: Kind, second: Kind) -> Kind:
+    def read(value: object) -> tuple[Any, Any]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise Invalid("a list of two should stand here")
+        return first.read(value[0]), second.read(value[1])
+
+    return Kind(lambda value: [first.write(value[0]), second.write(value[1])], read)
+
+
+# -- the nouns -------------------------------------------------------------------------------------
+
+
+def _fields(value: Value) -> dict[str, Any]:
+    """The fields that say more than nothing."""
+    usual = value._defaults  # noqa: SLF001 - what a value says by itself need not be written
+    fields = {name: getattr(value, name) for name in value._fields}
+    return {name: field for name, field in fields.items() if field != usual.get(name)}
+
+
+def _noun(noun: type[Any], **inside: Kind) -> Kind:
+    """A value whose fields are plain, but for those that are `inside`."""
+    maybes = {name: maybe(kind) for name, kind in inside.items()}
+
+    def write(value: Any) -> dict[str, Any]:
+        fields = _fields(value)
+        for name, kind in maybes.items():
+            if name in fields:
+                fields[name] = kind.write(fields[name])
+        return {name: dict(one) if hasattr(one, "keys") else one for name, one in fields.items()}
+
+    def read(value: object) -> Any:
+        if not isinstance(value, dict):
+            raise Invalid(f"a {noun.__name__.lower()} should stand here")
+        given = {name: kind.read(value[name]) for name, kind in maybes.items() if value.get(name) is not None}
+        rest = {name: one for name, one in value.items() if name not in maybes}
+        return schema.load(noun, rest, **given)
+
+    return Kind(write, read)
+
+
+def _tuple_of(kind: Kind) -> Kind:
+    listed = many(kind)
+    return Kind(listed.write, lambda value: tuple(listed.read(value)))
+
+
+def _write_bytes(data: bytes) -> str:
+    return b64encode(data).decode("ascii")
+
+
+def _read_bytes(text: object) -> bytes:
+    try:
+        return b64decode(str(schema.field("body", text, "str")), validate=True)
+    except ValueError:
+        raise Invalid("the bytes of a file are not written as base64") from None
+
+
+TASK = _noun(Task, source=Kind(_write_bytes, _read_bytes))
+EVIDENCE = _noun(Evidence)
+RESULT, TRY = _noun(Result, evidence=EVIDENCE), _noun(Try, evidence=EVIDENCE)
+CLAIM = _noun(Claim, task=TASK)
+WANT, EVENT, LOCK, MEND = _noun(Want), _noun(Event), _noun(Lock), _noun(Mend)
+LAPSE = _noun(Lapse, claim=CLAIM)
+CARD = _noun(Card, task=TASK, state=STATE, result=RESULT, tries=_tuple_of(TRY))
+PAGE = _noun(Page, cards=_tuple_of(CARD))
+NOTE = Kind(list, lambda value: tuple(_pair(TEXT, BODY).read(value)))
+END = _noun(End, claim=CLAIM, result=RESULT, task=TASK, children=_tuple_of(TASK), attempt=TRY, note=NOTE)
+
+
+def _light(claim: Claim) -> dict[str, Any]:
+    """A claim that is only to be known again: the name of its task, not the text."""
+    named = Task(id=claim.task.id, title="", slug=claim.task.slug, big=claim.task.big)
+    written: dict[str, Any] = CLAIM.write(claim.replace(task=named))
+    return written
+
+
+def _read_counts(value: object) -> dict[State, int]:
+    if not isinstance(value, dict):
+        raise Invalid("counts should stand here")
+    return {state: COUNT.read(value.get(str(state), 0)) for state in State}
+
+
+COUNTS = Kind(lambda counts: {str(state): number for state, number in counts.items()}, _read_counts)
+TEXTS, SAIDS, CLAIMS, ENDS, MENDS = many(TEXT), many(SAID), many(CLAIM), many(END), many(MEND)
+PAIR = _pair(TEXT, TEXT)
+HELD = Kind(lambda claims: [_light(claim) for claim in claims], CLAIMS.read)
+NEWS = _pair(many(EVENT), TEXT)
+_DRY = {"dry_run": FLAG}
+
+#: Every verb that is one call of the store: its arguments by name, and its answer.
+VERBS: Mapping[str, tuple[Mapping[str, Kind], Kind]] = {
+    "allot": ({"parents": TEXTS}, TEXTS),
+    "vet": ({"tasks": many(TASK)}, NOTHING),
+    "put": ({"tasks": many(TASK)}, SAIDS),
+    "claim": ({"want": WANT}, CLAIMS),
+    "renew": ({"held": HELD, "lease": SECONDS}, SAIDS),
+    "finish": ({"ends": ENDS}, SAIDS),
+    "reopen": ({"tasks": many(TASK)}, SAIDS),
+    "stop": ({"ids": TEXTS}, NOTHING),
+    "pause": ({"reason": TEXT, "seconds": SECONDS, "worker": TEXT}, NOTHING),
+    "resume": ({"worker": TEXT}, FLAG),
+    "paused": ({}, TEXT),
+    "lapsed": (_DRY, many(LAPSE)),
+    "mend": (_DRY, MENDS),
+    "fix": (_DRY, MENDS),
+    "check": ({}, MENDS),
+    "compost": (_DRY, MENDS),
+    "read": ({"ids": TEXTS}, many(maybe(CARD))),
+    "resolve": ({"text": TEXT}, TEXTS),
+    "page": ({"state": maybe(STATE), "after": TEXT, "limit": COUNT, "tied": FLAG}, PAGE),
+    "counts": ({}, COUNTS),
+    "events": ({"after": TEXT, "limit": COUNT}, NEWS),
+    "latest": ({"limit": COUNT}, NEWS),
+    "record": ({"events": many(EVENT)}, NOTHING),
+    "note": ({"task_id": TEXT, "text": BODY, "worker": TEXT}, NOTHING),
+    "lock": ({"name": TEXT, "worker": TEXT, "seconds": SECONDS, "kind": TEXT}, LOCK),
+    "relock": ({"lock": LOCK, "seconds": SECONDS}, SAID),
+    "unlock": ({"lock": LOCK}, SAID),
+    "locks": ({}, many(LOCK)),
+}
+
+
+def read_fields(fields: Mapping[str, Kind], given: Mapping[str, Any]) -> dict[str, Any]:
+    """These arguments and no others; Invalid names what is wrong."""
+    missing = [name for name in fields if name not in given]
+    if missing:
+        raise Invalid(f"{missing[0]!r} is missing", field=missing[0])
+    return {name: kind.read(given[name]) for name, kind in fields.items()}
+
+
+# -- how a queue introduces itself -----------------------------------------------------------------
+
+
+class Hello(NamedTuple):
+    """What a gateway says of the queue behind it."""
+
+    info: Info
+    config: Config
+    #: What time it is there, in Unix seconds.
+    now: float
+    #: This gateway from its start to its end: what it remembers of calls, no other does.
+    gateway: str
+
+
+def _write_hello(hello: Hello) -> dict[str, Any]:
+    config = hello.config.as_dict()
+    del config["hooks"], config["limits"]  # commands stay where they are, and the store there decides
+    info = hello.info
+    shown = {name: getattr(info, name) for name in ("layout", "durability", "largest_task", "wake_bound")}
+    return {
+        "info": {**shown, "warnings": list(info.warnings)},
+        "config": config,
+        "now": hello.now,
+        "gateway": hello.gateway,
+    }
+
+
+def _read_hello(value: object) -> Hello:
+    fields = value if isinstance(value, dict) else {}
+    told = {"kind": "remote", "where": "", **_object(fields.get("info"))}
+    config = {name: one for name, one in _object(fields.get("config")).items() if name in Config._fields}
+    config.pop("hooks", None)
+    config.pop("limits", None)
+    return Hello(
+        info=schema.load(Info, {name: one for name, one in told.items() if name in Info._fields}),
+        config=parse(config),
+        now=SECONDS.read(fields.get("now")),
+        gateway=TEXT.read(fields.get("gateway")),
+    )
+
+
+def _object(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Invalid("a JSON object should stand here")
+    return value
+
+
+HELLO = Kind(_write_hello, _read_hello)
+
+# -- errors ----------------------------------------------------------------------------------------
+
+_ERRORS = {kind.code: kind for name in errors.__all__ if (kind := getattr(errors, name))}
+#: Facts that are told of an error: of the task and the caller, never a path of the server.
+_TOLD = ("id", "ids", "holder", "worker", "state", "field", "size", "name", "circle", "cursor", "retry_after")
+#: Letters of a message.
+_LONGEST = 2000
+
+
+def write_error(error: TaskpitError) -> dict[str, Any]:
+    """What went wrong, as the other end is told it."""
+    details = {name: value for name, value in error.details.items() if name in _TOLD}
+    try:
+        dump(details)
+    except Invalid:
+        details = {}
+    return {"code": error.code, "message": error.message[:_LONGEST], "hint": error.hint[:_LONGEST], "details": details}
+
+
+def error_of(value: object) -> TaskpitError:
+    """The error that the other end tells of."""
+    fields = value if isinstance(value, dict) else {}
+    kind = _ERRORS.get(str(fields.get("code")), TaskpitError)
+    told = {name: fields[name][:_LONGEST] for name in ("message", "hint") if isinstance(fields.get(name), str)}
+    details = fields.get("details")
+    known = {name: one for name, one in details.items() if name in _TOLD} if isinstance(details, dict) else {}
+    error: TaskpitError = kind(told.get("message", ""), hint=told.get("hint", ""), **known)
+    return error
