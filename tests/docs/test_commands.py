@@ -13,8 +13,8 @@ from world import require
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Some pages need what another suite has: tests/postgres has a server.
-ELSEWHERE = {"postgres.md"}
+#: Some pages need what another suite has: tests/postgres and tests/serve have servers.
+ELSEWHERE = {"postgres.md", "serve.md"}
 SHOWN = [
     page
     for page in sessions.pages()

@@ -117,6 +117,8 @@ class Pipe:
             terms = terms.replace(onto=self.clones.target(task.id) or self.repository.current_branch())
         if terms.land == "pr" and parent_of(task):
             raise Waits(f"racers do not land by pull requests: say `land: merge` or `branch` in {task.id}")
+        if terms.away and terms.land not in ("none", "pr"):
+            raise Waits(f"the queue is on another machine, where land {terms.land} leaves nothing: say `land: pr`")
         if terms.land != "pr":  # that begins from the remote's branch
             self.repository.require_branch(terms.onto)
         return terms

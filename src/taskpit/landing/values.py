@@ -83,6 +83,8 @@ class Terms(Value):
     frozen: tuple[str, ...] = ()
     #: Opens a pull request where neither `gh` nor `glab` does; run without a shell.
     pr_command: str = ""
+    #: The queue is on another machine: what is on a branch of this one alone has landed nowhere.
+    away: bool = False
 
     def of(self, task: Task) -> Terms:
         """The same, as this task says otherwise; Invalid if it says something else."""

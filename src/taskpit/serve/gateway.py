@@ -217,6 +217,8 @@ class Gateway:
         want: Want = self._given(asked, "claim", body)["want"]
         if want.call and not wire.is_call(want.call):
             raise Invalid("the claim has a name that no call has", field="call")
+        if want.even_held and not rights.is_owner(asked.grant):
+            rights.check_held(asked.grant, await self._run("look", self.store.read, want.ids))
         if asked.again is not None:
             if want.verbatim and not want.ids:
                 hint = "`pit list --state claimed` shows what you have."

@@ -7,18 +7,22 @@ nor end. One with the right to `all` is its owner's: every verb, under any name.
 from __future__ import annotations
 
 from taskpit.errors import Denied
+from taskpit.policy import LANDING, PULL, REVIEW
 from taskpit.rules import check_task
 from taskpit.workers import base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from taskpit.serve.tokens import Grant
-    from taskpit.task import End, Event, Task, Want
+    from taskpit.task import Card, End, Event, Task, Want
 
-__all__ = ["acts_as", "check", "check_verb", "is_owner"]
+__all__ = ["acts_as", "check", "check_held", "check_verb", "is_owner"]
+
+#: Where a task that was handed in says what, and how its hold begins.
+CANDIDATE, HANDED_IN = "candidate", (LANDING, REVIEW, PULL)
 
 _LOOK = ("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check")
 _PUT = ("allot", "vet", "put", "note")
@@ -79,7 +83,7 @@ def _claim(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
     _need(grant, want.worker, "claim")
     if is_owner(grant):
         return given
-    if want.even_held:
+    if want.even_held and not want.ids:
         raise Denied(f"the token {grant.name} may not change tasks that nobody works on", name=grant.name)
     if grant.tags:
         tags = tuple(tag for tag in want.tags if tag in grant.tags) if want.tags else grant.tags
@@ -88,6 +92,27 @@ def _claim(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
             raise Denied(told, name=grant.name)
         want = want.replace(tags=tags)
     return {**given, "want": want}
+
+
+def check_held(grant: Grant, cards: Iterable[Card | None]) -> None:
+    """Denied unless each of these waits with a change that this token's own workers handed in, and which they land."""
+    for card in cards:
+        candidate = (
+            card.task.extra.get(CANDIDATE) if card is not None and card.task.hold.startswith(HANDED_IN) else None
+        )
+        if is_owner(grant) or (isinstance(candidate, dict) and candidate.get("token") == grant.name):
+            continue
+        told = f"the token {grant.name} may not change tasks that nobody works on"
+        hint = "Whoever has a token with `--verb all` may."
+        raise Denied(told, hint=hint, id=card.task.id if card is not None else "")
+
+
+def _signed(grant: Grant, task: Task) -> Task:
+    """A task that was handed in says by whom, whatever its worker says."""
+    candidate = task.extra.get(CANDIDATE)
+    if not isinstance(candidate, dict) or not task.hold.startswith(HANDED_IN):
+        return task
+    return task.replace(extra={**task.extra, CANDIDATE: {**candidate, "token": grant.name}})
 
 
 def _renew(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +136,7 @@ def _own_end(grant: Grant, end: End) -> End:
         raise Denied(f"the end of {task_id} is about another task", id=task_id)
     if end.task is not None:
         check_task(end.task)
+        end = end.replace(task=_signed(grant, end.task))
     return end.replace(children=tuple(_own(grant, child) for child in end.children)) if end.children else end
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 
 from taskpit.agents.allowed import allowed
-from taskpit.errors import TaskpitError
+from taskpit.errors import Invalid, TaskpitError
 from taskpit.landing.forge import template
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.lander import Lander, join
@@ -38,6 +38,12 @@ LOOK = 2.0
 
 def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
     """The pipe for work in this directory; None if that is in no checkout and nothing is to land by default."""
+    away = queue.store.info().kind == "remote"
+    if away and terms.land not in ("none", "pr"):
+        raise Invalid(
+            f"the queue is on another machine: land {terms.land} would leave the change on this one alone",
+            hint="`--land pr` pushes it to origin; --pr-command opens the pull request where neither gh nor glab does.",
+        )
     try:
         repository = Repository(cwd)
         if terms.land not in ("none", "pr"):
@@ -49,7 +55,7 @@ def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
     if terms.pr_command:
         template(terms.pr_command)
     onto = terms.onto or (repository.current_branch() if terms.land != "none" else "")
-    limits = terms.replace(onto=onto, check_limit=queue.config.check_limit)
+    limits = terms.replace(onto=onto, check_limit=queue.config.check_limit, away=away)
     return Pipe(repository, queue_key(queue), limits)
 
 
