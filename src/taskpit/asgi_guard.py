@@ -429,7 +429,7 @@ class Impatient(H11Protocol):
         super().connection_made(transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the head of an answer must not wait for its body
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # an answer's head must not wait
         self._address = str((transport.get_extra_info("peername") or ("",))[0])
         self._hush()
         self._hurry()
