@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from arena.entrants import PAYLOAD, RESULT, Entrant, Session
-from taskpit.cli.bench_measures import BareCalls, sample_task, sync_folder
+from taskpit.cli.bench import BareCalls, sample_task, sync_folder
 from taskpit.policy import settle
 from taskpit.queue import Queue
 from taskpit.store.opening import init

@@ -8,7 +8,7 @@ from reference.markdown import code, page, prose, table
 from reference.names import fields
 from taskpit import config
 from taskpit.clock import say_duration
-from taskpit.crew import keys as crewkeys
+from taskpit.crew import file as crewkeys
 from taskpit.worker import preset
 
 TYPE_CHECKING = False

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 
 import pytest
+from faults import fail_at, killed_at
 from itemscenes import SCENES, Stages
 from rotation import LONG as EVERY
 from rotation import TURN
 from workitems import FAST
 
 from taskpit.errors import Storage
-from taskpit.testing.faults import fail_at, killed_at
 
 POWER = FAST.replace(durability="power")
 #: What changes the file: where the disk may refuse it.

@@ -10,6 +10,7 @@ import pkgutil
 import itemscenes
 import pytest
 import workitems
+from faults import killed_at
 
 import taskpit.store.activities
 from taskpit import fs
@@ -18,7 +19,6 @@ from taskpit.store import flock, lock_file
 from taskpit.store.activities import claim, finish, items, pivot, steps, upkeep
 from taskpit.store.flock import Open
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import killed_at
 
 # What is first imported while a mutant lives would keep the mutant's functions for all tests that follow.
 for found in pkgutil.walk_packages(taskpit.store.activities.__path__, "taskpit.store.activities."):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from faults import Stopped
 from workitems import FIRST, ITEM, LEASE, by_hand, disorder, file_of, lock_of, make, reopened, take
 
 from taskpit.errors import Lost, TaskpitError, Unavailable
@@ -17,7 +18,6 @@ from taskpit.store import flock
 from taskpit.store.activities import steps as moves
 from taskpit.task import Done, Failed, Release, Said, State, Want
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped
 
 #: No verb here makes more calls than this.
 MOST = 400

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 from boxes import ended, python
+from faults import Stopped
 from waits import PATIENCE
 from workitems import (
     FIRST,
@@ -31,7 +32,6 @@ from taskpit.store import flock
 from taskpit.store.activities import steps as moves
 from taskpit.task import Done, Release, Said
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped
 
 #: How often each of two workers changes one of its tasks.
 TIMES = 200 if os.environ.get("TASKPIT_LONG") else 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from faults import record
 from pits import make, root_of, task
 
 from taskpit.board import COLUMNS, COMPARE, LOOK, Board
@@ -12,7 +13,6 @@ from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Failed, Release, Task
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import record
 
 
 @pytest.fixture

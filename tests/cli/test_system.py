@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from taskpit.cli import system
+from taskpit.cli import upkeep
 
 
 def told(answer):
@@ -107,8 +107,8 @@ def test_the_nearest_mount_counts(monkeypatch, tmp_path, path, kind):
     read = open
     monkeypatch.setattr("builtins.open", lambda name, *rest, **more: read(str(mounts), *rest, **more))
 
-    assert system._filesystem(path) == kind
+    assert upkeep._filesystem(path) == kind
 
 
 def test_extras_are_what_the_package_says():
-    assert "ruamel-yaml" in {name.replace(".", "-") for name in system.extras()["yaml"]}
+    assert "ruamel-yaml" in {name.replace(".", "-") for name in upkeep.extras()["yaml"]}

@@ -11,8 +11,10 @@ import os
 
 import pytest
 from crashes import Stages
+from faults import Stopped, fail_at, killed_at, record
 from outages import LAYOUTS, Outage, kind_of
 from pits import POWER, make, misplaced, reopened, root_of, take, task
+from powerloss import MODELS, recorded
 from scenes import BATCHES, THREE, three_claimed, three_ready
 
 from taskpit import fs, kernel
@@ -21,8 +23,6 @@ from taskpit.keeper import sweep
 from taskpit.store import folder
 from taskpit.task import Done, Failed, Said, State, Want
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped, fail_at, killed_at, record
-from taskpit.testing.powerloss import MODELS, recorded
 
 #: Everything takes minutes; `make test` looks at the plain batches of a pit, and at fewer states.
 LONG = bool(os.environ.get("TASKPIT_LONG"))

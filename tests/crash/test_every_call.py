@@ -14,12 +14,12 @@ import os
 
 import pytest
 from crashes import Stages
+from faults import CHANGES, fail_at, killed_at, short_at
 from pits import POWER
 from rotation import TURN, in_turn
 from scenes import ANYWHERE, SCENES
 
 from taskpit.errors import Storage
-from taskpit.testing.faults import CHANGES, fail_at, killed_at, short_at
 
 CASES = [("pit", scene) for scene in SCENES]
 CASES += [(layout, scene) for layout in ("mailbox", "workspace") for scene in ANYWHERE]

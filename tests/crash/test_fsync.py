@@ -7,13 +7,13 @@ import os
 import re
 
 import pytest
+from faults import fail_at, record
 from pits import POWER, make, put, root_of, take, task
 
 from taskpit.errors import Storage
 from taskpit.keeper import sweep
 from taskpit.task import Done, Failed, Said, Split, State
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import fail_at, record
 
 SHOWN = ("create", "link", "rename", "fsync")
 

@@ -1,7 +1,7 @@
 """The power goes off at any moment of any verb: what was acknowledged is there whole, and the queue goes on.
 
 Every state of the disk that three models of a filesystem allow is laid out, opened, swept and judged (see
-`taskpit.testing.powerloss`); of more than STATES for one verb, layout and model a sample that is always the same.
+`tests/support/powerloss.py`); of more than STATES for one verb, layout and model a sample that is always the same.
 Every fsync is left out once, and some model must then show what is lost.
 """
 
@@ -13,9 +13,8 @@ import random
 import pytest
 from outages import LAYOUTS, Outage, fsyncs, kind_of, scenes_of
 from pits import CONFIG
+from powerloss import MODELS
 from rotation import in_turn
-
-from taskpit.testing.powerloss import MODELS
 
 #: How many states of one verb in one layout and model are tried; 0 is all.
 STATES = int(os.environ.get("TASKPIT_STATES", "4"))

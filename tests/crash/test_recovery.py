@@ -7,13 +7,13 @@ import os
 
 import pytest
 from crashes import Stages
+from faults import CHANGES, fail_at, killed_at, record
 from pits import actions, reopened, root_of
 from scenes import ID, SCENES
 
 from taskpit.errors import Storage
 from taskpit.keeper import sweep
 from taskpit.task import Said
-from taskpit.testing.faults import CHANGES, fail_at, killed_at, record
 
 #: Every second change of the sweep is killed, unless there is time.
 EVERY = bool(os.environ.get("TASKPIT_LONG"))

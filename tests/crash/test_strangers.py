@@ -11,13 +11,13 @@ import shutil
 
 import pytest
 from crashes import copy_tree
+from faults import record, stranger_at
 from pits import CONFIG, LEASE, make, put, reopened, root_of, take, task
 
 from taskpit.errors import Conflict, Held, Lost, NotFound
 from taskpit.keeper import sweep
 from taskpit.task import Done, State, Want
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import record, stranger_at
 
 EVERY = bool(os.environ.get("TASKPIT_LONG"))
 JSON = '{"id": "%s", "title": "by hand", "description": "", "status": "ready", "priority": 9}'

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from taskpit.crew import file
+from taskpit.crew.file import key_lines
 from taskpit.crew.settings import Post
-from taskpit.crew.toml_lines import key_lines
 from taskpit.errors import Invalid, NotFound
 from taskpit.store.opening import init
 

@@ -12,7 +12,7 @@ from waits import PATIENCE, until
 
 from taskpit import trust
 from taskpit.crew import file
-from taskpit.crew.templates import FOLDER, Template
+from taskpit.crew.file import FOLDER, Template
 from taskpit.task import State
 
 

@@ -10,6 +10,7 @@ import os
 import time
 
 import variants
+from faults import CHANGES
 
 from taskpit import fs, layouts
 from taskpit.clock import Clock
@@ -19,7 +20,6 @@ from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.files import FileStore
 from taskpit.task import Done, Failed, Release, Said, Split, Task
-from taskpit.testing.faults import CHANGES
 
 #: Held up for up to so many leases, before a call that changes something and before one that looks.
 LONGEST_PAUSE = 1.5

@@ -6,12 +6,12 @@ import os
 
 import pytest
 from boxes import make, reopened, write
+from faults import Stopped, killed_at, record
 
 from taskpit.errors import Lost
 from taskpit.keeper import sweep
 from taskpit.task import Done, Said, State, Task
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped, killed_at, record
 
 RESULTS = {"pit": "done/food-0001-x.result.md", "mailbox": "outbox/0001_result.json"}
 FOREIGN = '{"task_id": "0001", "status": "completed", "output": "theirs"}'

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from boxes import clean_environment, make, pit
+from faults import record
 from hostility import CONSUMERS, LAYOUTS, SECRET, SLOW, THINGS, Yard, fifo, link_to_file, link_to_folder, put_in_place
 from monsters import patience
 from waits import PATIENCE
@@ -23,7 +24,6 @@ from taskpit import fs, held_directories, layouts
 from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Storage, TaskpitError
 from taskpit.task import Done, Task
-from taskpit.testing.faults import record
 from taskpit.worker.run_directory import Place
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))

@@ -9,13 +9,13 @@ import time
 from collections import Counter
 
 import pytest
+from faults import Stopped
 from waits import PATIENCE
 
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Done, Said, State, Task
-from taskpit.testing.faults import Stopped
 
 HERE = os.path.dirname(__file__)
 WORKER = f"{HERE}/../races/actors/worker.py"

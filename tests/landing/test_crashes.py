@@ -13,6 +13,7 @@ import subprocess
 from functools import partial
 
 import pytest
+from faults import CHANGES, Killed, kill_at, record
 from ground import Ground, git, write
 from waits import until
 
@@ -23,7 +24,6 @@ from taskpit.landing.repository import Repository, line_of
 from taskpit.landing.values import FenceLost
 from taskpit.queue import Queue
 from taskpit.task import Done, Failed, Release, State
-from taskpit.testing.faults import CHANGES, Killed, kill_at, record
 from taskpit.worker.pool_options import Orders
 from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import Run

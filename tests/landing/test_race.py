@@ -6,6 +6,7 @@ import contextlib
 import os
 from functools import partial
 
+from faults import CHANGES, Killed, kill_at, record
 from ground import Ground, git, read
 from waits import until
 
@@ -15,7 +16,6 @@ from taskpit.landing.lander import Lander
 from taskpit.policy import LANDING, RACING, REVIEW
 from taskpit.queue import cards
 from taskpit.task import Done, End, Release, State, Task, Verdict
-from taskpit.testing.faults import CHANGES, Killed, kill_at, record
 
 
 def start(ground, count=2, **fields):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from faults import Killed
 from ground import Ground, git, read
 
 from taskpit.errors import Invalid
@@ -18,7 +19,6 @@ from taskpit.landing.reviewer import conclude, read_answer, to_review
 from taskpit.policy import LANDING, REVIEW, REVIEWER
 from taskpit.status import Status, status_of
 from taskpit.task import Release, State
-from taskpit.testing.faults import Killed
 from taskpit.worker import pool_display, review_thread
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool

@@ -8,11 +8,11 @@ import os
 import shutil
 
 import pytest
+from faults import fail_at, killed_at, record
 from lockers import FAST, LEASE, LONG, NAME, Shifted, gripped, make, path_of, read, store
 
 from taskpit.errors import Lost, Storage
 from taskpit.task import Said
-from taskpit.testing.faults import fail_at, killed_at, record
 
 POWER = FAST.replace(durability="power")
 

@@ -8,6 +8,7 @@ import stat
 import time
 
 import pytest
+from faults import fail_at
 from lockers import NAME, gripped, make, path_of, read, write
 
 from taskpit.clock import iso
@@ -16,7 +17,6 @@ from taskpit.errors import Lost
 from taskpit.layouts import lock_text
 from taskpit.store.folder import QUARANTINE
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import fail_at
 
 HOUR = 3600.0
 #: Activities' own durations, so that kinds differ.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from faults import Stopped
 from lockers import LEASE, NAME, make, path_of, read, spelled, store, write
 from waits import PATIENCE
 
@@ -14,7 +15,6 @@ from taskpit.queue import Queue
 from taskpit.store import flock
 from taskpit.task import Said
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped
 
 
 class Breaks(Exception):

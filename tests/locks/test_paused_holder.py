@@ -6,13 +6,13 @@ import os
 import shutil
 
 import pytest
+from faults import Stopped
 from lockers import LEASE, NAME, make, path_of, read, spelled, store, write
 
 from taskpit.errors import Lost, Unavailable
 from taskpit.store import flock
 from taskpit.task import Said
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped
 
 #: No verb here makes more calls than this.
 MOST = 100

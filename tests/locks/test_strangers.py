@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from faults import Stopped
 from lockers import (
     LEASE,
     NAME,
@@ -31,7 +32,6 @@ from waits import PATIENCE
 from taskpit.errors import Lost
 from taskpit.task import Said
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped
 
 HERE = os.path.dirname(__file__)
 SUPPORT = os.path.join(os.path.dirname(HERE), "support")

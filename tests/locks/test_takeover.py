@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from faults import record
 from lockers import LONG, NAME, Shifted, holder_of, make, path_of, spelled, store, write
 from waits import PATIENCE
 
@@ -20,7 +21,6 @@ from taskpit.errors import Lost
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.folder import FENCES
-from taskpit.testing.faults import record
 
 HERE = os.path.dirname(__file__)
 SUPPORT = os.path.join(os.path.dirname(HERE), "support")

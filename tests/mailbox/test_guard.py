@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 from boxes import LEASE, load, make, reopened
+from faults import Stopped
 
 from taskpit import fs
 from taskpit.errors import Unavailable
@@ -14,7 +15,6 @@ from taskpit.keeper import sweep
 from taskpit.store import flock
 from taskpit.task import Done, Failed, Release, Said, State, Task, Want
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped
 
 #: No verb here makes more calls than this.
 MOST = 200

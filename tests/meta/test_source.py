@@ -27,7 +27,6 @@ CHANGING = {
 MAY_CHANGE = (
     "fs.py",
     "held_directories.py",
-    "testing/powerloss.py",
     "watch.py",
     "pipes.py",
     "hooks/",

@@ -6,6 +6,7 @@ import contextlib
 import os
 
 import pytest
+from faults import Stopped, _hooked
 from pits import CONFIG, LEASE, make, misplaced, put, reopened, root_of, take, task
 from stalls import ID, MOST
 
@@ -15,7 +16,6 @@ from taskpit.keeper import sweep
 from taskpit.store import folder, mend
 from taskpit.task import Failed, Said, Split, State
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped, _hooked
 
 LONG = CONFIG.keep_tmp + 1
 

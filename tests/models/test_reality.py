@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from faults import record
 from models.broken import PublishBeforeSeal, SealByLink, SecondLink, TokenBeforeResult
 from models.disk import tell
 from models.explorer import run_alone
@@ -19,7 +20,6 @@ from taskpit.keeper import sweep
 from taskpit.store.finish import PARTS
 from taskpit.task import Done, Failed, Release, Retry, Split, Want
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import record
 
 ENDS = {
     "done": Done(output="yes"),

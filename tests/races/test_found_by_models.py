@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from faults import Stopped, _hooked
 from pits import make, misplaced, put, reopened, root_of, take, task, wrong
 from stalls import ID, MOST
 
@@ -15,7 +16,6 @@ from taskpit.store import put as entering
 from taskpit.store.folder import QUARANTINE, SEALED
 from taskpit.task import Done, Failed, Said, State
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped, _hooked
 
 READY = "food/food-0001-task-1.md"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from faults import Killed, Stopped, kill_at, record
 from pits import CONFIG, make, put, reopened, task
 
 from taskpit.errors import Unavailable
 from taskpit.store import flock
 from taskpit.task import Done, Said, State, Want
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Killed, Stopped, kill_at, record
 
 WANT = Want(worker="slow", lease=60.0)
 OTHER = Want(worker="fast", lease=60.0)

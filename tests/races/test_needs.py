@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faults import Stopped, record
 
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Done, State, Task
-from taskpit.testing.faults import Stopped, record
 
 
 def prepared(root, layout):

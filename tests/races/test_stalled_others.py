@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from faults import Stopped, record
 from pits import LEASE, make, misplaced, put, reopened, root_of, take, task, wrong
 from stalls import ID, stalls
 
@@ -12,7 +13,6 @@ from taskpit.keeper import sweep
 from taskpit.store.folder import QUARANTINE, WORKERS
 from taskpit.task import Done, Said, State
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped, record
 
 MINE = Done(output="mine")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from faults import killed_at, record
 from pits import POWER, make, reopened, root_of, task
 
 from taskpit import transfer
@@ -12,7 +13,6 @@ from taskpit.errors import Invalid
 from taskpit.keeper import sweep
 from taskpit.task import Done, State
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import killed_at, record
 
 DAY = 86400.0
 #: The tenth of November 2026, the third of December.

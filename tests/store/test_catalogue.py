@@ -8,6 +8,7 @@ import random
 import sqlite3
 
 import pytest
+from faults import killed_at, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pits import make, root_of, task
@@ -20,7 +21,6 @@ from taskpit.store import ready_index
 from taskpit.store.memory import MemoryStore
 from taskpit.task import End, Task
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import killed_at, record
 
 MANY = 120
 

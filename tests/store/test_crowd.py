@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from faults import record
 from pits import make, reopened, root_of, task
 
 from taskpit.clock import Clock
 from taskpit.store.candidates import CROWDED, WIDEST, Window
 from taskpit.task import Task
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import record
 
 MANY = 200
 

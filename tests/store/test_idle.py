@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from faults import record
 from pits import LEASE, make, put, reopened, root_of, take, task
 
 from taskpit.task import Done, Said, Want
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import record
 
 WANT = Want(worker="idle", lease=LEASE, tags=("mine",))
 

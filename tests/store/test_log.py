@@ -8,6 +8,7 @@ import json
 import os
 
 import pytest
+from faults import fail_at, record, short_at
 from pits import make, put, reopened, root_of, task
 
 from taskpit import fs
@@ -16,7 +17,6 @@ from taskpit.logfile import Log
 from taskpit.store import claim as claims
 from taskpit.task import Failed, Said, State, Task, Want
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import fail_at, record, short_at
 
 
 @pytest.fixture

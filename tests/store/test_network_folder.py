@@ -6,6 +6,7 @@ import errno
 import os
 
 import pytest
+from faults import Stopped, record
 from pits import LEASE, make, misplaced, put, reopened, root_of, take, task, wrong
 
 from taskpit import fs
@@ -13,7 +14,6 @@ from taskpit.keeper import sweep
 from taskpit.store import put as entering
 from taskpit.task import Done, Failed, Said, State
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped, record
 
 ID = "0001"
 

@@ -9,6 +9,7 @@ import sys
 import threading
 
 import pytest
+from faults import record
 from pits import make, reopened, root_of, task
 from waits import PATIENCE
 
@@ -18,7 +19,6 @@ from taskpit.errors import Storage
 from taskpit.queue import Queue
 from taskpit.store.waiters import Line
 from taskpit.task import Done
-from taskpit.testing.faults import record
 from taskpit.watch import Watch
 
 #: Says that it sleeps, and then does until it has a task.

@@ -8,6 +8,7 @@ import re
 import shutil
 from copy import copy
 
+from faults import CHANGES, record
 from pits import CONFIG, actions, drain, files, misplaced, picture, plain, reopened, root_of, wrong
 from scenes import ID
 
@@ -15,7 +16,6 @@ from taskpit.keeper import sweep
 from taskpit.store.folder import SEALED
 from taskpit.task import State
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import CHANGES, record
 
 #: Long enough for every lease, pause and left-over of the scenes.
 AGES = 1_000_000.0

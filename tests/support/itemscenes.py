@@ -10,6 +10,7 @@ import zlib
 from copy import copy
 
 from crashes import AGES, copy_tree, difference
+from faults import CHANGES, record
 from workitems import FAST, FIRST, ITEM, LEASE, SECOND, actions, by_hand, disorder, make, reopened, take
 
 from taskpit.keeper import sweep
@@ -18,7 +19,6 @@ from taskpit.store.activities import pivot
 from taskpit.store.activities import steps as moves
 from taskpit.task import Ask, Done, Failed, Release, Said, Split, State, Task, Want
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import CHANGES, record
 
 DOCUMENT = """\
 # by hand

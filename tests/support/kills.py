@@ -9,6 +9,7 @@ from typing import NamedTuple
 import broken
 import scenes
 from crashes import Stages
+from faults import killed_at
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from outages import Outage, scenes_of
@@ -20,7 +21,6 @@ from taskpit.logfile import Log
 from taskpit.store.files import FileStore
 from taskpit.store.opening import init
 from taskpit.testing import FakeClock, StoreContract
-from taskpit.testing.faults import killed_at
 
 TESTS = os.path.dirname(os.path.dirname(__file__))
 PAGE = os.path.join(os.path.dirname(TESTS), "docs", "mutants.md")
@@ -286,6 +286,6 @@ FSYNCS = """
 ## Every fsync, left out
 
 Leaving out any one of these loses something in a state that the model allows (`tests/crash/test_power_loss.py`; the
-models are described in `taskpit.testing.powerloss`). The two fsyncs around a seal count as one: either settles a
+models are described in `tests/support/powerloss.py`). The two fsyncs around a seal count as one: either settles a
 rename that is one step.
 """

@@ -10,13 +10,13 @@ from copy import copy
 
 from crashes import AGES, difference, each_has_happened_or_not
 from pits import CONFIG, LEASE, POWER, drain, files, make, misplaced, picture, reopened, root_of, take, task
+from powerloss import Disk, recorded
 from scenes import ANYWHERE, ID, PIT_ONLY, SCENES, Scene, ready
 
 from taskpit.keeper import sweep
 from taskpit.store.folder import BESIDE, LATE, OUTCOMES, SEALED
 from taskpit.task import Done, Said, State
 from taskpit.testing import FakeClock
-from taskpit.testing.powerloss import Disk, recorded
 
 #: Verbs after which nobody was promised anything: what they did may be lost whole, never by half.
 UNPROMISED = ("claim", "claim by id", "renew", "note", "ask to stop", "join", "give out ids")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import shutil
 
+from faults import Stopped
 from pits import CONFIG, LEASE, make, misplaced, put, reopened, root_of, take, task, wrong
 
 from taskpit.keeper import sweep
 from taskpit.task import Done, Said, State
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped
 
 ID = "0001"
 #: No verb here makes more calls than this.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from boxes import FAST, LAYOUTS, load, make, make_fast, pit, read, reopened, write
+from faults import killed_at, record
 
 from taskpit import layouts, transfer
 from taskpit.cli.main import main
@@ -17,7 +18,6 @@ from taskpit.errors import Conflict, Invalid
 from taskpit.keeper import sweep
 from taskpit.task import Done, Evidence, Failed, Said, Split, State, Task, Verdict
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import killed_at, record
 
 PAIRS = [(one, other) for one in LAYOUTS for other in LAYOUTS]
 HOSTILE = "<!-- taskpit:task -->\n# not it\n\n## Task\n- **verdict:** failed\n\x1b[31m ünï \u2028 \r\n"

@@ -17,7 +17,7 @@ import pytest
 from boards import Served, fill, make_queue
 
 from taskpit.clock import Clock
-from taskpit.crew.templates import Template
+from taskpit.crew.file import Template
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Evidence, Failed, Split, Task

@@ -9,6 +9,7 @@ import random
 
 import pytest
 from boxes import ended, load, make, make_fast, pit, python, reopened, write
+from faults import Stopped, killed_at, record
 
 from taskpit import fs
 from taskpit.clock import instant, iso
@@ -17,7 +18,6 @@ from taskpit.queue import Queue
 from taskpit.store import manifest as manifest_module
 from taskpit.task import Done, Failed, Said, State, Task
 from taskpit.testing import FakeClock
-from taskpit.testing.faults import Stopped, killed_at, record
 
 
 @pytest.fixture

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.cli.verbs import Handlers
-    from taskpit.crew.templates import Template
+    from taskpit.crew.file import Template
     from taskpit.queue import Queue
 
-__all__ = ["VERBS", "add_options", "asked_for", "moment", "needed", "with_fields"]
-
+__all__ = ["VERBS", "add_from", "add_options", "asked_for", "moment", "needed", "with_fields"]
 
 # -- init ------------------------------------------------------------------------------------------
 
@@ -56,7 +55,7 @@ def _init(args: Namespace, context: Context) -> Reply:
         return _init_elsewhere(address, args, context)
     if args.set:
         raise Usage("--set is for queues in a database", hint="A folder has its settings in .taskpit/config.toml.")
-    from taskpit.crew.templates import Template
+    from taskpit.crew.file import Template
     from taskpit.store.folder import HIDDEN
     from taskpit.store.opening import init
 
@@ -308,8 +307,6 @@ def add_options(parser: ArgumentParser) -> None:
 
 def _add(args: Namespace, context: Context) -> Reply:
     if args.template:
-        from taskpit.cli.add_from import add_from
-
         return add_from(args, context)
     if args.title is None:
         raise Usage("missing: TITLE", hint="For example: `pit add 'Fix the login' --check 'make test'`.")
@@ -386,4 +383,37 @@ def moment(queue: Queue, text: str | None) -> float:
         raise Invalid(str(error)) from None
 
 
-VERBS: Handlers = {"init": (_init_arguments, _init), "add": (_add_arguments, _add)}
+# -- tasks from a template of the queue: `add --from` ----------------------------------------------
+
+
+def add_from(args: Namespace, context: Context) -> Reply:
+    """The template's tasks are in; all of them were checked before any was put."""
+    from taskpit.task_templates import put_filled  # only templates pay for it
+
+    queue = context.queue
+    for name in ("id", "body", "file"):
+        if getattr(args, name):
+            raise Usage(f"--{name} does not go with --from", hint="Edit the task afterwards, or the template.")
+    given = [*([args.title] if args.title else []), *args.fields]
+    args.worker = args.by
+    by = context.worker(args)
+
+    def change(task: Task) -> Task:
+        return task.replace(
+            by=by,
+            priority=task.priority if args.priority is None else args.priority,
+            tags=tuple(dict.fromkeys((*task.tags, *words(args.tag)))),
+            needs=tuple(dict.fromkeys((*task.needs, *words(args.needs)))),
+        )
+
+    tasks, said = put_filled(queue, args.template, given, change)
+    ids = [task_id for task_id, _ in said]
+    data = {"id": ids[0], "created": said[0][1] is Said.CREATED, "missing_needs": [], "ids": ids}
+    lines = [f"{task.id}  {task.title}" for task in tasks]
+    return Reply(data=data, text="\n".join(lines))
+
+
+VERBS: Handlers = {
+    "init": (_init_arguments, _init),
+    "add": (_add_arguments, _add),
+}

@@ -1,4 +1,6 @@
-"""`pit prime`: what an agent must know of this queue, in less than two kilobytes.
+"""What agents' sessions call: `prime`, `hook`, `lessons`, `notify`.
+
+`pit prime` says what an agent must know of this queue, in less than two kilobytes.
 
 Made from the program and the queue as they are: the verbs' own rows and arguments, what the worker holds,
 what is next. Nothing here says how a verb is spelled, so nothing here can grow old.
@@ -6,12 +8,16 @@ what is next. Nothing here says how a verb is spelled, so nothing here can grow 
 
 from __future__ import annotations
 
+import json
+import sys
+
 from taskpit.cli import verbs
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, worker_option
 from taskpit.clock import say_duration
+from taskpit.errors import Invalid
 from taskpit.queue import cards
-from taskpit.task import State
+from taskpit.task import Said, State
 from taskpit.text import fit
 
 TYPE_CHECKING = False
@@ -148,4 +154,200 @@ def _prime(args: Namespace, context: Context) -> Reply:
     return Reply(data=told, text=lambda: _text(told))
 
 
-VERBS: Handlers = {"prime": (_prime_arguments, _prime)}
+# -- `pit hook` ------------------------------------------------------------------------------------
+# `pit hook`: what an agent's session calls as it goes on. Cheap, and never the reason why a session breaks.
+#     session-start   tells the session its name in the queue, what it holds, what is next
+#     tool-used       keeps its claims; says so if somebody asks it to stop
+#     stop            refuses once, while it holds a claim
+#
+# The session is told apart by its id, so that two of one person are two workers. Where a pool runs the agent,
+# the pool keeps the claim and ends it: then nothing is done here. Whatever goes wrong, nothing is said.
+
+
+EVENTS = ("session-start", "tool-used", "stop")
+#: What a session says of itself is shorter.
+LONGEST_WORDS = 1024 * 1024
+#: A claim is kept once this part of its lease is over.
+RENEW_AFTER = 1 / 3
+
+
+def _hook_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "For the hooks of an agent's session, which `pit setup` writes for claude and codex: reads what the session\n"
+        "says of itself as JSON on standard input. Says nothing and exits 0 where there is no queue."
+    )
+    parser.epilog = example("""echo '{"session_id": "0123456789"}' | pit hook session-start""")
+    parser.add_argument("--agent", default="claude", metavar="NAME", help="whose session it is (default claude)")
+    parser.add_argument("event", metavar="EVENT", choices=EVENTS, help="session-start, tool-used or stop")
+
+
+def _hook(args: Namespace, context: Context) -> Reply:
+    if context.env.get("TASKPIT_RUN_DIR"):
+        return Reply()
+    try:
+        session = _session()
+        worker = context.env.get("TASKPIT_AS") or _name(session, args.agent)
+        if not worker:
+            return Reply()
+        if session.get("cwd") and context.directory is None and not context.env.get("TASKPIT_DIR"):
+            context.directory = str(session["cwd"])
+        if args.event == "session-start":
+            text = _start(context, worker)
+        elif args.event == "tool-used":
+            text = _keep(context, worker)
+        else:
+            text = "" if session.get("stop_hook_active") else _refuse(context, worker)
+    except Exception:  # a queue that is gone or broken is no reason to break a session
+        return Reply()
+    return Reply(data=text, text=text)
+
+
+def _session() -> dict[str, Any]:
+    if sys.stdin is None or sys.stdin.isatty():
+        return {}
+    said = json.loads(sys.stdin.read(LONGEST_WORDS) or "{}")
+    return said if isinstance(said, dict) else {}
+
+
+def _name(session: dict[str, Any], agent: str) -> str:
+    letters = "".join(letter for letter in str(session.get("session_id", "")) if letter.isascii() and letter.isalnum())
+    return f"{agent}-{letters[:8].lower()}" if letters else ""
+
+
+def _start(context: Context, worker: str) -> str:
+    text = prime_text(context.queue, worker)
+    remembered = context.env.get("CLAUDE_ENV_FILE")
+    if remembered and not context.env.get("TASKPIT_AS"):  # commands of this session then have its name, too
+        with open(remembered, "a", encoding="utf-8") as file:
+            file.write(f"export TASKPIT_AS={worker}\n")
+    return text
+
+
+def _held(context: Context, worker: str) -> list[Card]:
+    return held_by(context.queue, worker)
+
+
+def _keep(context: Context, worker: str) -> str:
+    """Renew what is a good while old; what somebody wants stopped is told."""
+    queue, stopped = context.queue, []
+    now = queue.clock.now()
+    for card in _held(context, worker):
+        claim = queue.holding(card.task.id, worker)
+        if card.until - now > claim.lease * (1 - RENEW_AFTER):
+            continue
+        if queue.renew(claim) is Said.CANCEL:
+            stopped.append(card.task.id)
+    if not stopped:
+        return ""
+    told = f"You are asked to stop working on {', '.join(stopped)}: give it back with `pit cancel {stopped[0]}`."
+    return json.dumps({"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": told}})
+
+
+def _refuse(context: Context, worker: str) -> str:
+    held = _held(context, worker)
+    if not held:
+        return ""
+    names = ", ".join(f"{card.task.id} ({card.task.title or card.task.slug})" for card in held[:3])
+    more = f" and {len(held) - 3} more" if len(held) > 3 else ""
+    first = held[0].task.id
+    reason = (
+        f"You still hold {names}{more} as {worker}. Finish with `pit done {first} --as {worker}`, or give it back "
+        f"with pit release, pit fail, pit split or pit ask. `pit prime --as {worker}` says how."
+    )
+    return json.dumps({"decision": "block", "reason": reason})
+
+
+# -- `pit lessons` ---------------------------------------------------------------------------------
+
+
+def _lessons_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "What turned red checks green: the error, and what helped, as the agents said it. Later tasks with the same\n"
+        "error or the same `touches` are told. The setting `lessons` says how many are kept; 0 is none at all.\n"
+        "With a number and a text, that lesson says this instead; --remove takes it out."
+    )
+    parser.epilog = example("pit lessons", "pit lessons 3 'run make generate first'", "pit lessons --remove 3")
+    parser.add_argument("number", nargs="?", type=int, metavar="N", help="the lesson to change")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="what helps")
+    parser.add_argument("--remove", type=int, metavar="N", help="take this one out")
+
+
+def _lessons(args: Namespace, context: Context) -> Reply:
+    from taskpit.actions import need_person
+    from taskpit.agents.lessons import Lessons
+
+    root = context.queue.store.info().papers
+    known = Lessons(root, context.queue.config.lessons)
+    number = args.remove if args.remove is not None else args.number
+    if args.remove is not None and args.number is not None:
+        raise Usage("--remove takes the number")
+    if number is not None:
+        if args.remove is None and not (args.text or "").strip():
+            raise Usage("say what helps", hint=f"For example: `pit lessons {number} 'run make generate first'`.")
+        need_person("a lesson", context.env)
+        known.rewrite(number, "" if args.remove is not None else args.text)
+    found = known.read() if root else []
+    data = [{"number": place, **one.as_dict()} for place, one in enumerate(found, 1)]
+    lines = [f"{place:>3}  {one.task:<8} {one.error}\n     => {one.helped}" for place, one in enumerate(found, 1)]
+    return Reply(data=data, text="\n".join(lines) or "There are no lessons yet.")
+
+
+# -- `pit notify` ----------------------------------------------------------------------------------
+
+
+LONGEST_EVENT = 16 * 1024 * 1024
+
+
+def _notify_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Tell a person what a hook was told (JSON on standard input): on the desktop, by ntfy, in Slack or Discord,\n"
+        "to any address. Whom to tell is in ~/.config/taskpit/notify.toml, or in TASKPIT_NOTIFY_SLACK and the like;\n"
+        "never in a queue. Each reason is told once; what comes in quiet hours is told after them.\n"
+        "With nothing on standard input: what was kept is told, if it is time."
+    )
+    parser.epilog = example("pit notify --test", "pit notify < /dev/null")
+    parser.add_argument(
+        "--test", action="store_true", help="send a trial by every way that is set up, whatever the hour"
+    )
+
+
+def _notify(args: Namespace, context: Context) -> Reply:
+    import time
+
+    from taskpit.config import EVENTS
+    from taskpit.worker.notify import read_channels, tell
+
+    channels, path = read_channels(context.env)
+    if not channels.names:
+        raise Invalid("no notification is set up", hint=f"Write for example `desktop = true` into {path}.")
+    now = time.time()
+    if args.test:
+        channels = channels.replace(quiet="", events=EVENTS)
+        event: dict[str, Any] | None = {"event": "done", "title": "a test of pit notify", "details": f"sent at {now}"}
+    else:
+        event = _event()
+    told = tell(channels, event, now)
+    return Reply(data={"told": told}, text=f"told: {', '.join(told)}" if told else "")
+
+
+def _event() -> dict[str, Any] | None:
+    from taskpit.text import read_json
+
+    text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read(LONGEST_EVENT)
+    if not text.strip():
+        return None
+    try:
+        found = read_json(text.encode())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("event"), str):
+        raise Invalid("standard input is no event", hint='A hook is given one: done = "pit notify" below [hooks].')
+    return found
+
+
+VERBS: Handlers = {
+    "prime": (_prime_arguments, _prime),
+    "hook": (_hook_arguments, _hook),
+    "lessons": (_lessons_arguments, _lessons),
+    "notify": (_notify_arguments, _notify),
+}

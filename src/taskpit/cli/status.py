@@ -101,8 +101,7 @@ def _work_items(context: Context, named: str | None) -> list[dict[str, Any]] | N
         if named:
             raise errors.Invalid(f"{named}: only a queue of layout activities has work items")
         return None
-    from taskpit.cli.activity import work_items
-    from taskpit.cli.activity_tree import facts
+    from taskpit.cli.activity import facts, work_items
 
     return facts(work_items(context), queue.resolve(named) if named else "")
 
@@ -282,7 +281,7 @@ def screen(overview: Overview, width: int) -> str:
     lines = [paint("bold", fit(overview.where, width)), ", ".join(shown) or "The queue is empty."]
     lines += [paint("yellow", text) for text in (overview.paused, *overview.resting, *overview.landing) if text]
     if overview.work_items is not None:
-        from taskpit.cli.activity_tree import lines as tree
+        from taskpit.cli.activity import lines as tree
 
         lines += tree(overview.work_items) or ["There is no work item yet: pit add 'a first one'"]
         return "\n".join([*lines, *_crew_lines(overview)])

@@ -1,4 +1,4 @@
-"""`pit trust`: shows what a queue's folder can run or connect to, asks, and writes the answer down."""
+"""Who may do what: `trust` shows what a folder can run, asks, and writes the answer down; `roles` prints SQL."""
 
 from __future__ import annotations
 
@@ -143,4 +143,31 @@ def _checks(root: str, context: Context) -> list[str]:
     return [paint("bold", "checks"), *(lines or ["  none of the ready tasks has one; those put there later may"])]
 
 
-VERBS: Handlers = {"trust": (_trust_arguments, _trust)}
+# -- `pit roles` -----------------------------------------------------------------------------------
+
+
+def _roles_arguments(parser: ArgumentParser) -> None:
+    parser.description = """\
+Print the SQL that makes three roles for a queue in PostgreSQL: an owner who changes its settings, workers who work on
+tasks and change no settings, readers who only look. Nothing is run: read it, then give it to psql."""
+    parser.epilog = example(
+        "pit roles 'postgresql://localhost/work?schema=queue' | psql work", "psql work -c 'GRANT queue_worker TO ann'"
+    )
+    parser.add_argument("address", metavar="URL", nargs="?", help="the queue (default: TASKPIT_DIR)")
+
+
+def _roles(args: Namespace, context: Context) -> Reply:
+    from taskpit.store.postgres.address import parse
+    from taskpit.store.postgres.opening import is_address, roles_script
+
+    text = args.address or context.directory or context.env.get("TASKPIT_DIR", "")
+    if not is_address(text):
+        raise Invalid("roles are for queues in a database", hint="Name one: pit roles postgresql://HOST/DATABASE.")
+    script, names = roles_script(parse(text).schema)
+    return Reply(data={"roles": names, "sql": script}, text=script)
+
+
+VERBS: Handlers = {
+    "trust": (_trust_arguments, _trust),
+    "roles": (_roles_arguments, _roles),
+}

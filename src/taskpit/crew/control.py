@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from taskpit.crew.keys import nearest
+from taskpit.crew.file import nearest
 from taskpit.crew.state import SUPERVISOR, Papers, Wish
 from taskpit.errors import NotFound, Untrusted
 

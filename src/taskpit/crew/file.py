@@ -12,18 +12,233 @@ import shutil
 import sys
 
 from taskpit import fs
-from taskpit.crew.keys import KEYS, nearest
+from taskpit.clock import duration
 from taskpit.crew.settings import Backend, Crew, Post
-from taskpit.crew.toml_lines import key_lines
 from taskpit.errors import Invalid, NotFound
+from taskpit.landing.values import LANDS, REVIEWS
 from taskpit.text import read_toml
+from taskpit.worker.budget import parse as parse_budget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-__all__ = ["FILE", "find", "load"]
+__all__ = ["FILE", "KEYS", "Template", "find", "key_lines", "load", "nearest"]
+
+# -- where in a TOML text each key stands ----------------------------------------------------------
+# Where in a TOML text each key stands. Python's own reader knows the values but not their lines.
+# Only as clever as messages need: tables, arrays of tables and plain keys; what it misses has no line of its own
+# and is told with the line of its table.
+
+#: Table, which one of that name (0 for plain tables), key; the key is empty for the table's own line.
+Place = tuple[str, int, str]
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?\Z")
+_KEY = re.compile(r"""\s*([A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*[.=]""")
+#: A part of a dotted name.
+_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
+#: What a value is made of, as far as it may go on over several lines.
+_PIECE = re.compile(r'''"""|\'\'\'|"(?:[^"\\]|\\.)*"|'[^']*'|\#.*|[\[\]{}]''')
+
+
+def key_lines(text: str) -> dict[Place, int]:
+    """The line of every key, counted from 1."""
+    found: dict[Place, int] = {}
+    counts: dict[str, int] = {}
+    table, index = "", 0
+    value = _Value()
+    for number, line in enumerate(text.splitlines(), 1):
+        if not value.open:
+            header = _HEADER.match(line)
+            if header:
+                table = _bare(header[2])
+                index = counts.get(table, 0) if header[1] == "[[" else 0
+                counts[table] = index + 1
+                found.setdefault((table, index, ""), number)
+                continue
+            key = _KEY.match(line)
+            if key:
+                found.setdefault((table, index, _bare(key[1])), number)
+        value.read(line)
+    return found
+
+
+def _bare(name: str) -> str:
+    return ".".join(part.strip("\"'") for part in _PART.findall(name))
+
+
+class _Value:
+    """Whether a value goes on in the next line."""
+
+    def __init__(self) -> None:
+        self._quote = ""
+        self._depth = 0
+
+    @property
+    def open(self) -> bool:
+        return bool(self._quote) or self._depth > 0
+
+    def read(self, line: str) -> None:
+        """One more line of it."""
+        at = 0
+        while at < len(line):
+            if self._quote:
+                end = line.find(self._quote, at)
+                if end < 0:
+                    return
+                at, self._quote = end + 3, ""
+                continue
+            piece = _PIECE.search(line, at)
+            if piece is None or piece[0].startswith("#"):
+                return
+            at = piece.end()
+            if piece[0] in ('"""', "'''"):
+                self._quote = piece[0]
+            elif piece[0] in ("[", "{"):
+                self._depth += 1
+            elif piece[0] in ("]", "}"):
+                self._depth = max(self._depth - 1, 0)
+
+
+# -- what may stand in `agents.toml` ---------------------------------------------------------------
+
+
+WATCHES = ("none", "heal", "heal+stall")
+DELIVERIES = ("file", "stdin", "argument")
+MERGES = ("none", "ff")
+#: As many agents of one kind as one machine could ever run; more is a slip of the pen.
+LARGEST_CROWD = 10_000
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise ValueError("a text")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise ValueError('a list of texts such as ["a", "b"]')
+    return tuple(value)
+
+
+def _command(value: object) -> tuple[str, ...]:
+    words = _texts(value)
+    if not words or not words[0]:
+        raise ValueError("a command with at least one word")
+    return words
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError("a number, at least 1")
+    return value
+
+
+def _crowd(value: object) -> int:
+    if _number(value) > LARGEST_CROWD:
+        raise ValueError(f"a number from 1 to {LARGEST_CROWD}")
+    return _number(value)
+
+
+def _seconds(value: object) -> float:
+    try:
+        seconds = duration(value) if isinstance(value, str) else 0.0
+    except ValueError as error:
+        raise ValueError(f'a duration such as "15m": {error}') from None
+    if seconds <= 0:
+        raise ValueError('a duration such as "15m"')
+    return seconds
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")  # noqa: TRY004 - told as one sentence with the others
+    return value
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return str(value)
+
+    return read
+
+
+def _budget(value: object) -> tuple[str, ...]:
+    words = (value,) if isinstance(value, str) else _texts(value)
+    for word in words:
+        try:
+            parse_budget(word)
+        except Invalid as error:
+            raise ValueError(f'a limit such as "$5/day", or a list of them: {error.message}') from None
+    return words
+
+
+_SHARED: dict[str, Callable[[object], Any]] = {
+    "role": _text,
+    "backend": _text,
+    "model": _text,
+    "prompt": _text,
+    "tags": _texts,
+    "lease": _seconds,
+    "limit": _seconds,
+    "stall": _seconds,
+    "every": _seconds,
+    "budget": _budget,
+    "land": _one_of(LANDS),
+    "onto": _text,
+    "setup": _text,
+    "setup_key": _texts,
+    "copy": _texts,
+    "env": _texts,
+    "land_check": _text,
+    "pr_command": _text,
+    "review": _one_of(REVIEWS),
+    "frozen": _texts,
+    "red_first": _flag,
+    "review_limit": _number,
+    "worktree": _flag,
+    "merge": _one_of(MERGES),
+    "sandbox": _one_of(("on", "off")),
+    "watch": _one_of(WATCHES),
+    "cwd": _text,
+}
+KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
+    "defaults": _SHARED,
+    "agent": {"name": _text, "count": _crowd, **_SHARED},
+    "service": {
+        "name": _text,
+        "command": _command,
+        "watch": _one_of(WATCHES),
+        "stall": _seconds,
+        "cwd": _text,
+    },
+    "backend": {
+        "preset": _text,
+        "command": _command,
+        "bin": _text,
+        "flags": _texts,
+        "model": _text,
+        "prompt": _one_of(DELIVERIES),
+        "limit": _number,
+        "stagger": _seconds,
+    },
+}
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """What was probably meant, or nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word[:100], list(known), n=1, cutoff=0.5)
+    return near[0] if near else ""
+
+
+# -- `agents.toml` ---------------------------------------------------------------------------------
+
 
 FILE = "agents.toml"
 #: No crew's file is larger.
@@ -282,3 +497,41 @@ class _Reader:
             line=line,
             nearest=near,
         )
+
+
+# -- crews to begin with ---------------------------------------------------------------------------
+
+
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "templates")
+
+
+class Template:
+    """One of them; NotFound if there is none of that name."""
+
+    def __init__(self, name: str) -> None:
+        known = sorted(os.listdir(FOLDER))
+        if name not in known:
+            raise NotFound(f"there is no template {name!r}", hint=f"There are: {', '.join(known)}.", name=name)
+        self.folder = os.path.join(FOLDER, name)
+
+    def files(self) -> list[str]:
+        """What it is made of."""
+        found = (os.path.join(folder, name) for folder, _, names in os.walk(self.folder) for name in names)
+        return sorted(os.path.relpath(path, self.folder) for path in found)
+
+    def write(self, root: str) -> tuple[list[str], list[str]]:
+        """All of it is in this folder; what was written, and what was there and is left alone."""
+        written, kept = [], []
+        for name in self.files():
+            target = os.path.join(root, name)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(os.path.join(self.folder, name), encoding="utf-8") as file:
+                text = file.read()
+            try:
+                with open(target, "x", encoding="utf-8") as file:
+                    file.write(text)
+            except FileExistsError:
+                kept.append(name)
+            else:
+                written.append(name)
+        return written, kept

@@ -16,9 +16,9 @@ from taskpit import trust
 from taskpit.clock import say_duration
 from taskpit.crew import file as crewfile
 from taskpit.crew.control import Orderly
+from taskpit.crew.file import Template
 from taskpit.crew.state import SUPERVISOR, Papers
 from taskpit.crew.status import rows
-from taskpit.crew.templates import Template
 from taskpit.landing.git import GitTrouble, outside, require
 from taskpit.queue import Queue
 from taskpit.store.opening import init

@@ -217,7 +217,7 @@ def _some(choices: Sequence[Sequence[T]]) -> Iterator[tuple[T, ...]]:
             for start in (first, last):
                 if option != start[place]:
                     yield (*start[:place], option, *start[place + 1 :])
-    chance = random.Random(count)  # noqa: S311 - a sample that is the same every time
+    chance = random.Random(count)
     for _ in range(LIMIT):
         yield tuple(chance.choice(options) for options in choices)
 
@@ -282,7 +282,7 @@ class _Scribe:
 
     def _note(self, kind: str, path: str, **fields: object) -> None:
         site: list[str] = []
-        frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - who called is part of what happened
+        frame: FrameType | None = sys._getframe(2)
         while frame and len(site) < DEPTH:
             site.append(frame.f_code.co_name)
             frame = frame.f_back
