@@ -65,6 +65,7 @@ CREW = {
         "prompt": "how a command gets the prompt",
         "limit": "how many at once on this machine",
         "stagger": "how far apart they begin",
+        "quiet": "hours of the day in which nothing is started on it: \"09:00-18:00\"",
     },
 }
 

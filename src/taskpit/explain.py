@@ -238,7 +238,7 @@ def _where(card: Card, now: float) -> str:
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:
-    from taskpit.policy import LANDING, PULL, RACING, REVIEW, REVIEWER, WAITS  # who lists tasks does without
+    from taskpit.policy import LANDING, PULL, RACING, REVIEW, REVIEWER, SPARE, WAITS  # who lists tasks does without
 
     task_id = card.task.id
     if card.state is State.FAILED and card.result:
@@ -252,6 +252,7 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
         REVIEW: f"`pit review {task_id}` shows the change; --approve lands it, --send-back TEXT gives it back.",
         PULL: f"It is done when that is merged. `pit review {task_id} --send-back TEXT` gives it back instead.",
         RACING: f"The first racer that is done is its result; `pit cancel {task_id}` stops them all.",
+        SPARE: f"`pit unblock {task_id}` lets it run now.",
         LANDING: "A running `pit work` with --land lands it, or the next one.",
     }
     for hold, told in holds.items():

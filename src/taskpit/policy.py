@@ -31,6 +31,7 @@ __all__ = [
     "RACING",
     "REVIEW",
     "REVIEWER",
+    "SPARE",
     "answered",
     "answers",
     "pause",
@@ -101,6 +102,8 @@ REVIEW = "waits for review"
 REVIEWER = f"{REVIEW} by an agent"
 #: The same of a task whose change waits at a forge, which is asked how it stands.
 PULL = "waits for the pull request"
+#: The hold of a task that runs only when an agent's quota would be lost otherwise.
+SPARE = "spare: it runs when the window of an agent's quota would otherwise be lost"
 #: How the hold of a task begins whose racers work, and the field that names them.
 RACING = "its racers work on it"
 RACERS = "racers"

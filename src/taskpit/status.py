@@ -71,10 +71,10 @@ def status_of(card: Card) -> Status:
         return Status.CANCELLED if cancelled else Status.FAILED
     if not card.held:
         return Status.READY
-    from taskpit.policy import LANDING, PULL, RACING, REVIEWER  # a command that only claims does without
+    from taskpit.policy import LANDING, PULL, RACING, REVIEWER, SPARE  # a command that only claims does without
 
     reason = card.held
-    queues_own = reason.startswith((LANDING, RACING, REVIEWER, f"{PULL} "))
+    queues_own = reason.startswith((LANDING, RACING, REVIEWER, SPARE, f"{PULL} "))
     for_person = card.task.hold == reason or reason.startswith(_BEGINS) or reason.endswith(_ENDS)
     return Status.NEEDS_YOU if for_person and not queues_own else Status.WAITING
 

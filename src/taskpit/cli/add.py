@@ -321,6 +321,13 @@ def _add(args: Namespace, context: Context) -> Reply:
     return Reply(data=data, text=task_id)
 
 
+def spare_hold() -> str:
+    """What holds a spare task."""
+    from taskpit.policy import SPARE  # who adds others does without
+
+    return SPARE
+
+
 def asked_for(args: Namespace, context: Context) -> Task:
     """The task that the options of `add` describe."""
     queue = context.queue
@@ -335,6 +342,7 @@ def asked_for(args: Namespace, context: Context) -> Task:
         tags=words(args.tag),
         touches=words(args.touches),
         limits=words(args.limit),
+        hold=spare_hold() if args.spare else "",
         parent=queue.resolve(args.parent) if args.parent else "",
         not_before=moment(queue, args.not_before),
         max_attempts=args.attempts or 0,

@@ -9,7 +9,7 @@ import sys
 
 from taskpit import layouts
 from taskpit.actions import remember
-from taskpit.cli.add import moment, needed, with_fields
+from taskpit.cli.add import moment, needed, spare_hold, with_fields
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, id_argument, read_text, task_options, vet, words, worker_option
 from taskpit.errors import Conflict, Invalid
@@ -95,6 +95,8 @@ def _changes(args: Namespace, queue: Queue) -> dict[str, Any]:
         given["tags"] = words(args.tag)
     if args.touches is not None:
         given["touches"] = words(args.touches)
+    if args.spare:
+        given["hold"] = spare_hold()
     if args.limit is not None:
         given["limits"] = words(args.limit)
     if args.parent is not None:

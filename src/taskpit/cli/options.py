@@ -176,6 +176,7 @@ def task_options(parser: ArgumentParser) -> None:
     add("--touches", action="append", metavar="GLOB", help="paths it will change; may be repeated")
     told = "something scarce it uses: staging=1 at once, api=10/min, or a key of [limits]; may be repeated"
     add("--limit", action="append", metavar="KEY=N", help=told)
+    add("--spare", action="store_true", default=None, help="run it only when an agent's quota would be lost otherwise")
     add("--parent", metavar="ID", help="the task it is a part of")
     add("--not-before", metavar="T", help="2026-01-24T10:00:00Z or +30m")
     add("--attempts", type=a_count, metavar="N", help="how many attempts it may have")

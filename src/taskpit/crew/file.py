@@ -152,6 +152,16 @@ def _seconds(value: object) -> float:
     return seconds
 
 
+def _quiet(value: object) -> str:
+    from taskpit.schedule import quiet_until
+
+    try:
+        quiet_until(_text(value), 0.0)
+    except Invalid:
+        raise ValueError('hours of the day such as "09:00-18:00"') from None
+    return str(value)
+
+
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false")  # noqa: TRY004 - told as one sentence with the others
@@ -225,6 +235,7 @@ KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
         "prompt": _one_of(DELIVERIES),
         "limit": _number,
         "stagger": _seconds,
+        "quiet": _quiet,
     },
 }
 

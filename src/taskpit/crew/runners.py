@@ -62,6 +62,7 @@ def _preset(post: Post, config: Config, root: str) -> preset.Preset:
     """The preset with what the crew's file says otherwise."""
     found = preset.find(config.preset, preset.places(root))
     said = {"bin": config.bin, "prompt": config.prompt, "limit": config.limit, "stagger": config.stagger}
+    said["quiet"] = config.quiet
     return found.replace(**{key: value for key, value in {**said, "stall": post.stall}.items() if value})
 
 
@@ -78,7 +79,7 @@ def sandbox_of(post: Post, root: str) -> Sandbox | None:
 
 
 def _shared(config: Config) -> Backend:
-    return Backend(name=config.preset or config.name, limit=config.limit, stagger=config.stagger)
+    return Backend(name=config.preset or config.name, limit=config.limit, stagger=config.stagger, quiet=config.quiet)
 
 
 def rests(post: Post, root: str) -> str:

@@ -34,6 +34,8 @@ class Backend(Value):
     limit: int = 0
     #: Seconds between two starts.
     stagger: float = 0.0
+    #: Hours of the day in which nothing is started on it.
+    quiet: str = ""
 
 
 class Post(Value):

@@ -4,12 +4,14 @@
     <name>.json     paused_until, reason, strikes: it has had enough until then
     <name>.<n>      locked by whoever has place n of its limit
     <name>.turn     locked by whoever is starting, with the time of the last start
+    <name>.window   when the window of its quota ends that has begun
 
 Shared by all pools of a queue on this host. In a queue that is no folder each pool knows only of itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -165,17 +167,25 @@ class Backend(Value):
     stagger: float = 0.0
     #: How long it rests after a limit that does not say when it ends.
     pause: float = 300.0
+    #: Hours of the day in which nothing is started on it: `09:00-18:00`.
+    quiet: str = ""
+    #: How long a window of its quota lasts, 0: nobody knows; and for how long before its end spare tasks may begin.
+    window: float = 0.0
+    spare: float = 3600.0
 
 
 class Pass:
     """The right to start one agent, and the place it takes."""
 
-    def __init__(self, place: fs.Flock | None = None, turn: fs.Flock | None = None) -> None:
+    def __init__(self, place: fs.Flock | None = None, turn: fs.Flock | None = None, gate: Gate | None = None) -> None:
         self._place = place
         self._turn = turn
+        self._gate = gate
 
     def started(self, now: float) -> None:
-        """It starts now: the next one waits its distance from here."""
+        """It starts now: the next one waits its distance from here, and a window begins if none has."""
+        if self._gate is not None:
+            self._gate.begin_window(now)
         if self._turn is not None:
             fs.overwrite(self._turn.fd, f"{now:.3f}\n".encode(), self._turn.path)
             self._turn.drop()
@@ -197,6 +207,7 @@ class Gate:
         self._root = f"{root}/.taskpit" if root and backend else ""
         self._held: dict[str, Any] = {}
         self._told = ""
+        self._window = 0.0
         if self._root:
             fs.make_dir(f"{self._root}/backends")
 
@@ -217,7 +228,7 @@ class Gate:
             if place is None:
                 Pass(turn=turn).leave()
                 return None
-        return Pass(place, turn)
+        return Pass(place, turn, self)
 
     def _take_turn(self, backend: Backend) -> fs.Flock | None:
         turn = fs.Flock(self._path("turn"))
@@ -243,6 +254,11 @@ class Gate:
 
     def rests(self) -> str:
         """Until when it rests and why, as a person reads it; empty if it does not."""
+        if self.backend is not None and self.backend.quiet:
+            from taskpit.schedule import quiet_until
+
+            if until := quiet_until(self.backend.quiet, self._clock.now()):
+                return f"{self.backend.name} is quiet until {iso(until)} ({self.backend.quiet})"
         held = self._read()
         left = held.get("paused_until", 0.0) - self._clock.now()
         if not 0 < left <= LONGEST or self.backend is None:
@@ -271,8 +287,43 @@ class Gate:
         seconds = retry.after or min(first * 2.0 ** min(strikes - 1, 20), most)
         until = max(now + seconds, held.get("paused_until", 0.0) if resting else 0.0)
         reason = " ".join(retry.reason.split())[:200]
+        if retry.kind == "quota" and retry.after:
+            self._end_window(until)
         written = self._write({"paused_until": until, "reason": reason, "strikes": strikes})
         return retry.replace(after=0.0) if written else retry.replace(after=seconds)
+
+    # -- windows -----------------------------------------------------------------------------------
+
+    def begin_window(self, now: float) -> None:
+        """Something starts: a window begins unless one has."""
+        if self.backend is not None and self.backend.window and not 0 < self.window_left(now) <= LONGEST:
+            self._end_window(now + self.backend.window)
+
+    def window_left(self, now: float) -> float:
+        """Seconds until the window ends that has begun; 0 or less if none has."""
+        ends = self._window
+        if self._root:
+            try:
+                ends = float(fs.read(self._path("window"), 64)[0])
+            except (OSError, ValueError):
+                ends = 0.0
+        return ends - now if 0 < ends - now <= LONGEST else 0.0
+
+    def is_lost_soon(self) -> str:
+        """Why a spare task may begin: what is left of this window would soon be lost. Empty if it would not."""
+        if self.backend is None or not self.backend.window or self.rests():
+            return ""
+        left = self.window_left(now := self._clock.now())
+        if not 0 < left <= self.backend.spare:
+            return ""
+        return f"the window of {self.backend.name} ends at {iso(now + left)}"
+
+    def _end_window(self, at: float) -> None:
+        self._window = at
+        if self._root and self.backend is not None and self.backend.window:
+            scratch = f"{self._root}/backends/.{fs.fresh_name(12)}"
+            with contextlib.suppress(OSError):  # then spare tasks wait for the next one
+                fs.replace(self._path("window"), f"{at:.3f}\n".encode(), scratch, sync=False)
 
     def worked(self) -> None:
         """It works: what it suffered before is forgotten."""

@@ -174,7 +174,8 @@ class AgentRunner:
         self.grace = grace
         self.clock = clock or Clock()
         self._pruned = False
-        self.backend = Backend(name=preset.name, limit=preset.limit, stagger=preset.stagger, pause=preset.pause)
+        shared = ("limit", "stagger", "pause", "quiet", "window", "spare")
+        self.backend = Backend(name=preset.name, **{key: getattr(preset, key) for key in shared})
 
     def check(self, env: Mapping[str, str]) -> None:
         """CannotRun if its program is not there, before any task is taken for it."""

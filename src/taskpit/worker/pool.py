@@ -16,10 +16,11 @@ from typing import NamedTuple
 from taskpit import keeper
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.hooks import tell
-from taskpit.policy import REVIEW
+from taskpit.policy import REVIEW, SPARE
 from taskpit.queue import cards
+from taskpit.rules import suits
 from taskpit.store.port import Mend
-from taskpit.task import Release, State
+from taskpit.task import Release, State, Want
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.heartbeat import Tender
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from taskpit.fs import Flock
     from taskpit.queue import Queue
     from taskpit.store.port import Member
-    from taskpit.task import Claim
+    from taskpit.task import Claim, Task
     from taskpit.worker.agent_limits import Gate, Pass
     from taskpit.worker.pool_options import Orders, Show
     from taskpit.worker.runner import Runner
@@ -259,10 +260,28 @@ class Pool:
             self._refused = 0.0
             if not claims:
                 way.leave()
+                if self._free_a_spare():
+                    continue
                 self._wait_for(self._pause_told())
                 break
             self._begin(self._idle.pop(0), claims[0], way, self._gate)
         self._hungry = False
+
+    def _free_a_spare(self) -> bool:
+        """There is nothing else to do, and quota would be lost: a spare task is one as all others from now on."""
+        why = self._gate.is_lost_soon()
+        if not why or self.queue.store.paused():
+            return False
+        tags, big = self.orders.tags, self.orders.big
+        want = Want(worker=self.orders.name, lease=self.lease, tags=tuple(tags), big=big)
+        for card in cards(self.queue.store, State.READY, tied=True):
+            if card.task.hold == SPARE and suits(card.task, want):
+                try:
+                    self.queue.edit(card.task.id, self.orders.name, _freed, "unblocked", why)
+                except TaskpitError:
+                    continue  # another was faster: there may be more
+                return True
+        return False
 
     def _fill_reviews(self) -> None:
         """The reviewer has a change to judge, if one waits."""
@@ -507,3 +526,8 @@ def _number_of(worker: str) -> int:
     """The number at the end of a worker's name, which no other living one of this queue has; else 1."""
     number = worker.rpartition("-")[2]
     return int(number) if number.isascii() and number.isdecimal() and len(number) < 9 else 1
+
+
+def _freed(task: Task) -> Task:
+    """A spare task as all others; one that a person has put their hand on meanwhile stays as it is."""
+    return task.replace(hold="") if task.hold == SPARE else task

@@ -93,7 +93,8 @@ def _fits(task: Task, tags: Sequence[str], big: bool | None) -> bool:
 def _stuck(card: Card, soon: float) -> bool:
     """Held by a person, unreadable, a schedule, or put off for longer than any pause between attempts."""
     task = card.task
-    unreadable = bool(card.held) and not task.needs and not task.not_before
+    waits = task.needs or task.not_before or task.touches or task.limits
+    unreadable = bool(card.held) and not waits
     return bool(task.hold) or unreadable or task.not_before > soon or "every" in task.extra
 
 

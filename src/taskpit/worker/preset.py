@@ -137,6 +137,16 @@ def _count(value: Any) -> int:
     return value
 
 
+def _quiet(value: Any) -> str:
+    from taskpit.schedule import quiet_until
+
+    try:
+        quiet_until(_text(value), 0.0)
+    except Invalid as error:
+        raise Wrong(error.message, hint=error.hint) from None
+    return str(value)
+
+
 def _seconds(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return float(value)
@@ -303,6 +313,9 @@ _KEYS: dict[str, Checker] = {
     "limit": _count,
     "stagger": _seconds,
     "pause": _seconds,
+    "quiet": _quiet,
+    "window": _seconds,
+    "spare": _seconds,
 }
 
 
@@ -396,6 +409,12 @@ class Preset(Value):
     stagger: float = 0.0
     #: How long it rests after a limit that does not say when it ends; doubles while that goes on.
     pause: float = 300.0
+    #: Hours of the day in which nothing is started on it: `09:00-18:00`, several with commas.
+    quiet: str = ""
+    #: How long a window of its quota lasts, from the first start in it; 0 is unknown: then no spare task runs.
+    window: float = 0.0
+    #: For how long before the end of a window spare tasks may begin.
+    spare: float = 3600.0
 
     @property
     def must_end(self) -> bool:
