@@ -65,7 +65,7 @@ CREW = {
         "prompt": "how a command gets the prompt",
         "limit": "how many at once on this machine",
         "stagger": "how far apart they begin",
-        "quiet": "hours of the day in which nothing is started on it: \"09:00-18:00\"",
+        "quiet": 'hours of the day in which nothing is started on it: "09:00-18:00"',
     },
 }
 
@@ -143,7 +143,7 @@ def _wanted(check: Callable[[object], object]) -> str:
 
 def _presets() -> list[str]:
     about = fields(preset.Preset)
-    own = [key for key in preset.keys._KEYS if key != "extends"]  # noqa: SLF001
+    own = [key for key in preset._KEYS if key != "extends"]  # noqa: SLF001
     rows = [(code("extends"), "the preset whose keys count where this one says nothing")]
     rows += [(code(key), prose(about.get(key) or _PRESET.get(key, ""))) for key in own]
     silent = [key for key, meaning in rows if not meaning]
