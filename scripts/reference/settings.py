@@ -151,10 +151,10 @@ def _presets() -> list[str]:
         raise SystemExit(f"scripts/reference: say what these keys of a preset are for: {silent}")
     return [
         "`NAME.toml` in `~/.config/taskpit/presets/` or the queue's `.taskpit/presets/`. Placeholders: "
-        + ", ".join(f"`{{{word}}}`" for word in preset.keys.PLACEHOLDERS)
+        + ", ".join(f"`{{{word}}}`" for word in preset.PLACEHOLDERS)
         + ".",
         "",
         *table(("key", "meaning"), rows),
         "",
-        "Meanings of events, exit codes and messages: " + ", ".join(f"`{word}`" for word in preset.keys.MEANINGS) + ".",
+        "Meanings of events, exit codes and messages: " + ", ".join(f"`{word}`" for word in preset.MEANINGS) + ".",
     ]
