@@ -5,10 +5,11 @@ from __future__ import annotations
 from taskpit.clock import LAST, duration
 from taskpit.errors import Invalid
 from taskpit.records import Value
+from taskpit.text import did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
 __all__ = ["SAMPLE", "Config", "Hooks", "parse", "plain_settings"]
@@ -197,7 +198,11 @@ def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
     known: dict[str, Any] = {}
     for key, value in fields.items():
         if key not in Config._fields:
-            raise Invalid(f"config.toml: there is no setting {key!r}", hint=_suggest(key, Config._fields), key=key)
+            raise Invalid(
+                f"config.toml: there is no setting {key!r}",
+                hint=did_you_mean(key, Config._fields, "Settings are"),
+                key=key,
+            )
         tables = {"hooks": _hooks, "limits": _limits}
         known[key] = tables[key](value) if key in tables else _typed(key, value)
     config = (base or Config()).replace(**known)
@@ -241,7 +246,11 @@ def _hooks(table: object) -> Hooks:
             known[key] = _typed("max_attempts", value)
         else:
             words = (*EVENTS, "timeout", "parallel")
-            raise Invalid(f"config.toml: there is no hook {key!r}", hint=_suggest(key, words), key=f"hooks.{key}")
+            raise Invalid(
+                f"config.toml: there is no hook {key!r}",
+                hint=did_you_mean(key, words, "Settings are"),
+                key=f"hooks.{key}",
+            )
     return Hooks(**known)
 
 
@@ -278,10 +287,3 @@ def _command(key: str, value: object) -> tuple[str, ...]:
     if not words or not words[0] or not all(isinstance(word, str) and "\0" not in word for word in words):
         raise Invalid(f"config.toml: hooks.{key} is a command, or a list of its words", key=f"hooks.{key}")
     return tuple(words)
-
-
-def _suggest(key: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(key, known, n=1)
-    return f"Did you mean {near[0]!r}?" if near else f"Settings are: {', '.join(known)}."

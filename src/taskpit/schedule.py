@@ -25,6 +25,7 @@ from taskpit.errors import Invalid
 from taskpit.records import Value
 from taskpit.schema import is_word
 from taskpit.task import End, State
+from taskpit.text import did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -244,10 +245,8 @@ def _number(word: str, first: int, last: int, names: tuple[str, ...], what: str,
     short = word[:3] if any(word == full[: len(word)] and len(word) >= 3 for full in _LONG) else word
     if short and short in names:
         return names.index(short)
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, [*filter(None, names), *_WORDS, "hourly", "weekly", "monthly"] if names else [], n=1)
-    hint = f"Did you mean {near[0]}?" if near else _EXAMPLES
+    known = [*filter(None, names), *_WORDS, "hourly", "weekly", "monthly"] if names else []
+    hint = did_you_mean(word, known) or _EXAMPLES
     raise Invalid(f"{word!r} in {text!r} is no {what}", hint=hint)
 
 
@@ -263,11 +262,9 @@ def _check_zone(name: str) -> None:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        from difflib import get_close_matches
         from zoneinfo import available_timezones
 
-        near = get_close_matches(name, available_timezones(), n=1)
-        hint = f"Did you mean {near[0]}?" if near else "Write a name such as Europe/Berlin or UTC."
+        hint = did_you_mean(name, available_timezones()) or "Write a name such as Europe/Berlin or UTC."
         raise Invalid(f"{name!r} is no time zone", hint=hint) from None
 
 

@@ -26,10 +26,11 @@ from taskpit.layouts.markdown import Sheet
 from taskpit.layouts.markdown_task import load_task
 from taskpit.records import Value
 from taskpit.task import State
+from taskpit.text import did_you_mean
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from taskpit.queue import Queue
     from taskpit.task import Said, Task
@@ -68,7 +69,7 @@ def read_recipe(name: str, text: str) -> Recipe:
             fields[word] = assumed if equals else None
     used = {word for _, title, rest in sections for word in _FIELD.findall(f"{title}\n{rest}")}
     for word in sorted(used - fields.keys()):
-        near = _nearest(word, fields)
+        near = did_you_mean(word, fields)
         raise Invalid(f"{name}: {{{word}}} is no field of this template", hint=near or f"Add it: - **fields:** {word}")
     names = [inner for inner, _, _ in sections if inner]
     twice = next((one for one in names if names.count(one) > 1), "")
@@ -105,7 +106,7 @@ def fill(recipe: Recipe, given: Sequence[str]) -> list[Task]:
         if not equals:
             raise Invalid(f"{text!r} does not read FIELD=VALUE", hint=_usage(recipe))
         if word not in recipe.fields:
-            hint = _nearest(word, recipe.fields) or _usage(recipe)
+            hint = did_you_mean(word, recipe.fields) or _usage(recipe)
             raise Invalid(f"{recipe.name} has no field {word!r}", hint=hint)
         values[word] = " ".join(value.split())
     missing = [word for word, value in values.items() if not value and recipe.fields[word] is None]
@@ -145,13 +146,6 @@ def _usage(recipe: Recipe) -> str:
     return f"For example: `pit add --from {recipe.name} {' '.join(words)}`." if words else "It has no fields."
 
 
-def _nearest(word: str, words: Collection[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, words, n=1)
-    return f"Did you mean {near[0]}?" if near else ""
-
-
 # -- the templates of a queue ----------------------------------------------------------------------
 
 
@@ -171,7 +165,7 @@ def template(queue: Queue, name: str) -> Recipe:
     names, folder = templates(queue), _folder(queue)
     if name not in names:
         there = f"There are {', '.join(names)}." if names else f"Templates are Markdown files in {folder}."
-        raise NotFound(f"there is no template {name!r}", hint=_nearest(name, names) or there)
+        raise NotFound(f"there is no template {name!r}", hint=did_you_mean(name, names) or there)
     try:
         text = fs.read(f"{folder}/{name}.md", queue.config.largest_task)[0].decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -6,13 +6,16 @@ from taskpit import jsontext
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 __all__ = [
+    "did_you_mean",
     "fit",
     "headline",
     "is_plain",
     "last_lines",
+    "nearest",
     "one_line",
     "plain",
     "read_json",
@@ -157,3 +160,22 @@ def read_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+# -- words that were probably meant ----------------------------------------------------------------
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that was probably meant; empty if none comes near."""
+    from difflib import get_close_matches  # only mistakes pay for it
+
+    return next(iter(get_close_matches(word[:100], list(known), n=1)), "")
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The hint for a word that does not exist: the nearest one, else all there are after `otherwise`, if it says so."""
+    known = list(known)
+    near = nearest(word, known)
+    if near:
+        return f"Did you mean {near!r}?"
+    return f"{otherwise}: {', '.join(known)}." if otherwise else ""

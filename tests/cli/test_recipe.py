@@ -50,9 +50,9 @@ def test_several_tasks_with_needs_at_once(kitchen):
     ("words", "told"),
     [
         (["bug"], "wants area"),
-        (["bug", "aera=x"], "Did you mean area?"),
+        (["bug", "aera=x"], "Did you mean 'area'?"),
         (["bug", "area"], "FIELD=VALUE"),
-        (["bgu"], "Did you mean bug?"),
+        (["bgu"], "Did you mean 'bug'?"),
         (["../secret"], "no template"),
         (["bug", "area=x", "--id", "7"], "--id does not go"),
     ],
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_told_and_nothing_is_made(kitchen, words, told):
     [
         ("nothing here\n", "has no task"),
         ("# Fix {aera}\n- **tags:** x\n", "{aera} is no field"),
-        ("- **fields:** area\n\n# Fix {aera}\n", "Did you mean area?"),
+        ("- **fields:** area\n\n# Fix {aera}\n", "Did you mean 'area'?"),
         ("# a: one\n# a: two\n", "two tasks are called a"),
         ("- **fields:** A B\n\n# x\n", "cannot be a field"),
         ("# x\n- **priority:** soon\n", "priority"),

@@ -161,9 +161,9 @@ def test_the_desktop(home, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "told", "hint"),
     [
-        ('slak = "https://x"\n', "notify.toml: 'slak' is not known", "Did you mean slack?"),
+        ('slak = "https://x"\n', "notify.toml: 'slak' is not known", "Did you mean 'slack'?"),
         ('slack = "file:///etc/passwd"\n', "slack must be an address that begins with https://", ""),
-        ('events = ["aks"]\n', "'aks' is no event", "Did you mean ask?"),
+        ('events = ["aks"]\n', "'aks' is no event", "Did you mean 'ask'?"),
         ('quiet = "22-7"\n', "'22-7' is no span of quiet hours", "22:00-07:00"),
         ("desktop = 3\n", "desktop must be true or false", ""),
         ("desktop\n", "notify.toml cannot be read", ""),

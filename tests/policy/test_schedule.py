@@ -89,10 +89,10 @@ def test_what_means_nothing_is_refused_with_its_place(words, told):
 def test_the_nearest_right_word_is_named():
     with pytest.raises(Invalid) as error:
         schedule.parse("mon-fry 7:00")
-    assert error.value.hint == "Did you mean fri?"
+    assert error.value.hint == "Did you mean 'fri'?"
     with pytest.raises(Invalid) as error:
         schedule.parse("7:00", "Berlin")
-    assert error.value.hint == "Did you mean Europe/Berlin?"
+    assert error.value.hint == "Did you mean 'Europe/Berlin'?"
 
 
 def test_the_zone_of_the_machine():

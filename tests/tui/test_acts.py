@@ -281,7 +281,7 @@ def test_a_template_is_filled_in(tmp_path, drive):
         assert "instead: bug, with fields, area=api" in board.text
         await board.write("bug aera=api")
         await board.press("enter")
-        assert any("Did you mean area?" in toast for toast in board.toasts)
+        assert any("Did you mean 'area'?" in toast for toast in board.toasts)
         await board.press("n", *["tab"] * 5)
         await board.write("bug area='the api'")
         await board.press("enter")

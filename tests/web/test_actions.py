@@ -248,8 +248,8 @@ def test_a_template_is_listed_filled_and_refused_with_its_place(queue, root, boa
     refused = board.post("/template/bug", {"severity": "high"})
     assert (refused.status, refused.json["error"]["message"]) == (400, "bug wants area")
     refused = board.post("/template/bug", {"area": "api", "sevrity": "high"})
-    assert refused.json["error"]["hint"] == "Did you mean severity?"
-    assert board.get("/template/bgu").json["error"]["hint"] == "Did you mean bug?"
+    assert refused.json["error"]["hint"] == "Did you mean 'severity'?"
+    assert board.get("/template/bgu").json["error"]["hint"] == "Did you mean 'bug'?"
     assert queue.store.counts()[State.READY] == 0
     assert board.post("/template/bug", {"area": "<b>api"}).status == 303
     found = {card.task.title: card.task for card in queue.store.page().cards}

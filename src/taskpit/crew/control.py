@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 
-from taskpit.crew.file import nearest
 from taskpit.crew.state import SUPERVISOR, Papers, Wish
 from taskpit.errors import NotFound, Untrusted
+from taskpit.text import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from taskpit.clock import duration
 from taskpit.crew.settings import Backend, Crew, Post
 from taskpit.errors import Invalid, NotFound
 from taskpit.landing.values import LANDS, REVIEWS
-from taskpit.text import read_toml
+from taskpit.text import nearest, read_toml
 from taskpit.worker.budget import parse as parse_budget
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-__all__ = ["FILE", "KEYS", "Template", "find", "key_lines", "load", "nearest"]
+__all__ = ["FILE", "KEYS", "Template", "find", "key_lines", "load"]
 
 # -- where in a TOML text each key stands ----------------------------------------------------------
 # Where in a TOML text each key stands. Python's own reader knows the values but not their lines.
@@ -238,14 +238,6 @@ KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
         "quiet": _quiet,
     },
 }
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """What was probably meant, or nothing."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(word[:100], list(known), n=1, cutoff=0.5)
-    return near[0] if near else ""
 
 
 # -- `agents.toml` ---------------------------------------------------------------------------------

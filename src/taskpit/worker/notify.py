@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 from contextlib import suppress
-from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 from taskpit import fs, trust
@@ -20,12 +19,12 @@ from taskpit.config import EVENTS
 from taskpit.errors import Invalid, Unavailable, Untrusted
 from taskpit.records import Value
 from taskpit.schedule import quiet_until
-from taskpit.text import one_line, read_json, read_toml
+from taskpit.text import did_you_mean, one_line, read_json, read_toml
 from taskpit.worker.user_queues import project_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
 __all__ = ["Channels", "Message", "read_channels", "tell"]
@@ -109,14 +108,14 @@ def read_channels(env: Mapping[str, str]) -> tuple[Channels, str]:
 def _checked(found: dict[str, Any], path: str) -> Channels:
     for key in found:
         if key not in KEYS:
-            raise Invalid(f"{path}: {key!r} is not known", hint=_nearest(key, KEYS))
+            raise Invalid(f"{path}: {key!r} is not known", hint=did_you_mean(key, KEYS, "Known are"))
     for key, value in found.items():
         type_, word = {"desktop": (bool, "true or false"), "events": (list, "a list")}.get(key, (str, "a text"))
         if not isinstance(value, type_):
             raise Invalid(f"{path}: {key} must be {word}")
     for event in found.get("events", ()):
         if event not in EVENTS:
-            raise Invalid(f"{path}: {event!r} is no event", hint=_nearest(str(event), EVENTS))
+            raise Invalid(f"{path}: {event!r} is no event", hint=did_you_mean(str(event), EVENTS, "Known are"))
     addresses = {kind: found[kind] for kind in KINDS if found.get(kind)}
     for kind, address in addresses.items():
         parts = urlsplit(address)
@@ -134,11 +133,6 @@ def _checked(found: dict[str, Any], path: str) -> Channels:
         quiet=quiet,
         events=tuple(found.get("events", EVENTS)),
     )
-
-
-def _nearest(word: str, words: Sequence[str]) -> str:
-    near = get_close_matches(word, words, n=1)
-    return f"Did you mean {near[0]}?" if near else f"Known are {', '.join(words)}."
 
 
 # -- telling ---------------------------------------------------------------------------------------

@@ -15,11 +15,11 @@ from taskpit.agents.acp import PERMISSIONS
 from taskpit.clock import duration
 from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.records import Value
-from taskpit.text import read_toml
+from taskpit.text import did_you_mean, nearest, read_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     Checker = Callable[[Any], Any]
@@ -35,7 +35,6 @@ __all__ = [
     "fill",
     "find",
     "names",
-    "nearest",
     "places",
     "read",
     "speaking",
@@ -63,13 +62,6 @@ class Wrong(Exception):
         self.key, self.hint = key, hint
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """What was probably meant; empty if nothing comes near."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(word[:100], list(known), n=1)), "")
-
-
 def read(path: str) -> dict[str, Any]:
     """What the file says, checked key by key but not yet converted."""
     try:
@@ -95,12 +87,6 @@ def convert(path: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             raise Invalid(f"{where}: {told}", hint=wrong.hint, path=path, key=wrong.key or key) from None
     made.pop("extends", None)
     return made
-
-
-def _suggest(key: str, known: Iterable[str]) -> str:
-    known = list(known)
-    near = nearest(key, known)
-    return f"Did you mean {near!r}?" if near else f"Keys are: {', '.join(known)}."
 
 
 def _line(path: str, key: str) -> str:
@@ -202,7 +188,7 @@ def _argv(value: Any) -> tuple[str | tuple[str, ...], ...]:
         for word in (part,) if isinstance(part, str) else part:
             for name in _WORD.findall(word):
                 if name not in PLACEHOLDERS:
-                    raise Wrong(f"there is no {{{name}}}", hint=_suggest(name, PLACEHOLDERS))
+                    raise Wrong(f"there is no {{{name}}}", hint=did_you_mean(name, PLACEHOLDERS, "Keys are"))
     return made
 
 
@@ -238,7 +224,7 @@ def _table(checkers: Mapping[str, Checker], *needed: str) -> Checker:
             raise Wrong(f"this is a table, not {value!r}")
         for key in value:
             if key not in checkers:
-                raise Wrong(f"there is no key {key!r}", key, _suggest(key, checkers))
+                raise Wrong(f"there is no key {key!r}", key, did_you_mean(key, checkers, "Keys are"))
         for key in needed:
             if key not in value:
                 raise Wrong(f"it needs `{key}`")
