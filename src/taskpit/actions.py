@@ -65,8 +65,10 @@ class Action(Value):
 
 def freed(queue: Queue, task_id: str, told: str) -> str:
     """The sentence for a task that may go on: what still keeps it is part of it."""
-    held = queue.card(task_id).held
-    return f"{task_id} still waits: {held}" if held else f"{task_id} {told}"
+    card = queue.card(task_id)
+    if not card.held:
+        return f"{task_id} {told}"
+    return f"{task_id} still {'needs you' if status_of(card) is Status.NEEDS_YOU else 'waits'}: {card.held}"
 
 
 def _block(queue: Queue, task_id: str, worker: str, text: str) -> str:
@@ -305,9 +307,8 @@ def _before(queue: Queue, worker: str, card: Card) -> Task:
     except (OSError, ValueError, TypeError, AttributeError):
         before = None
     if before is None or before.id != task_id or kept.get("after") != _mark(card.task):
-        raise errors.Conflict(
-            f"{task_id} was changed since", hint=f"`pit edit {task_id}` changes it; `pit show {task_id}` shows it."
-        )
+        told = f"nothing more of {task_id} can be taken back: only your last change is kept, and it was changed since"
+        raise errors.Conflict(told, hint=f"`pit show {task_id}` shows it, `pit edit {task_id}` changes it.")
     return before
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Clock", "boot_id", "duration", "instant", "iso", "say_duration", "stamp"]
+__all__ = ["Clock", "boot_id", "duration", "instant", "iso", "say_age", "say_duration", "stamp"]
 
 
 class Clock:
@@ -109,6 +109,15 @@ def say_duration(seconds: float) -> str:
         if count:
             parts.append(f"{count}{letter}")
     return "".join(parts[:2])
+
+
+def say_age(seconds: float) -> str:
+    """How old something is, in four letters at most, as boards have it: `4s`, `12m`, `3h`, `9d`, `41w`."""
+    left = max(seconds, 0.0)
+    for size, letter, until in ((1, "s", 60), (60, "m", 6000), (3600, "h", 172_800), (86_400, "d", 8_640_000)):
+        if left < until:
+            return f"{int(left // size)}{letter}"
+    return f"{min(int(left // 604_800), 999)}w"
 
 
 #: The last second that can be written: the year 9999 ends.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from taskpit import errors
 from taskpit.clock import iso, say_duration
+from taskpit.history import who
 from taskpit.status import LABELS, Status, status_of
 from taskpit.task import State
 from taskpit.text import headline, one_line
@@ -37,7 +38,7 @@ LAST_TRIES = 10
 def reason_of(card: Card) -> str:
     """Why it does not go on, in one line: what holds it, or what it failed of. Empty for all others."""
     if card.held:
-        return one_line(card.held)
+        return _plainly(card)
     return headline(card.result.reason) if card.result and card.state is State.FAILED else ""
 
 
@@ -85,9 +86,9 @@ def _checked(card: Card) -> str:
 
 def _holder(card: Card, now: float) -> str:
     if card.state is not State.CLAIMED:
-        return card.worker
+        return who(card.worker)
     alive = {"yes": "alive", "no": "dead"}.get(card.alive, "may or may not be alive")
-    return f"{card.worker} ({alive}; {_signs(card, now)})"
+    return f"{who(card.worker)} ({alive}; {_signs(card, now)})"
 
 
 def _signs(card: Card, now: float, lease: str = "lease") -> str:
@@ -106,7 +107,7 @@ def _attempts(card: Card) -> str:
 
 def ending(result: Result) -> list[str]:
     """How it ended, in lines."""
-    said = f"{result.verdict} by {result.worker or 'an unknown worker'}, attempt {result.attempt}"
+    said = f"{result.verdict} by {who(result.worker) or 'an unknown worker'}, attempt {result.attempt}"
     when = f", at {iso(result.finished)}" if result.finished else ""
     after = f" after {say_duration(result.seconds)}" if result.finished and result.seconds else ""
     head = headline(result.reason)
@@ -131,7 +132,9 @@ def costs(cost: Mapping[str, object]) -> str:
 
 def tries(all_of_them: Sequence[Try]) -> list[str]:
     """The last tries, a line for each."""
-    shown = [f"{iso(one.at)}  {one.kind:<8} {one.worker}  {headline(one.error)}" for one in all_of_them[-LAST_TRIES:]]
+    shown = [
+        f"{iso(one.at)}  {one.kind:<8} {who(one.worker)}  {headline(one.error)}" for one in all_of_them[-LAST_TRIES:]
+    ]
     earlier = len(all_of_them) - len(shown)
     return [*([f"({earlier} earlier)"] if earlier else []), *shown]
 
@@ -149,7 +152,7 @@ def held_by(card: Card, now: float) -> errors.Lost:
     if card.alive == "no" or card.until <= now:
         hint = "`pit sweep` gives abandoned tasks back; then claim again."
     return errors.Lost(
-        f"{card.task.id} is claimed by {card.worker}, which {life}; {_signs(card, now, 'its lease')}",
+        f"{card.task.id} is claimed by {who(card.worker)}, which {life}; {_signs(card, now, 'its lease')}",
         hint=hint,
         id=card.task.id,
         holder=card.worker,
@@ -165,7 +168,7 @@ def refusal(card: Card, now: float) -> errors.TaskpitError:
     if card.state is not State.READY:
         return errors.Conflict(f"{task_id} {_told(card)} already", hint=f"See `pit show {task_id}`.", id=task_id)
     if card.held:
-        return errors.Held(f"{task_id} {_told(card)}: {card.held}", hint=f"`pit why {task_id}` says more.", id=task_id)
+        return errors.Held(f"{task_id} {_held(card)}", hint=f"`pit why {task_id}` says more.", id=task_id)
     return errors.Lost(f"{task_id} was taken by another worker first", hint=f"See `pit why {task_id}`.", id=task_id)
 
 
@@ -218,23 +221,45 @@ def known_otherwise(task_id: str, card: Card | None) -> errors.Conflict:
 def why(card: Card, now: float, paused: str) -> list[str]:
     """What holds it, what happened to it, what to do."""
     told = [_where(card, now), *_what_to_do(card, paused)]
-    told += [f"{one.kind} at {iso(one.at)} by {one.worker}: {headline(one.error)[:300]}" for one in card.tries]
+    told += [f"{one.kind} at {iso(one.at)} by {who(one.worker)}: {headline(one.error)[:300]}" for one in card.tries]
     return told + [f"A late result is kept in {late}." for late in card.late]
 
 
 def _where(card: Card, now: float) -> str:
     task_id = card.task.id
-    by = f" (by {card.result.worker})" if card.result and card.result.worker else ""
+    by = f" (by {who(card.result.worker)})" if card.result and card.result.worker else ""
     if card.held:
-        return f"{task_id} {_told(card)}: {card.held.rstrip('.')}."
+        told = _held(card)
+        return f"{task_id} {told}" if told.endswith("?") else f"{task_id} {told}."
     if card.state is State.READY:
-        who = "a planner takes it (`pit work --big`)" if card.task.big else "any worker may take it"
-        return f"{task_id} is ready: {who}."
+        taker = "a planner takes it (`pit work --big`)" if card.task.big else "any worker may take it"
+        return f"{task_id} is ready: {taker}."
     if card.state is State.CLAIMED:
         return held_by(card, now).message.replace("is claimed by", "is running:") + "."
     if card.state is State.DONE:
         return f"{task_id} is done{by}."
     return f"{task_id} {_told(card)}{by}."
+
+
+def _plainly(card: Card) -> str:
+    """What holds it, as it is said to the person who can do something about it."""
+    from taskpit.policy import REVIEW, REVIEWER, question_of
+
+    reason, question = one_line(card.held), one_line(question_of(card.task))
+    if question:
+        return f"asks: {question}"
+    if reason.startswith(REVIEW) and not reason.startswith(REVIEWER):
+        return f"waits for your review:{reason.partition(':')[2]}"
+    return reason
+
+
+def _held(card: Card) -> str:
+    """Why it does not go on, as the end of a sentence that begins with its id."""
+    reason = _plainly(card).rstrip(".")
+    if reason.startswith(("asks: ", "waits for ", "needs ", "failed ", "lost its worker ")):
+        return reason
+    blocked = card.task.hold == card.held and status_of(card) is Status.NEEDS_YOU
+    return f"{'is blocked' if blocked else _told(card)}: {reason}"
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:

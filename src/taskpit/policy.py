@@ -175,7 +175,7 @@ def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config,
     spent = claim.task.replace(attempts=claim.task.attempts + 1, max_attempts=allowed, last_error=error)
     same = _in_a_row(tries, attempt.mark) + 1
     if same >= config.choke:
-        reason = f"choked: the same failure {same} times in a row: {error}"
+        reason = f"failed {same} times the same way: {error}"
         note = ("choked", _note(claim, reason, [*tries, attempt]))
         return End(
             claim=claim,

@@ -11,7 +11,7 @@ from taskpit.history import who
 from taskpit.queue import cards
 from taskpit.records import Value
 from taskpit.schema import amount
-from taskpit.status import Status, status_of
+from taskpit.status import LABELS, Status, counted, status_of
 from taskpit.task import State, Verdict
 
 TYPE_CHECKING = False
@@ -70,8 +70,10 @@ class Report(Value):
 
     def headline(self) -> str:
         """The whole in a line."""
-        parts = [f"{len(getattr(self, name))} {word}" for name, word in PARTS if getattr(self, name)]
-        parts += [f"{count} {word}" for count, word in ((self.ready, "ready"), (self.waiting, "waiting")) if count]
+        found = {name: len(getattr(self, name)) for name, _ in PARTS} | {"ready": self.ready, "waiting": self.waiting}
+        parts = [
+            f"{count} {name}" if name == "landed" else counted(name, count) for name, count in found.items() if count
+        ]
         usd = sum(cost[3] for cost in self.costs)
         return ", ".join([*parts, *([f"${usd:.2f}"] if usd else [])]) or "nothing happened"
 
@@ -83,7 +85,7 @@ class Report(Value):
         for name, word in PARTS:
             rows = getattr(self, name)
             if rows:
-                lines += [f"## {word.capitalize()}", "", *(_line(row) for row in rows), ""]
+                lines += [f"## {word}", "", *(_line(row) for row in rows), ""]
         if self.costs:
             lines += ["## Cost", "", "| by | tasks | time | dollars |", "|---|---|---|---|"]
             lines += [f"| {by} | {count} | {say_duration(took)} | {usd:.2f} |" for by, count, took, usd in self.costs]
@@ -95,7 +97,7 @@ class Report(Value):
     def next_steps(self) -> list[str]:
         """The commands that bring on what waits for a person, most wanted first."""
         review = [row for row in self.needs_you if "review" in row.what]
-        asks = [row for row in self.needs_you if row.what.startswith("waits for an answer")]
+        asks = [row for row in self.needs_you if row.what.startswith("asks: ")]
         others = [row for row in self.needs_you if row not in review and row not in asks]
         steps = ["pit review"] if review else []
         steps += [f"pit answer {row.id} TEXT" for row in asks[:3]]
@@ -105,12 +107,9 @@ class Report(Value):
 
 #: The parts in the order they are shown, and what each is called.
 PARTS = (
-    ("needs_you", "need you"),
-    ("landed", "landed"),
-    ("done", "done"),
-    ("failed", "failed"),
-    ("cancelled", "cancelled"),
-    ("running", "running"),
+    ("needs_you", LABELS["needs_you"]),
+    ("landed", "Landed"),
+    *((name, LABELS[name]) for name in ("done", "failed", "cancelled", "running")),
 )
 
 

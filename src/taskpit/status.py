@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Card
 
-__all__ = ["LABELS", "STANDS", "STATUSES", "Status", "read_status", "state_with", "status_of", "summary"]
+__all__ = ["LABELS", "STANDS", "STATUSES", "Status", "counted", "read_status", "state_with", "status_of", "summary"]
 
 
 class Status(Word):
@@ -95,5 +95,9 @@ def state_with(wanted: frozenset[Status]) -> State | None:
 
 def summary(counts: Mapping[str, int]) -> str:
     """How many stand where, in one line; what there is none of is left out."""
-    told = [f"{counts[status]} {LABELS[status].lower()}" for status in STATUSES if counts[status]]
-    return ", ".join(told) or "no tasks"
+    return ", ".join(counted(status, counts[status]) for status in STATUSES if counts[status]) or "no tasks"
+
+
+def counted(status: str, count: int) -> str:
+    """So many tasks that stand so, in words: `1 needs you`, `2 need you`, `3 ready`."""
+    return f"{count} need you" if status == Status.NEEDS_YOU and count != 1 else f"{count} {LABELS[status].lower()}"

@@ -64,7 +64,7 @@ def told(line):
     """The counts of a line in words."""
     found = dict.fromkeys(COLUMNS, 0)
     for count, word in re.findall(r"(\d+) ([a-z ]+?)(?:,|$)", line):
-        found[word.replace(" ", "_")] = int(count)
+        found[word.replace("need you", "needs you").replace(" ", "_")] = int(count)
     return found
 
 
@@ -118,7 +118,7 @@ def card(state=State.READY, hold="", held="", verdict=None):
     [
         (card(), Status.READY),
         (card(hold="waits for an answer: which?"), Status.NEEDS_YOU),
-        (card(hold="choked: the same failure 3 times in a row: x"), Status.NEEDS_YOU),
+        (card(hold="failed 3 times the same way: x"), Status.NEEDS_YOU),
         (card(hold="waits for the contract"), Status.NEEDS_YOU),
         (card(hold="waits for landing on main"), Status.WAITING),
         (card(hold="waits for review by a person: 2 files, +3 -1"), Status.NEEDS_YOU),

@@ -24,12 +24,23 @@ def test_list_is_a_table_with_a_summary(pit):
     pit("claim", "1")
 
     assert pit("list").out.splitlines() == [
-        "ID    STATE    PRIORITY  WORKER  TAGS  TITLE        WHY",
-        "0002  Waiting                          Second       needs 0001, which is claimed",
-        "0003  Ready                            Third",
-        "0001  Running  3         me      web   First thing",
+        "ID    STATE    PRI  WORKER  TAGS  TITLE        WHY",
+        "0002  Waiting                     Second       needs 0001, which is claimed",
+        "0003  Ready                       Third",
+        "0001  Running  3    me      web   First thing",
         "",
         "1 ready, 1 waiting, 1 running",
+    ]
+
+
+def test_a_long_title_has_the_room_of_a_reason_that_is_not_there(pit, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    pit("add", "A title that needs more than half of the line", "--tag", "web")
+    pit("add", "Another that is as long as the first one", "--needs", "1")
+    assert pit("list").out.splitlines()[:3] == [
+        "ID    STATE    TITLE             WHY",
+        "0001  Ready    A title that needs more than half …",
+        "0002  Waiting  Another that is…  needs 0001, which i…",
     ]
 
 
@@ -80,15 +91,15 @@ def test_show_reads_well(pit):
 
     assert claimed.startswith("0001  Fix the login\n")
     for part in (
-        "state      Running",
-        "worker     me (",
-        "check      true",
-        "type       bug",
+        "state       Running",
+        "worker      me (",
+        "check       true",
+        "type        bug",
         "It is broken.",
         "a hint",
     ):
         assert part in claimed
-    for part in ("state      Done", "Result\ndone by me, attempt 1", "Output\nfixed"):
+    for part in ("state       Done", "Result\ndone by me, attempt 1", "Output\nfixed"):
         assert part in done
 
 
@@ -121,8 +132,8 @@ def test_what_is_not_there_is_not_found(pit, word):
 def test_why(pit):
     pit("add", "x", "--needs", "y")
 
-    assert pit("why", "1").out == "0001 waits: needs y, which does not exist.\n"
-    assert pit("why", "1", "--json").data == {"id": "0001", "why": ["0001 waits: needs y, which does not exist."]}
+    assert pit("why", "1").out == "0001 needs y, which does not exist.\n"
+    assert pit("why", "1", "--json").data == {"id": "0001", "why": ["0001 needs y, which does not exist."]}
 
 
 def test_task_text_cannot_command_the_terminal(pit, place):
@@ -180,7 +191,7 @@ def test_counts_are_of_the_whole_queue_not_of_what_is_shown(pit):
     pit("block", "4", "no")
     pit("block", "5", "no")
     pit("cancel", "3")
-    assert pit("list", "--limit", "1").out.splitlines()[-1] == "2 needs you, 2 ready, 1 cancelled"
+    assert pit("list", "--limit", "1").out.splitlines()[-1] == "2 need you, 2 ready, 1 cancelled"
 
 
 def test_a_file_dropped_in_under_any_name_is_told(pit):

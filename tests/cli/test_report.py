@@ -47,7 +47,7 @@ def test_each_task_is_in_one_part(night):
     assert (report.ready, report.waiting) == (1, 1)
     assert report.costs == (("big", 1, 0.0, 1.5), ("snake-1", 3, 60.0, 0.0))
     assert report.landed[0].worker == "snake-2"
-    assert report.headline().startswith("1 need you, 1 landed, 1 done, 1 failed")
+    assert report.headline().startswith("1 needs you, 1 landed, 1 done, 1 failed")
 
 
 def test_what_is_older_is_left_out(night):
@@ -62,7 +62,7 @@ def test_it_says_what_to_do_next(night):
     assert f"pit answer {asking} TEXT" in report.next_steps()
     assert f"pit why {report.failed[0].id}" in report.next_steps()
     page = report.markdown()
-    assert "## Need you" in page
+    assert "## Needs you" in page
     assert "no such file" in page
     assert "| big | 1 |" in page
 

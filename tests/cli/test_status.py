@@ -190,6 +190,34 @@ def test_the_last_day_is_told(pit):
     assert "Last 24 hours\n  2 done, 1 failed" in pit("status").out
 
 
+def test_what_landed_is_told_and_what_was_taken_back_is_not(pit):
+    from taskpit.queue import Queue
+    from taskpit.task import Done
+
+    for number in (1, 2, 3):
+        pit("add", f"task {number}")
+    queue = Queue.open("pit")
+    queue.finish(queue.claim("w", ids=["0001"])[0], Done(reason="landed on main as 0123"))
+    queue.close()
+    pit("cancel", "2")
+    pit("cancel", "3")
+    pit("undo")
+    assert "Last 24 hours\n  1 landed, 1 cancelled" in pit("status").out
+
+
+def test_tasks_are_in_columns(pit):
+    for title in ("short", "a title that is longer"):
+        pit("add", title)
+    pit("block", "1", "one")
+    pit("block", "2", "two")
+    lines = screen_of(80).splitlines()
+    assert lines[1] == "2 need you"
+    assert lines[lines.index("Needs you") + 1 :][:2] == [
+        "  0001  short                   one",
+        "  0002  a title that is longer  two",
+    ]
+
+
 def test_every_queue_of_this_user(run, place):
     for name in ("a", "b", "gone"):
         assert run("init", name).code == 0
@@ -209,5 +237,5 @@ def test_schedules_and_when_they_are_due(pit):
     (told,) = pit("status", "--json").data["schedules"]
     assert (told["every"], told["title"]) == ("mon-fri 07:00", "Update the dependencies")
     out = pit("status").out
-    assert f"0001  Update the dependencies  mon-fri 07:00: {told['next']}" in out
+    assert f"0001  Update the dependencies  mon-fri 07:00; next {told['next']}" in out
     assert re.search(r"Waiting\n  1 for a time \(the first in ", out)

@@ -74,7 +74,7 @@ def test_retry_gives_all_attempts_anew(pit):
 def test_unblock_forgives_failures_but_not_attempts(pit):
     pit("add", "x", "--attempts", "9")
     failing(pit, 3)
-    assert pit("show", "1", "--json").data["held"].startswith("choked: the same failure 3 times in a row")
+    assert pit("show", "1", "--json").data["held"].startswith("failed 3 times the same way")
     data = pit("unblock", "1", "--json").data
 
     assert (data["attempts"], data["held"]) == (3, "")

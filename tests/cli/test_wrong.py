@@ -274,7 +274,7 @@ def test_a_worker_in_a_run_asks_without_naming_its_task(pit):
     pit("add", "Pick a database")
     pit("work", "--until", "empty", "--", "sh", "-c", "pit ask 'Which database?'")
 
-    assert "waits for an answer: Which database?" in pit("why", "1").out
+    assert "0001 asks: Which database?\n`pit answer" in pit("why", "1").out
     alone = pit("ask", "Which database?")
     assert (alone.code, "the id of the task or the question is missing" in alone.err) == (2, True)
 

@@ -124,7 +124,7 @@ def test_choking_is_told_once(place):
     (told,) = place.told()
 
     assert told["event"] == "choked"
-    assert "3 times in a row" in told["details"]
+    assert "3 times the same way" in told["details"]
 
 
 def test_a_task_that_keeps_losing_its_worker_is_told(place):

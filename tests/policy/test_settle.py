@@ -123,7 +123,7 @@ def test_the_third_time_in_a_row_waits_for_a_person(tries, chokes):
     end = settle(claim(), Failed(error=SAME[0]), [failed(one) for one in tries], CONFIG, NOW)
 
     assert end.result is None
-    assert end.task.hold.startswith("choked: the same failure 3 times in a row: ") is chokes
+    assert end.task.hold.startswith("failed 3 times the same way: ") is chokes
     assert (end.action == "choked_task") is chokes
     assert (end.delay == 0.0) is chokes
     if chokes:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskpit.board import COLUMNS, Slip
-from taskpit.tui.drawing import age, cut, table_line, two_lines, width
+from taskpit.clock import say_age
+from taskpit.tui.drawing import cut, table_line, two_lines, width
 
 WORDS = st.text(max_size=60) | st.text(alphabet="\x1b[31m\u202e\u200d漢字👩e\u0301 ab\n\t", max_size=80)
 SLIPS = st.builds(
@@ -62,13 +63,13 @@ def test_a_line_of_a_table_fills_its_room(slip, room, id_width):
     [(-5, "0s"), (0, "0s"), (59.9, "59s"), (60, "1m"), (5999, "99m"), (6000, "1h"), (172_799, "47h"), (172_800, "2d")],
 )
 def test_ages(seconds, said):
-    assert age(seconds) == said
+    assert say_age(seconds) == said
 
 
 @settings(max_examples=50)
 @given(seconds=st.floats(0, 1e12))
 def test_every_age_is_short(seconds):
-    assert len(age(seconds)) <= 4
+    assert len(say_age(seconds)) <= 4
 
 
 @settings(max_examples=50)
@@ -79,7 +80,9 @@ def test_what_is_cut_fits(text, room):
 
 def test_life_needs_no_colour():
     signs = {
-        alive: text_of(two_lines(Slip(id="1", title="x", column="running", worker="w~1", alive=alive), 30, 0.0)[1])
+        alive: text_of(
+            two_lines(Slip(id="1", title="x", column="running", worker="w~1", alive=alive), 30, 0.0)[1]
+        ).rstrip()
         for alive in ("yes", "no", "unknown")
     }
     assert signs == {"yes": "1 ● w", "no": "1 ✗ w dead", "unknown": "1 ○ w"}

@@ -367,6 +367,6 @@ def test_errors_come_as_whoever_asks_can_use_them(shared):
 def test_what_a_night_brought(board):
     page = board.get("/report?hours=72")
     assert page.status == 200
-    assert "The last 72 hours" in page.text
+    assert "Last 3 days" in page.text
     assert board.get("/report?hours=x").status == 400
     assert board.get("/report?hours=99999").status == 400

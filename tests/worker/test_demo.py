@@ -34,7 +34,7 @@ def test_the_demo(tmp_path):
     screen = shown.stdout.partition("status\n")[2].partition("\n$ ")[0]
     crew = [line.split()[0] for line in screen.partition("LAST OUTPUT\n")[2].partition("\n\n")[0].splitlines()]
     assert crew == ["keeper", "planner", "snake-1", "snake-2", "snake-3", "cleanup", "reviewer", "chronicle"]
-    assert "choked: the same failure 3 times in a row" in screen
+    assert "failed 3 times the same way" in screen
     assert (folder / "out" / "story.txt").read_text().count("\n") >= 7
     assert (folder / "sign.txt").read_text() == "Please knock before you enter.\n"
     assert "-lander-" not in screen.partition("Crew")[0]

@@ -86,8 +86,8 @@ def test_the_third_identical_failure_chokes_and_leaves_a_note(pit):
     report = work(
         pit, lambda _c, _r: Failed(error=f"line {next(times)}: no such table /tmp/{next(times)}/x"), until_empty=True
     )
-    assert report.tally == {"retry": 2, "choked": 1}
-    assert pit.card(task).held.startswith("choked: the same failure 3 times in a row")
+    assert report.tally == {"retry": 2, "stuck": 1}
+    assert pit.card(task).held.startswith("failed 3 times the same way: ")
     assert os.listdir(f"{pit.root}/scraps") == [f"food-{task}-always-the-same-choked.md"]
 
 

@@ -32,7 +32,7 @@ def _claim_arguments(parser: ArgumentParser) -> None:
         "yet, 4 if another worker has it. Claiming what is yours already renews it."
     )
     parser.epilog = example(
-        "pit claim --as snake-1 --lease 1h",
+        "pit claim --as worker-1 --lease 1h",
         "pit claim 0007",
         "pit claim --wait 10m --tag web --json",
         "pit claim WI-001-A1 --as ann --human",
@@ -103,7 +103,7 @@ def _told(claim: Claim, context: Context, named_worker: str | None) -> str:
 
 def _renew_arguments(parser: ArgumentParser) -> None:
     parser.description = "Keep a claim for another lease. Exits 4 if it is no longer yours: then stop working on it."
-    parser.epilog = example("pit renew 0007 --as snake-1 --lease 30m")
+    parser.epilog = example("pit renew 0007 --as worker-1 --lease 30m")
     id_argument(parser, several=True)
     worker_option(parser)
     _lease_option(parser)

@@ -7,6 +7,7 @@ import os
 from taskpit.cli.add import add_options, asked_for
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example
+from taskpit.cli.output import table
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.queue import cards
@@ -80,12 +81,9 @@ def _listed(context: Context) -> Reply:
     found.sort(key=lambda task: task.not_before)
     now = queue.clock.now()
     rows = [(task.id, str(task.extra["every"]), told(task, now), task.title) for task in found]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:3] if rows else []
-    lines = [
-        "  ".join([*(word.ljust(width) for word, width in zip(row, widths, strict=False)), row[3]]) for row in rows
-    ]
     hint = "There is no schedule. For example: pit every 'mon-fri 07:00' 'Update the dependencies'"
-    return Reply(data=[facts(task) for task in found], text="\n".join(lines) or hint)
+    text = table(("ID", "WHEN", "NEXT", "TITLE"), rows) if rows else hint
+    return Reply(data=[facts(task) for task in found], text=text)
 
 
 VERBS: Handlers = {"every": (_arguments, _every)}

@@ -43,7 +43,7 @@ def _done_arguments(parser: ArgumentParser) -> None:
         "stays yours. Doing it twice is fine. In a command that a pool runs, the result is handed in, and the pool\n"
         "runs the check once the command has ended."
     )
-    parser.epilog = example("pit done 0007 --result summary.md", "make report | pit done 0007 --result - --as snake-1")
+    parser.epilog = example("pit done 0007 --result summary.md", "make report | pit done 0007 --result - --as worker-1")
     id_argument(parser, several=True)
     worker_option(parser)
     parser.add_argument("--result", metavar="FILE", help="what came out of it; - is standard input")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskpit.cli import output
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import a_count, a_duration, example, past_moment
-from taskpit.cli.output import cut, paint, terminal_width
+from taskpit.cli.output import aligned, paint, terminal_width
 from taskpit.cli.progress import Progress
 from taskpit.clock import instant, iso, say_duration
 from taskpit.errors import CursorLost, Invalid
@@ -57,7 +57,7 @@ def _log_arguments(parser: ArgumentParser) -> None:
         "What happened, oldest first; with NAME, what that member of the crew has printed.\n"
         "With -f and --json every event is an envelope on a line of its own."
     )
-    parser.epilog = example("pit log", "pit log -f", "pit log --task 0007 --since 2h", "pit log snake-1 -f")
+    parser.epilog = example("pit log", "pit log -f", "pit log --task 0007 --since 2h", "pit log planner -f")
     parser.add_argument("name", metavar="NAME", nargs="?", help="a member of the crew, or `supervisor`")
     parser.add_argument("-f", "--follow", action="store_true", help="go on as more happens, until interrupted")
     parser.add_argument("--task", metavar="ID", help="only about this task")
@@ -354,25 +354,35 @@ def _report(args: Namespace, context: Context) -> Reply:
 
 def _screen(report: Report, context: Context) -> str:
     width = terminal_width()
-    lines = [paint("bold", f"The last {say_duration(report.until - report.since)}: {report.headline()}")]
+    lines = [paint("bold", _span(report)), report.headline()]
     for name, word in PARTS:
         rows: tuple[Row, ...] = getattr(report, name)
         if rows:
-            lines += ["", paint(PART_COLOURS.get(name, "bold"), word)]
-            lines += [
-                cut(f"  {row.id}  {row.title}{f': {row.what}' if row.what else ''}", width) for row in rows[:PART_SHOWN]
-            ]
-            lines += [f"  and {len(rows) - PART_SHOWN} more"] if len(rows) > PART_SHOWN else []
+            shown = [(row.id, row.title, row.what) for row in rows]
+            lines += ["", paint("bold", word), *aligned(shown[:PART_SHOWN], width, PART_COLOURS.get(name, "dim"))]
+            lines += [paint("dim", f"  … and {len(rows) - PART_SHOWN} more")] if len(rows) > PART_SHOWN else []
     if any(cost[3] for cost in report.costs):
-        lines += ["", paint("bold", "cost")]
-        lines += [f"  ${usd:.2f}  {by}: {count} in {say_duration(took)}" for by, count, took, usd in report.costs]
+        lines += ["", paint("bold", "Cost")]
+        wide = max(len(f"{usd:.2f}") for _, _, _, usd in report.costs)
+        told = [
+            f"{by}, {count} task{'' if count == 1 else 's'}, {say_duration(took)}"
+            for by, count, took, _ in report.costs
+        ]
+        lines += [f"  ${usd:>{wide}.2f}  {text}" for (_, _, _, usd), text in zip(report.costs, told, strict=True)]
     if report.next_steps():
         lines += [
             "",
-            paint("bold", "next"),
+            paint("bold", "Next"),
             *(f"  {context.called(step.removeprefix('pit '))}" for step in report.next_steps()),
         ]
     return "\n".join(lines)
+
+
+def _span(report: Report) -> str:
+    """How long ago it begins, as `pit status` says it where it is a number of hours."""
+    seconds = round(report.until - report.since)
+    hours, rest = divmod(seconds, 3600)
+    return f"Last {hours} hour{'' if hours == 1 else 's'}" if hours and not rest else f"Last {say_duration(seconds)}"
 
 
 VERBS: Handlers = {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from taskpit.errors import TaskpitError
 
-__all__ = ["Screen", "cut", "envelope", "failure", "harmless", "pad", "paint", "quoted", "table"]
+__all__ = ["Screen", "aligned", "cut", "envelope", "failure", "harmless", "pad", "paint", "quoted", "table"]
 
 #: The number in every envelope; grows when what programs rely on changes.
 SCHEMA = 1
@@ -134,24 +134,48 @@ def cut(text: str, width: int) -> str:
     return kept
 
 
+def aligned(rows: Sequence[tuple[str, str, str]], width: int, colour: str) -> list[str]:
+    """Id, title and reason of tasks, each in its column; long titles leave their reasons two thirds of the line."""
+    ids = max((len(one) for one, _, _ in rows), default=0)
+    room = max(width - ids - 6, 30)
+    wide = max((width_of(fit(title, 1 << 20)) for _, title, _ in rows), default=0)
+    wide = min(wide, max(room - max((width_of(why) for _, _, why in rows), default=0), room // 3))
+    cells = [(pad(one, ids), pad(fit(title, wide), wide), fit(why, room - wide)) for one, title, why in rows]
+    return [f"  {paint('bold', one)}  {title}  {paint(colour, why)}".rstrip() for one, title, why in cells]
+
+
 def quoted(text: str) -> str:
     """The word as a shell reads it."""
     safe = text and all(letter.isalnum() or letter in "/._-+@%:," for letter in text)
     return text if safe else "'" + text.replace("'", "'\\''") + "'"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[Sequence[str]] = ()) -> str:
-    """Aligned columns; the last one is cut at the terminal's edge. Columns that are empty all the way are left out."""
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[Sequence[str]] = (), *, spills: bool = False
+) -> str:
+    """Aligned columns; the last one is cut at the terminal's edge. Columns that are empty all the way are left out.
+
+    Where not all fits and the last but one `spills`, it leaves the last half of their room, and has all of it where
+    that is empty.
+    """
     cells = [[fit(cell, 1 << 20) for cell in row] for row in rows]
     shown = [column for column in range(len(head)) if any(row[column] for row in cells)]
     widths = [max(width_of(row[column]) for row in (head, *cells)) for column in shown]
+    left = max(terminal_width() - sum(width + 2 for width in widths[:-2]), 20)
+    spills = spills and shown[-2:] == [len(head) - 2, len(head) - 1] and sum(widths[-2:]) + 2 > left
+    if spills:
+        longest = max(width_of(row[-2]) for row in (head, *cells) if row[-1])
+        widths[-2] = min(longest, max(left // 2 - 2, left - widths[-1] - 2, 16))
     room = max(terminal_width() - sum(width + 2 for width in widths[:-1]), 20)
     lines = [paint("dim", "  ".join(map(pad, (head[column] for column in shown), widths)).rstrip())]
     for index, row in enumerate(cells):
+        whole = shown[:-1] if spills and not row[-1] else shown
         parts = []
-        for place, column in enumerate(shown):
-            last = place == len(shown) - 1
-            text = fit(row[column], room) if last else pad(row[column], widths[place])
+        for place, column in enumerate(whole):
+            text = row[column]
+            if spills and place == len(shown) - 2:
+                text = fit(text, widths[place] if row[-1] else left)
+            text = fit(text, room) if place == len(shown) - 1 else pad(text, widths[place])
             colour = colours[index][column] if colours else ""
             parts.append(paint(colour, text) if colour else text)
         lines.append("  ".join(parts).rstrip())

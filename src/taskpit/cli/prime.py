@@ -145,7 +145,7 @@ def _text(told: dict[str, Any]) -> str:
 
 def _prime_arguments(parser: ArgumentParser) -> None:
     parser.description = "What an agent must know to work here: what it holds, what is next, and the commands."
-    parser.epilog = example("pit prime", "pit prime --as snake-1 --json")
+    parser.epilog = example("pit prime", "pit prime --as worker-1 --json")
     worker_option(parser)
 
 

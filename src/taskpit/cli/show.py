@@ -36,6 +36,10 @@ __all__ = ["VERBS"]
 SCREENFUL = 50
 #: Tasks are read this many at a time.
 PAGE = 1000
+#: Workers and tags take so many letters at most.
+WIDEST = 18
+#: Below this width a list has no room for tags beside titles and reasons.
+NARROW = 100
 #: So many names are looked at for files that are no tasks.
 MANY = 10_000
 COLOURS = {
@@ -159,15 +163,16 @@ def _is_named(layout: Layout, name: str) -> bool:
 
 def _rows(some: list[Card]) -> str:
     rows, colours = [], []
-    reasons = [reason_of(card) or ("not checked" if card.checked == "no" else "") for card in some]
-    room = max(terminal_width() // 2 - 16, 24) if any(reasons) else 1 << 20  # a long title leaves its reason some room
-    for card, reason in zip(some, reasons, strict=True):
+    for card in some:
         task, status = card.task, status_of(card)
-        priority, worker = str(task.priority or ""), who(card.worker)
-        title = fit(task.title or task.slug, room)
-        rows.append((task.id, LABELS[status], priority, worker, ",".join(task.tags), title, reason))
+        worker, tags = fit(who(card.worker), WIDEST), fit(",".join(task.tags), WIDEST)
+        why = reason_of(card) or ("not checked" if card.checked == "no" else "")
+        rows.append((task.id, LABELS[status], str(task.priority or ""), worker, tags, task.title or task.slug, why))
         colours.append(("bold", COLOURS[status], "", "", "dim", "", "dim"))
-    return table(("ID", "STATE", "PRIORITY", "WORKER", "TAGS", "TITLE", "WHY"), rows, colours)
+    head = ("ID", "STATE", "PRI", "WORKER", "TAGS", "TITLE", "WHY")
+    if terminal_width() < NARROW and any(row[-1] for row in rows):
+        rows = [(*row[:4], "", *row[5:]) for row in rows]  # titles and reasons say more than tags
+    return table(head, rows, colours, spills=True)
 
 
 # -- show ------------------------------------------------------------------------------------------
@@ -197,7 +202,7 @@ def _sheet(card: Card, now: float) -> str:
     for name, value in facts(card, now):
         label = LABELS[status]
         shown = value.replace(label, paint(COLOURS[status], label), 1) if name == "state" else value
-        lines.append(f"  {name:<10} {shown}")
+        lines.append(f"  {name:<10}  {shown}")
     sections = [
         ("", task.body),
         *(_result_sections(result) if result else ()),

@@ -11,7 +11,7 @@ from taskpit.cli.context import Reply
 from taskpit.cli.crew import config_option, papers
 from taskpit.cli.log import event_line
 from taskpit.cli.options import a_duration, example
-from taskpit.cli.output import cut, pad, paint, table, terminal_width
+from taskpit.cli.output import aligned, cut, pad, paint, table, terminal_width
 from taskpit.cli.show import COLOURS as STATUS_COLOURS
 from taskpit.clock import iso, say_duration
 from taskpit.explain import reason_of
@@ -19,8 +19,8 @@ from taskpit.history import who
 from taskpit.policy import LANDING, PULL, REVIEWER
 from taskpit.queue import cards, tally
 from taskpit.records import Value
-from taskpit.report import events_since
-from taskpit.status import LABELS, STATUSES, Status, status_of, summary
+from taskpit.report import LANDED, events_since
+from taskpit.status import STATUSES, Status, counted, status_of, summary
 from taskpit.task import State
 from taskpit.text import fit, width_of
 
@@ -45,8 +45,9 @@ SCREENFUL = 10
 PACE, RARELY = 0.5, 10
 DAY = 86_400.0
 COLOURS = {"up": "green", "waiting": "blue", "paused": "yellow", "stalled": "red", "down": "dim"}
-#: What the changelog calls the ends that a day is told by.
+#: What the changelog calls the ends that a day is told by, and the words for them in the order they are shown.
 ENDS = {"completed_task": "done", "failed_task": "failed", "cancelled_task": "cancelled"}
+DAY_WORDS = ("landed", "done", "failed", "cancelled")
 
 
 def _status_arguments(parser: Any) -> None:
@@ -130,7 +131,17 @@ class LastDay:
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
         events, self._cursor = events_since(queue.store, iso(queue.clock.now() - DAY))
-        self._ends = [(event.timestamp, event.did) for event in events if event.did in ENDS]
+        #: When and how each task ended that is still over, by its id.
+        self._ends: dict[str, tuple[str, str]] = {}
+        self._hear(events)
+
+    def _hear(self, events: list[Event]) -> None:
+        for event in events:
+            if event.did in ENDS:
+                landed = event.did == "completed_task" and event.details.startswith(LANDED)
+                self._ends[event.about] = (event.timestamp, "landed" if landed else ENDS[event.did])
+            elif event.did == "reopened_task":
+                self._ends.pop(event.about, None)
 
     def more(self) -> list[Event]:
         """What was told since the last look."""
@@ -143,14 +154,15 @@ class LastDay:
                 continue
             found += events
             if not events:
-                self._ends += [(event.timestamp, event.did) for event in found if event.did in ENDS]
+                self._hear(found)
                 return found
 
     def facts(self) -> dict[str, float]:
         """How many tasks ended how, and what it cost."""
         now = self._queue.clock.now()
-        self._ends = [end for end in self._ends if end[0] >= iso(now - DAY)]
-        told: dict[str, float] = {word: sum(1 for _, did in self._ends if did == name) for name, word in ENDS.items()}
+        self._ends = {name: end for name, end in self._ends.items() if end[0] >= iso(now - DAY)}
+        how = [word for _, word in self._ends.values()]
+        told: dict[str, float] = {word: how.count(word) for word in DAY_WORDS}
         root = self._queue.store.info().papers
         if root:
             from taskpit.worker.budget import Ledger
@@ -276,7 +288,7 @@ def _waiting(waiting: Sequence[Card], now: float) -> dict[str, float]:
 
 def screen(overview: Overview, width: int) -> str:
     """All of it as text; what matters most to a person first."""
-    told = [paint(STATUS_COLOURS[one], f"{overview.statuses[one]} {LABELS[one].lower()}") for one in STATUSES]
+    told = [paint(STATUS_COLOURS[one], counted(one, overview.statuses[one])) for one in STATUSES]
     shown = [text for one, text in zip(STATUSES, told, strict=True) if overview.statuses[one]]
     lines = [paint("bold", fit(overview.where, width)), ", ".join(shown) or "The queue is empty."]
     lines += [paint("yellow", text) for text in (overview.paused, *overview.resting, *overview.landing) if text]
@@ -285,12 +297,12 @@ def screen(overview: Overview, width: int) -> str:
 
         lines += tree(overview.work_items) or ["There is no work item yet: pit add 'a first one'"]
         return "\n".join([*lines, *_crew_lines(overview)])
-    lines += _part("Needs you", [_line(one, width, "yellow") for one in overview.needs_you])
+    lines += _part("Needs you", _lines(overview.needs_you, width, "yellow"))
     lines += _part("Running", [_running_line(one, width) for one in overview.running], _idle(overview, width))
     lines += _crew_lines(overview)
     lines += _part("Waiting", [_waiting_line(overview.waiting)] if overview.statuses[Status.WAITING] else [])
-    lines += _part("Schedules", [_schedule_line(one, width) for one in overview.schedules])
-    lines += _part("Failed", [_line(one, width, "red") for one in overview.failed])
+    lines += _part("Schedules", _schedule_lines(overview.schedules, width))
+    lines += _part("Failed", _lines(overview.failed, width, "red"))
     lines += _part("Last 24 hours", _day_line(overview.last_day))
     if not any(overview.statuses.values()):
         lines.append("Put something in: pit add 'a first task'")
@@ -304,12 +316,9 @@ def _part(title: str, lines: list[str], below: str = "") -> list[str]:
     return ["", paint("bold", title), *lines[:SCREENFUL], *more, *([below] if below else [])]
 
 
-def _line(one: dict[str, str], width: int, colour: str) -> str:
-    """Id, title, reason; a long title leaves its reason two thirds of the line."""
-    room = max(width - len(one["id"]) - 6, 30)
-    title = fit(one["title"], max(room - width_of(one["why"]), room // 3))
-    why = fit(one["why"], room - width_of(title))
-    return f"  {paint('bold', one['id'])}  {title}  {paint(colour, why)}"
+def _lines(found: Sequence[dict[str, str]], width: int, colour: str) -> list[str]:
+    shown = [(one["id"], one["title"], one["why"]) for one in found]
+    return aligned(shown[:SCREENFUL], width, colour) + [""] * len(shown[SCREENFUL:])
 
 
 def _running_line(one: dict[str, Any], width: int) -> str:
@@ -340,13 +349,17 @@ def _waiting_line(waiting: dict[str, float]) -> str:
     return "  " + ", ".join(f"{int(waiting[key])} {text}" for key, text in parts.items() if waiting[key])
 
 
-def _schedule_line(one: dict[str, object], width: int) -> str:
-    told = f"{one['every']}: {one['held'] or one['next'] or 'not yet due'}"
-    return _line({"id": str(one["id"]), "title": str(one["title"]), "why": told}, width, "dim")
+def _schedule_lines(schedules: Sequence[dict[str, object]], width: int) -> list[str]:
+    due = [one["held"] or (f"next {one['next']}" if one["next"] else "not yet due") for one in schedules]
+    told = [f"{one['every']}; {when}" for one, when in zip(schedules, due, strict=True)]
+    rows = [
+        {"id": str(one["id"]), "title": str(one["title"]), "why": why} for one, why in zip(schedules, told, strict=True)
+    ]
+    return _lines(rows, width, "dim")
 
 
 def _day_line(day: dict[str, float]) -> list[str]:
-    parts = [f"{int(day[word])} {word}" for word in ENDS.values() if day[word]]
+    parts = [f"{int(day[word])} {word}" for word in DAY_WORDS if day[word]]
     parts += [f"${day['usd']:.2f}"] if day.get("usd") else []
     return [f"  {', '.join(parts)}"] if parts else []
 

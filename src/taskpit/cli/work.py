@@ -85,7 +85,11 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("--limit", type=a_duration, default=LIMIT, metavar="D", help="time a task may take (default 1h)")
     add("--lease", type=a_duration, default=0.0, metavar="D", help="lease of a claim, renewed while it runs")
     add(
-        "--as", dest="name", default="", metavar="BASE", help="workers are BASE-1, ... (default: the token's, or snake)"
+        "--as",
+        dest="name",
+        default="",
+        metavar="BASE",
+        help="workers are BASE-1, ... (default: the token's, or worker)",
     )
     add("--no-checks", dest="checks", action="store_false", help="believe exit 0; don't run the tasks' checks")
     add("--budget", action="append", type=_budget, metavar="B", help="$5/day, $1/task, 200k tokens/task, 2h/day, ...")
@@ -210,7 +214,7 @@ def _run(args: Namespace, context: Context, runner: AnyRunner, reviewer: AnyRunn
         )
     orders = Orders(
         slots=args.slots if runner is not reviewer else 0,
-        name=args.name or context.token_name() or "snake",
+        name=args.name or context.token_name() or "worker",
         tags=words(args.tag),
         big=args.big,
         lease=args.lease,
@@ -338,7 +342,7 @@ def _dry_run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
     from taskpit.worker.run_directory import place_for
     from taskpit.worker.runner import Run
 
-    claim = _next(context, words(args.tag), args.name or context.token_name() or "snake", big=args.big)
+    claim = _next(context, words(args.tag), args.name or context.token_name() or "worker", big=args.big)
     queue = context.queue
     info = queue.store.info()
     run = Run(claim, place_for(queue.store, claim), info.papers or info.where)

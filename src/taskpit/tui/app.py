@@ -19,7 +19,7 @@ from taskpit.errors import TaskpitError
 from taskpit.status import LABELS, STATUSES
 from taskpit.text import plain
 from taskpit.tui import drawing, keys
-from taskpit.tui.column import Column
+from taskpit.tui.column import Column, shared
 from taskpit.tui.dialogs import MOST, AddForm, Ask, Find, Help, Verdict
 from taskpit.tui.drawing import THEMES
 from taskpit.tui.panel import TABS, Panel
@@ -260,11 +260,11 @@ class PitBoard(App[None]):
 
     def _say_heads(self) -> None:
         there = self._shown()
+        shares = shared({name: self.column(name).wish for name in there}, self._current, self.size.width)
         for name in COLUMNS:
-            share = self.column(name).wish * (1.3 if name == self._current else 1.0)
             for part in (self.column(name), self._base.query_one(f"#head-{name}")):
                 part.set_class(name not in there, "-empty")
-                part.styles.width = None if self._base.has_class("-narrow") else f"{share:.1f}fr"
+                part.styles.width = None if self._base.has_class("-narrow") else f"{shares.get(name, 1.0):.1f}fr"
             shown = len(self.column(name).slips) if self._words else None
             count = self.view.counts[name] if self.view else 0
             self._say(f"head-{name}", drawing.head(name, count, shown))

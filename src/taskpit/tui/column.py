@@ -22,12 +22,27 @@ if TYPE_CHECKING:
     from taskpit.board import Slip
     from taskpit.tui.drawing import Parts
 
-__all__ = ["Column"]
+__all__ = ["Column", "shared"]
 
 #: From this width on a slip is one line of a table, below it two lines.
 TABLE = 64
 #: Ids are shown as wide as they are, up to here.
 WIDEST_ID = 18
+
+
+def shared(wishes: dict[str, int], current: str, room: int) -> dict[str, float]:
+    """How wide each column is: none has more than it wishes while another has less than its share of the room.
+
+    The column that keys act on has a larger share.
+    """
+    weights = {name: 1.8 if name == current else 1.0 for name in wishes}
+    widths: dict[str, float] = {}
+    left, weight = float(room), sum(weights.values())
+    for name in sorted(wishes, key=lambda one: wishes[one] / weights[one]):
+        widths[name] = min(float(wishes[name]), left * weights[name] / weight)
+        left -= widths[name]
+        weight -= weights[name]
+    return widths
 
 
 class Column(ScrollView, can_focus=True):
@@ -96,7 +111,7 @@ class Column(ScrollView, can_focus=True):
 
     @property
     def wish(self) -> int:
-        """How much room its slips would like, in letters: columns share what there is by that."""
+        """How much room its slips would like, in letters; `shared` says how much they get."""
         longest = max((lines.width(slip.title) for slip in self.slips[:50]), default=0)
         return min(max(longest, 16), 44) + 8
 

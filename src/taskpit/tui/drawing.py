@@ -9,8 +9,9 @@ from textual.content import Content
 from textual.theme import Theme
 
 from taskpit.board import COLUMNS
+from taskpit.clock import say_age
 from taskpit.history import who
-from taskpit.status import LABELS
+from taskpit.status import LABELS, counted
 from taskpit.text import one_line
 
 TYPE_CHECKING = False
@@ -26,7 +27,6 @@ __all__ = [
     "HEAD",
     "STYLES",
     "THEMES",
-    "age",
     "cut",
     "head",
     "news",
@@ -65,19 +65,10 @@ def _fill(text: str, room: int) -> tuple[str, str]:
     return (" " * max(room - cell_len(text), 0), "meta")
 
 
-def age(seconds: float) -> str:
-    """Seconds in four letters at most: `4s`, `12m`, `3h`, `9d`, `41w`."""
-    left = max(seconds, 0.0)
-    for size, letter, until in ((1, "s", 60), (60, "m", 6000), (3600, "h", 172_800), (86_400, "d", 8_640_000)):
-        if left < until:
-            return f"{int(left // size)}{letter}"
-    return f"{min(int(left // 604_800), 999)}w"
-
-
 def slip_age(slip: Slip, now: float) -> str:
     """How long it has been where it is, as far as that is known."""
     began = slip.finished or slip.since or slip.created
-    return age(now - began) if began else ""
+    return say_age(now - began) if began else ""
 
 
 def _told(slip: Slip, now: float) -> Parts:
@@ -89,7 +80,7 @@ def _told(slip: Slip, now: float) -> Parts:
     if slip.column in ("failed", "cancelled"):
         return [(f" {slip.reason or slip.verdict}", slip.column)]
     if slip.column == "done":
-        parts = [who(slip.worker), age(slip.seconds) if slip.seconds else ""]
+        parts = [who(slip.worker), say_age(slip.seconds) if slip.seconds else ""]
         parts += [f"${slip.usd:.2f}" if slip.usd else "", f"split in {len(slip.children)}" if slip.children else ""]
         return [(f" {' · '.join(filter(None, parts))}", "meta")]
     parts = [f"try {slip.attempts + 1}" if slip.attempts else "", "big" if slip.big else "", " ".join(slip.tags)]
@@ -121,18 +112,12 @@ def _fit(parts: Parts, room: int) -> tuple[Parts, int]:
 
 
 def two_lines(slip: Slip, room: int, now: float) -> tuple[Parts, Parts]:
-    """For a narrow column: the title and how old it is; below, its id and what is to be said.
-
-    A title that needs the whole line has it; the age then stands below, if there is room beside what is said.
-    """
-    old = (slip_age(slip, now).rjust(AGE), "age")
-    title = cut(slip.title, room - AGE - 1)
-    said: Parts = [(cut(slip.id, max(room // 3, 4)), "id"), *_priority(slip), *_told(slip, now)]
-    if title == one_line(slip.title) or room < 2 * AGE + 4:
-        return [(title, "title"), _fill(title, room - AGE), old], _fit(said, room)[0]
+    """For a narrow column: the title; below, its id, what is to be said, and how old it is where there is room."""
     title = cut(slip.title, room)
-    below, left = _fit(said, room)
-    return [(title, "title"), _fill(title, room)], [*below, (" " * (left - AGE), "meta"), old] if left > AGE else below
+    below, left = _fit([(cut(slip.id, max(room // 3, 4)), "id"), *_priority(slip), *_told(slip, now)], room)
+    if left > AGE:
+        below += [(" " * (left - AGE), "meta"), (slip_age(slip, now).rjust(AGE), "age")]
+    return [(title, "title"), _fill(title, room)], below
 
 
 def table_line(slip: Slip, room: int, id_width: int, now: float) -> Parts:
@@ -185,10 +170,10 @@ def place(where: str, *, read_only: bool) -> Content:
 
 
 def news(view: View | None, trouble: str, told: str) -> Content:
-    """What a person should know: trouble, a pause, how many tasks ask them something."""
-    asks = sum(1 for slip in view.columns["needs_you"] if slip.question) if view else 0
+    """What a person should know: trouble, a pause, how many tasks need them."""
+    needs = view.counts["needs_you"] if view else 0
     said = [(trouble, "bold $error"), (told, "$muted"), (view.paused if view else "", "$warning")]
-    said += [(f"{asks} task{'s ask' if asks > 1 else ' asks'} you", "bold $warning")] if asks else []
+    said += [(counted("needs_you", needs), "bold $warning")] if needs else []
     return Content("  ").join([Content.styled(cut(text, 70), style) for text, style in said if text])
 
 

@@ -12,7 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from taskpit.history import who
-from taskpit.status import LABELS, STATUSES
+from taskpit.status import STATUSES, counted
 from taskpit.tui.drawing import HEAD, THEMES, cut
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ PACE, SHOWN = 2.0, 6
 
 def block(one: Glance, room: int) -> Content:
     """One queue in a few lines."""
-    counts = [(f"  {one.counts[name]} {LABELS[name].lower()}", HEAD[name]) for name in STATUSES if one.counts[name]]
+    counts = [(f"  {counted(name, one.counts[name])}", HEAD[name]) for name in STATUSES if one.counts[name]]
     cost = f"  ${one.usd:.2f} in 24 hours" if one.usd else ""
     lines = [Content.assemble((one.name, "bold"), *counts, (cost, "$muted"))]
     lines += [Content.styled(f"  {cut(text, room)}", "$warning") for text in (one.trouble, *one.notices) if text]

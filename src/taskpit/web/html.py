@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from importlib.resources import files
 from urllib.parse import quote
@@ -18,9 +19,9 @@ from markupsafe import Markup, escape
 
 from taskpit.actions import moves
 from taskpit.board import COLUMNS
-from taskpit.clock import iso, say_duration
+from taskpit.clock import iso, say_age, say_duration
 from taskpit.history import who
-from taskpit.status import LABELS
+from taskpit.status import LABELS, counted
 from taskpit.text import headline, plain
 
 TYPE_CHECKING = False
@@ -168,6 +169,8 @@ class Paper:
             money=_money,
             headline=headline,
             mark=mark_of,
+            home=from_home,
+            counted=counted,
             place=place_of,
             who=who,
         )
@@ -205,6 +208,12 @@ def place_of(slip: Slip) -> str:
     return json.dumps([int(one) if isinstance(one, bool) else one for one in slip.place])
 
 
+def from_home(path: str) -> str:
+    """A path as people write it: what is below their home begins with a tilde."""
+    home = os.path.expanduser("~")
+    return path.replace(home, "~", 1) if path.startswith(f"{home}/") else path
+
+
 def mark_of(task: Task) -> str:
     """A mark that changes with what a form can change."""
     shown = (task.title, task.body, task.check, task.priority, task.tags, task.needs)
@@ -227,8 +236,9 @@ def _age(at: float, now: float) -> Markup:
     """How long ago, as an element that a browser keeps true."""
     if not at:
         return Markup("")
-    told = say_duration(float(max(int(now - at), 0)))
-    return Markup('<time datetime="{}" data-at="{}">{}</time>').format(iso(at), int(at), told)
+    return Markup('<time datetime="{}" data-at="{}" title="{}">{}</time>').format(
+        iso(at), int(at), iso(at), say_age(now - at)
+    )
 
 
 def _money(usd: float) -> str:

@@ -87,6 +87,8 @@ def change_of(queue: Queue, card: Card) -> Shown | None:
 
 #: So many slips of a column are sent at once; more come as somebody looks for them.
 WINDOW = 50
+#: The hours that a report can be asked for with a click.
+SPANS = {8: "8 hours", 24: "24 hours", 72: "3 days", 168: "7 days"}
 #: So many things that were found are shown.
 FOUND = 100
 
@@ -174,7 +176,9 @@ class Pages:
             raise Invalid("hours is a number from 1 to 9000")
         queue = self.desk.queue
         found = await self.desk.do(lambda: make_report(queue, queue.clock.now() - int(hours) * 3600.0))
-        return self._page(request, "report.html", page="report", report=found, parts=PARTS, hours=int(hours))
+        return self._page(
+            request, "report.html", page="report", report=found, parts=PARTS, hours=int(hours), spans=SPANS
+        )
 
     # -- a task ------------------------------------------------------------------------------------
 

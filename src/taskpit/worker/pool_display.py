@@ -36,11 +36,12 @@ COLOURS = {
     "asked": "36",
     "retry": "33",
     "failed": "31",
-    "choked": "31",
+    "stuck": "31",
     "cancelled": "31",
     "lost": "31",
     "unsaved": "31",
     "recovered": "36",
+    "handed in": "36",
 }
 #: What these mean, in words.
 TOLD = {"itself": "the command ended it", "lost": "another worker has it now"}
@@ -231,13 +232,14 @@ def choose(stream: TextIO, env: Mapping[str, str]) -> Lines:
 def summary(report: Report) -> str:
     """What a pool has done, in one line."""
     words = {
-        "itself": "ended by the command",
+        "itself": "ended by their command",
         "unsaved": "not saved",
         "retry": "put back to be tried again",
-        "handed in": "handed in",
         "asked": "asked a question",
     }
     ordered = sorted(report.tally.items(), key=lambda item: [*COLOURS].index(item[0]) if item[0] in COLOURS else 99)
     parts = [f"{count} {words.get(word, word)}" for word, count in ordered]
-    waiting = f"{report.started} handed in" if report.started else "nothing done"
-    return f"{', '.join(parts) or waiting} in {say_duration(report.seconds)}"
+    ended = sum(count for word, count in report.tally.items() if word not in ("approved", "sent back"))
+    if report.started > ended:  # its claim has ended, the task has not
+        parts.append(f"{report.started - ended} handed in")
+    return f"{', '.join(parts) or 'nothing done'} in {say_duration(report.seconds)}"

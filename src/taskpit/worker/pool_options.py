@@ -107,7 +107,7 @@ class Orders(Value):
     #: How many work on tasks at once; none in a pool that only reviews.
     slots: int = 1
     #: Workers are called this, a dash, and a number nobody has.
-    name: str = "snake"
+    name: str = "worker"
     #: The one worker is called just this; Lost if somebody living is.
     exact: bool = False
     tags: tuple[str, ...] = ()

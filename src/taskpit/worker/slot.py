@@ -49,7 +49,7 @@ WORDS = {
     "failed_task": "failed",
     "cancelled_task": "cancelled",
     "retried_task": "retry",
-    "choked_task": "choked",
+    "choked_task": "stuck",
     "released_task": "released",
     "split_task": "split",
     "asked": "asked",
@@ -74,7 +74,7 @@ class Over(Value):
     """How a claim of ours ended."""
 
     claim: Claim
-    #: done, failed, cancelled, retry, choked, released, split, asked, held, handed in, pull request; approved and
+    #: done, failed, cancelled, retry, stuck, released, split, asked, held, handed in, pull request; approved and
     #: sent back: by a reviewer; itself: the command has ended the claim; lost: it was somebody else's by then;
     #: unsaved: the store could not be written.
     word: str

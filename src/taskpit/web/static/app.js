@@ -19,16 +19,11 @@
 
   // -- ages: every <time data-at> says how long ago that is, by the server's clock ------------------
   let behind = 0;
-  const words = (seconds) => {
-    seconds = Math.max(0, Math.floor(seconds));
-    const parts = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
-    const told = [];
-    for (const [letter, size] of parts) {
-      const count = Math.floor(seconds / size);
-      seconds -= count * size;
-      if (count) told.push(count + letter);
-    }
-    return told.slice(0, 2).join("") || "0s";
+  const words = (seconds) => { // as `say_age` has it
+    seconds = Math.max(0, seconds);
+    for (const [letter, size, until] of [["s", 1, 60], ["m", 60, 6000], ["h", 3600, 172800], ["d", 86400, 8640000]])
+      if (seconds < until) return Math.floor(seconds / size) + letter;
+    return Math.min(Math.floor(seconds / 604800), 999) + "w";
   };
   const tick = () => {
     if (document.hidden) return;
@@ -191,7 +186,7 @@
   };
 
   // -- keys -----------------------------------------------------------------------------------------
-  const PAGES = { b: "", a: "agents", p: "plots" };
+  const PAGES = { b: "", a: "agents", r: "report", p: "plots" };
   const onKey = (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches?.("input, textarea, select");
