@@ -11,10 +11,10 @@ import pytest
 
 from taskpit.cli.main import main
 from taskpit.errors import Invalid, MissingExtra, Storage
-from taskpit.store.postgres import schema
+from taskpit.store.postgres import schema, upkeep
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.connection import Wire
-from taskpit.store.postgres.opening import init_database
+from taskpit.store.postgres.opening import init_database, upgrade_script
 from taskpit.store.postgres.store import PostgresStore
 from taskpit.task import Said, State, Task, Want
 
@@ -237,3 +237,36 @@ def test_a_full_disk(alone, pit):
     finally:
         alone.stop()
         subprocess.run(["umount", "-l", small], check=True)
+
+
+def test_doctor_tells_what_keeps_the_server_from_cleaning_up(server, monkeypatch):
+    store = server.queue()
+    assert store.check() == []
+    monkeypatch.setattr(upkeep, "OLD", 0.0)
+    server.sql(f"ALTER TABLE {store._schema}.ready SET (autovacuum_enabled = false)")
+    with psycopg.connect(store.address.server) as old:
+        old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        old.execute("SELECT count(*) FROM pg_class")
+        found = {(mend.kind, mend.what) for mend in store.check()}
+        assert ("old transaction", f"process {old.info.backend_pid}") in found
+        assert ("no autovacuum", "ready") in found
+    server.sql(f"ALTER TABLE {store._schema}.ready RESET (autovacuum_enabled)")
+    store.close()
+
+
+def test_the_sql_of_an_upgrade_is_shown_and_nothing_done(server):
+    """Run by hand as it is shown it makes what `pit init` makes."""
+    address = server.address(schema="planned")
+    versions, sql = upgrade_script(address)
+    assert versions == [step.version for step in schema.MIGRATIONS]
+    assert "CREATE TABLE" in sql
+    assert server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'planned'")[0][0] == 0
+    schema.bring_up(Wire(parse(address)), {"limits": {"staging": 2}})
+    schema.bring_up(Wire(parse(address)), {"limits": {"api": "10/min"}})  # and the other stays
+    assert upgrade_script(address) == ([], "")
+    store = PostgresStore(parse(address))
+    store.put([Task(id=f"T{n}", title="t", limits=("staging",)) for n in range(4)])
+    assert len(store.claim(Want(worker="w", lease=60.0, count=4))) == 2
+    assert "limit staging=2" in store.read(["T3"])[0].held
+    store.close()
+    server.sql("DROP SCHEMA planned CASCADE")

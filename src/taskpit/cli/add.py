@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
+    from typing import Any
 
     from taskpit.cli.context import Context
     from taskpit.cli.verbs import Handlers
@@ -47,12 +48,16 @@ def _init_arguments(parser: ArgumentParser) -> None:
         "--address", metavar="URL", help="the folder leads to this queue: in a database, or behind a gateway"
     )
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a setting of a queue in a database")
+    told = "of a queue in a database: only print the SQL that would make it or bring it up to date"
+    parser.add_argument("--dry-run", action="store_true", help=told)
 
 
 def _init(args: Namespace, context: Context) -> Reply:
     address = args.address or args.path or context.directory or ""
     if "://" in address or args.address:
         return _init_elsewhere(address, args, context)
+    if args.dry_run:
+        raise Usage("--dry-run is for queues in a database", hint="Making a folder a queue leaves what is there alone.")
     if args.set:
         raise Usage("--set is for queues in a database", hint="A folder has its settings in .taskpit/config.toml.")
     from taskpit.crew.file import Template
@@ -159,12 +164,23 @@ def _init_remote(address: str, args: Namespace, context: Context) -> Reply:
 def _init_database(address: str, args: Namespace, context: Context) -> Reply:
     """The queue at this address is there and up to date; what its server does not promise is told."""
     from taskpit.queue import Queue
-    from taskpit.store.postgres.opening import init_database, leave_address
+    from taskpit.store.postgres.opening import init_database, leave_address, upgrade_script
 
     pairs = [text.partition("=") for text in args.set or ()]
     if not all(key and equals for key, equals, _ in pairs):
         raise Invalid("--set reads KEY=VALUE")
-    settings = {key.strip(): int(value) if value.isdecimal() else value for key, _, value in pairs}
+    settings: dict[str, Any] = {}
+    for key, _, text in pairs:
+        value = int(text) if text.isdecimal() else text
+        table, dot, word = key.strip().partition(".")
+        if dot and table == "limits":  # `limits.staging=1`
+            settings.setdefault(table, {})[word] = value
+        else:
+            settings[key.strip()] = value
+    if args.dry_run:
+        versions, sql = upgrade_script(address)
+        told = sql if versions else "the queue is up to date; nothing to do"
+        return Reply(data={"versions": versions, "sql": sql}, text=told)
     made = init_database(address, settings)
     queue = Queue.open(address, context.env)
     try:

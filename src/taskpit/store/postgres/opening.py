@@ -29,6 +29,7 @@ __all__ = [
     "open_database",
     "papers_of",
     "roles_script",
+    "upgrade_script",
 ]
 
 #: Where a folder keeps the address it leads to.
@@ -94,6 +95,21 @@ def init_database(text: str, settings: Mapping[str, object]) -> list[int]:
     from taskpit.store.postgres.schema import bring_up
 
     return bring_up(Wire(parse(text)), settings)
+
+
+def upgrade_script(text: str) -> tuple[list[int], str]:
+    """The versions that `init_database` would go through, and the SQL it would run; nothing is changed."""
+    _need_driver()
+    from taskpit.store.postgres.address import parse
+    from taskpit.store.postgres.connection import Wire
+    from taskpit.store.postgres.schema import missing, quoted, script
+
+    address = parse(text)
+    steps = missing(Wire(address))
+    told = [f"CREATE SCHEMA IF NOT EXISTS {quoted(address.schema)};"] if steps and steps[0].version == 1 else []
+    for step in steps:
+        told += [f"-- version {step.version}", *(script(name, address.schema) for name in step.files)]
+    return [step.version for step in steps], "\n".join(told)
 
 
 def roles_script(schema: str) -> tuple[str, list[str]]:

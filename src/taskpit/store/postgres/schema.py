@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskpit.store.postgres.address import Address
     from taskpit.store.postgres.connection import Row, Wire
 
-__all__ = ["MIGRATIONS", "Meta", "Migration", "bring_up", "look", "quoted"]
+__all__ = ["MIGRATIONS", "Meta", "Migration", "bring_up", "look", "missing", "quoted", "script"]
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sql")
 #: The oldest server whose functions these use.
@@ -94,7 +94,9 @@ def bring_up(wire: Wire, settings: Mapping[str, object]) -> list[int]:
                     table = f"{quoted(wire.address.schema)}.meta"
                     row = connection.execute(f"SELECT config FROM {table}").fetchone()  # noqa: S608 - a quoted name
                     known = jsontext.loads(row[0]) if row and row[0] else {}
-                    connection.execute(f"UPDATE {table} SET config = %s", [as_json({**known, **settings})])  # noqa: S608
+                    more = {"limits": {**known.get("limits", {}), **config.limits}} if config.limits else {}
+                    told = as_json({**known, **settings, **more})
+                    connection.execute(f"UPDATE {table} SET config = %s", [told])  # noqa: S608
                 return done
         except psycopg.errors.LockNotAvailable as error:
             if turn == TURNS - 1:
@@ -104,6 +106,18 @@ def bring_up(wire: Wire, settings: Mapping[str, object]) -> list[int]:
         except psycopg.Error as error:
             raise translate(error, wire.address) from error
     return []
+
+
+def missing(wire: Wire) -> list[Migration]:
+    """The steps that bringing it up would take, none if it is up to date. Changes nothing."""
+    try:
+        with wire.connect() as connection:
+            name = f"{quoted(wire.address.schema)}.meta"
+            there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
+            row = connection.execute(f"SELECT version FROM {name}").fetchone() if there and there[0] else None  # noqa: S608
+    except psycopg.Error as error:
+        raise translate(error, wire.address) from error
+    return [step for step in MIGRATIONS if step.version > (row[0] if row else 0)]
 
 
 def _migrate(connection: psycopg.Connection[Row], address: Address) -> list[int]:

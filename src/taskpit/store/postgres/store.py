@@ -294,8 +294,8 @@ class PostgresStore:
         return upkeep.mend(self._ask, dry_run=dry_run)
 
     def check(self) -> list[Mend]:
-        """What stands nowhere, or waits for nothing."""
-        return upkeep.mend(self._ask, dry_run=True)
+        """What stands nowhere, or waits for nothing; and what on the server is in the way of cleaning up."""
+        return [*upkeep.mend(self._ask, dry_run=True), *upkeep.hindrances(self._ask, self.address.schema)]
 
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
         """Old working logs leave a line each; results stay for ever. Dead rows of hot tables are cleaned away."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
             """The rows it answers."""
 
 
-__all__ = ["compost", "mend", "note", "pause", "paused", "resume", "vacuum"]
+__all__ = ["compost", "hindrances", "mend", "note", "pause", "paused", "resume", "vacuum"]
 
 PAUSE = """
     WITH p AS (
@@ -111,6 +111,38 @@ def mend(ask: Ask, *, dry_run: bool) -> list[Mend]:
         items = [as_item(task_of(doc), number) for number, (_, _, doc) in enumerate(rows) if doc is not None]
         rows = ask("SELECT id, kind FROM {s}.put_right(%(items)s::json, %(now)s)", items=as_json(items))
     return [Mend(kind=row[1], what=row[0], details=ASTRAY[row[1]]) for row in rows]
+
+
+#: Seconds after which a transaction that stays open is told of, and dead rows of a hot table.
+OLD, MANY_DEAD = 300.0, 20_000
+HINDRANCES = """
+    SELECT 'old transaction', 'process ' || a.pid, 'open since ' || to_char(a.xact_start, 'YYYY-MM-DD HH24:MI:SS')
+        FROM pg_stat_activity a WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+             AND (a.backend_xmin IS NOT NULL OR a.backend_xid IS NOT NULL)
+             AND a.xact_start < clock_timestamp() - %(old)s * interval '1 second'
+    UNION ALL
+    SELECT 'old transaction', 'prepared transaction ' || p.gid, 'since ' || to_char(p.prepared, 'YYYY-MM-DD HH24:MI:SS')
+        FROM pg_prepared_xacts p WHERE p.prepared < clock_timestamp() - %(old)s * interval '1 second'
+    UNION ALL
+    SELECT 'old transaction', 'replication slot ' || r.slot_name, 'nobody reads it'
+        FROM pg_replication_slots r WHERE NOT r.active AND r.xmin IS NOT NULL
+    UNION ALL
+    SELECT 'dead rows', t.relname, t.n_dead_tup || ' in a table that every claim reads'
+        FROM pg_stat_user_tables t
+        WHERE t.schemaname = %(schema)s AND t.relname = ANY (%(hot)s) AND t.n_dead_tup > %(many)s
+    UNION ALL
+    SELECT 'no autovacuum', 'the server', 'autovacuum is off' WHERE current_setting('autovacuum') <> 'on'
+    UNION ALL
+    SELECT 'no autovacuum', c.relname, 'autovacuum_enabled is off for this table'
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace, unnest(c.reloptions) o(said)
+        WHERE n.nspname = %(schema)s AND o.said IN ('autovacuum_enabled=false', 'autovacuum_enabled=off')
+"""
+
+
+def hindrances(ask: Ask, schema: str) -> list[Mend]:
+    """What makes claims slow and only a person can end: old transactions, dead rows, a server that does not clean."""
+    rows = ask(HINDRANCES, schema=schema, old=OLD, hot=list(HOT), many=MANY_DEAD)
+    return [Mend(kind=kind, what=what, details=details) for kind, what, details in rows]
 
 
 #: Hot tables whose dead rows lie in everybody's way, and how many of them may.
