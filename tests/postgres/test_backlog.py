@@ -12,11 +12,13 @@ import psycopg
 import pytest
 from waits import until
 
+from taskpit.config import Config
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.postgres import upkeep
 from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
+from taskpit.testing import FakeClock
 
 MANY = 1_000_000 if os.environ.get("TASKPIT_LONG") else 20_000
 #: No verb on one task looks at more rows than this.
@@ -214,3 +216,40 @@ def test_a_sweep_does_not_look_at_everything(server, store, monkeypatch):
     assert sweep(Queue(store)) == []
     assert len(seen) >= 3
     assert max(seen) <= FEW
+
+
+# -- results of long ago ---------------------------------------------------------------------------
+
+
+def test_old_results_leave_how_they_ended(server):
+    """Those of done tasks after one time, of failed ones after another; none before, and each once."""
+    clock = FakeClock()
+    day = 86400.0
+    store = server.queue(clock=clock, config=Config(keep_results=7 * day, keep_failed=30 * day))
+    store.put(
+        [Task(id=name, title=name) for name in ("done", "failed", "young")] + [Task(id="B", title="b", needs=("done",))]
+    )
+
+    def end(name, verdict):
+        (claim,) = store.claim(Want(worker="w", lease=60.0, ids=(name,)))
+        result = Result(id=name, verdict=verdict, worker=claim.fence, output="long", reason="r", finished=clock.now())
+        assert store.finish([End(claim=claim, result=result)]) == [Said.OK]
+
+    end("done", Verdict.DONE)
+    end("failed", Verdict.CANCELLED)
+    clock.advance(6 * day)
+    end("young", Verdict.DONE)
+    assert store.compost() == []
+    clock.advance(2 * day)
+    assert [mend.what for mend in store.compost(dry_run=True)] == ["done"]
+    assert [mend.what for mend in store.compost()] == ["done"]
+    assert store.compost() == []
+    done, failed, young = store.read(["done", "failed", "young"])
+    assert (done.state, done.result.verdict, done.result.output) == (State.DONE, Verdict.DONE, "")
+    assert (failed.result.output, young.result.output) == ("long", "long")
+    assert store.put([Task(id="done", title="done")]) == [Said.EXISTS]
+    clock.advance(23 * day)
+    assert sorted(mend.what for mend in store.compost()) == ["failed", "young"]
+    assert store.read(["failed"])[0].result.verdict is Verdict.CANCELLED
+    assert len(store.claim(Want(worker="w", lease=60.0, ids=("B",)))) == 1
+    store.close()

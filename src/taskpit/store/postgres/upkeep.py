@@ -165,11 +165,18 @@ def vacuum(ask: Ask, schema: str) -> list[str]:
 
 
 def compost(ask: Ask, config: Config, *, dry_run: bool) -> list[Mend]:
-    """Old working logs leave one line each in the table digest; results stay for ever."""
+    """Old working logs leave one line each in the table digest; old results how they ended, if the settings say so."""
+    pruned = [
+        Mend(kind="pruned", what=row[0], details="its result")
+        for state, keep in (("d", config.keep_results), ("f", config.keep_failed))
+        if keep
+        for row in ask("SELECT {s}.prune(%(state)s, %(keep)s, %(dry)s, %(now)s)", state=state, keep=keep, dry=dry_run)
+    ]
     old = ask(
         "SELECT n, worker FROM {s}.log WHERE at < {s}.time_of(%(now)s) - %(age)s ORDER BY n LIMIT 1000",
         age=config.compost,
     )
     if old and not dry_run:
         ask(DIGEST, ns=[row[0] for row in old])
-    return [Mend(kind="composted", what=f"log {number}", details=f"of {worker}") for number, worker in old]
+    logs = [Mend(kind="composted", what=f"log {number}", details=f"of {worker}") for number, worker in old]
+    return [*pruned, *logs]
