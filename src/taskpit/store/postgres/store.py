@@ -298,7 +298,7 @@ class PostgresStore:
         return [*upkeep.mend(self._ask, dry_run=True), *upkeep.hindrances(self._ask, self.address.schema)]
 
     def compost(self, *, dry_run: bool = False) -> list[Mend]:
-        """Old working logs leave a line each, old results how they ended, if the settings say so. Dead rows are cleaned away."""
+        """Old logs leave a line each, old results how they ended, where settings say so; dead rows are cleaned away."""
         if not dry_run:
             upkeep.vacuum(self._ask, self.address.schema)
         return upkeep.compost(self._ask, self.config, dry_run=dry_run)
