@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from taskpit import importers
@@ -31,11 +33,53 @@ PLANS = {
     "plain headings": ("## Backend\n- [ ] a\n## Frontend\n- [ ] b\n", {"a": [], "b": []}),
     "named needs": ("- [ ] Schema\n- [ ] Import (needs: Schema)\n", {"Schema": [], "Import": ["Schema"]}),
     "several named": ("- [ ] a\n- [ ] b\n- [ ] c (after: a and b)\n", {"a": [], "b": [], "c": ["a", "b"]}),
+    "parts of a later number": (
+        "1. [ ] plan\n2. [ ] build\n   - [ ] api\n   - [ ] web\n3. [ ] ship\n",
+        {"plan": [], "build": ["plan", "api", "web"], "api": ["plan"], "web": ["plan"], "ship": ["build"]},
+    ),
     "the same twice": ("- [ ] test\n- [ ] test\n", {"test": []}),
     "bold titles": ("- [ ] **Write the API**\n", {"Write the API": []}),
     "code between": ("```\n- [ ] no item\n```\n- [ ] a\n", {"a": []}),
     "text between": ("We begin.\n\n- [ ] a\n\nThen we go on.\n\n- [ ] b\n", {"a": [], "b": []}),
 }
+
+#: The plans of the folder `plans`, as people, issue forms and agents write them: how many tasks are left to do,
+#: and one of them with what it waits for.
+WRITTEN = {
+    "agent": (3, "Fix the race", ["Add a failing test"]),
+    "api": (7, "Client", ["Design"]),
+    "code-in-between": (2, "Remove the flag", ["Add the flag"]),
+    "dependencies": (3, "Major versions", ["Minor versions"]),
+    "docs-plan": (4, "NFS", []),
+    "done-already": (1, "four", []),
+    "incident": (3, "Try it in a drill", ["Write a runbook"]),
+    "issue": (5, "Fix", ["backend", "frontend"]),
+    "long-titles": (2, "Test it", []),
+    "migration": (5, "Stop writes", ["Take a backup", "Upgrade the replica"]),
+    "mixed": (4, "Send the mail", ["Draft the mail"]),
+    "onboarding": (5, "First change", ["Git", "Read the handbook"]),
+    "refactoring": (6, "billing", ["invoices", "cards"]),
+    "release": (3, "Tag and publish", ["Bump the version"]),
+    "requirements": (4, "1.0 Stream exports", ["1.2 Write rows as they come", "1.3 Test with a million rows"]),
+    "security": (3, "Second audit", ["Rotate the signing keys", "Pin the actions"]),
+    "spec": (5, "T004 Integration test", ["T001 Create the project structure", "T002 Configure linting"]),
+    "sprint": (4, "Compare the traces", ["Cache prices", "Fewer queries"]),
+    "unicode": (3, "Veröffentlichen (nach Prüfung)", ["Größe prüfen"]),
+    "wiki": (3, "Redirect the old links", ["Move the pages"]),
+}
+
+
+def test_every_plan_is_tried():
+    assert sorted(path.stem for path in (Path(__file__).parent / "plans").iterdir()) == sorted(WRITTEN)
+
+
+@pytest.mark.parametrize("plan", WRITTEN)
+def test_a_plan_as_it_is_written(plan):
+    count, title, needs = WRITTEN[plan]
+    found = read((Path(__file__).parent / "plans" / f"{plan}.md").read_text(encoding="utf-8"))
+    titles = {one.task.id: one.task.title for one in found}
+    left = {one.task.title: [titles[need] for need in one.task.needs] for one in found if not one.over}
+    assert (len(left), left.get(title)) == (count, needs), left
 
 
 def read(text):

@@ -45,6 +45,8 @@ class _Item:
         self.named: list[str] = []
         self.name = ""
         self.above: _Item | None = None
+        #: What comes before it in the order of numbers; its parts wait for that, too.
+        self.after: list[_Item] = []
 
 
 class Checklist(Importer):
@@ -131,8 +133,10 @@ def _place(item: _Item, open_items: list[_Item], items: list[_Item], before: lis
         item.above.needs.append(item)
     sisters = [one for one in items if one.above is item.above and one.tags == item.tags and one.depth == item.depth]
     if item.number and int(item.number) > 1 and sisters:
-        item.needs.append(sisters[-1])
-    item.needs += before
+        item.after = [sisters[-1]]
+    elif item.above:
+        item.after = item.above.after
+    item.needs += [*item.after, *before]
 
 
 def _belongs(item: _Item, raw: str) -> None:
