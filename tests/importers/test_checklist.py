@@ -113,6 +113,15 @@ def test_a_text_without_boxes_is_no_plan():
     assert "box" in read("# hello\n- item\n")[0].why
 
 
+def test_a_plan_that_became_one_task_is_told(tmp_path, monkeypatch, capsys):
+    from taskpit.cli.main import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.md").write_text("# Plan\n\n1. [ ] First\n2. [ ] Second\n", encoding="utf-8")
+    assert main(["init"]) == main(["import", "plan.md"]) == 0
+    assert "`pit import plan.md --from checklist` makes a task of each box" in capsys.readouterr().err
+
+
 def test_it_comes_in_once(tmp_path, monkeypatch, capsys):
     from taskpit.cli.main import main
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from taskpit.board import COLUMNS, Slip
 from taskpit.clock import say_age
+from taskpit.tui.column import shared
 from taskpit.tui.drawing import cut, table_line, two_lines, width
 
 WORDS = st.text(max_size=60) | st.text(alphabet="\x1b[31m\u202e\u200d漢字👩e\u0301 ab\n\t", max_size=80)
@@ -86,3 +87,13 @@ def test_life_needs_no_colour():
         for alive in ("yes", "no", "unknown")
     }
     assert signs == {"yes": "1 ● w", "no": "1 ✗ w dead", "unknown": "1 ○ w"}
+
+
+def test_no_column_is_too_narrow_while_another_has_more_than_it_needs():
+    """B10: titles were cut to eleven letters, or to two, beside columns with room to spare."""
+    wishes = {"needs_you": 49, "ready": 52, "waiting": 28, "running": 52, "done": 45, "failed": 38}
+    widths = shared(wishes, "running", 120)
+    assert sum(widths.values()) == pytest.approx(120)
+    assert min(widths.values()) >= 17
+    assert widths["running"] == max(widths.values())
+    assert shared({"ready": 24, "done": 24}, "ready", 120) == {"ready": 24, "done": 24}

@@ -10,6 +10,7 @@ from taskpit.cli.context import Reply, Usage
 from taskpit.cli.import_ids import COMPARED, ORIGINAL, open_twins, settle, too_many_open
 from taskpit.cli.import_records import collect, read_records
 from taskpit.cli.options import example, read_text
+from taskpit.cli.output import quoted
 from taskpit.cli.progress import Progress
 from taskpit.errors import Conflict, TooLarge
 from taskpit.task import Said
@@ -100,6 +101,10 @@ def _import(args: Namespace, context: Context) -> Reply:
     missing = _missing(queue, records, {task_id for task_id, _ in said})
     for need in missing:
         context.warn(f"some of these wait for {need}, which does not exist yet")
+    for record in records:
+        if record.where.endswith(".md") and record.task.body.count("[ ] ") > 1:
+            hint = f"`pit import {quoted(record.where)} --from checklist` makes a task of each box, with needs."
+            context.warn(f"{record.where} is a list with boxes, and became one task", hint=hint)
     skipped = [record.given or record.where for record in read if record.over]
     data = {"created": created, "existing": existing, "skipped": skipped, "mapped": mapped, "missing_needs": missing}
     return Reply(data=data, text=_told(data))
