@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
 import threading
 
 from waits import PATIENCE
@@ -15,12 +21,13 @@ from taskpit.store.remote.store import RemoteStore
 class Served:
     """A queue that is served by a thread, and a token of its owner's."""
 
-    def __init__(self, queue, papers=None, **place):
+    def __init__(self, queue, **place):
+        self.owner = Tokens(queue.store.info().papers).add("owner", ["all"])
+        self.begin(queue, **place)
+
+    def begin(self, queue, **place):
         self.queue = queue
         self.tokens = Tokens(queue.store.info().papers)
-        self.owner = next((None for grant in self.tokens.all() if grant.name == "owner"), None) or self.tokens.add(
-            "owner", ["all"]
-        )
         self.server = GatewayServer(queue, Place(**{"port": 0, **place}))
         self.address = self.server.address
         self._ready = threading.Event()
@@ -44,3 +51,97 @@ class Served:
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         self.queue.close()
+
+
+class Cutter:
+    """A proxy that can cut what goes through it: before an answer comes back, or at any moment.
+
+    `swallow` counts answers that the gateway gives and nobody hears.
+    """
+
+    def __init__(self, port):
+        #: Where it leads to; may be changed at any time.
+        self.port = port
+        self.swallow = 0
+        self.swallowed = threading.Semaphore(0)
+        self._pairs = set()
+        self._turn = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}/q"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                far = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+                far.settimeout(None)
+            except OSError:
+                near.close()
+                continue
+            with self._turn:
+                self._pairs.add((near, far))
+            threading.Thread(target=self._copy, args=(near, far, (near, far), False), daemon=True).start()
+            threading.Thread(target=self._copy, args=(far, near, (near, far), True), daemon=True).start()
+
+    def _copy(self, source, target, pair, is_answer):
+        try:
+            while data := source.recv(65536):
+                with self._turn:
+                    eaten = is_answer and self.swallow > 0
+                    self.swallow -= eaten
+                if eaten:
+                    self.swallowed.release()
+                    break
+                target.sendall(data)
+        except OSError:
+            pass
+        self._drop(pair)
+
+    def _drop(self, pair):
+        with self._turn:
+            self._pairs.discard(pair)
+        for one in pair:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def cut(self):
+        """Every connection breaks."""
+        with self._turn:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            self._drop(pair)
+
+    def store(self, token, **more):
+        return RemoteStore(parse(self.address, {"TASKPIT_TOKEN": token}), **more)
+
+    def close(self):
+        self._listener.close()
+        self.cut()
+
+
+class Process:
+    """A gateway in a process of its own, which can be killed."""
+
+    def __init__(self, root, port=0, *words, env=None):
+        port = port or free_port()
+        self.port = port
+        command = [sys.executable, "-m", "taskpit", "-C", root, "--json", "serve", "--port", str(port), *words]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
+        line = self.process.stdout.readline()
+        assert line, "it did not start"
+        self.address = json.loads(line)["data"]["address"]
+
+    def kill(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+        self.process.wait(PATIENCE)
+        self.process.stdout.close()
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        return one.getsockname()[1]

@@ -41,8 +41,6 @@ __all__ = ["Asked", "Gateway"]
 
 #: Threads by what they are for: renewals wait for nobody.
 THREADS = {"renew": 1, "put": 1, "finish": 1, "claim": 2, "look": 4, "slow": 2}
-#: Verbs that only look: asked twice, they look twice.
-LOOKS = ("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check")
 #: What another gateway may have done already, and doing it again is not the same.
 ONCE = ("note", "record", "log", "resume", "reopen", "unlock", "relock")
 SLOW = ("mend", "fix", "compost", "check")
@@ -139,7 +137,7 @@ class Gateway:
         """The call, under way or answered before; None for one that only looks."""
         rights.check_verb(asked.grant, asked.verb)
         self._hear(asked)
-        if not asked.call or asked.verb in LOOKS:
+        if not asked.call or asked.verb in wire.LOOKS:
             return None
         if asked.again is not None and not self.calls.has(asked.grant.name, asked.call):
             if asked.verb in ONCE and asked.again != self.name:

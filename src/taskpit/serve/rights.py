@@ -9,6 +9,7 @@ from __future__ import annotations
 from taskpit.errors import Denied
 from taskpit.policy import LANDING, PULL, REVIEW
 from taskpit.rules import check_task
+from taskpit.store.remote.wire import LOOKS
 from taskpit.workers import base
 
 TYPE_CHECKING = False
@@ -24,14 +25,13 @@ __all__ = ["acts_as", "check", "check_held", "check_verb", "is_owner"]
 #: Where a task that was handed in says what, and how its hold begins.
 CANDIDATE, HANDED_IN = "candidate", (LANDING, REVIEW, PULL)
 
-_LOOK = ("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check")
 _PUT = ("allot", "vet", "put", "note")
 _WORK = (
     *("allot", "vet", "claim", "turn", "drop", "renew", "finish", "join", "leave", "log", "note", "record"),
     *("lock", "relock", "unlock", "lapsed", "mend", "compost"),
 )
 #: What each right lets one do; `all` lets one do everything.
-VERBS = {"look": {*_LOOK}, "put": {*_LOOK, *_PUT}, "work": {*_LOOK, *_WORK}}
+VERBS = {"look": {*LOOKS}, "put": {*LOOKS, *_PUT}, "work": {*LOOKS, *_WORK}}
 
 
 def is_owner(grant: Grant) -> bool:

@@ -19,6 +19,7 @@ from taskpit.layouts.layout import is_worker
 from taskpit.records import Value
 from taskpit.store.disk_errors import verb
 from taskpit.text import read_json
+from taskpit.workers import MARK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Tokens:
     @verb
     def add(self, name: str, rights: Sequence[str], tags: Sequence[str] = (), lasts: float = 0.0) -> str:
         """A new token, which nobody can be shown a second time."""
-        if not is_worker(name) or len(name) > LONGEST_NAME or "@" in name:
+        if not is_worker(name) or len(name) > LONGEST_NAME or "@" in name or MARK in name:
             hint = "Use letters, digits, dash and underscore; workers are then NAME, NAME-1, NAME-2, ..."
             raise Invalid(f"a token cannot be called {name[:80]!r}", hint=hint)
         secret, now = secrets.token_urlsafe(32), self._clock.now()

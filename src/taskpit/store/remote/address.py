@@ -44,6 +44,9 @@ class Address(Value):
     token: str = ""
     patience: float = PATIENCE
 
+    def __repr__(self) -> str:
+        return f"Address({self.whole!r})"  # never its token
+
     @property
     def whole(self) -> str:
         """As it is written; it has no secret in it."""

@@ -50,6 +50,8 @@ class Request(NamedTuple):
     path: str
     data: bytes
     timeout: float
+    #: Whether it changes something there.
+    changes: bool
 
 
 class Line:
@@ -128,13 +130,16 @@ class Line:
         timeout: float = ANSWER,
         on: Held | None = None,
     ) -> tuple[Any, bool]:
-        """The answer, and whether it is that of a repetition. `repeat`: doing it twice is as good as once."""
+        """The answer, and whether it is that of a repetition. `repeat`: doing it twice is as good as once.
+
+        Without a name of its own it only looks: if it fails, nothing has happened.
+        """
         data = wire.dump({**fields, "call": call} if call else fields)
-        return self._patiently(Request("POST", f"/v1/{verb}", data, timeout), repeat=repeat, on=on)
+        return self._patiently(Request("POST", f"/v1/{verb}", data, timeout, bool(call)), repeat=repeat, on=on)
 
     def send_log(self, worker: str, data: bytes, call: str) -> Any:
         """A working log, as it is."""
-        return self._patiently(Request("PUT", f"/v1/log/{call}?worker={worker}", data, ANSWER), repeat=False)[0]
+        return self._patiently(Request("PUT", f"/v1/log/{call}?worker={worker}", data, ANSWER, True), repeat=False)[0]
 
     def _patiently(self, request: Request, *, repeat: bool, on: Held | None = None) -> tuple[Any, bool]:
         until, pause = time.monotonic() + self.address.patience, FIRST
@@ -145,7 +150,7 @@ class Line:
                 connection = self._take(request.timeout)
                 if on is not None:
                     on.hold(connection)
-                sent = True
+                sent = request.changes
                 return self._exchange(connection, request, again), again is not None
             except Unavailable:
                 if time.monotonic() >= until:

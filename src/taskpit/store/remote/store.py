@@ -52,10 +52,10 @@ class RemoteStore:
         self._line = Line(address)
         began = time.time()
         try:
-            hello = wire.HELLO.read(self._line.ask("hello", {})[0])
-            self._check(hello.info)
-        except Invalid as error:
-            raise self._nonsense(error) from None
+            hello = self._checked(self._line.ask("hello", {})[0])
+        except BaseException:
+            self._line.close()
+            raise
         self._info = hello.info.replace(
             kind="remote",
             kept=True,
@@ -72,9 +72,15 @@ class RemoteStore:
         self._turn = threading.Lock()
         self._polling = Polling(self._line, self._about, self._return)
 
-    def _check(self, info: Info) -> None:
-        if info.layout not in (*layouts.NAMES, "table"):
-            raise Invalid(f"the queue's layout {info.layout[:40]!r} is none that is known here")
+    def _checked(self, answer: object) -> wire.Hello:
+        try:
+            hello: wire.Hello = wire.HELLO.read(answer)
+        except Invalid as error:
+            raise self._nonsense(error) from None
+        if hello.info.layout not in (*layouts.NAMES, "table"):
+            told = f"the queue's layout {hello.info.layout[:40]!r} is none that is known here"
+            raise self._nonsense(Invalid(told))
+        return hello
 
     def _nonsense(self, error: TaskpitError) -> Storage:
         told = f"{self.address.whole} answers what no gateway of this version says: {error.message}"
@@ -90,7 +96,8 @@ class RemoteStore:
         """The answer, checked; and whether it is that of a repetition."""
         kinds, kind = wire.VERBS[verb]
         written = {name: kinds[name].write(value) for name, value in fields.items()}
-        answer, again = self._line.ask(verb, {**self._about(), **written}, call=new_call(), repeat=verb not in ONCE)
+        call = "" if verb in wire.LOOKS else new_call()
+        answer, again = self._line.ask(verb, {**self._about(), **written}, call=call, repeat=verb not in ONCE)
         try:
             return kind.read(answer), again
         except Invalid as error:

@@ -31,6 +31,7 @@ __all__ = [
     "LARGEST_BODY",
     "LARGEST_LOG",
     "LONGEST_POLL",
+    "LOOKS",
     "PAIR",
     "SAIDS",
     "SECONDS",
@@ -52,6 +53,8 @@ __all__ = [
 TOGETHER, LARGEST_BODY = 500, 32 * 1024 * 1024
 #: The largest working log.
 LARGEST_LOG = 64 * 1024 * 1024
+#: Verbs that only look: asked twice, they look twice.
+LOOKS = ("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check")
 #: How long a claim waits at the gateway, in seconds: proxies cut what is silent for a minute.
 LONGEST_POLL = 25.0
 

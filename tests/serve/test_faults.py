@@ -1,0 +1,474 @@
+"""What breaks between a worker and its gateway: answers that are lost, connections that are cut, gateways that die."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from gateways import Cutter, Process, Served
+from pits import CONFIG
+from waits import PATIENCE, until
+
+from taskpit.clock import Clock
+from taskpit.errors import Lost, Storage, TaskpitError, Unavailable, Unknown
+from taskpit.queue import Queue
+from taskpit.serve import gateway as gateways
+from taskpit.serve.tokens import Tokens
+from taskpit.store.opening import init, open_store
+from taskpit.task import Claim, End, Event, Result, Said, State, Task, Verdict, Want
+
+LEASE = 60.0
+LONG = bool(os.environ.get("TASKPIT_LONG"))
+
+
+def done(claim):
+    result = Result(id=claim.task.id, verdict=Verdict.DONE, worker=claim.fence)
+    return End(claim=claim, result=result, action="completed_task")
+
+
+def tasks(*numbers):
+    return [Task(id=f"{number:04d}", title=f"task {number}", slug=f"task-{number}") for number in numbers]
+
+
+def add(served, *numbers):
+    """Put through the gateway, by a caller of its own."""
+    store = served.store()
+    store.put(tasks(*numbers))
+    store.close()
+
+
+@pytest.fixture
+def cutter(served):
+    one = Cutter(served.server.port)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def remote(served, cutter):
+    store = cutter.store(served.owner)
+    yield store
+    store.close()
+
+
+def restarted(served, cutter):
+    """Another gateway over the same folder, where the proxy leads from now on."""
+    root = served.queue.store.info().where
+    store = open_store(root, {}, Clock())
+    fresh = Served.__new__(Served)
+    fresh.owner = served.owner
+    Served.begin(fresh, Queue(store, CONFIG, store.clock))
+    cutter.port = fresh.server.port
+    cutter.cut()
+    return fresh
+
+
+# -- lost answers ----------------------------------------------------------------------------------
+
+
+def test_whatever_answer_is_lost_the_call_is_made_once(remote, cutter, served):
+    behind = served.queue.store
+
+    def lose(act):
+        cutter.swallow = 1
+        said = act()
+        assert cutter.swallowed.acquire(timeout=PATIENCE)
+        return said
+
+    assert lose(lambda: remote.put(tasks(1, 2))) == [Said.CREATED, Said.CREATED]
+    (claim,) = lose(lambda: remote.claim(Want(worker="ann", lease=LEASE)))
+    assert behind.counts()[State.CLAIMED] == 1
+    assert lose(lambda: remote.renew([claim], LEASE)) == [Said.OK]
+    assert lose(lambda: remote.finish([done(claim)])) == [Said.OK]
+    assert [event.action for event in behind.events()[0]].count("completed_task") == 1
+    lose(lambda: remote.note("0002", "once", "ann"))
+    assert behind.read(["0002"])[0].notes.count("once") == 1
+    lock = lose(lambda: remote.lock("deploy", "ann", 60.0))
+    assert lose(lambda: remote.unlock(lock)) is Said.OK
+    lose(lambda: remote.pause("x", 0.0, "ann"))
+    assert lose(lambda: remote.resume("ann")) is True
+    place = lose(lambda: remote.keep_log("ann", b"log"))
+    folder = os.path.dirname(f"{behind.info().where}/{place}")
+    assert len(os.listdir(folder)) == 1
+
+
+def test_an_answer_lost_with_its_gateway_is_found_by_the_next(remote, cutter, served):
+    remote.put(tasks(1, 2, 3))
+    taken: list[list[Claim]] = []
+    cutter.swallow = 1
+    cutter.port, port = 1, cutter.port  # whoever asks again finds nobody
+    remote._line._gateway = served.gateway.name
+    thread = threading.Thread(target=lambda: taken.append(remote.claim(Want(worker="ann", lease=LEASE, count=2))))
+    thread.start()
+    assert cutter.swallowed.acquire(timeout=PATIENCE)
+    held = {card.worker for card in served.queue.store.page(State.CLAIMED).cards}
+    assert port
+    fresh = restarted(served, cutter)
+    thread.join(PATIENCE)
+
+    assert sorted(claim.task.id for claim in taken[0]) == ["0001", "0002"]
+    assert {claim.fence for claim in taken[0]} == held
+    assert remote.renew(taken[0], LEASE) == [Said.OK, Said.OK]
+    assert fresh.queue.store.counts()[State.CLAIMED] == 2
+    fresh.close()
+
+
+def test_what_only_the_dead_gateway_could_tell_is_unknown(remote, cutter, served):
+    remote.put(tasks(1))
+    told: list[TaskpitError] = []
+
+    def note():
+        try:
+            remote.note("0001", "perhaps", "ann")
+        except TaskpitError as error:
+            told.append(error)
+
+    cutter.swallow = 1
+    cutter.port = 1
+    thread = threading.Thread(target=note)
+    thread.start()
+    assert cutter.swallowed.acquire(timeout=PATIENCE)
+    fresh = restarted(served, cutter)
+    thread.join(PATIENCE)
+
+    assert isinstance(told[0], Unknown)
+    fresh.close()
+
+
+def test_nobody_there_is_unavailable(served, cutter):
+    cutter.port = 1
+    with pytest.raises(Unavailable):
+        cutter.store(served.owner)
+
+
+class Stranger(HTTPServer):
+    """A server of another kind, which answers once."""
+
+    def __init__(self, status, headers, body):
+        class Answers(BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__(("127.0.0.1", 0), Answers)
+        threading.Thread(target=self.handle_request, daemon=True).start()
+
+
+GATEWAY = {"Pit-Gateway": "gabcdefgh"}
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "headers", "body"),
+    [
+        ("no gateway", 200, {}, b"<html>"),
+        ("no gateway", 404, {}, b"{}"),
+        ("elsewhere", 307, {"Location": "http://127.0.0.1:1/q"}, b""),
+        ("no gateway of this version", 200, GATEWAY, b'{"ok": true, "data": {}}'),
+        ("no gateway of this version", 200, GATEWAY, b'{"ok": true, "data": [[]]}'),
+        ("no gateway", 200, GATEWAY, b"[" * 10_000),
+    ],
+)
+def test_a_stranger_is_told_apart_and_no_redirect_is_followed(served, cutter, told, status, headers, body):
+    other = Stranger(status, headers, body)
+    cutter.port = other.server_address[1]
+    with pytest.raises(Storage, match=told):
+        cutter.store(served.owner)
+    other.server_close()
+
+
+# -- waiting ---------------------------------------------------------------------------------------
+
+
+def in_line(served, count):
+    until(lambda: served.gateway.waiting is not None and len(served.gateway.waiting) == count)
+
+
+def test_first_come_first_served_and_nobody_else_is_woken(served):
+    stores = [served.store() for _ in range(6)]
+    for number, store in enumerate(stores):
+        assert store.claim(Want(worker=f"w{number}", lease=LEASE)) == []
+        store.wait(0.0)
+        in_line(served, number + 1)
+    asked = []
+    claim = served.gateway.store.claim
+    served.gateway.store.claim = lambda want: asked.append(want.worker) or claim(want)
+    add(served, 1, 2)
+    assert stores[0].wait(PATIENCE)
+    assert stores[1].wait(PATIENCE)
+    in_line(served, 4)
+
+    assert [one.task.id for one in stores[0].claim(Want(worker="w0", lease=LEASE))] == ["0001"]
+    assert [one.task.id for one in stores[1].claim(Want(worker="w1", lease=LEASE))] == ["0002"]
+    assert set(asked) <= {"w0", "w1", "w2"}  # of those in line only the first ever asks the store
+    for store in stores:
+        store.close()
+
+
+def test_who_hangs_up_leaves_the_line_and_takes_nothing(served, cutter):
+    store = cutter.store(served.owner)
+    assert store.claim(Want(worker="ann", lease=LEASE)) == []
+    store.wait(0.0)
+    in_line(served, 1)
+    store.close()
+    in_line(served, 0)
+    add(served, 1)
+    assert served.queue.store.counts()[State.CLAIMED] == 0
+
+
+def test_a_cut_wait_is_asked_for_again_and_nothing_is_lost(served, cutter):
+    store = cutter.store(served.owner)
+    assert store.claim(Want(worker="ann", lease=LEASE)) == []
+    store.wait(0.0)
+    for _ in range(3):
+        in_line(served, 1)
+        cutter.cut()
+    in_line(served, 1)
+    add(served, 1)
+    assert until(lambda: store.wait(1.0) and store.claim(Want(worker="ann", lease=LEASE)))
+    assert served.queue.store.counts()[State.CLAIMED] == 1
+    store.close()
+
+
+def test_what_was_dealt_to_nobody_goes_back(served, cutter, monkeypatch):
+    monkeypatch.setattr(gateways, "COME_BACK", 0.05)
+    began, go_on = threading.Event(), threading.Event()
+    claim = served.gateway.store.claim
+
+    def slow(want):
+        claims = claim(want)
+        began.set()
+        assert go_on.wait(PATIENCE)
+        return claims
+
+    served.queue.store.put(tasks(1))
+    served.gateway.store.claim = slow
+    store = cutter.store(served.owner)
+
+    def ask():
+        with contextlib.suppress(TaskpitError):
+            store.claim(Want(worker="ann", lease=LEASE))
+
+    held = threading.Thread(target=ask)
+    held.start()
+    assert began.wait(PATIENCE)
+    cutter.port = 1
+    cutter.cut()
+    time.sleep(0.2)  # the gateway must have noticed that its caller is gone before the claim is made
+    go_on.set()
+    until(lambda: served.queue.store.counts()[State.READY] == 1)
+    held.join(PATIENCE)
+    store.close()
+
+
+def test_what_is_dealt_and_not_wanted_any_more_goes_back(served):
+    store = served.store()
+    assert store.claim(Want(worker="ann", lease=LEASE)) == []
+    store.wait(0.0)
+    in_line(served, 1)
+    add(served, 1)
+    until(lambda: served.queue.store.counts()[State.CLAIMED] == 1)
+    store.close()
+    until(lambda: served.queue.store.counts()[State.READY] == 1)
+
+
+def test_renewals_wait_for_nothing_else(served):
+    served.queue.store.put(tasks(1))
+    store = served.store()
+    (claim,) = store.claim(Want(worker="ann", lease=LEASE))
+    go_on, busy = threading.Event(), threading.Event()
+    real = served.gateway.store.finish
+
+    def stuck(ends):
+        busy.set()
+        assert go_on.wait(PATIENCE)
+        return real(ends)
+
+    served.gateway.store.finish = stuck
+    ender = threading.Thread(target=lambda: store.finish([End(claim=claim.replace(fence="x~y"))]))
+    ender.start()
+    assert busy.wait(PATIENCE)
+    assert store.renew([claim], LEASE) == [Said.OK]
+    go_on.set()
+    ender.join(PATIENCE)
+    store.close()
+
+
+def test_many_callers_share_calls_of_the_store(served):
+    calls = []
+    real, go_on = served.gateway.store.put, threading.Event()
+
+    def put(some):
+        calls.append(len(some))
+        assert len(calls) > 1 or go_on.wait(PATIENCE)
+        return real(some)
+
+    served.gateway.batches["put"]._act = served.gateway.batches["put"]._again = put
+    stores = [served.store() for _ in range(8)]
+    threads = [
+        threading.Thread(target=store.put, args=(tasks(number),)) for number, store in enumerate(stores, start=1)
+    ]
+    threads[0].start()
+    until(lambda: calls)
+    for thread in threads[1:]:
+        thread.start()
+    until(lambda: len(served.gateway.batches["put"]._waiting) == 7)
+    go_on.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+
+    assert calls == [1, 7]
+    assert served.queue.store.counts()[State.READY] == 8
+    for store in stores:
+        store.close()
+
+
+def test_one_bad_item_spoils_no_other(served):
+    served.queue.store.put(tasks(1))
+    store = served.store()
+    store.put(tasks(2))
+    with pytest.raises(TaskpitError):
+        store.put([Task(id="0003", title="x", body="x" * (CONFIG.largest_task + 1))])
+    assert store.put(tasks(4)) == [Said.CREATED]
+    store.close()
+
+
+# -- grace and names -------------------------------------------------------------------------------
+
+
+def test_nothing_lapses_in_the_first_lease_of_a_gateway_but_what_it_heard_of(served):
+    served.queue.store.put(tasks(1, 2))
+    (old,) = served.queue.store.claim(Want(worker="old", lease=0.01))
+    store = served.store()
+    (heard,) = store.claim(Want(worker="new", lease=0.01))
+    until(lambda: len(served.queue.store.lapsed()) == 2)
+
+    assert [lapse.claim.fence for lapse in store.lapsed()] == [heard.fence]
+    served.gateway.members.grace = 0.0
+    assert {lapse.claim.fence for lapse in store.lapsed()} == {old.fence, heard.fence}
+    store.close()
+
+
+def test_names_are_known_again_after_a_restart(served, cutter, tmp_path):
+    one, two = (
+        cutter.store(served.owner, papers=str(tmp_path / "a")),
+        cutter.store(served.owner, papers=str(tmp_path / "b")),
+    )
+    one.join("ann-1", LEASE)
+    with pytest.raises(Lost):
+        two.join("ann-1", LEASE, patience=0.0)
+    fresh = restarted(served, cutter)
+    one.counts()
+    with pytest.raises(Lost):
+        two.join("ann-1", LEASE, patience=0.0)
+    one.close()
+    two.close()
+    fresh.close()
+
+
+def test_a_member_that_died_and_came_back_finds_its_claims_given_back(served, tmp_path):
+    served.queue.store.put(tasks(1))
+    papers = str(tmp_path / "papers")
+    dead = served.store(papers=papers)
+    member = dead.join("ann", LEASE)
+    (claim,) = dead.claim(Want(worker="ann", lease=LEASE))
+    member._record.leave()  # as the death of its process does
+    again = served.store(papers=papers)
+    again.join("ann", LEASE)
+
+    assert [lapse.claim.fence for lapse in again.lapsed()] == [claim.fence]
+    again.close()
+    dead.close()
+
+
+# -- killed gateways -------------------------------------------------------------------------------
+
+
+class Worker(threading.Thread):
+    """Claims, renews, ends, through whatever breaks; notes what it lost while it renewed."""
+
+    def __init__(self, cutter, token, name, over):
+        super().__init__(daemon=True)
+        self.store = cutter.store(token)
+        self.worker, self.over = name, over
+        self.robbed, self.ended, self.strange = [], [], []
+
+    def patiently(self, act):
+        while True:
+            try:
+                return act()
+            except Storage:
+                time.sleep(0.02)
+
+    def run(self):
+        while not self.over.is_set():
+            try:
+                claims = self.patiently(lambda: self.store.claim(Want(worker=self.worker, lease=LEASE)))
+                if not claims:
+                    self.store.wait(0.2)
+                for claim in claims:
+                    for _ in range(2):
+                        if self.patiently(lambda claim=claim: self.store.renew([claim], LEASE)) != [Said.OK]:
+                            self.robbed.append(claim.task.id)
+                    said = self.patiently(lambda claim=claim: self.store.finish([done(claim)]))[0]
+                    (self.ended if said in (Said.OK, Said.ALREADY) else self.robbed).append(claim.task.id)
+            except TaskpitError as error:
+                self.strange.append(error)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_gateways_killed_under_load_lose_nothing(tmp_path, count):
+    """Workers go on through the same address while the gateways behind it are killed, one or two at once."""
+    root = str(tmp_path / "pit")
+    init(root, "pit")
+    with open(f"{root}/.taskpit/config.toml", "w", encoding="utf-8") as file:
+        file.write('durability = "process"\n')
+    owner = Tokens(root).add("owner", ["all"])
+    running = [Process(root) for _ in range(count)]
+    cutter = Cutter(running[0].port)
+    over = threading.Event()
+    workers = [Worker(cutter, owner, f"w{number}", over) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    source = cutter.store(owner)
+    put, kills = 0, 20 if LONG else 4
+    for kill in range(kills):
+        for _ in range(10):
+            put += 1
+            new = tasks(put)
+            workers[0].patiently(lambda new=new: source.put(new))
+        victim = running[random.randrange(count)]
+        victim.kill()
+        running[running.index(victim)] = Process(root)
+        cutter.port = running[kill % count].port
+        cutter.cut()
+    behind = open_store(root, {}, Clock())
+    until(lambda: behind.counts()[State.DONE] == put)
+    over.set()
+    for worker in workers:
+        worker.join(PATIENCE)
+        worker.store.close()
+    source.close()
+    cutter.close()
+    for one in running:
+        one.kill()
+    events = behind.events(limit=10**6)[0]
+    ends = [event.task_id for event in events if event.action == "completed_task"]
+
+    assert [worker.strange for worker in workers] == [[]] * 4
+    assert [worker.robbed for worker in workers] == [[]] * 4
+    assert sorted(ends) == [f"{number:04d}" for number in range(1, put + 1)]
+    assert sorted(task_id for worker in workers for task_id in worker.ended) == sorted(ends)
+    assert [found for found in behind.check() if found.kind != "late result"] == []
+    assert all(isinstance(event, Event) for event in events)
+    behind.close()

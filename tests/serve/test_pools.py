@@ -1,0 +1,210 @@
+"""`pit` of another process against a gateway: pools, TLS, and a machine of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from gateways import Process, Served
+from pits import CONFIG
+from waits import PATIENCE
+
+from taskpit.clock import Clock
+from taskpit.errors import Invalid, Storage
+from taskpit.queue import Queue
+from taskpit.serve.serving import GatewayServer, Place
+from taskpit.serve.tokens import Tokens
+from taskpit.store.opening import init, open_store
+from taskpit.task import State, Task
+
+
+def pit(*words, env, cwd, before=(), code=0):
+    ran = subprocess.run(
+        [*before, sys.executable, "-m", "taskpit", *words],
+        env={"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}", "NO_COLOR": "1", **env},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    return ran.stdout + ran.stderr
+
+
+def there(tmp_path, token):
+    """What another machine has: a home of its own, and a token."""
+    home = tmp_path / "there"
+    home.mkdir()
+    return {"env": {"HOME": str(home), "XDG_STATE_HOME": str(home / "state"), "TASKPIT_TOKEN": token}, "cwd": str(home)}
+
+
+def test_a_pool_of_another_process_works_through_a_gateway(served, tmp_path):
+    far = there(tmp_path, served.token("ann", "work"))
+    served.queue.store.put([Task(id=f"000{n}", title=f"t{n}", slug=f"t{n}", check="true") for n in range(1, 6)])
+    said = pit(
+        "-C",
+        served.address,
+        "work",
+        "-n",
+        "2",
+        "--until",
+        "empty",
+        "--",
+        "sh",
+        "-c",
+        "pit note $TASKPIT_TASK hi",
+        **far,
+    )
+    cards = served.queue.store.read([f"000{n}" for n in range(1, 6)])
+
+    assert "5 done" in said
+    assert {card.result.worker.partition("~")[0] for card in cards} <= {"ann-1", "ann-2"}
+    assert all("hi" in card.notes and card.result.evidence.green for card in cards)
+    assert "denied" not in said
+
+
+def test_under_another_name_it_is_refused_and_says_what_to_do(served, tmp_path):
+    far = there(tmp_path, served.token("ann", "work"))
+    said = pit("-C", served.address, "claim", "--as", "bob", code=9, **far)
+    assert "the token ann cannot claim as bob" in said
+    assert "--as ann" in said
+
+
+def test_what_would_land_on_that_machine_alone_is_refused(served, tmp_path):
+    far = there(tmp_path, served.token("ann", "work"))
+    subprocess.run(["git", "init", "-q", far["cwd"]], check=True)
+    for land in ("branch", "merge"):
+        said = pit("-C", served.address, "work", "--land", land, "--", "true", code=6, **far)
+        assert "--land pr" in said
+
+
+def test_the_boards_token_is_not_the_gateways(served, tmp_path):
+    far = there(tmp_path, served.token("ann", "work"))
+    code = (
+        "from taskpit.cli.context import Context; from taskpit.cli.options import given_token; import argparse, os;"
+        "here = Context(os.environ, directory=os.environ['WHERE']);"
+        "print(repr(given_token(argparse.Namespace(token_file=None), here)))"
+    )
+    env = {**os.environ, **far["env"], "WHERE": served.address}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "''"
+
+
+# -- TLS -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is missing")
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run([*command, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return cert, key
+
+
+def test_over_tls_the_certificate_is_checked(tmp_path, certificate):
+    cert, key = certificate
+    root = str(tmp_path / "pit")
+    init(root, "pit")
+    store = open_store(root, {}, Clock())
+    served = Served(Queue(store, CONFIG, store.clock), cert=cert, key=key)
+    assert served.address.startswith("https://")
+    known = served.store(ca=cert)
+    assert known.counts()[State.READY] == 0
+    known.close()
+    with pytest.raises(Storage, match="not trusted"):
+        served.store()
+    with pytest.raises(Invalid, match="TASKPIT_CA"):
+        served.store(ca=key + ".missing")
+    served.close()
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ({"host": "0.0.0.0"}, "in the clear"),
+        ({"cert": "a"}, "go together"),
+        ({"cert": "a", "key": "b"}, "no file a"),
+    ],
+)
+def test_where_it_does_not_listen(served, place, told):
+    with pytest.raises(Invalid, match=told):
+        GatewayServer(served.queue, Place(port=0, **place))
+
+
+def test_behind_a_proxy_it_answers_to_other_names(tmp_path):
+    root = str(tmp_path / "pit")
+    init(root, "pit")
+    store = open_store(root, {}, Clock())
+    served = Served(Queue(store, CONFIG, store.clock), behind_proxy=True)
+    import http.client
+
+    line = http.client.HTTPConnection("127.0.0.1", served.server.port, timeout=PATIENCE)
+    line.request("GET", "/readyz", headers={"Host": "build.example"})
+    assert line.getresponse().status == 200
+    line.close()
+    served.close()
+
+
+# -- another machine -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def machines():
+    """Two network namespaces with a wire between them: here, and there."""
+    name = f"pit{os.getpid()}"
+    if os.geteuid() or shutil.which("ip") is None:
+        pytest.skip("network namespaces need root and `ip`")
+    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"no network namespace can be made here: {made.stderr.strip()}")
+    here, far = f"h{os.getpid()}"[:12], f"f{os.getpid()}"[:12]
+    steps = [
+        ["ip", "link", "add", here, "type", "veth", "peer", "name", far],
+        ["ip", "link", "set", far, "netns", name],
+        ["ip", "addr", "add", "10.213.77.1/30", "dev", here],
+        ["ip", "link", "set", here, "up"],
+        ["ip", "-n", name, "addr", "add", "10.213.77.2/30", "dev", far],
+        ["ip", "-n", name, "link", "set", far, "up"],
+        ["ip", "-n", name, "link", "set", "lo", "up"],
+    ]
+    try:
+        for step in steps:
+            done = subprocess.run(step, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"no wire between two namespaces can be made here: {done.stderr.strip()}")
+        yield "10.213.77.1", ("ip", "netns", "exec", name)
+    finally:
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+        subprocess.run(["ip", "link", "del", here], capture_output=True, check=False)
+
+
+def test_a_pool_on_another_machine(machines, tmp_path):
+    """TLS, a token, a pool in a network of its own."""
+    address, before = machines
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-days", "2", "-subj", "/CN=gateway", "-addext", f"subjectAltName=IP:{address}"]
+    subprocess.run([*command, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    root = str(tmp_path / "pit")
+    init(root, "pit")
+    token = Tokens(root).add("ann", ["work", "put"])
+    gateway = Process(root, 0, "--host", "0.0.0.0", "--cert", cert, "--key", key)
+    far = there(tmp_path, token)
+    far["env"]["TASKPIT_CA"] = cert
+    try:
+        where = f"https://{address}:{gateway.port}/q"
+        pit("-C", where, "add", "over there", "--check", "true", before=before, **far)
+        said = pit("-C", where, "work", "--until", "empty", "--", "true", before=before, **far)
+        listed = json.loads(pit("-C", where, "--json", "list", "--state", "done", before=before, **far))
+    finally:
+        gateway.kill()
+    assert "1 done" in said
+    assert [task["title"] for task in listed["data"]] == ["over there"]

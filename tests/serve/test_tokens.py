@@ -1,0 +1,341 @@
+"""Who is let in, as whom, and what a stranger gets: a refusal and a line about it, never anything else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+
+import pytest
+from waits import PATIENCE, until
+
+from taskpit.clock import Clock
+from taskpit.errors import Conflict, Denied, Invalid, NotFound, Unavailable, Unknown
+from taskpit.serve import app as apps
+from taskpit.serve.tokens import Refused, Tokens
+from taskpit.store.remote import wire
+from taskpit.store.remote.address import parse
+from taskpit.task import End, Result, Said, State, Task, Verdict, Want
+
+LEASE = 60.0
+
+
+def done(claim, **fields):
+    result = Result(id=claim.task.id, verdict=Verdict.DONE, worker=fields.pop("worker", claim.fence))
+    return End(claim=claim, result=result, **fields)
+
+
+def put(served, *ids, **fields):
+    served.queue.store.put([Task(id=one, title=one, slug=one, **fields) for one in ids])
+
+
+def ask(served, verb="hello", body=b"{}", method="POST", path="", token="", **headers):
+    """Status, answer and the raw text of one bare request."""
+    line = http.client.HTTPConnection("127.0.0.1", served.server.port, timeout=PATIENCE)
+    told = {"Content-Type": "application/json", "Authorization": f"Bearer {token or served.owner}"}
+    told |= {key.replace("_", "-"): value for key, value in headers.items()}
+    line.request(method, path or f"/q/v1/{verb}", body=body, headers={k: v for k, v in told.items() if v is not None})
+    answer = line.getresponse()
+    data = answer.read()
+    line.close()
+    return answer.status, json.loads(data or b"{}"), data.decode()
+
+
+def refusals(served):
+    path = f"{served.queue.store.info().papers}/.taskpit/refusals.log"
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+# -- tokens ----------------------------------------------------------------------------------------
+
+
+def test_a_token_is_hashed_shown_once_and_its_owners_alone(tmp_path):
+    tokens = Tokens(str(tmp_path))
+    token = tokens.add("ann", ["work"])
+    with open(tokens.path, encoding="utf-8") as file:
+        text = file.read()
+
+    assert token.startswith("ann.")
+    assert token.partition(".")[2] not in text
+    assert os.stat(tokens.path).st_mode & 0o777 == 0o600
+    assert tokens.check(token).name == "ann"
+    with pytest.raises(Conflict):
+        tokens.add("ann", ["work"])
+    tokens.revoke("ann")
+    with pytest.raises(Refused):
+        tokens.check(token)
+    with pytest.raises(NotFound):
+        tokens.revoke("ann")
+
+
+def test_a_token_ends(tmp_path):
+    class Late(Clock):
+        def now(self):
+            return super().now() + 100
+
+    token = Tokens(str(tmp_path)).add("ann", ["work"], lasts=50.0)
+
+    assert Tokens(str(tmp_path)).check(token)
+    with pytest.raises(Refused, match="ended"):
+        Tokens(str(tmp_path), Late()).check(token)
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "../x", "a b", "ann@home", "-x", "x" * 41, "a~b"])
+def test_names_that_no_token_has(tmp_path, name):
+    with pytest.raises(Invalid):
+        Tokens(str(tmp_path)).add(name, ["work"])
+
+
+@pytest.mark.parametrize("token", ["nobody.secret", "owner.secret", "owner", ".", "x" * 300, "ann.é"])
+def test_a_wrong_token_opens_nothing_and_is_told_nothing(served, token):
+    status, answer, text = ask(served, "counts", Authorization=f"Bearer {token}".encode("latin-1"))
+
+    assert (status, answer["error"]["code"]) == (401, "denied")
+    assert token not in text or len(token) < 2
+    until(lambda: refusals(served))
+    assert "secret." not in json.dumps(refusals(served))
+
+
+def test_no_token_at_all(served):
+    assert ask(served, Authorization=None)[0] == 401
+    assert ask(served, Authorization="Basic b3duZXI6eA==")[0] == 401
+
+
+def test_a_revoked_token_counts_from_the_next_call_on(served):
+    token = served.token("ann")
+    store = served.store(token)
+    assert store.counts()
+    served.tokens.revoke("ann")
+    with pytest.raises(Denied):
+        store.counts()
+    store.close()
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def test_a_token_claims_and_ends_under_its_own_name_only(served):
+    put(served, "0001", "0002")
+    ann, bob = served.store(served.token("ann")), served.store(served.token("bob"))
+    (claim,) = ann.claim(Want(worker="ann-1", lease=LEASE))
+
+    with pytest.raises(Denied, match="ann cannot claim as bob-1"):
+        ann.claim(Want(worker="bob-1", lease=LEASE))
+    with pytest.raises(Denied):
+        ann.claim(Want(worker="anna", lease=LEASE))
+    for forged in (claim, claim.replace(worker="bob-1")):
+        with pytest.raises(Denied):
+            bob.renew([forged], LEASE)
+        with pytest.raises(Denied):
+            bob.finish([done(forged, worker="bob-1")])
+    with pytest.raises(Denied):
+        bob.finish([End(claim=claim)])
+    with pytest.raises(Denied):
+        ann.finish([done(claim, worker="bob-1")])
+    assert served.queue.store.read(["0001"])[0].state is State.CLAIMED
+    assert ann.finish([done(claim)]) == [Said.OK]
+    assert {line["token"] for line in refusals(served)} == {"ann", "bob"}
+    ann.close()
+    bob.close()
+
+
+def test_who_asks_for_a_task_is_who_asks(served):
+    ann = served.store(served.token("ann", "put"))
+    ann.put([Task(id="0001", title="x", by="bob"), Task(id="0002", title="y", by="ann@home")])
+
+    assert [card.task.by for card in served.queue.store.read(["0001", "0002"])] == ["ann", "ann@home"]
+    ann.close()
+
+
+def test_what_each_right_is_for(served):
+    put(served, "0001")
+    look, adds, works = (served.store(served.token(name, name)) for name in ("look", "put", "work"))
+
+    assert look.counts()[State.READY] == 1
+    for act in (
+        lambda: look.put([Task(id="0009", title="x")]),
+        lambda: look.claim(Want(worker="look", lease=LEASE)),
+        lambda: adds.claim(Want(worker="put", lease=LEASE)),
+        lambda: works.put([Task(id="0009", title="x")]),
+        lambda: works.pause("no", 0.0, "work"),
+        lambda: works.stop(["0001"]),
+        lambda: works.reopen([Task(id="0001", title="x")]),
+        works.fix,
+    ):
+        with pytest.raises(Denied):
+            act()
+    assert adds.put([Task(id="0002", title="x")]) == [Said.CREATED]
+    assert works.lapsed() == works.mend() == works.compost() == []
+    for store in (look, adds, works):
+        store.close()
+
+
+def test_a_token_for_a_tag_claims_nothing_else(served):
+    put(served, "0001")
+    put(served, "0002", tags=("build",))
+    store = served.store(served.token("ann", tags=["build"]))
+
+    assert [claim.task.id for claim in store.claim(Want(worker="ann", lease=LEASE, count=5))] == ["0002"]
+    assert store.claim(Want(worker="ann", lease=LEASE, ids=("0001",))) == []
+    with pytest.raises(Denied):
+        store.claim(Want(worker="ann", lease=LEASE, tags=("other",)))
+    store.close()
+
+
+def test_held_tasks_are_changed_by_those_who_handed_them_in(served):
+    put(served, "0001", "0002")
+    ann, bob = served.store(served.token("ann")), served.store(served.token("bob"))
+    (claim,) = ann.claim(Want(worker="ann-1", lease=LEASE, ids=("0001",)))
+    handed = claim.task.replace(hold="waits for landing on main", extra={"candidate": {"commit": "c", "token": "bob"}})
+    assert ann.finish([End(claim=claim, task=handed, action="handed_in")]) == [Said.OK]
+
+    for store, name, task_id in ((bob, "bob", "0001"), (ann, "ann", "0002")):
+        with pytest.raises(Denied):
+            store.claim(Want(worker=name, lease=LEASE, ids=(task_id,), even_held=True))
+    assert ann.claim(Want(worker="ann-lander-1", lease=LEASE, ids=("0001",), even_held=True))
+    ann.close()
+    bob.close()
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "asked"),
+    [
+        (403, {"Origin": "http://127.0.0.1"}),
+        (403, {"Sec-Fetch-Site": "same-origin"}),
+        (421, {"Host": "evil.example"}),
+        (415, {"Content_Type": "text/plain"}),
+        (405, {"method": "GET", "body": None}),
+        (404, {"path": "/q/v2/hello"}),
+        (404, {"path": "/other/v1/hello"}),
+        (404, {"path": "/"}),
+        (400, {"body": b"[]"}),
+        (400, {"body": b"{"}),
+        (400, {"body": b"[" * 100_000}),
+        (400, {"body": b'{"a":' * 5000}),
+        (400, {"verb": "claim", "body": b"{}"}),
+        (400, {"verb": "claim", "body": b'{"want": {"worker": "a", "lease": 1e999}}'}),
+        (400, {"verb": "claim", "body": b'{"want": {"worker": "a", "lease": 1, "more": 1}}'}),
+        (400, {"verb": "claim", "body": b'{"want": {"worker": "a", "lease": 1}, "call": "../x"}'}),
+        (400, {"verb": "put", "body": b'{"tasks": [{"id": "../../x", "title": "x"}]}'}),
+        (400, {"verb": "nothing", "body": b"{}"}),
+        (400, {"verb": "__init__", "body": b"{}"}),
+    ],
+)
+def test_what_is_no_request_of_ours_is_refused(served, status, asked):
+    before = sorted(os.walk(served.queue.store.info().where))
+    assert ask(served, **asked)[0] == status
+    after = sorted(os.walk(served.queue.store.info().where))
+    assert [[*one[:2], [n for n in one[2] if "refusals" not in n]] for one in after] == [list(one) for one in before]
+    assert ask(served)[0] == 200
+
+
+def test_a_body_that_is_too_large_is_not_even_read(served):
+    line = socket.create_connection(("127.0.0.1", served.server.port), timeout=PATIENCE)
+    head = f"POST /q/v1/put HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {served.owner}\r\n"
+    line.sendall(f"{head}Content-Type: application/json\r\nContent-Length: {wire.LARGEST_BODY + 1}\r\n\r\n".encode())
+    assert line.recv(100).startswith(b"HTTP/1.1 413")
+    line.close()
+
+
+def test_a_body_that_grows_too_large_is_cut_short(served, monkeypatch):
+    monkeypatch.setattr(wire, "LARGEST_BODY", 1000)
+    assert ask(served, "put", b" " * 2000)[0] == 413
+
+
+def test_too_much_at_once_is_put_off(served, monkeypatch):
+    monkeypatch.setattr(apps, "MOST_BYTES", 100)
+    status, answer, _ = ask(served, "put", b" " * 200)
+    assert (status, answer["error"]["code"]) == (503, "unavailable")
+    monkeypatch.undo()
+    assert ask(served)[0] == 200
+
+
+def test_who_dawdles_keeps_nobody_out(served):
+    lines = [socket.create_connection(("127.0.0.1", served.server.port), timeout=PATIENCE) for _ in range(50)]
+    for line in lines:
+        line.sendall(b"POST /q/v1/hello HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    assert ask(served)[0] == 200
+    for line in lines:
+        line.close()
+
+
+def test_its_health_needs_no_token(served):
+    for path in ("/healthz", "/readyz"):
+        assert ask(served, method="GET", path=path, body=None, Authorization=None)[0] == 200
+
+
+def test_not_ready_while_its_store_is_away(served, monkeypatch):
+    def away():
+        raise Unavailable("away")
+
+    monkeypatch.setattr(served.gateway.store, "paused", away)
+    assert ask(served, method="GET", path="/readyz", body=None)[0] == 503
+    assert ask(served, method="GET", path="/healthz", body=None)[0] == 200
+    assert ask(served, "paused")[0] == 503
+
+
+def test_a_log_comes_as_it_is_and_not_without_limit(served, monkeypatch):
+    store = served.store(served.token("ann"))
+    data = os.urandom(300_000)
+    place = store.keep_log("ann-1", data)
+    with open(f"{served.queue.store.info().where}/{place}", "rb") as file:
+        assert file.read() == data
+    with pytest.raises(Denied):
+        store.keep_log("bob", b"x")
+    monkeypatch.setattr(wire, "LARGEST_LOG", 10)
+    kind = "application/octet-stream"
+    path = "/q/v1/log/cabcdefgh?worker=owner"
+    assert ask(served, method="PUT", path=path, body=b"x" * 11, Content_Type=kind)[0] == 413
+    store.close()
+
+
+# -- the other end ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://build.example:8443/q",
+        "https://ann:secret@build.example/q",
+        "https://build.example/q?token=secret",
+        "https://build.example/q#secret",
+        "https://build.example:99999999/q",
+        "https:///q",
+    ],
+)
+def test_addresses_that_are_refused_without_telling_a_secret(text):
+    with pytest.raises(Invalid) as refused:
+        parse(text, {"TASKPIT_TOKEN": "ann.x"})
+    assert "secret" not in f"{refused.value} {refused.value.hint} {refused.value.details}"
+
+
+def test_an_address_shows_no_token():
+    assert "secret" not in repr(parse("https://build.example/q", {"TASKPIT_TOKEN": "ann.secret"}))
+
+
+def test_a_token_comes_from_the_environment_or_a_file(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("ann.file\n")
+    where = "https://build.example/q"
+
+    assert parse(where, {"TASKPIT_TOKEN_FILE": str(path)}).token == "ann.file"
+    assert parse(where, {"TASKPIT_TOKEN_FILE": str(path), "TASKPIT_TOKEN": "ann.env"}).token == "ann.env"
+    with pytest.raises(Invalid, match="needs a token"):
+        parse(where, {})
+    with pytest.raises(Invalid) as refused:
+        parse(where, {"TASKPIT_TOKEN": "two words"})
+    assert "two words" not in str(refused.value)
+
+
+def test_errors_keep_their_kind_and_tell_no_path(served):
+    told = wire.write_error(Unknown("x", hint="y", path="/secret", id="7"))
+    again = wire.error_of(told)
+    assert (type(again), again.message, again.hint, again.details) == (Unknown, "x", "y", {"id": "7"})
+    assert wire.error_of({"code": "__class__", "message": 7}).code == "error"
