@@ -400,7 +400,14 @@ def foreign(path: str) -> str:
 
 def exists(path: str) -> bool:
     """Whether anything stands under this name."""
-    return status(path) is not None
+    if _hook is not None:
+        _hook("stat", path)
+    try:
+        there, name = at(path)
+        os.stat(name, dir_fd=there.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def names(path: str) -> list[str]:

@@ -85,7 +85,7 @@ def test_a_keeper_settles_a_result_before_anybody_sees_it(journaled):
     put(journaled, task(1))
     claim = take(journaled, "0001")
     with record() as calls, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taskpit.store.finish_batch.roll", lambda *_, **__: Said.OK)
+        patch.setattr("taskpit.store.finish.roll", lambda *_, **__: Said.OK)
         journaled.finish(claim, Done())
     journaled.clock.advance(10)
     with record() as calls:

@@ -108,7 +108,7 @@ def test_many_that_end_together_have_theirs(queue):
 def test_whoever_carries_out_what_a_killed_worker_sealed_says_it_too(queue, monkeypatch):
     task = put(queue)
     with monkeypatch.context() as patch:
-        patch.setattr("taskpit.store.finish_batch.roll", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("taskpit.store.finish.roll", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             do(queue, task)
     layout = queue.store.folder.layout.name

@@ -212,3 +212,16 @@ def test_notes_and_logs_stay_out_of_sight(queue, box):
     shown = {name for folder in ("inbox", "processing", "outbox", "failed") for name in os.listdir(f"{box}/{folder}")}
     assert shown == {"x.json"}
     assert "mind the gap" in read(f"{box}/.taskpit/notes/x.md")
+
+
+def test_ids_that_were_reserved_are_not_given_out_once_the_clock_has_gone_past_them(queue, clock, box):
+    """A process that puts one after the other reserves some seconds; what it puts later is numbered by later ones."""
+    ids = [queue.put([Task(id="", title=f"t {number}")])[0][0] for number in range(4)]
+    assert ids == [f"task_{int(clock.now()) + number}" for number in range(4)]
+    clock.advance(3600)
+    assert queue.put([Task(id="", title="later")])[0][0] == f"task_{int(clock.now())}"
+    other = reopened(box, clock)
+    given = other.put([Task(id="", title="another process")])[0][0]
+    assert given not in ids
+    assert queue.put([Task(id="", title="last")])[0][0] != given
+    other.close()

@@ -67,6 +67,28 @@ live(10, 11)
 live(1, 101, ("put", "claim", "renew", "done"))
 live(10, 111, ("put 10", "claim 10", "renew 10", "done 10"))
 """
+#: Whole lives by the queue's own verbs, one after the other, as a worker that stays has them.
+LIVES = """
+import os, sys
+from taskpit import held_directories
+from taskpit.queue import Queue
+from taskpit.task import Done, Task
+
+held_directories.COMPARED = 1e9
+queue = Queue.open(sys.argv[1])
+
+def mark(name):
+    os.access(f"/mark/{name}", os.F_OK)
+
+for number in range(9):
+    mark("put" if number == 8 else ""); queue.put([Task(id="", title=f"t {number}")])
+    mark("claim" if number == 8 else ""); (claim,) = queue.claim("w")
+    mark("done" if number == 8 else ""); queue.finish(claim, Done(output="ok"))
+    mark("")
+"""
+#: Calls of each verb at most, with choosing and reading; the log is looked at each second, which may be just then.
+AT_MOST = {"pit": {"put": 8, "claim": 16, "done": 8}, "mailbox": {"put": 12, "claim": 41, "done": 15}}
+BY_THE_WAY = 3
 #: One name for calls that do the same.
 SAME = {
     "openat": "open",
@@ -93,8 +115,6 @@ FREE = Counter(stat=6)
 #: One stamp, one rename, and one look at whose file and whose stamp it was.
 TAKEN = Counter(utime=1, rename=1, stat=1)
 PUBLISHED = Counter(rename=2, link=1, unlink=1)
-#: The marks of people who ask to stop: one is removed, or all are listed.
-MARKS = Counter(open=1, stat=1, list=2, close=1)
 
 
 def times(count, calls):
@@ -107,11 +127,11 @@ PINNED = {
     "put": ENTERED + LOG,
     "claim": FREE + TAKEN + LOG,
     "renew": Counter(utime=1, stat=1),
-    "done": FILE + PUBLISHED + Counter(unlink=1) + LOG,
+    "done": FILE + PUBLISHED + LOG,
     "put 10": times(10, ENTERED) + LOG,
     "claim 10": times(10, FREE + TAKEN) + LOG,
     "renew 10": times(10, Counter(utime=1, stat=1)),
-    "done 10": times(10, FILE + PUBLISHED) + MARKS + LOG,
+    "done 10": times(10, FILE + PUBLISHED) + LOG,
 }
 
 
@@ -136,13 +156,13 @@ def with_power(pinned, *, together, once):
     return {verb: calls + more.get(verb, Counter()) for verb, calls in pinned.items()}
 
 
-def counted(root, durability, once, tmp_path):
+def counted(program, root, layout, durability, tmp_path, *given):
     """The calls of each verb."""
-    init(root, "pit")
+    init(root, layout)
     with open(f"{root}/.taskpit/config.toml", "w", encoding="utf-8") as file:
         file.write(f'durability = "{durability}"\n')
     trace = str(tmp_path / "trace")
-    command = [STRACE, "-f", "-y", "-s", "0", "-o", trace, sys.executable, "-c", LIFE, root, str(once)]
+    command = [STRACE, "-f", "-y", "-s", "0", "-o", trace, sys.executable, "-c", program, root, *given]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     if "ptrace" in ran.stderr:
         pytest.skip(f"strace may not be used here: {ran.stderr.strip()}")
@@ -164,6 +184,14 @@ def counted(root, durability, once, tmp_path):
 def test_the_calls_of_a_life(durability, once, tmp_path):
     together = kernel.syncs_filesystems(str(tmp_path))
     wanted = PINNED if durability == "process" else with_power(PINNED, together=together, once=once)
-    calls = counted(str(tmp_path / "pit"), durability, once, tmp_path)
+    calls = counted(LIFE, str(tmp_path / "pit"), "pit", durability, tmp_path, str(once))
     assert calls.keys() == wanted.keys()
     assert [(verb, dict(calls[verb])) for verb in wanted if calls[verb] != wanted[verb]] == []
+
+
+@pytest.mark.parametrize("layout", AT_MOST)
+def test_the_calls_of_a_whole_life(layout, tmp_path):
+    calls = counted(LIVES, str(tmp_path / "queue"), layout, "process", tmp_path)
+    found = {verb: calls[verb].total() for verb in AT_MOST[layout]}
+    more = {verb: found[verb] - most for verb, most in AT_MOST[layout].items()}
+    assert sum(max(count, 0) for count in more.values()) <= BY_THE_WAY, {verb: calls[verb] for verb in found}

@@ -12,10 +12,11 @@ from faults import fail_at, record, short_at
 from pits import make, put, reopened, root_of, task
 
 from taskpit import fs
+from taskpit.keeper import sweep
 from taskpit.layouts import Spot
 from taskpit.logfile import Log
 from taskpit.store import claim as claims
-from taskpit.task import Failed, Said, State, Task, Want
+from taskpit.task import Done, Failed, Said, State, Task, Want
 from taskpit.testing import FakeClock
 
 
@@ -218,6 +219,15 @@ def test_a_wish_to_stop_does_not_outlive_a_retry(queue):
     queue.store.reopen([queue.card("0001").task])
     (claim,) = queue.claim("w")
     assert queue.renew(claim) is Said.OK
+
+
+def test_a_wish_to_stop_what_has_ended_is_swept(queue):
+    put(queue, task(1), task(2))
+    queue.store.stop(["0001", "0002"])
+    (claim,) = queue.claim("w", ids=["0001"])
+    queue.finish(claim, Done(output="all the same"))
+    sweep(queue)
+    assert os.listdir(f"{root_of(queue)}/.taskpit/stops") == ["0002"]
 
 
 def test_nothing_touches_a_file_that_is_still_being_written(queue):

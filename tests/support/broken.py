@@ -12,7 +12,7 @@ import pytest
 import taskpit.store
 from taskpit import fs
 from taskpit.logfile import Log
-from taskpit.store import changelog, finish, finish_batch, folder, leases, put, registry, selection
+from taskpit.store import changelog, finish, folder, leases, put, registry, selection
 from taskpit.store import claim as claims
 from taskpit.store.flock import Turn
 from taskpit.task import Said, State
@@ -26,21 +26,21 @@ for found in pkgutil.walk_packages(taskpit.store.__path__, "taskpit.store."):
 def seal_skipped(patch):
     """Who has lost the claim publishes all the same."""
     real = finish.seal
-    patch.setattr(finish_batch, "seal", lambda *args, **named: (real(*args, **named)[0], True))
+    patch.setattr(finish, "seal", lambda *args, **named: (real(*args, **named)[0], True))
 
 
 def publish_before_seal(patch):
     """The result has its name before the claim is known to be ours."""
     real = finish.seal
 
-    def seal(where, claimed, end, still_ours):
+    def seal(where, claimed, end):
         if end.result is not None:
             target = where.at(where.layout.result_path(end.claim.task, end.result.verdict))
             scratch = where.tmp(end.claim.task.id, fs.fresh_name(), "early")
             fs.replace(target, where.layout.dump_result(end.claim.task, end.result), scratch, sync=False)
-        return real(where, claimed, end, still_ours)
+        return real(where, claimed, end)
 
-    patch.setattr(finish_batch, "seal", seal)
+    patch.setattr(finish, "seal", seal)
 
 
 def publish_by_rename(patch):
@@ -129,17 +129,17 @@ def result_before_its_bytes_are_written(patch):
     """The claim is sealed first, and what follows is written then."""
     real = finish.seal
 
-    def seal(where, claimed, end, still_ours):
+    def seal(where, claimed, end):
         late = []
         create = fs.create
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(fs, "create", lambda *args, **named: late.append((args, named)))
-            sealed = real(where, claimed, end, still_ours)
+            sealed = real(where, claimed, end)
         for args, named in late:
             create(*args, **named)
         return sealed
 
-    patch.setattr(finish_batch, "seal", seal)
+    patch.setattr(finish, "seal", seal)
 
 
 def children_forgotten_by_the_keeper(patch):
@@ -252,8 +252,7 @@ def attempt_counted_by_every_roller(patch):
             sealed.parts = sealed.parts.replace("t", "")
         return real(sealed, end=end, event=event)
 
-    for module in (finish, finish_batch):
-        patch.setattr(module, "roll", roll)
+    patch.setattr(finish, "roll", roll)
     patch.setattr("taskpit.store.mend.roll", roll)
 
 
@@ -261,12 +260,12 @@ def children_before_the_seal(patch):
     """Children enter before it is known whether their parent's claim still holds."""
     real = finish.seal
 
-    def seal(where, claimed, end, still_ours):
+    def seal(where, claimed, end):
         for child in end.children:
             put.admit(where, [(child, where.spell(child), where.event("added_task", child.id))])
-        return real(where, claimed, end, still_ours)
+        return real(where, claimed, end)
 
-    patch.setattr(finish_batch, "seal", seal)
+    patch.setattr(finish, "seal", seal)
 
 
 def sealed_file_removed_without_an_outcome(patch):
@@ -288,7 +287,7 @@ def late_results_thrown_away(patch):
             fs.remove(sealed.part(letter))
         return ""
 
-    patch.setattr(finish_batch, "give_up", give_up)
+    patch.setattr(finish, "give_up", give_up)
 
 
 def copies_run(patch):
@@ -303,7 +302,7 @@ def no_guard_in_the_mailbox(patch):
 
 def holder_not_looked_at(patch):
     """Whoever comes to the fixed name of a claimed file takes it for its own."""
-    for module in (claims, finish_batch):
+    for module in (claims, finish):
         patch.setattr(module, "holds", lambda *_: True)
 
 

@@ -24,7 +24,7 @@ from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import TaskpitError
 from taskpit.keeper import sweep
-from taskpit.store import finish_batch
+from taskpit.store import finish
 from taskpit.task import Done, Said, State, Task
 
 #: How long a claim lasts here, in seconds, and how often a call is held up, for up to one and a half of that.
@@ -123,8 +123,8 @@ class Side:
 
 def seal_skipped():
     """Who has lost the claim ends it all the same."""
-    real = finish_batch.seal
-    finish_batch.seal = lambda *args, **named: (real(*args, **named)[0], True)
+    real = finish.seal
+    finish.seal = lambda *args, **named: (real(*args, **named)[0], True)
 
 
 def seal_by_link():

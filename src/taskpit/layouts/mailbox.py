@@ -274,8 +274,9 @@ class Mailbox(Layout):
                 _check_type(key, fields[key], default)
         if fields.get("id", spot.id) != spot.id:
             raise Invalid(f"its id is {fields['id']!r}, but its file is called {spot.id}.json", field="id")
-        kept = {**_kept(beside), **_unknown(fields)}
-        metadata = {**mapping(_kept(beside).get("metadata"))}
+        saved = read_object(beside) if beside else {}
+        kept = {**saved, **_unknown(fields)}
+        metadata = {**mapping(saved.get("metadata"))}
         for key, value in mapping(fields.get("metadata")).items():
             if value is not None or key not in (*metadata, "worktree", "dependencies"):
                 metadata[key] = value  # null is what others write for what they dropped
@@ -289,7 +290,9 @@ class Mailbox(Layout):
             "updated": fields.get("updated_at") or 0,
             "extra": _extra(fields, kept, metadata),
         }
-        return schema.load(Task, found, id=spot.id, source=data)
+        task = schema.load(Task, found, id=spot.id, source=data)
+        task.mark_read(self.name)
+        return task
 
     def dump(self, task: Task) -> bytes:
         """The task's bytes while it is ready: new ones have every key of the schema in its order.
@@ -393,10 +396,6 @@ def _check_type(key: str, value: object, default: object) -> None:
         right = type(value) is wanted or (wanted is int and isinstance(value, float) and value.is_integer())
     if not right:
         raise Invalid(f"{key!r} is {json.dumps(value, default=str)[:80]}, not {wanted.__name__}", field=key)
-    _check_time(key, value)
-
-
-def _check_time(key: str, value: object) -> None:
     if key in TIMES and isinstance(value, int | float) and not FIRST <= value <= LAST:
         raise Invalid(f"{key!r} is no time: {str(value)[:80]}", field=key)
 
@@ -432,10 +431,6 @@ def _whole(value: object, key: str) -> object:
 
 def _unknown(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key not in SCHEMA}
-
-
-def _kept(beside: bytes) -> dict[str, Any]:
-    return read_object(beside) if beside else {}
 
 
 def _extra(fields: Mapping[str, Any], kept: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, object]:

@@ -95,7 +95,7 @@ def _take(folder: Folder, ready: Spot, fence: str, want: Want, known: Task | Non
     if task is None:
         return None
     if folder.layout.guarded:
-        _write_holder(folder, task, fence, target, since + want.lease)
+        _write_holder(folder, task, fence, (target, status), since + want.lease)
     return _claim(task, fence, want, since)
 
 
@@ -161,15 +161,15 @@ def _give_back(folder: Folder, ready: Spot, target: str) -> None:
         return  # another file has come there: the lease of this one will end
 
 
-def _write_holder(folder: Folder, task: Task, fence: str, target: str, until: float) -> None:
+def _write_holder(folder: Folder, task: Task, fence: str, taken: tuple[str, fs.Stat], until: float) -> None:
     """A fixed name says nothing of its holder: write it inside, unless the file was taken from us already."""
-    before = fs.status(target)
+    target, before = taken
     scratch = folder.tmp(task.id, fs.fresh_name(), "claim")
     # It takes the task's place, so it must not be torn where the task was whole.
     folder.write(scratch, folder.layout.claimed_bytes(task, fence, folder.clock.now()), sync=folder.durable)
     fs.set_times(scratch, until)
     after = fs.status(target)
-    if before is not None and after is not None and before.st_ino == after.st_ino:
+    if after is not None and before.st_ino == after.st_ino:
         fs.move(scratch, target)
     else:
         fs.remove(scratch)

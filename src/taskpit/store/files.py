@@ -76,14 +76,16 @@ class FileStore(House):
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
         from taskpit.store.new_ids import allot
 
-        numbered_by_the_clock = self.folder.layout.first_number(self.clock.now()) > 1
-        if len(parents) != 1 or parents[0] or numbered_by_the_clock:
+        if len(parents) != 1 or parents[0]:
             return allot(self.folder, len(parents))
+        layout, first = self.folder.layout, self.folder.layout.first_number(self.clock.now())
         with self._turn_of_ids:
             if self._ids_of != process_name():  # also after a fork: what was reserved is the parent's
                 self._ids, self._ids_of = [], process_name()
             while self._ids:
                 task_id = self._ids.pop()
+                if 0 < layout.number(task_id) < first:
+                    continue  # numbered by the clock, which has gone past it
                 if not fs.exists(self.folder.of(IDS, task_id)):  # a person may have used it meanwhile
                     return [task_id]
             self._ids = allot(self.folder, self._block)[::-1]
@@ -189,7 +191,7 @@ class FileStore(House):
     @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
         """Row *end of a claim*: seal, then carry out."""
-        from taskpit.store.finish_batch import end, end_all  # a command that only claims does without
+        from taskpit.store.finish import end, end_all  # a command that only claims does without
 
         layout = self.folder.layout
         self.folder.hold(layout.claimed, layout.tmp, SEALED, OUTCOMES, *layout.results)

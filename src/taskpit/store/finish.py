@@ -6,6 +6,15 @@ comes second finds nothing to rename. From there the sealed file is the task's o
 says what is left to do, so that the worker, its successor or ten keepers at once can do it:
 
     <end> is `done`, `failed`, `cancelled` or `ready`, then a dot and one letter for each part (PARTS)
+
+    write     tmp/<id>~<nonce>~<part> for each
+    decide    rename claimed to sealed: whose end it is
+    settle    one fsync: the result and the seal; nothing is visible yet
+    show      link the result to the name that people read
+    tell      one line of the log
+    retire    remove sealed, then rename the result to outcomes/<id>~<verdict>
+
+Many ends share what they wait for: each step is taken for all of them before the next.
 """
 
 from __future__ import annotations
@@ -19,7 +28,19 @@ from taskpit.layouts import Spot
 from taskpit.records import Value
 from taskpit.schema import path_of
 from taskpit.store import changelog
-from taskpit.store.folder import BESIDE, CHANGELOG, LATE, OUTCOMES, SEALED, SLACK, TRIES, Folder, stub
+from taskpit.store.claim import holds
+from taskpit.store.folder import (
+    BESIDE,
+    CHANGELOG,
+    LARGEST_RESULT,
+    LATE,
+    OUTCOMES,
+    SEALED,
+    SLACK,
+    TRIES,
+    Folder,
+    stub,
+)
 from taskpit.store.index_rows import with_row
 from taskpit.store.put import admit, enter, is_torn
 from taskpit.store.stamps import freshen
@@ -30,7 +51,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Sealed", "carried_before", "clear", "commit", "draw_up", "give_up", "publish", "roll", "seal"]
+    from taskpit.task import Claim
+
+__all__ = ["Sealed", "end", "end_all", "roll"]
 
 #: What an end may have written beforehand, by the letter that stands for it in a sealed name.
 PARTS = {
@@ -57,7 +80,7 @@ LARGEST_PART = 1 << 28
 class Sealed:
     """A claim that has ended (or is about to), and what its name says is left to do."""
 
-    __slots__ = ("digest", "folder", "kind", "nonce", "parts", "path", "spot")
+    __slots__ = ("_tmp", "digest", "folder", "kind", "nonce", "parts", "path", "settles_late", "spot")
 
     def __init__(self, folder: Folder, spot: Spot, nonce: str, end: str) -> None:
         name = folder.layout.ready_path(spot).rpartition("/")[2]
@@ -67,17 +90,15 @@ class Sealed:
         self.spot = spot
         self.nonce = nonce
         self.kind, _, self.parts = end.partition(".")
+        #: Whether its bytes are put on the disk together with the seal, by one fsync, before anything is visible.
+        self.settles_late = self.parts == "r" and folder.syncs_once
         #: Of its result, as whoever wrote it knows it.
         self.digest = ""
+        self._tmp = folder.tmp(spot.id, nonce, "")
 
     def part(self, letter: str) -> str:
         """Where this part was written."""
-        return self.folder.tmp(self.spot.id, self.nonce, PARTS[letter])
-
-    @property
-    def settles_late(self) -> bool:
-        """Whether its bytes are put on the disk together with the seal, by one fsync, before anything is visible."""
-        return self.parts == "r" and self.folder.syncs_once
+        return self._tmp + PARTS[letter]
 
     @property
     def tag(self) -> str:
@@ -92,6 +113,94 @@ class Sealed:
             return stub(self.spot)
 
 
+def end(folder: Folder, how: End) -> Said:
+    """Row *end of a claim*: seal, then carry out."""
+    sealed, committed = seal(folder, _spot(folder, how.claim), how)
+    return _carry_out(sealed, how) if committed else _too_late(sealed, how)
+
+
+def end_all(folder: Folder, ends: Sequence[End], patiently: Callable[[Callable[[], Said]], Said]) -> list[Said]:
+    """The same for many, which share what they wait for: all that follows is on the disk before the first seal.
+
+    If the disk refuses something in between, they go on one by one, `patiently`: what is sealed is carried out as
+    far as it is not yet, what is not is ended from the beginning.
+    """
+    drawn = [(how, draw_up(folder, _spot(folder, how.claim), how)) for how in ends]
+    said: dict[int, Said] = {}
+    sealed: dict[int, tuple[Sealed, End]] = {}
+    try:
+        _write_all(folder, [one for _, one in drawn])
+        for number, (how, (token, _)) in enumerate(drawn):
+            if commit(token, how.claim):
+                sealed[number] = (token, how)
+        _carry_out_all(folder, sealed, said)
+        for number, (how, (token, _)) in enumerate(drawn):
+            if number not in sealed:  # after all the others: it may be one of these that has ended it
+                said[number] = _too_late(token, how)
+    except (OSError, Unavailable):
+        for number, (_, (token, _)) in enumerate(drawn):
+            if number not in sealed and number not in said:
+                clear(token)
+        for number, how in enumerate(ends):
+            if number not in said:
+                said[number] = patiently(_rest_of(folder, how, sealed.get(number)))
+    return [said[number] for number in range(len(ends))]
+
+
+def _rest_of(folder: Folder, how: End, sealed: tuple[Sealed, End] | None) -> Callable[[], Said]:
+    """What is left to do of one of many, after trouble."""
+
+    def go_on() -> Said:
+        if sealed is None:
+            return end(folder, how)
+        said = roll(sealed[0], end=how)
+        return Said.OK if said is Said.ALREADY else said
+
+    return go_on
+
+
+def _carry_out_all(folder: Folder, sealed: dict[int, tuple[Sealed, End]], said: dict[int, Said]) -> None:
+    """Those that only publish a result are carried out together, all others one by one."""
+    plain = {number: (token, how) for number, (token, how) in sealed.items() if token.parts == "r"}
+    if plain:
+        answers = publish(folder, [(token, how, _event(token, how)) for token, how in plain.values()])
+        said.update(zip(plain, answers, strict=True))
+    for number, (token, how) in sealed.items():
+        if number not in plain:
+            said[number] = _carry_out(token, how)
+
+
+def _write_all(folder: Folder, drawn: Sequence[tuple[Sealed, dict[str, bytes]]]) -> None:
+    """All parts of these ends are on the disk."""
+    early = [(token, content) for token, content in drawn if not token.settles_late]
+    together = folder.syncs_together(sum(len(content) for _, content in early))
+    for token, content in drawn:
+        for letter, data in content.items():
+            folder.write(token.part(letter), data, sync=folder.durable and not token.settles_late and not together)
+    if early:
+        folder.settle(folder.layout.tmp, together=together)
+
+
+def _spot(folder: Folder, claim: Claim) -> Spot:
+    path = folder.layout.claimed_path(claim.task, claim.fence)
+    return Spot(state=State.CLAIMED, id=claim.task.id, slug=claim.task.slug, worker=claim.fence, path=path)
+
+
+def _event(sealed: Sealed, how: End) -> Event:
+    """The line that tells of this end; of a result with its digest."""
+    action = how.action or "released_task"
+    return sealed.folder.event(action, how.claim.task.id, how.claim.fence, how.details, digest=sealed.digest)
+
+
+def _carry_out(sealed: Sealed, how: End) -> Said:
+    folder, event = sealed.folder, _event(sealed, how)
+    if how.action == "recovered_task" and folder.layout.reclaims:
+        line = f"- {event.timestamp} {sealed.spot.path.rpartition('/')[2]}: {how.details}\n"
+        folder.make_place(folder.at(folder.layout.reclaims))
+        fs.append(folder.at(folder.layout.reclaims), line.encode("utf-8", "replace"))
+    return roll(sealed, end=how, event=event)
+
+
 def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, bytes]]:
     """The claim as it will be sealed, and the bytes of each part; nothing is written."""
     content = _content(folder, end)
@@ -103,7 +212,7 @@ def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, 
     return sealed, content
 
 
-def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]) -> tuple[Sealed, bool]:
+def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
     """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
     sealed, content = draw_up(folder, claimed, end)
     try:
@@ -112,17 +221,19 @@ def seal(folder: Folder, claimed: Spot, end: End, still_ours: Callable[[], bool]
             folder.write(sealed.part(letter), data, sync=early)
         if content and early:
             folder.sync(folder.layout.tmp)
-        return sealed, commit(sealed, still_ours)
+        return sealed, commit(sealed, end.claim)
     except (Unavailable, OSError):
         clear(sealed)
         raise
 
 
-def commit(sealed: Sealed, still_ours: Callable[[], bool]) -> bool:
+def commit(sealed: Sealed, claim: Claim) -> bool:
     """The one call that decides: the claimed file is the sealed one. False: the claim is over."""
-    folder, claimed = sealed.folder, sealed.spot
-    with folder.guard(claimed.id):
-        return still_ours() and fs.move(f"{folder.root}/{claimed.path}", sealed.path)
+    folder, claimed = sealed.folder, f"{sealed.folder.root}/{sealed.spot.path}"
+    if not folder.layout.guarded:
+        return fs.move(claimed, sealed.path)
+    with folder.guard(sealed.spot.id):
+        return holds(folder, claim, sealed.spot.path) and fs.move(claimed, sealed.path)
 
 
 def clear(sealed: Sealed) -> None:
@@ -282,7 +393,7 @@ def _swallowed(sealed: Sealed) -> Event | None:
             sealed.digest = changelog.digest(fs.read(sealed.part("r"), LARGEST_PART)[0])
         except OSError:  # another roller has published it, and tells
             sealed.digest = ""
-    return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details)
+    return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details, digest=sealed.digest)
 
 
 class Part(Value):
@@ -352,41 +463,38 @@ def _with_row(sealed: Sealed, event: Event, ready: str) -> Event:
 
 
 def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Said:
-    folder, verdict = sealed.folder, Verdict(sealed.kind)
+    folder, place = sealed.folder, ""
     task = end.claim.task if end else sealed.task()
-    target = folder.layout.result_path(task, verdict)
     said = _link_result(sealed, task)
     if said is None and end is not None:
         return _publish_again(sealed, end, event)
     if said is None:  # a power loss took a result that was never acknowledged: the task was not done
         enter(folder, sealed.spot.id, sealed.path, folder.layout.ready_path(sealed.spot))
         return Said.LOST
-    if not sealed.settles_late:
-        folder.sync(target.rpartition("/")[0])
+    if folder.durable and not sealed.settles_late:
+        place = folder.layout.result_path(task, Verdict(sealed.kind)).rpartition("/")[0]
+        folder.sync(place)
     _finish_up(sealed, _line(sealed, event, said))
     _retire(sealed, task, said)
-    # Then nothing but the outcome tells.
-    if not sealed.settles_late and target.rpartition("/")[0] not in folder.layout.results:
+    if place and place not in folder.layout.results:  # then nothing but the outcome tells
         folder.sync(OUTCOMES)
     return said
 
 
 def _line(sealed: Sealed, event: Event | None, said: Said) -> Event | None:
-    """What the changelog says of a result: with its digest, or that it came late."""
-    if said is not Said.OK:
-        return sealed.folder.event("late_result", sealed.spot.id)
-    return event and changelog.marked(event, sealed.digest)
+    """What the changelog says of a result: that it is there, or that it came late."""
+    return event if said is Said.OK else sealed.folder.event("late_result", sealed.spot.id)
 
 
 def _retire(sealed: Sealed, task: Task, said: Said) -> None:
     """The token goes, then the result becomes the outcome, in this order."""
-    folder, verdict = sealed.folder, Verdict(sealed.kind)
-    ended = folder.layout.ended_path(task, verdict)
+    folder, task_id = sealed.folder, sealed.spot.id
+    ended = folder.layout.ended_path(task, Verdict(sealed.kind))
     if ended:
         fs.move(sealed.path, folder.at(ended))
     fs.remove(sealed.path)  # also after a move: of two names of one file a rename takes none away
-    keep = folder.outcome_path(sealed.spot.id, verdict)
-    fs.move(sealed.part("r"), keep if said is Said.OK else folder.of(LATE, sealed.spot.id, f"~{sealed.nonce}"))
+    of, rest = (OUTCOMES, sealed.kind) if said is Said.OK else (LATE, sealed.nonce)
+    fs.move(sealed.part("r"), folder.of(of, task_id, f"~{rest}"))
 
 
 def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[Said]:
@@ -476,3 +584,41 @@ def _finish_up(sealed: Sealed, event: Event | None) -> None:
         sealed.folder.tell_of([event])
     if "c" in sealed.parts:
         fs.remove(sealed.part("c"))
+
+
+def _too_late(sealed: Sealed, how: End) -> Said:
+    """The claim was over: because this very end was carried out before, or because another has the task."""
+    folder, claim = sealed.folder, how.claim
+    if carried_before(sealed) or (how.result is not None and _ended_by(folder, claim, how.result.verdict)):
+        for letter in sealed.parts:
+            fs.remove(sealed.part(letter))
+        if how.result is not None and folder.durable:  # whoever ended it may not have come so far yet
+            _settle_outcome(folder, how)
+        return Said.ALREADY
+    kept = give_up(sealed)
+    if kept:
+        folder.tell("late_result", claim.task.id, claim.fence, f"kept in {kept}")
+    return Said.LOST
+
+
+def _settle_outcome(folder: Folder, how: End) -> None:
+    """The result that stands is on the disk, and so is where it stands."""
+    result = how.result
+    assert result is not None
+    path = folder.layout.result_path(how.claim.task, result.verdict)
+    for file in (folder.outcome_path(how.claim.task.id, result.verdict), folder.at(path)):
+        try:
+            fs.sync_path(file)
+        except FileNotFoundError:
+            continue
+    folder.sync(SEALED, OUTCOMES, path.rpartition("/")[0])
+
+
+def _ended_by(folder: Folder, claim: Claim, verdict: Verdict) -> bool:
+    """Whether this very claim has ended this way before."""
+    try:
+        data, _ = fs.read(folder.outcome_path(claim.task.id, verdict), LARGEST_RESULT)
+        spot = Spot(state=verdict.state, id=claim.task.id, slug=claim.task.slug, verdict=verdict)
+        return folder.layout.load_result(spot, data)[0].worker == claim.fence
+    except (OSError, Invalid):
+        return False

@@ -24,11 +24,11 @@ from taskpit.held_directories import COMPARED, Holding
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER, is_worker
 from taskpit.logfile import Log
-from taskpit.schema import path_of
+from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.flock import Open, Turn
 from taskpit.store.stamps import untouched
-from taskpit.task import Event, State, Task, Verdict, worker_type
+from taskpit.task import NOTHING, Event, State, Task, Verdict, worker_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -237,7 +237,10 @@ class Folder:
                 continue
 
     def claims_of(self, task_id: str, among: Iterable[str] | None = None) -> list[Spot]:
-        """Claimed files of this task."""
+        """Claimed files of this task. Where their name is fixed, one look says that there is none."""
+        fixed = self.layout.guarded and among is None and is_word(task_id)
+        if fixed and not fs.exists(self.at(self.layout.claimed_path(Spot(state=State.CLAIMED, id=task_id), ""))):
+            return []
         return [spot for spot in self.claims(task_id, among) if spot.id == task_id]
 
     def find(self, folder: str, state: State, task_id: str, among: Iterable[str] | None = None) -> list[Spot]:
@@ -331,19 +334,24 @@ class Folder:
 
     def parse(self, spot: Spot, data: bytes, known: Task | None = None) -> Task:
         """The task in these bytes, and in what is kept beside them."""
-        if known is not None and known.was_read and known.source == data and known.slug == spot.slug:
+        layout, same = self.layout, known is not None and known.was_read and known.source == data
+        if known is not None and same and (known.slug == spot.slug or not layout.slugged):
             return known
-        return self.layout.load(spot, data, self._beside(spot.id) if self.layout.rewritten else b"")
+        return layout.load(spot, data, self._beside(spot.id, data) if layout.rewritten else b"")
 
-    def _beside(self, task_id: str) -> bytes:
-        """What is kept beside a task: as it was last put back, else as it was put."""
+    def _beside(self, task_id: str, data: bytes) -> bytes:
+        """What is kept beside a task: as it was last put back, else as it was put.
+
+        Nothing, where these bytes are those that were put: nobody has dropped anything from them.
+        """
         try:
             return fs.read(self.of(BESIDE, task_id), self.config.largest_task)[0]
         except OSError:
             pass
         try:
-            data, _ = fs.read(self.of(IDS, task_id), self.config.largest_task)
-            return self.layout.beside(self.layout.load(Spot(state=State.READY, id=task_id), data))
+            put, _ = fs.read(self.of(IDS, task_id), self.config.largest_task)
+            spot = Spot(state=State.READY, id=task_id)
+            return b"" if put == data else self.layout.beside(self.layout.load(spot, put))
         except (OSError, Invalid):
             return b""
 
@@ -471,8 +479,10 @@ class Folder:
             self._log.close()
         self._holding.close()
 
-    def event(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "") -> Event:
-        """A line of now."""
+    def event(
+        self, action: str, task_id: str = "", worker: str = "keeper", details: str = "", digest: str = ""
+    ) -> Event:
+        """A line of now; of a result with the digest of its bytes."""
         return Event(
             timestamp=iso(self.clock.now()),
             worker=worker,
@@ -480,6 +490,7 @@ class Folder:
             action=action,
             task_id=task_id,
             details=details,
+            extra={changelog.DIGEST: digest} if digest else NOTHING,
         )
 
 

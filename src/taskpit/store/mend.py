@@ -14,7 +14,7 @@ from taskpit.layouts import Spot
 from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.finish import Sealed, roll
-from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, Folder, Unreadable, stub
+from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, STOPS, Folder, Unreadable, stub
 from taskpit.store.foreign_files import is_dropped, put_away, take_in
 from taskpit.store.network_stat import fresh_status, has_twin
 from taskpit.store.port import Mend
@@ -39,7 +39,7 @@ def mend(folder: Folder, *, dry_run: bool, prune: bool = True) -> list[Mend]:
     """Run every repair; with `dry_run` only say what each would do. Without `prune` nothing at all is removed."""
     job = _Mender(folder, act=not dry_run)
     repairs = [job.torn, job.ends, job.puts, job.results, job.ghosts, job.ready, job.claimed, job.published]
-    return [found for repair in (*repairs, *([job.leftovers] if prune else [])) for found in repair()]
+    return [found for repair in (*repairs, *([job.marks, job.leftovers] if prune else [])) for found in repair()]
 
 
 class _Mender:
@@ -262,6 +262,14 @@ class _Mender:
                 fs.link(folder.outcome_path(spot.id, known), folder.at(folder.layout.result_path(stub(spot), known)))
                 folder.tell("late_result", spot.id, details=told)
             yield Mend(kind="put back", what=spot.id, details=told)
+
+    def marks(self) -> Iterator[Mend]:
+        """Wishes to stop what has ended since: nobody reads them any more, and whoever reopens it drops them first."""
+        for task_id in fs.names(self.folder.at(STOPS)):
+            if is_word(task_id) and self.folder.outcome(task_id) is not None:
+                if self.act:
+                    fs.remove(self.folder.of(STOPS, task_id))
+                yield Mend(kind="swept", what=task_id, details="a wish to stop it, which has ended")
 
     def leftovers(self) -> Iterator[Mend]:
         """Temporary files of verbs that never came to their commit, once they no longer can.

@@ -82,7 +82,7 @@ def _refuse_copy(
     it is the same inode then, and no copy.
     """
     verdict = folder.outcome(spot.id) or folder.ended_as(spot)
-    if verdict is not None or folder.is_finished(spot):
+    if verdict is not None:
         raise _finished(folder, spot, here, verdict)
     why = _elsewhere(folder, spot, here, known, names)
     if why:

@@ -246,9 +246,9 @@ class Chooser:
         if claim is None:
             return None
         if claim.task is not known and not self._fits(claim.task, want):  # it was edited after we had read it
-            from taskpit.store import finish_batch
+            from taskpit.store import finish
 
-            finish_batch.end(self.folder, End(claim=claim, details="it was changed while it waited"))
+            finish.end(self.folder, End(claim=claim, details="it was changed while it waited"))
             return None
         return claim
 
