@@ -220,7 +220,7 @@ def test_ids_that_were_reserved_are_not_given_out_once_the_clock_has_gone_past_t
     assert ids == [f"task_{int(clock.now()) + number}" for number in range(4)]
     clock.advance(3600)
     assert queue.put([Task(id="", title="later")])[0][0] == f"task_{int(clock.now())}"
-    other = reopened(box, clock)
+    other = reopened(box, "mailbox", clock)
     given = other.put([Task(id="", title="another process")])[0][0]
     assert given not in ids
     assert queue.put([Task(id="", title="last")])[0][0] != given
