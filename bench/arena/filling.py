@@ -14,7 +14,7 @@ from arena.race import spawn
 from taskpit.queue import Queue
 from taskpit.store import changelog
 from taskpit.store.folder import CHANGELOG, IDS
-from taskpit.store.index_rows import with_row
+from taskpit.store.index import with_row
 
 if TYPE_CHECKING:
     from taskpit.store.folder import Folder

@@ -15,9 +15,10 @@ from faults import killed_at
 import taskpit.store.activities
 from taskpit import fs
 from taskpit.layouts import yamltext
-from taskpit.store import flock, lock_file
+from taskpit.store import flock
 from taskpit.store.activities import claim, finish, items, pivot, steps, upkeep
 from taskpit.store.flock import Open
+from taskpit.store.locks import Grip
 from taskpit.testing import FakeClock
 
 # What is first imported while a mutant lives would keep the mutant's functions for all tests that follow.
@@ -71,13 +72,13 @@ class Scratch:
 
 def finish_without_mine(patch):
     """Whoever says it is the holder is."""
-    real = lock_file.Grip.mine
+    real = Grip.mine
 
     def mine(self, lock):
         seen = self.look()
         return real(self, seen.lock) if seen else None
 
-    patch.setattr(lock_file.Grip, "mine", mine)
+    patch.setattr(Grip, "mine", mine)
 
 
 def edit_without_the_turn(patch):
@@ -91,7 +92,7 @@ def verbs_without_the_turn(patch):
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT)
         return self
 
-    patch.setattr(lock_file.Grip, "__enter__", enter)
+    patch.setattr(Grip, "__enter__", enter)
 
 
 def let_go_before_the_edit(patch):
@@ -102,7 +103,7 @@ def let_go_before_the_edit(patch):
         return real(where, item, end, mine)
 
     patch.setattr(finish, "_edited", edited)
-    patch.setattr(lock_file.Grip, "let_go", lambda self: None)
+    patch.setattr(Grip, "let_go", lambda self: None)
 
 
 def publish_after_the_edit(patch):
@@ -115,13 +116,13 @@ def publish_after_the_edit(patch):
         waiting.append(args)
         return f"deliverables/{args[2]}.md"
 
-    def let_go(self, _real=lock_file.Grip.let_go):
+    def let_go(self, _real=Grip.let_go):
         _real(self)
         for args in [one for one in waiting if one[0].folder is self._folder]:
             real(*args)
 
     patch.setattr(finish, "_publish", publish)
-    patch.setattr(lock_file.Grip, "let_go", let_go)
+    patch.setattr(Grip, "let_go", let_go)
 
 
 def claim_without_a_last_look(patch):
@@ -136,7 +137,7 @@ def claim_that_keeps_its_lock(patch):
         try:
             return real(*args)
         except Exception:
-            patch.setattr(lock_file.Grip, "let_go", lambda self: None)
+            patch.setattr(Grip, "let_go", lambda self: None)
             raise
 
     patch.setattr(claim, "_have", have)

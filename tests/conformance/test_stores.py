@@ -6,7 +6,7 @@ import pytest
 
 from taskpit import layouts
 from taskpit.config import Config
-from taskpit.store import ready_index
+from taskpit.store import index
 from taskpit.store.activities.store import ActivityStore
 from taskpit.store.files import FileStore
 from taskpit.store.memory import MemoryStore
@@ -58,7 +58,7 @@ class TestCataloguedFileStore(TestFileStore):
     @pytest.fixture(autouse=True, params=[("pit", "process"), ("mailbox", "process")], ids="-".join)
     def kind(self, request, tmp_path, monkeypatch):
         """The kind of folder, known before the store is made."""
-        monkeypatch.setattr(ready_index, "SMALL", 0)
+        monkeypatch.setattr(index, "SMALL", 0)
         self.begin(request.param, tmp_path)
 
 

@@ -13,7 +13,7 @@ from rotation import in_turn
 from ruins import ASIDE, BREAKS, House
 
 from taskpit import fs, keeper
-from taskpit.store import repairs
+from taskpit.store import doctor
 from taskpit.store.folder import Folder
 from taskpit.task import State, Task
 
@@ -164,7 +164,7 @@ def test_a_task_put_back_by_mistake_is_never_run_beside_itself(tmp_path):
     """The doctor looked while it moved: what it put back is a copy, and no claim takes it."""
     house = House(tmp_path / "queue", "pit")
     queue = house.queue()
-    assert repairs.put_back(queue.store.folder, house.claimed).startswith("put back")
+    assert doctor.put_back(queue.store.folder, house.claimed).startswith("put back")
     taken = [claim.task.id for claim in queue.claim("other", count=9)]
     assert taken == [house.ready]
     assert {found.kind for found in queue.store.check()} == {"quarantined"}
@@ -175,7 +175,7 @@ def test_a_task_that_was_put_back_meanwhile_is_left_alone(tmp_path):
     house = House(tmp_path / "queue", "pit")
     queue = house.queue()
     before = tree(house.root)["food/food-0001-ready.md"]
-    assert repairs.put_back(queue.store.folder, house.ready) == ""
+    assert doctor.put_back(queue.store.folder, house.ready) == ""
     assert tree(house.root)["food/food-0001-ready.md"] == before
     assert fs.names(house.at(".taskpit/tmp")) == []
     queue.close()
@@ -195,7 +195,7 @@ def test_one_file_on_its_way_is_not_two(tmp_path):
 
     Folder.set_aside = moving
     try:
-        assert repairs.one_name(queue.store.folder, name, other) == ""
+        assert doctor.one_name(queue.store.folder, name, other) == ""
     finally:
         Folder.set_aside = step
     assert os.path.exists(house.at(name))
@@ -210,7 +210,7 @@ def test_a_cure_that_deletes_is_seen(tmp_path, monkeypatch):
     house.write("food/shopping list.txt", b"milk")
     before = contents(house.root) - derived(house.root)
     queue = house.queue()
-    monkeypatch.setattr(repairs, "aside", lambda folder, name, why, _: fs.remove(folder.at(name)) and why)
+    monkeypatch.setattr(doctor, "aside", lambda folder, name, why, _: fs.remove(folder.at(name)) and why)
     fixed(queue)
     assert not before <= contents(house.root)
     queue.close()

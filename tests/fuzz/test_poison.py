@@ -13,7 +13,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot, get
 from taskpit.rules import tangled
 from taskpit.store import cards as look
-from taskpit.store import selection
+from taskpit.store import claim as claims
 from taskpit.task import State, Task
 
 NEEDS = ["a\0b", "x" * 300, "x" * 100_000, "../../../../../etc/passwd", "../layout", "\ud800", "a/b", "-", "\x1b[2J"]
@@ -46,7 +46,7 @@ def test_a_need_that_can_be_nobodys_holds_only_its_own_task(need, tmp_path):
 
 
 def test_looking_for_any_name_is_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr(selection, "is_word", lambda _: True)
+    monkeypatch.setattr(claims, "is_word", lambda _: True)
     root = poisoned(tmp_path, "x" * 300)
     assert pit("-C", root, "claim").code == 6  # refused where an id becomes a path
 

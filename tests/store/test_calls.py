@@ -28,7 +28,7 @@ from taskpit import held_directories
 from taskpit.layouts import Spot
 from taskpit.policy import settle
 from taskpit.queue import Queue
-from taskpit.store import claim as claims, selection
+from taskpit.store import claim as claims
 from taskpit.task import Done, State, Task, Want
 
 root, once = sys.argv[1:]
@@ -48,7 +48,7 @@ def take(tasks, name):
         data, status = folder.read(folder.at(spot.path))
         looked.append((spot, folder.parse(spot, data), (status.st_ino, status.st_mtime_ns)))
     mark(name)
-    with selection._told(folder, want, taken):
+    with claims._told(folder, want, taken):
         for spot, known, sign in looked:
             taken.append(claims.take(folder, spot, want, known, sign))
     return taken

@@ -17,7 +17,7 @@ from taskpit import catalog, jsontext
 from taskpit.keeper import sweep
 from taskpit.logfile import Log
 from taskpit.queue import Queue
-from taskpit.store import ready_index
+from taskpit.store import index as module
 from taskpit.store.memory import MemoryStore
 from taskpit.task import End, Task
 from taskpit.testing import FakeClock
@@ -91,7 +91,7 @@ def test_a_command_reads_only_what_it_takes(queue):
 def test_without_a_catalogue_it_would_read_them_all(queue, monkeypatch):
     """The control: this is what the catalogue saves."""
     fill(queue)
-    monkeypatch.setattr(ready_index, "SMALL", 10**9)
+    monkeypatch.setattr(module, "SMALL", 10**9)
     other = again(queue)
     with record() as calls:
         assert len(take(other)) == 1
@@ -100,8 +100,8 @@ def test_without_a_catalogue_it_would_read_them_all(queue, monkeypatch):
 
 
 def test_a_worker_keeps_a_window_in_memory(queue, monkeypatch):
-    monkeypatch.setattr(ready_index, "MOST", 40)
-    monkeypatch.setattr(ready_index, "SOME", 16)
+    monkeypatch.setattr(module, "MOST", 40)
+    monkeypatch.setattr(module, "SOME", 16)
     wanted = fill(queue, 300)
     assert take(queue, 250) == wanted[:250]
     known = queue.store._chooser._ready
@@ -110,7 +110,7 @@ def test_a_worker_keeps_a_window_in_memory(queue, monkeypatch):
 
 def test_a_worker_alone_in_a_vast_queue_watches_nothing(queue, monkeypatch):
     """The kernel looks at every name when a watch begins: that is for whoever is not alone, or waits."""
-    monkeypatch.setattr(ready_index, "EXACT", 10)
+    monkeypatch.setattr(module, "EXACT", 10)
     wanted = fill(queue)
     known = queue.store._chooser._ready
     assert take(queue, 5) == wanted[:5]
@@ -124,7 +124,7 @@ def test_a_worker_alone_in_a_vast_queue_watches_nothing(queue, monkeypatch):
 
 
 def test_who_waits_in_a_vast_queue_watches(queue, monkeypatch):
-    monkeypatch.setattr(ready_index, "EXACT", 10)
+    monkeypatch.setattr(module, "EXACT", 10)
     fill(queue)
     take(queue, 2)
     queue.store.wait(0.0)
@@ -183,18 +183,18 @@ def test_a_log_that_was_rotated_costs_a_comparison_and_no_task(queue, monkeypatc
 def test_what_comes_while_a_catalogue_is_built_is_told_by_the_log(queue, monkeypatch):
     """The place in the log is noted before the directory is listed: whoever comes in between is told by one or both."""
     wanted = fill(queue)
-    other, real = again(queue), ready_index.Ready._compare_with
+    other, real = again(queue), module.Ready._compare_with
 
     def compare(self, known):
         found = real(self, known)
         if self is queue.store._chooser._ready:
-            monkeypatch.setattr(ready_index.Ready, "_compare_with", real)
+            monkeypatch.setattr(module.Ready, "_compare_with", real)
             other.put([Task(id="9001", title="urgent", priority=99, created=1.0)])
         return found
 
-    monkeypatch.setattr(ready_index.Ready, "_compare_with", compare)
+    monkeypatch.setattr(module.Ready, "_compare_with", compare)
     assert take(queue) == ["9001"]
-    monkeypatch.setattr(ready_index.Ready, "_compare_with", lambda *_: False)
+    monkeypatch.setattr(module.Ready, "_compare_with", lambda *_: False)
     assert take(queue) == wanted[:1]
     other.close()
 
@@ -328,7 +328,7 @@ def test_what_others_drop_in_is_noticed(queue, clock):
     with open(f"{root_of(queue)}/food/food-7777-urgent.md", "w", encoding="utf-8") as file:
         file.write("# food-7777-urgent\n- **task:** urgent\n- **priority:** 50\n")
     assert "7777" not in take(queue)
-    clock.advance(ready_index.RESCAN + 1)
+    clock.advance(module.RESCAN + 1)
     assert take(queue) == ["7777"]
 
 
@@ -385,9 +385,9 @@ def test_the_order_is_that_of_memory(tmp_path_factory, tasks):
     queue = make(str(tmp_path_factory.mktemp("q") / "pit"), clock)
     memory = Queue(MemoryStore(clock), queue.config, clock)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ready_index, "SMALL", 2)
-        patch.setattr(ready_index, "SOME", 4)
-        patch.setattr(ready_index, "FIRST", 2)
+        patch.setattr(module, "SMALL", 2)
+        patch.setattr(module, "SOME", 4)
+        patch.setattr(module, "FIRST", 2)
         for number, (priority, age, held) in enumerate(tasks, 1):
             for store in (queue, memory):
                 store.put([task(number, priority=priority, created=1000.0 + age, hold="no" if held else "")])

@@ -7,7 +7,7 @@ from faults import record
 from pits import make, reopened, root_of, task
 
 from taskpit.clock import Clock
-from taskpit.store.candidates import CROWDED, WIDEST, Window
+from taskpit.store.index import CROWDED, WIDEST, Window
 from taskpit.task import Task
 from taskpit.testing import FakeClock
 

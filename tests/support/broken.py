@@ -12,7 +12,7 @@ import pytest
 import taskpit.store
 from taskpit import fs
 from taskpit.logfile import Log
-from taskpit.store import changelog, finish, folder, leases, put, registry, selection
+from taskpit.store import changelog, finish, folder, leases, put, registry
 from taskpit.store import claim as claims
 from taskpit.store.flock import Turn
 from taskpit.task import Said, State
@@ -333,7 +333,7 @@ def half_a_file_left_behind(patch):
 
 def need_counts_as_done_when_it_is_known(patch):
     """A task may run as soon as what it needs exists."""
-    patch.setattr(selection.Chooser, "_done_or_not", lambda *_: State.DONE)
+    patch.setattr(claims.Chooser, "_done_or_not", lambda *_: State.DONE)
 
 
 def stamped_once_and_never_looked_at(patch):
@@ -432,7 +432,7 @@ def log_fails_the_claim(patch):
     def leave(self, *_):
         self._folder.tell_of([self._folder.event("claimed_task", one.task.id, one.fence) for one in self._taken])
 
-    patch.setattr(selection._told, "__exit__", leave)
+    patch.setattr(claims._told, "__exit__", leave)
 
 
 def claim_kept_by_nobody(patch):

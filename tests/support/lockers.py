@@ -12,7 +12,7 @@ from taskpit import fs, layouts
 from taskpit.clock import Clock, instant, iso
 from taskpit.config import Config
 from taskpit.errors import Lost, Unavailable
-from taskpit.store import lock_file, named_locks
+from taskpit.store import locks
 from taskpit.store.files import FileStore
 from taskpit.store.folder import FENCES, LOCKS
 from taskpit.store.opening import init
@@ -56,7 +56,7 @@ def path_of(found, name=NAME):
 
 def gripped(found, name=NAME):
     """What the engine makes of it."""
-    return lock_file.Grip(found.folder, name, f"{LOCKS}/{name}.lock")
+    return locks.Grip(found.folder, name, f"{LOCKS}/{name}.lock")
 
 
 def spelled(holder, acquired, expires, **more):
@@ -160,7 +160,7 @@ def dies_at(number):
 
 def no_turns(patch):
     """Who changes a lock does not take the kernel's lock first."""
-    real = lock_file.Grip.take
+    real = locks.Grip.take
 
     def take(self, *, wait=True):
         with_lock = fs.fcntl
@@ -170,7 +170,7 @@ def no_turns(patch):
         finally:
             fs.fcntl = with_lock
 
-    patch.setattr(lock_file.Grip, "take", take)
+    patch.setattr(locks.Grip, "take", take)
 
 
 class _NoFlock:
@@ -200,14 +200,14 @@ def unlink_and_link(patch):
 
 def number_stands_still(patch):
     """A takeover keeps the number of the one it replaces."""
-    real = lock_file.Grip._enter
+    real = locks.Grip._enter
 
     def enter(self, lock, number, lease):
         real(self, lock, self.number or number, lease)
 
-    patch.setattr(lock_file.Grip, "_enter", enter)
-    acquire = lock_file.Grip.acquire
-    patch.setattr(lock_file.Grip, "acquire", lambda self, wanted: acquire(self, wanted).replace(number=self.number))
+    patch.setattr(locks.Grip, "_enter", enter)
+    acquire = locks.Grip.acquire
+    patch.setattr(locks.Grip, "acquire", lambda self, wanted: acquire(self, wanted).replace(number=self.number))
 
 
 def anybodys(patch):
@@ -217,100 +217,100 @@ def anybodys(patch):
         self._held = self.look()
         return self._held and lock
 
-    patch.setattr(lock_file.Grip, "mine", mine)
+    patch.setattr(locks.Grip, "mine", mine)
 
 
 def freed_unseen(patch):
     """Release removes whatever is there, as the original does: "simply delete the lock file"."""
 
     def unlock(folder, held):
-        with named_locks._grip(folder, held.name):
+        with locks._grip(folder, held.name):
             fs.remove(folder.at(f"{LOCKS}/{held.name}.lock"))
         return Said.OK
 
-    patch.setattr(named_locks, "unlock", unlock)
+    patch.setattr(locks, "unlock", unlock)
 
 
 def number_not_compared(patch):
     """The holder's name alone tells whose lock it is."""
-    real = lock_file.Grip.mine
-    patch.setattr(lock_file.Grip, "mine", lambda self, lock: real(self, lock.replace(number=0)))
+    real = locks.Grip.mine
+    patch.setattr(locks.Grip, "mine", lambda self, lock: real(self, lock.replace(number=0)))
 
 
 def not_looked_at_again(patch):
     """What stands there is replaced or removed without a last look."""
-    patch.setattr(lock_file.Grip, "_untouched", lambda self: True)
+    patch.setattr(locks.Grip, "_untouched", lambda self: True)
 
 
 def kernel_not_asked(patch):
     """Only the observer's own clock tells the time."""
-    patch.setattr(lock_file.Grip, "_kernel_now", lambda self: float("inf"))
+    patch.setattr(locks.Grip, "_kernel_now", lambda self: float("inf"))
 
 
 def clock_believed(patch):
     """Nobody looks whether the clock was set meanwhile."""
-    patch.setattr(lock_file.Grip, "_even", lambda self, record: True)
+    patch.setattr(locks.Grip, "_even", lambda self, record: True)
 
 
 def own_clock_only(patch):
     """A lock ends when the observer's clock says so."""
-    patch.setattr(lock_file.Grip, "_even", lambda self, record: True)
+    patch.setattr(locks.Grip, "_even", lambda self, record: True)
     kernel_not_asked(patch)
 
 
 def never_watched(patch):
     """What cannot be told from the clock is never over."""
-    patch.setattr(lock_file.Grip, "_watched", lambda self, record, seen, lease: "")
+    patch.setattr(locks.Grip, "_watched", lambda self, record, seen, lease: "")
 
 
 def unreadable_is_stale(patch):
     """A lock that cannot be read counts as expired."""
-    real = lock_file.Grip.over
-    patch.setattr(lock_file.Grip, "over", lambda self, seen: seen.trouble or real(self, seen))
+    real = locks.Grip.over
+    patch.setattr(locks.Grip, "over", lambda self, seen: seen.trouble or real(self, seen))
 
 
 def unreadable_is_dropped(patch):
     """A lock that cannot be read is replaced, and nothing is kept of it."""
-    patch.setattr(lock_file.Grip, "_keep", lambda self, seen: seen)
+    patch.setattr(locks.Grip, "_keep", lambda self, seen: seen)
 
 
 def fence_forgotten(patch):
     """The number's file goes with the lock."""
-    real = lock_file.Grip.let_go
+    real = locks.Grip.let_go
 
     def let_go(self):
         real(self)
         fs.remove(self._folder.at(f"{FENCES}/{self.name}"))
 
-    patch.setattr(lock_file.Grip, "let_go", let_go)
+    patch.setattr(locks.Grip, "let_go", let_go)
 
 
 def unread_count_begins_anew(patch):
     """A count that cannot be read now is taken for none."""
-    real = lock_file.Grip._record
+    real = locks.Grip._record
 
     def record(self):
         try:
             return real(self)
         except OSError:
-            return dict(lock_file.EMPTY)
+            return dict(locks.EMPTY)
 
-    patch.setattr(lock_file.Grip, "_record", record)
+    patch.setattr(locks.Grip, "_record", record)
 
 
 def the_dead_count(patch):
     """Whoever locks is judged by the record of the last process of that name."""
-    patch.setattr(named_locks, "_alive", lambda folder, worker, seconds: None)
+    patch.setattr(locks, "_alive", lambda folder, worker, seconds: None)
 
 
 def watched_since_the_beginning(patch):
     """After a jump of the clock a lock is watched as long as it was held, not for its last lease."""
-    real = lock_file.Grip._enter
+    real = locks.Grip._enter
 
     def enter(self, lock, number, lease):
         real(self, lock, number, lock.expires - lock.acquired)
 
-    patch.setattr(lock_file.Grip, "_enter", enter)
+    patch.setattr(locks.Grip, "_enter", enter)
 
 
 MUTANTS = {one.__name__: one for one in (no_turns, unlink_and_link, number_stands_still)}

@@ -21,9 +21,9 @@ from taskpit.layouts import Spot
 from taskpit.store import changelog, opening
 from taskpit.store.cards import tries
 from taskpit.store.folder import Folder
+from taskpit.store.folder_store import paused
 from taskpit.store.leases import lapsed
 from taskpit.store.manifest import Manifest
-from taskpit.store.pause import paused
 from taskpit.task import State, Verdict
 from taskpit.text import fit, one_line, plain
 from taskpit.worker import preset

@@ -216,7 +216,7 @@ def _surveyed(found: Sequence[Finding]) -> str:
 
 def _refound(context: Context, *, dry_run: bool) -> list[Mend]:
     """What says that the folder is a queue: without it nothing can be opened."""
-    from taskpit.store.readopt import refound
+    from taskpit.store.opening import refound
 
     return refound(context.find(), dry_run=dry_run)
 

@@ -14,7 +14,7 @@ from taskpit.layouts import Spot
 from taskpit.rules import held, held_in_circle
 from taskpit.schema import is_word
 from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
-from taskpit.store.id_prefix import waiting
+from taskpit.store.ids import waiting
 from taskpit.store.in_use import excluded, in_use
 from taskpit.store.leases import standing
 from taskpit.task import Card, Page, Result, State, Task, Try, Verdict

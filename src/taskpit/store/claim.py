@@ -1,16 +1,66 @@
-"""Taking and keeping a claim on the disk: who has a task is decided here, by one rename."""
+"""Row *claim* of the commit table: which ready file to try for, and one rename that decides who has it.
+
+    choose    the best candidate that fits, by priority and age (`Chooser`, from `index`)
+    known     stat ids/<id>, its outcomes and the visible result: the registered task, and it has not ended;
+              anything else is judged first (`registry`)
+    decide    utime ready = now + lease; rename ready to claimed
+    look      stat claimed: whether it was that very file, and whose stamp it has
+    tell      one line of the log for all that were taken
+
+Keeping a claim is a stamp by its path, which is gone when the claim is over.
+"""
 
 from __future__ import annotations
 
-from taskpit import fs, workers
+from taskpit import fs, rules, workers
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
-from taskpit.store.folder import IDS, STOPS, Folder, Unreadable
+from taskpit.layouts.layout import is_word
+from taskpit.store.flock import Turn
+from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable
+from taskpit.store.in_use import excluded, in_use, note_starts
+from taskpit.store.index import Ready
 from taskpit.store.registry import is_over, register
-from taskpit.store.stamps import freshen, stamp
-from taskpit.task import Claim, Said, Task, Want
+from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
-__all__ = ["holds", "renew", "take"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from taskpit.clock import Clock
+    from taskpit.rules import Order
+    from taskpit.task import Task, Want
+    from taskpit.watch import Watch
+
+
+__all__ = ["Chooser", "freshen", "holds", "renew", "stamp", "take"]
+
+
+def freshen(path: str) -> bool:
+    """Its mtime is now; False if the name is gone. What another user's modes keep from us stays as it is."""
+    try:
+        return fs.set_times(path, None)
+    except PermissionError:
+        return fs.exists(path)
+
+
+def stamp(path: str, until: float, record: str) -> bool:
+    """The claim lasts until then; False if its name is gone.
+
+    Only its owner may set a file's times. What another user put is claimed all the same: then the worker's own
+    record is stamped. If that is another's too, there must at least be a sign of life on the file.
+    """
+    try:
+        return fs.set_times(path, until)
+    except PermissionError:
+        if not fs.exists(path):
+            return False
+    try:
+        return fs.set_times(record, until) or fs.set_times(path, None)
+    except PermissionError:
+        return fs.set_times(path, None)
+
 
 #: A stamp that differs by so many seconds is not ours.
 SHIFTED = 2.0
@@ -66,7 +116,7 @@ def _take_judged(
     try:
         here = register(folder, ready)
     except Conflict as error:
-        from taskpit.store.foreign_files import put_away
+        from taskpit.store.registry import put_away
 
         if put_away(folder, ready, error) != ready.path:
             return None
@@ -213,3 +263,263 @@ def _mind_the_clock(folder: Folder, fence: str) -> None:
 
         if note_jump(folder):
             folder.even = offset
+
+
+#: That nothing fitted and nothing changed is believed for so many seconds, or a hundred times as long as looking took.
+PATIENCE = 30.0
+#: Later than any task waits.
+NEVER_DUE = float("inf")
+
+
+class _told:  # noqa: N801 - reads like a function
+    """What was taken is told in one go, and given out although the disk refuses the next; a person's change is told
+    when it is made.
+    """
+
+    def __init__(self, folder: Folder, want: Want, taken: list[Claim]) -> None:
+        self._folder, self._want, self._taken = folder, want, taken
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if self._taken and not self._want.even_held:
+            events = [self._folder.event("claimed_task", claim.task.id, claim.fence) for claim in self._taken]
+            try:
+                self._folder.tell_of(events)
+            except OSError:
+                return True  # they are claimed all the same; a keeper tells what it finds claimed
+        return bool(self._taken) and isinstance(error, OSError)
+
+
+class Idle:
+    """That nothing was there for this worker: true until something comes, is edited, becomes due or, if it is needed,
+    ends; and not for ever, since a notice may get lost.
+    """
+
+    __slots__ = ("_due", "_ends", "_until", "_want", "news")
+
+    def __init__(self, want: Want, ends: tuple[int, ...], due: float, until: float, news: int) -> None:
+        self._want, self._ends, self._due, self._until = _sort(want), ends, due, until
+        #: What was known then: a look may have taken in since what a claim would have been told of.
+        self.news = news
+
+    def holds(self, want: Want, ends: Callable[[], tuple[int, ...]], clock: Clock) -> bool:
+        """Whether it is still so, given that nothing came and nothing was edited."""
+        lasts = _sort(want) == self._want and clock.now() < self._due and clock.monotonic() < self._until
+        return lasts and (not self._ends or ends() == self._ends)
+
+
+def _sort(want: Want) -> tuple[object, ...]:
+    """What decides whether a task fits, whoever asks."""
+    return want.tags, want.big, want.even_held, want.kind
+
+
+class Chooser:
+    """Finds candidates and tries for them."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self._ready = Ready(folder)
+        #: Tasks with a published result, as of the time of its directory; and when to list it next.
+        self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
+        self._list_at = 0.0
+        #: That nothing fitted when we last looked, and when the next of what waits for its time is due.
+        self._idle: Idle | None = None
+        self._next_due = NEVER_DUE
+        self._needs = self._asked = False
+        #: What is in use, as of this claim; whoever takes looks again.
+        self._use: rules.Use | None = None
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._ready.close()
+
+    def watch(self) -> Watch | None:
+        """What tells of changes; None if nobody watched until now."""
+        return self._ready.watch()
+
+    def hear(self) -> bool:
+        """Take in what has changed; whether something came that may be for us."""
+        return self._ready.hear()
+
+    def take_best(self, want: Want) -> list[Claim]:
+        """The best that fit, by priority and age. That nothing did is remembered until something changes."""
+        if self._is_idle(want):
+            return []
+        began, told, knew = self.folder.clock.monotonic(), self._ready.is_told(), self._needs
+        ends = self._ends() if knew else ()  # only if needs were in the way when we last looked
+        self._idle, self._next_due, self._needs = None, NEVER_DUE, False
+        self._ready.refresh()
+        taken = self._take_some(want) or (self._take_some(want) if self._ready.recheck() else [])
+        if not taken and not told and self._asked:
+            self._ready.watch()  # whoever asks again is told of changes from now on
+        self._asked = True
+        if not taken and told and knew >= self._needs:
+            now = self.folder.clock.monotonic()
+            until = now + max(PATIENCE, 100 * (now - began))
+            self._idle = Idle(want, ends if self._needs else (), self._next_due, until, self._ready.news)
+        return taken
+
+    def _is_idle(self, want: Want) -> bool:
+        """Whether nothing was there when we last tried, and nothing has changed since."""
+        idle, ready = self._idle, self._ready
+        if idle is None or ready.stirs() or ready.news != idle.news:
+            return False
+        return idle.holds(want, self._ends, self.folder.clock)
+
+    def _ends(self) -> tuple[int, ...]:
+        """What changes whenever a task ends."""
+        found = (fs.status(self.folder.at(place)) for place in (OUTCOMES, *self.folder.layout.results))
+        return tuple(status.st_mtime_ns if status else 0 for status in found)
+
+    def _take_some(self, want: Want) -> list[Claim]:
+        taken: list[Claim] = []
+        self._use = None
+        with _told(self.folder, want, taken):
+            for file, task in self._ready.best(lambda task: self._fits(task, want)):
+                spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
+                sign = self._ready.sign_of(file)
+                claim = self._take(spot, want, alone=bool(task.touches or task.limits), known=task, sign=sign)
+                if claim is not None or not (task.touches or task.limits):  # one that was in a way stays a candidate
+                    self._ready.gone(file, missed=claim is None)
+                if claim is not None:
+                    taken.append(claim)
+                    self._use = None
+                    if len(taken) == want.count:
+                        break
+        return taken
+
+    def being_written(self) -> list[str]:
+        """Names of ready files that are no tasks yet, as of the last look."""
+        return self._ready.being_written()
+
+    def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
+        """Orders, file names and tasks of what is ready now, from the first or after an order and name."""
+        if after is None:
+            self._ready.refresh(closely=True)
+        return self._ready.page(after, limit, tied=tied)
+
+    def take_named(self, want: Want) -> list[Claim]:
+        """These, in this order, as far as they can be had."""
+        taken: list[Claim] = []
+        ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
+        with _told(self.folder, want, taken):
+            for task_id in want.ids:
+                self._use = None
+                worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
+                claim = self._take(ready[task_id], want, alone=not want.even_held) if worth else None
+                if claim is not None:
+                    taken.append(claim)
+                if len(taken) == want.count:
+                    break
+        return taken
+
+    def _is_worth_taking(self, ready: Spot, want: Want) -> bool:
+        """Whether a look tells nothing against it: what is held is not moved just to be moved back."""
+        path = self.folder.at(ready.path)
+        try:
+            here = fs.status(path)
+            if here is None or self.folder.unfinished(path, here):
+                return False
+            return self._fits(self.folder.load(ready, path), want)
+        except (FileNotFoundError, Unreadable):
+            return False
+        except Invalid:
+            return True  # whoever takes it sets it aside
+
+    def _fits(self, task: Task, want: Want) -> bool:
+        if not rules.suits(task, want):
+            return False
+        if want.even_held:
+            return True
+        now = self.folder.clock.now()
+        if rules.held(task, now, self._done_or_not):
+            self._needs = self._needs or bool(task.needs)
+            if task.not_before > now:
+                self._next_due = min(self._next_due, task.not_before)
+            return False
+        if task.touches or task.limits:
+            self._use = self._use or in_use(self.folder)
+            reason, due = excluded(task, self._use)
+            if reason:
+                self._next_due = min(self._next_due, due)  # 0: whoever is in its way may go at any time
+            return not reason
+        return True
+
+    def _done_or_not(self, task_id: str) -> State:
+        """All that a claim needs to know of a need, for the price of one look."""
+        if not is_word(task_id):
+            return State.READY  # nobody can ever do it; looking for it might lead anywhere
+        done = fs.exists(self.folder.outcome_path(task_id, Verdict.DONE)) or self._is_published(task_id)
+        return State.DONE if done else State.READY
+
+    def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
+        """Tasks that declare what they change or use are claimed one at a time, none beside one in its way."""
+        with Turn(self.folder.at(TOUCHES)):
+            try:
+                task = self.folder.load(spot, self.folder.at(spot.path))
+            except (FileNotFoundError, Unreadable):
+                return None
+            except Invalid:
+                return take(self.folder, spot, want)  # which sets it aside
+            use = in_use(self.folder)
+            if excluded(task, use)[0]:
+                return None
+            note_starts(self.folder, task, use)
+            return take(self.folder, spot, want)
+
+    def _take(
+        self,
+        spot: Spot,
+        want: Want,
+        *,
+        alone: bool,
+        known: Task | None = None,
+        sign: tuple[int, int] | None = None,
+    ) -> Claim | None:
+        """Try to claim one ready file, `known` by `sign` if it was read; None if it can't be had or should not."""
+        claim = self._take_alone(spot, want) if alone else take(self.folder, spot, want, known, sign)
+        if claim is None:
+            return None
+        if claim.task is not known and not self._fits(claim.task, want):  # it was edited after we had read it
+            from taskpit.store import finish
+
+            finish.end(self.folder, End(claim=claim, details="it was changed while it waited"))
+            return None
+        return claim
+
+    def state_of(self, task_id: str, is_waiting: Callable[[str], bool] | None = None) -> State | None:
+        """Where a task is, as cheaply as can be told: finished ones by their outcome, others by their id."""
+        verdict = self.folder.outcome(task_id) if is_word(task_id) else None
+        if verdict is not None:
+            return verdict.state
+        if self._is_published(task_id):
+            return State.DONE
+        if self.folder.claims_of(task_id):
+            return State.CLAIMED
+        if is_word(task_id) and fs.exists(self.folder.of(IDS, task_id)):
+            return State.READY
+        known = is_waiting or (lambda one: bool(self.folder.find(self.folder.layout.ready, State.READY, one)))
+        return State.READY if known(task_id) else None
+
+    def _is_published(self, task_id: str) -> bool:
+        """Whether a result stands in the layout's own place that nobody has taken for its outcome yet.
+
+        Where it would lie is known of a task that is registered; for others the results are listed, when they
+        have changed and, if that takes long, not more often than every twentieth part of the time.
+        """
+        folder = self.folder
+        original = folder.original(task_id) if is_word(task_id) else None
+        if original is not None:
+            spot = Spot(state=State.READY, id=task_id, slug=folder.layout.named(original).slug)
+            if folder.ended_as(spot) is Verdict.DONE:
+                return True
+        stats = [fs.status(folder.at(name)) for name in folder.layout.results]
+        seen = tuple(status.st_mtime_ns if status else 0 for status in stats)
+        began = folder.clock.monotonic()
+        if seen != self._foreign[0] and began >= self._list_at:
+            done = (spot.id for spot in folder.finished() if spot.verdict is Verdict.DONE)
+            self._foreign = (seen, frozenset(done))
+            self._list_at = began + 20 * (folder.clock.monotonic() - began)
+        return task_id in self._foreign[1]

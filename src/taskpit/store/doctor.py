@@ -1,4 +1,11 @@
-"""The doctor's eyes: every invariant of the tree, looked at and not touched; what can be cured, with its cure."""
+"""The doctor: every invariant of the tree that a sweep does not see to by itself, each with its check and its cure.
+
+A check looks and touches nothing; what it finds is a `Case`, with its cure where there is one. Cures need a person's
+word: a sweep runs by itself while people and foreign tools work in the folder, so it leaves alone what somebody may
+have meant: a task's file or a result that was taken away, a file with a strange name, rights that were changed. Here
+somebody has asked. Each cure looks again before it acts, deletes no content, and is safe while workers live: a task
+that is put back by mistake is a copy, which no claim takes while the task itself is anywhere else.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +19,14 @@ from taskpit.layouts import Spot
 from taskpit.listing import entries
 from taskpit.records import Value
 from taskpit.schema import path_of
-from taskpit.store import changelog, quick_check, repairs
-from taskpit.store.archive import archived
+from taskpit.store import changelog, quick_check
 from taskpit.store.folder import (
     BESIDE,
     CHANGELOG,
     GUARDS,
     HIDDEN,
     IDS,
+    LARGEST_RESULT,
     LATE,
     NOTES,
     OURS,
@@ -34,13 +41,29 @@ from taskpit.store.folder import (
 )
 from taskpit.store.mend import mend
 from taskpit.store.port import Mend
+from taskpit.store.retention import archived
 from taskpit.task import State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-__all__ = ["examine", "fix"]
+    from taskpit.task import Task
+
+
+__all__ = [
+    "accept_result",
+    "aside",
+    "end_line",
+    "examine",
+    "fix",
+    "let_owner",
+    "make_folder",
+    "one_name",
+    "put_back",
+    "register",
+    "show_result",
+]
 
 #: Directories of our own with files in them, and the one that has directories.
 OF_FILES = (IDS, SEALED, OUTCOMES, LATE, WORKERS, STOPS, NOTES, BESIDE, GUARDS)
@@ -101,7 +124,7 @@ def _places(folder: Folder) -> Iterator[Case]:
             if status is not None:
                 details = "a link or a file stands in its place; `pit doctor --fix` sets that aside and makes it again"
             finding = Mend(kind="missing", what=name, details=details)
-            yield Case(finding=finding, cure=partial(repairs.make_folder, folder, name))
+            yield Case(finding=finding, cure=partial(make_folder, folder, name))
             continue
         try:
             fs.hold(path)
@@ -112,7 +135,7 @@ def _places(folder: Folder) -> Iterator[Case]:
             pass  # told below
         if status.st_uid == mine and status.st_mode & 0o700 != 0o700:
             finding = Mend(kind="not writable", what=name, details="it is yours, but its permissions keep you out")
-            yield Case(finding=finding, cure=partial(repairs.let_owner, folder, name, 0o700))
+            yield Case(finding=finding, cure=partial(let_owner, folder, name, 0o700))
         elif not os.access(path, os.R_OK | os.W_OK | os.X_OK):
             yield Case(finding=Mend(kind="not writable", what=name, details="check its owner and permissions"))
 
@@ -142,7 +165,7 @@ def _contents(folder: Folder) -> Iterator[Case]:
 def _foreign(folder: Folder, path: str, why: str, status: fs.Stat) -> Case:
     return Case(
         finding=Mend(kind="foreign", what=ascii(path)[1:-1], details=why),
-        cure=partial(repairs.aside, folder, path, why, status),
+        cure=partial(aside, folder, path, why, status),
     )
 
 
@@ -153,7 +176,7 @@ def _kept_out(folder: Folder) -> Iterator[Case]:
         for file in sorted(entry.name for entry in entries(folder.at(name)) if _is_shut(entry, mine)):
             path = f"{name}/{file}"
             finding = Mend(kind="not readable", what=path, details="it is yours, but its permissions keep you out")
-            yield Case(finding=finding, cure=partial(repairs.let_owner, folder, path, 0o600))
+            yield Case(finding=finding, cure=partial(let_owner, folder, path, 0o600))
 
 
 def _is_shut(entry: os.DirEntry[str], mine: int) -> bool:
@@ -199,7 +222,7 @@ def _is_called_like_ours(folder: Folder, name: str, file: str) -> bool:
 def _torn(folder: Folder) -> Iterator[Case]:
     if fs.tail(folder.at(CHANGELOG), 1) not in (b"", b"\n"):
         finding = Mend(kind="torn", what=CHANGELOG, details="its last line was cut off; the next one will end it")
-        yield Case(finding=finding, cure=partial(repairs.end_line, folder))
+        yield Case(finding=finding, cure=partial(end_line, folder))
 
 
 def _twice(folder: Folder) -> Iterator[Case]:
@@ -223,7 +246,7 @@ def _cure_of_twins(folder: Folder, places: list[str]) -> Callable[[], str] | Non
         return None
     name = ready[-1]
     other = next(path for path in places if path != name)
-    return partial(repairs.one_name, folder, name, other)
+    return partial(one_name, folder, name, other)
 
 
 def _standing(folder: Folder, ids: Collection[str]) -> dict[str, set[str]]:
@@ -248,7 +271,7 @@ def _vanished(folder: Folder) -> Iterator[Case]:
         if folder.outcome(task_id) is None:
             details = f"its file is gone; what was asked for is in {path_of(IDS, task_id)}"
             finding = Mend(kind="vanished", what=task_id, details=details)
-            yield Case(finding=finding, cure=partial(repairs.put_back, folder, task_id))
+            yield Case(finding=finding, cure=partial(put_back, folder, task_id))
 
 
 def _unknown(folder: Folder) -> Iterator[Case]:
@@ -262,7 +285,7 @@ def _unknown(folder: Folder) -> Iterator[Case]:
             continue  # its lease will end, and then it is set aside
         if _is_called_like_ours(folder, IDS, task_id):
             finding = Mend(kind="unregistered", what=task_id, details=f"{path} is there, but its id is not registered")
-            yield Case(finding=finding, cure=partial(repairs.register, folder, task_id, path))
+            yield Case(finding=finding, cure=partial(register, folder, task_id, path))
 
 
 def _taken_away(folder: Folder) -> Iterator[Case]:
@@ -283,7 +306,7 @@ def _taken_away(folder: Folder) -> Iterator[Case]:
         whose = spot or Spot(state=verdict.state, id=task_id, verdict=verdict)
         if lost and _belongs_in_sight(folder, whose, verdict):
             finding = Mend(kind="result gone", what=task_id, details=f"it is kept in {path}")
-            yield Case(finding=finding, cure=partial(repairs.show_result, folder, whose, verdict))
+            yield Case(finding=finding, cure=partial(show_result, folder, whose, verdict))
 
 
 def _edited(folder: Folder) -> Iterator[Case]:
@@ -294,7 +317,7 @@ def _edited(folder: Folder) -> Iterator[Case]:
         if said and _differs(folder, path, said):
             details = "its result is not what was published, and no other copy is kept"
             finding = Mend(kind="edited result", what=task_id, details=details)
-            yield Case(finding=finding, cure=partial(repairs.accept_result, folder, task_id, path))
+            yield Case(finding=finding, cure=partial(accept_result, folder, task_id, path))
 
 
 def _differs(folder: Folder, path: str, said: set[str]) -> bool:
@@ -330,7 +353,7 @@ def _strangers(folder: Folder) -> Iterator[Case]:
         finding = Mend(
             kind="stranger", what=f"{folder.layout.ready}/{name!r}", details=f"{why}, so no worker will take it"
         )
-        yield Case(finding=finding, cure=partial(repairs.aside, folder, path, why, status))
+        yield Case(finding=finding, cure=partial(aside, folder, path, why, status))
 
 
 def _quarantined(folder: Folder) -> Iterator[Mend]:
@@ -348,3 +371,128 @@ def _late(folder: Folder) -> Iterator[Mend]:
     for name in sorted(fs.names(folder.at(LATE))):
         details = "not published; kept to be read"
         yield Mend(kind="late result", what=f"{LATE}/{name}", details=details)
+
+
+def make_folder(folder: Folder, name: str) -> str:
+    """The directory is there; what stood in its place is set aside."""
+    there = fs.status(folder.at(name))
+    where = aside(folder, name, "a directory of the queue belongs here", there) if there else ""
+    fs.make_dir(folder.at(name))
+    return f"made again; {where}" if where else "made again"
+
+
+def aside(folder: Folder, relative: str, reason: str, judged: fs.Stat) -> str:
+    """It lies in quarantine with its reason."""
+    there = fs.status(folder.at(QUARANTINE))
+    if there is not None and not stat.S_ISDIR(there.st_mode):
+        fs.move(folder.at(QUARANTINE), folder.at(f"{QUARANTINE}~{fs.fresh_name()}"))
+    fs.make_dir(folder.at(QUARANTINE))
+    where = folder.set_aside(relative, reason, judged)
+    return f"{reason}; now {where}" if where else ""
+
+
+def let_owner(folder: Folder, name: str, rights: int) -> str:
+    """Its owner, who is us, may do this with it."""
+    status = fs.status(folder.at(name))
+    if status is None or stat.S_ISLNK(status.st_mode):
+        return ""
+    fs.set_mode(folder.at(name), stat.S_IMODE(status.st_mode) | rights)
+    return "you may use it again"
+
+
+def end_line(folder: Folder) -> str:
+    """What a killed writer left torn is a line of its own; nothing is taken away."""
+    fs.append(folder.at(CHANGELOG), b"")
+    return "the torn line was ended; readers pass over it"
+
+
+def put_back(folder: Folder, task_id: str) -> str:
+    """A task that is nowhere is ready again, as it was asked for. A copy: see above."""
+    entry = path_of(IDS, task_id)
+    task, status = folder.original(task_id), fs.status(folder.at(entry))
+    if status is None:
+        return ""
+    if task is None:
+        return aside(folder, entry, "what was asked for cannot be read", status)
+    copy = folder.tmp(task_id, fs.fresh_name(), "again")
+    ready = folder.layout.ready_path(folder.layout.named(task))
+    fs.create(copy, task.source, sync=folder.durable)
+    try:
+        fs.move_new(copy, folder.at(ready))
+    except FileExistsError:
+        fs.remove(copy)
+        return ""
+    folder.sync(folder.layout.ready)
+    folder.tell("restored_task", task_id, details="its file was gone")
+    return f"put back as {ready}, as it was asked for; `pit cancel {task_id}` if it was meant to be removed"
+
+
+def register(folder: Folder, task_id: str, source: str) -> str:
+    """Its id is known again, so that nobody puts another task under it."""
+    entry = folder.of(IDS, task_id)
+    try:
+        if not folder.layout.rewritten:
+            return f"registered again by {source}" if fs.link(folder.at(source), entry) else ""
+        # Others write into the file itself: what it is now is kept in a file of its own.
+        copy = folder.tmp(task_id, fs.fresh_name(), "id")
+        fs.create(copy, fs.read(folder.at(source), folder.config.largest_task)[0], sync=folder.durable)
+        known = fs.link(copy, entry)
+        fs.remove(copy)
+    except (FileNotFoundError, fs.NotAFile, fs.TooBig):
+        return ""  # it has moved on, or is nothing a task can be known by
+    return f"registered again by {source}" if known else ""
+
+
+def accept_result(folder: Folder, task_id: str, path: str) -> str:
+    """A person has looked at a result that was edited: as it stands it is the result."""
+    try:
+        data = fs.read(folder.at(path), LARGEST_RESULT)[0]
+    except OSError:
+        return ""
+    event = folder.event("accepted_result", task_id, details="it was edited after it was published")
+    folder.tell_of([changelog.marked(event, changelog.digest(data))])
+    return "accepted as it stands"
+
+
+def show_result(folder: Folder, spot: Spot, verdict: Verdict) -> str:
+    """The result stands in its place again: another name of the outcome we kept."""
+    task = folder.original(spot.id) or _task_in_result(folder, spot, verdict) or stub(spot)
+    place = folder.layout.result_path(task, verdict)
+    try:
+        linked = fs.link(folder.outcome_path(spot.id, verdict), folder.at(place))
+    except FileNotFoundError:
+        return ""  # it was reopened
+    ended = folder.layout.ended_path(task, verdict)
+    if ended and not fs.exists(folder.at(ended)):
+        copy = folder.tmp(spot.id, fs.fresh_name(), "again")
+        fs.create(copy, task.source, sync=folder.durable)
+        fs.move(copy, folder.at(ended))
+    elif not linked:
+        return ""
+    folder.sync(place.rpartition("/")[0])
+    return f"{place} stands there again"
+
+
+def _task_in_result(folder: Folder, spot: Spot, verdict: Verdict) -> Task | None:
+    try:
+        data, _ = fs.read(folder.outcome_path(spot.id, verdict), LARGEST_RESULT)
+        return folder.layout.load_result(spot, data)[1]
+    except (OSError, Invalid):
+        return None
+
+
+def one_name(folder: Folder, name: str, other: str) -> str:
+    """Of two names of one file this one goes aside, if the other is still there after that."""
+    judged = fs.status(folder.at(name))
+    if judged is None or not _is(folder, other, judged):
+        return ""
+    where = folder.set_aside(name, f"it is the same file as {other}", judged)
+    if where and not _is(folder, other, judged):
+        fs.move_new(folder.at(where), folder.at(name))  # it was one file on its way after all
+        return ""
+    return f"the same file as {other}; this name of it is now {where}" if where else ""
+
+
+def _is(folder: Folder, name: str, judged: fs.Stat) -> bool:
+    status = fs.status(folder.at(name))
+    return status is not None and status.st_ino == judged.st_ino

@@ -16,10 +16,10 @@ from taskpit.layouts.layout import check_word
 from taskpit.nonces import process_name
 from taskpit.store import changelog
 from taskpit.store import claim as claims
+from taskpit.store.claim import Chooser
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, OUTCOMES, SEALED, Unreadable, stub
 from taskpit.store.folder_store import House
-from taskpit.store.selection import Chooser
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 from taskpit.text import one_line
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.layouts import Layout
     from taskpit.rules import Order
+    from taskpit.store.folder_store import FileMember
     from taskpit.store.manifest import Manifest
     from taskpit.store.port import Lapse, Mend
-    from taskpit.store.standing_worker import FileMember
     from taskpit.store.waiters import Line
     from taskpit.task import Card, Page
 
@@ -74,7 +74,7 @@ class FileStore(House):
     @verb
     def allot(self, parents: Sequence[str]) -> list[str]:
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
-        from taskpit.store.new_ids import allot
+        from taskpit.store.ids import allot
 
         if len(parents) != 1 or parents[0]:
             return allot(self.folder, len(parents))
@@ -321,7 +321,7 @@ class FileStore(House):
     @verb
     def resolve(self, text: str) -> list[str]:
         """Itself, the number it is short for, or what begins with it."""
-        from taskpit.store.id_prefix import resolve
+        from taskpit.store.ids import resolve
 
         return resolve(self.folder, text)
 
@@ -364,14 +364,14 @@ class FileStore(House):
     @verb
     def archive(self, older: float, *, dry_run: bool = False) -> list[Mend]:
         """Results published so many seconds ago are in the folder of their month; everything still finds them."""
-        from taskpit.store.archive import archive
+        from taskpit.store.retention import archive
 
         return archive(self.folder, older, dry_run=dry_run)
 
     @verb
     def locks(self) -> list[Lock]:
         """The files that are there."""
-        from taskpit.store.named_locks import locks
+        from taskpit.store.locks import locks
 
         return locks(self.folder)
 
@@ -417,7 +417,7 @@ class FileStore(House):
             if self._manifest is not None:
                 self._manifest.refresh_at_last()
             if self._ids and self._ids_of == process_name():
-                from taskpit.store.new_ids import give_back
+                from taskpit.store.ids import give_back
 
                 give_back(self.folder, self._ids)
                 self._ids = []

@@ -28,7 +28,7 @@ from taskpit.layouts import Spot
 from taskpit.records import Value
 from taskpit.schema import path_of
 from taskpit.store import changelog
-from taskpit.store.claim import holds
+from taskpit.store.claim import freshen, holds
 from taskpit.store.folder import (
     BESIDE,
     CHANGELOG,
@@ -41,9 +41,8 @@ from taskpit.store.folder import (
     Folder,
     stub,
 )
-from taskpit.store.index_rows import with_row
+from taskpit.store.index import with_row
 from taskpit.store.put import admit, enter, is_torn
-from taskpit.store.stamps import freshen
 from taskpit.task import End, Event, Said, State, Task, Verdict
 from taskpit.text import read_json
 
@@ -129,7 +128,7 @@ def end_all(folder: Folder, ends: Sequence[End], patiently: Callable[[Callable[[
     said: dict[int, Said] = {}
     sealed: dict[int, tuple[Sealed, End]] = {}
     try:
-        _write_all(folder, [one for _, one in drawn])
+        _write(folder, [one for _, one in drawn])
         for number, (how, (token, _)) in enumerate(drawn):
             if commit(token, how.claim):
                 sealed[number] = (token, how)
@@ -170,7 +169,7 @@ def _carry_out_all(folder: Folder, sealed: dict[int, tuple[Sealed, End]], said: 
             said[number] = _carry_out(token, how)
 
 
-def _write_all(folder: Folder, drawn: Sequence[tuple[Sealed, dict[str, bytes]]]) -> None:
+def _write(folder: Folder, drawn: Sequence[tuple[Sealed, dict[str, bytes]]]) -> None:
     """All parts of these ends are on the disk."""
     early = [(token, content) for token, content in drawn if not token.settles_late]
     together = folder.syncs_together(sum(len(content) for _, content in early))

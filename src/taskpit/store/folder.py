@@ -27,18 +27,17 @@ from taskpit.logfile import Log
 from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.flock import Open, Turn
-from taskpit.store.stamps import untouched
 from taskpit.task import NOTHING, Event, State, Task, Verdict, worker_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from taskpit.store.half_written import Writing
+    from taskpit.store.registry import Writing
 
     Entry = tuple[str, Spot | Invalid]
 
-__all__ = ["HIDDEN", "Folder", "Unreadable"]
+__all__ = ["HIDDEN", "Folder", "Unreadable", "untouched"]
 
 HIDDEN = ".taskpit"
 IDS = ".taskpit/ids"
@@ -392,7 +391,7 @@ class Folder:
     def writing(self) -> Writing:
         """What is known of files that others write."""
         if self._writing is None:
-            from taskpit.store.half_written import Writing  # what we put ourselves does without
+            from taskpit.store.registry import Writing  # what we put ourselves does without
 
             self._writing = Writing(self)
         return self._writing
@@ -497,3 +496,12 @@ class Folder:
 def stub(spot: Spot) -> Task:
     """As much of a task as its file's name tells."""
     return Task(id=spot.id, title="", slug=spot.slug)
+
+
+def untouched(path: str, judged: fs.Stat) -> bool:
+    """Whether this very file is still there, as it was when it was looked at.
+
+    The inode's number alone does not tell: when a file goes, its number is given to the next one that is made.
+    """
+    status = fs.status(path)
+    return status is not None and (status.st_ino, status.st_ctime_ns) == (judged.st_ino, judged.st_ctime_ns)

@@ -4,13 +4,13 @@ logs and named locks. Knows the folder; nothing of how a task is put, taken or e
 
 from __future__ import annotations
 
-from taskpit import fs, workers
-from taskpit.clock import Clock
+from taskpit import fs, jsontext, workers
+from taskpit.clock import LAST, Clock, iso
 from taskpit.errors import Lost
-from taskpit.store import pause as pausing
 from taskpit.store.disk_errors import verb
-from taskpit.store.folder import STOPS, Folder
+from taskpit.store.folder import HIDDEN, STOPS, Folder
 from taskpit.task import Lock, Said
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.layouts import Layout
     from taskpit.store.port import Info
-    from taskpit.store.standing_worker import FileMember
+    from taskpit.workers import Member
 
-__all__ = ["House"]
+
+__all__ = ["FileMember", "House", "pause", "paused", "resume"]
 
 
 class House:
@@ -46,16 +47,16 @@ class House:
     @verb
     def pause(self, reason: str, seconds: float, worker: str) -> None:
         """A file that every claim looks for."""
-        pausing.pause(self.folder, reason, seconds, worker)
+        pause(self.folder, reason, seconds, worker)
 
     @verb
     def resume(self, worker: str) -> bool:
         """The file is gone."""
-        return pausing.resume(self.folder, worker)
+        return resume(self.folder, worker)
 
     def paused(self) -> str:
         """What the file says."""
-        return pausing.paused(self.folder)
+        return paused(self.folder)
 
     def _introduce(self, worker: str, lease: float) -> None:
         """Leave a record before the first claim: by it our claims are told from foreign ones."""
@@ -75,8 +76,6 @@ class House:
         if not member.join(record, self.folder.clock, patience=patience):
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         self._members.add(worker)
-        from taskpit.store.standing_worker import FileMember
-
         return FileMember(worker, member, self._members)
 
     @verb
@@ -96,21 +95,21 @@ class House:
     @verb
     def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:
         """Row *lock takeover*."""
-        from taskpit.store.named_locks import lock
+        from taskpit.store.locks import lock
 
         return lock(self.folder, name, worker, seconds, kind)
 
     @verb
     def relock(self, lock: Lock, seconds: float) -> Said:
         """In one's turn, if it is still ours."""
-        from taskpit.store.named_locks import relock
+        from taskpit.store.locks import relock
 
         return relock(self.folder, lock, seconds)
 
     @verb
     def unlock(self, lock: Lock) -> Said:
         """In one's turn, if it is still ours."""
-        from taskpit.store.named_locks import unlock
+        from taskpit.store.locks import unlock
 
         return unlock(self.folder, lock)
 
@@ -127,3 +126,53 @@ class House:
             wake_bound=5.0,
             papers=self.folder.root,
         )
+
+
+PAUSED = f"{HIDDEN}/paused"
+
+
+def pause(folder: Folder, reason: str, seconds: float, worker: str) -> None:
+    """Nobody is given anything for so long; 0 is until `resume`."""
+    until = folder.clock.now() + seconds if seconds else 0.0
+    data = jsontext.dumps({"reason": reason, "until": until, "by": worker}).encode("utf-8", "replace")
+    fs.replace(folder.at(PAUSED), data, folder.tmp("paused", fs.fresh_name(), "new"), sync=False)
+    folder.tell("paused", worker=worker, details=reason)
+
+
+def resume(folder: Folder, worker: str) -> bool:
+    """Tasks are given out again; False if they were all the time."""
+    if not fs.remove(folder.at(PAUSED)):
+        return False
+    folder.tell("resumed", worker=worker)
+    return True
+
+
+def paused(folder: Folder) -> str:
+    """Who paused it, why and until when; empty if nobody did or the time has passed."""
+    if not fs.exists(f"{folder.root}/{PAUSED}"):
+        return ""
+    try:
+        said = read_json(fs.read(folder.at(PAUSED), 65536)[0])
+        until = float(said["until"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+        return "paused, and the reason cannot be read"
+    if until and until <= folder.clock.now():
+        return ""
+    told = f"paused by {said.get('by')}: {said.get('reason')}"
+    return f"{told}, until {iso(until)}" if until and abs(until) <= LAST else told
+
+
+class FileMember:
+    """A worker that stays."""
+
+    def __init__(self, worker: str, member: Member, present: set[str]) -> None:
+        self.worker = worker
+        self._member = member
+        self._present = present
+
+    def leave(self) -> None:
+        """Let go of the record."""
+        self._member.leave()
+        self._present.discard(self.worker)

@@ -15,12 +15,11 @@ from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.finish import Sealed, roll
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, STOPS, Folder, Unreadable, stub
-from taskpit.store.foreign_files import is_dropped, put_away, take_in
 from taskpit.store.network_stat import fresh_status, has_twin
 from taskpit.store.port import Mend
 from taskpit.store.put import clear_torn, enter
 from taskpit.store.quick_check import doubtful, unlike_outcomes
-from taskpit.store.registry import refuse_finished, register
+from taskpit.store.registry import is_dropped, put_away, refuse_finished, register, take_in
 from taskpit.store.reopening import learn
 from taskpit.task import State
 from taskpit.workers import MARK

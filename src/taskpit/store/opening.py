@@ -13,9 +13,10 @@ from taskpit.clock import Clock
 from taskpit.config import SAMPLE, Config, parse, plain_settings
 from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.held_directories import Holding
-from taskpit.store.disk_errors import storage_error
+from taskpit.store.disk_errors import storage_error, verb
 from taskpit.store.files import FileStore
-from taskpit.store.folder import HIDDEN, OURS, Folder
+from taskpit.store.folder import HIDDEN, OURS, QUARANTINE, Folder
+from taskpit.store.port import Mend
 from taskpit.text import read_toml
 
 TYPE_CHECKING = False
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from taskpit.store.postgres.store import PostgresStore
     from taskpit.store.remote.store import RemoteStore
 
-__all__ = ["detect", "discover", "init", "no_address", "open_store"]
+__all__ = ["detect", "discover", "init", "no_address", "open_store", "refound"]
 
 CONFIG = f"{HIDDEN}/config.toml"
 LAYOUT = f"{HIDDEN}/layout"
@@ -335,3 +336,28 @@ def _written(root: str, base: Config) -> Config:
     except Invalid as error:
         error.hint = error.hint or mend
         raise
+
+
+@verb
+def refound(root: str, *, dry_run: bool) -> list[Mend]:
+    """The folder says again of which layout it is, if it was ours and looks like one; what was done, or would be."""
+    if not os.path.isdir(f"{root}/{HIDDEN}") or layouts.is_known(_said(root)):
+        return []
+    name = detect(root)
+    if name is None:
+        return []  # nobody can tell what it was; opening it says so
+    told = f"it looks like a {name}"
+    if not dry_run:
+        if fs.exists(f"{root}/{LAYOUT}"):
+            fs.make_dir(f"{root}/{QUARANTINE}")
+            fs.move(f"{root}/{LAYOUT}", f"{root}/{QUARANTINE}/layout~{fs.fresh_name()}")
+        init(root, name, trusted=False)
+        told += ", and says so again"
+    return [Mend(kind="missing", what=LAYOUT, details=told)]
+
+
+def _said(root: str) -> str:
+    try:
+        return fs.read(f"{root}/{LAYOUT}", 4096)[0].decode("utf-8", "replace").strip()
+    except OSError:
+        return ""

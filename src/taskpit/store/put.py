@@ -16,7 +16,7 @@ from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.store import changelog
 from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder
-from taskpit.store.index_rows import with_row
+from taskpit.store.index import with_row
 from taskpit.task import Said
 
 TYPE_CHECKING = False

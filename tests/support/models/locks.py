@@ -1,7 +1,7 @@
 """A lock that ends by itself: one file that says who holds it, and a number that only grows.
 
 Taking, renewing and giving back run under `flock(fences/<name>)`, whose file is never removed and keeps the number:
-the number is raised first, then one link or one replacing rename gives the lock (`taskpit.store.lock_file`). Before
+the number is raised first, then one link or one replacing rename gives the lock (`taskpit.store.locks`). Before
 each write it protects the holder looks, under the same flock, whether the lock is still its own, and then writes.
 
 Strangers know only the file: `open('x')` where there is none, and the original's way with one that has expired. With

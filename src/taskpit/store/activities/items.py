@@ -20,7 +20,7 @@ from taskpit.layouts.progress import Progress
 from taskpit.store import changelog
 from taskpit.store.flock import Turn
 from taskpit.store.folder import BESIDE, CHANGELOG, GUARDS, Folder
-from taskpit.store.lock_file import Grip
+from taskpit.store.locks import Grip
 from taskpit.task import Event, worker_type
 
 TYPE_CHECKING = False

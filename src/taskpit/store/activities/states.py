@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from taskpit.store.lock_file import Seen
+    from taskpit.store.locks import Seen
 
 __all__ = ["Standing", "View"]
 

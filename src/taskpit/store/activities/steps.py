@@ -12,7 +12,7 @@ from taskpit.errors import Conflict, Held, Lost, NotFound
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ENDED, actor_of, people, status_of
-from taskpit.store import pause
+from taskpit.store import folder_store
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import View
 from taskpit.store.disk_errors import verb
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.layouts.progress import Progress
-    from taskpit.store.lock_file import Grip
+    from taskpit.store.locks import Grip
 
 __all__ = ["await_human", "finish", "start"]
 
@@ -174,7 +174,7 @@ def _held(grip: Grip, activity: str, worker: str) -> Lock:
 
 def _refuse_held(items: Items, activity: str, kind: str) -> None:
     """Held, if a claim of the activity would be refused: paused, blocked, its needs not done, for another kind."""
-    paused = pause.paused(items.folder)
+    paused = folder_store.paused(items.folder)
     if paused:
         raise Held(f"{activity}: the queue is {paused}", hint="`pit resume` gives out tasks again.", id=activity)
     view = View(items)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
+    from taskpit.store.folder_store import FileMember
     from taskpit.store.port import Lapse, Mend
-    from taskpit.store.standing_worker import FileMember
     from taskpit.task import Card, Claim, End, Event, Lock, Said, Task, Want
     from taskpit.watch import Watch
 
@@ -157,7 +157,7 @@ class ActivityStore(House):
     @verb
     def locks(self) -> list[Lock]:
         """Of activities, then of names."""
-        from taskpit.store.named_locks import locks
+        from taskpit.store.locks import locks
 
         found = []
         for activity_id, standing in View(self.items).standings().items():

@@ -1,4 +1,7 @@
-"""Ids for new tasks: a counter under a lock, what it has lost made up from what there is; or random words."""
+"""Ids of new tasks, and which task a few letters mean.
+
+New ones come from a counter under a lock, what it has lost made up from what there is; or they are random words.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ import os
 from taskpit import fs
 from taskpit.errors import Unavailable
 from taskpit.layouts import Spot
+from taskpit.schema import is_word
 from taskpit.store.flock import Turn
 from taskpit.store.folder import HIDDEN, IDS, Folder
+from taskpit.task import State
 
-__all__ = ["allot", "give_back"]
-
+__all__ = ["allot", "give_back", "resolve", "waiting"]
 
 #: Numbers from here on are nobody's count: ids after them would be too long.
 BEYOND = 10**15
@@ -69,3 +73,30 @@ def _highest(folder: Folder) -> int:
     spots = (spot for place in places for _, spot in folder.entries(place) if isinstance(spot, Spot))
     ids = [*fs.names(folder.at(IDS)), *(spot.id for spot in spots)]
     return max((number for number in map(layout.number, ids) if number < BEYOND), default=0)
+
+
+def resolve(folder: Folder, text: str) -> list[str]:
+    """Itself, the number it is short for, or all ids that begin with it."""
+    number = folder.layout.number(text)
+    wanted = folder.layout.new_id(number) if number else text
+    for exact in (text, wanted):  # without a look at all of them, where that will do
+        if is_word(exact) and fs.exists(folder.of(IDS, exact)):
+            return [exact]
+    here = set(fs.names(folder.at(IDS)))
+    for seen in (waiting, _elsewhere):
+        here |= seen(folder)
+        for exact in (text, wanted):
+            if exact in here:
+                return [exact]
+    return sorted(task_id for task_id in here if task_id.startswith(text) and is_word(task_id))
+
+
+def waiting(folder: Folder) -> set[str]:
+    """Ready tasks, also those that somebody made by hand."""
+    return {spot.id for spot in folder.spots(folder.layout.ready, State.READY)}
+
+
+def _elsewhere(folder: Folder) -> set[str]:
+    """Tasks whose whole life was made by hand: nobody of ours has seen them before they were claimed or finished."""
+    claimed = {spot.id for spot in folder.spots(folder.layout.claimed, State.CLAIMED)}
+    return claimed | {spot.id for spot in folder.finished()}
