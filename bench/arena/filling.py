@@ -13,8 +13,8 @@ from arena.ours import mixed_tasks
 from arena.race import spawn
 from taskpit.queue import Queue
 from taskpit.store import changelog
+from taskpit.store.changelog import with_row
 from taskpit.store.folder import CHANGELOG, IDS
-from taskpit.store.index import with_row
 
 if TYPE_CHECKING:
     from taskpit.store.folder import Folder

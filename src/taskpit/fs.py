@@ -400,14 +400,7 @@ def foreign(path: str) -> str:
 
 def exists(path: str) -> bool:
     """Whether anything stands under this name."""
-    if _hook is not None:
-        _hook("stat", path)
-    try:
-        there, name = at(path)
-        os.stat(name, dir_fd=there.fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return True
+    return status(path) is not None
 
 
 def names(path: str) -> list[str]:

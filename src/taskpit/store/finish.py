@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from binascii import crc32
 
-from taskpit import fs, jsontext, schema
+from taskpit import fs, jsontext
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import Spot
-from taskpit.records import Value
 from taskpit.schema import path_of
 from taskpit.store import changelog
+from taskpit.store.changelog import with_row
 from taskpit.store.claim import freshen, holds
 from taskpit.store.folder import (
     BESIDE,
@@ -41,10 +41,8 @@ from taskpit.store.folder import (
     Folder,
     stub,
 )
-from taskpit.store.index import with_row
-from taskpit.store.put import admit, enter, is_torn
+from taskpit.store.put import admit_parts, enter, is_torn
 from taskpit.task import End, Event, Said, State, Task, Verdict
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -322,7 +320,7 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
         event = _swallowed(sealed)
     _settle_seal(sealed, known=end is not None)
     if "c" in sealed.parts:
-        _admit_children(sealed)
+        admit_parts(folder, sealed.part("c"), sealed.spot.id)
     if "t" in sealed.parts:
         tries = folder.of(TRIES, sealed.spot.id)
         fs.make_dir(tries)
@@ -393,38 +391,6 @@ def _swallowed(sealed: Sealed) -> Event | None:
         except OSError:  # another roller has published it, and tells
             sealed.digest = ""
     return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details, digest=sealed.digest)
-
-
-class Part(Value):
-    """A child as it is written beside a seal, before it enters."""
-
-    id: str
-    slug: str
-    by: str
-    text: str
-
-
-def _admit_children(sealed: Sealed) -> None:
-    folder = sealed.folder
-    try:
-        children = read_json(fs.read(sealed.part("c"), LARGEST_PART)[0])
-        tasks = [_child(folder, schema.load(Part, child)) for child in children]
-    except FileNotFoundError:
-        return  # another roller has done it and gone on
-    except (ValueError, TypeError, Invalid) as error:
-        folder.set_aside(sealed.part("c").removeprefix(f"{folder.root}/"), f"it is no list of parts: {error}")
-        return
-    for task, by in tasks:
-        event = folder.event("added_task", task.id, by or "keeper", f"split from {sealed.spot.id}")
-        admit(folder, [(task, task.source, event)])
-
-
-def _child(folder: Folder, part: Part) -> tuple[Task, str]:
-    """A child with its bytes, and who asked for it; Invalid if it can be none."""
-    named = Task(id=folder.layout.check_id(part.id), title="", slug=part.slug)
-    spot = Spot(state=State.READY, id=part.id, slug=part.slug, path=folder.layout.ready_path(named))
-    data = part.text.encode("utf-8", "replace")
-    return folder.layout.load(spot, data).replace(source=data), part.by
 
 
 def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:

@@ -7,7 +7,6 @@ into a large queue is noticed when the directory is compared with the catalogue:
 is left, otherwise after `RESCAN` seconds, or twenty times as long as comparing takes. A rename decides who
 has a task, so a stale entry here costs a failed rename and no more.
 
-    rows      a ready task as a line of the log and a row of the catalogue, and back
     Window    the best candidates in memory, in their order; no disk
     Ready     where they come from: the directory, the watch, the catalogue
 """
@@ -17,14 +16,13 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 
-from taskpit import catalog, fs, jsontext, schema
-from taskpit.catalog import ROW
+from taskpit import catalog, fs
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import NEVER
 from taskpit.rules import order
+from taskpit.store.changelog import row_of, task_of
 from taskpit.store.folder import CHANGELOG, INDEX, OUTCOMES, Unreadable
 from taskpit.task import State, Task
-from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,41 +34,10 @@ if TYPE_CHECKING:
     from taskpit.layouts import Spot
     from taskpit.rules import Order
     from taskpit.store.folder import Folder
-    from taskpit.task import Event
     from taskpit.watch import Watch
 
 
-__all__ = ["Ready", "Window", "row_of", "task_of", "with_row"]
-
-#: What a row tells of a task besides its order.
-BRIEF = ("id", "slug", "hold", "not_before", "needs", "tags", "touches", "limits", "big")
-
-
-def row_of(task: Task, file: str, status: fs.Stat) -> Row:
-    """The row of a ready task: its order, its file, and what decides whether it may be taken."""
-    said = task.__dict__
-    tied = bool(task.hold or task.not_before or task.needs or task.touches or task.limits or task.big)
-    brief = [status.st_mtime_ns, *map(said.__getitem__, BRIEF)]
-    return (*order(task), file, status.st_ino, int(tied), jsontext.dumps(brief, tight=True))
-
-
-def with_row(event: Event, task: Task, file: str, status: fs.Stat) -> Event:
-    """The line that tells of a task that is ready in this file, with its row: a catalogue needs no other log."""
-    return event.replace(extra={**event.extra, ROW: row_of(task, file, status)})
-
-
-def task_of(row: Row) -> tuple[Task, tuple[int, int]] | None:
-    """As much of the task as the row tells, and by what its file is known; None if it is no row of ours."""
-    rank, age, _, _, _, inode, _, brief = row
-    try:
-        modified, *said = read_json(brief)
-        if type(modified) is not int:
-            return None
-        told = dict(zip(BRIEF, said, strict=True))
-        return schema.load(Task, told, title="", priority=-rank, created=age), (inode, modified)
-    except (ValueError, TypeError, Invalid):
-        return None
-
+__all__ = ["Ready", "Window"]
 
 #: Tries are spread over so many of equal priority at most, and for so many seconds after somebody was faster.
 WIDEST, CROWDED = 32, 0.25

@@ -12,25 +12,31 @@ disk before the id is taken, and the id and the ready name before the answer.
 
 from __future__ import annotations
 
-from taskpit import fs
+from taskpit import fs, schema
 from taskpit.errors import Invalid
+from taskpit.layouts import Spot
+from taskpit.records import Value
 from taskpit.store import changelog
+from taskpit.store.changelog import with_row
 from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder
-from taskpit.store.index import with_row
-from taskpit.task import Said
+from taskpit.task import Said, State, Task
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from taskpit.task import Event, Task
+    from taskpit.task import Event
 
     #: A task with its bytes, and the line that tells of it.
     Entrant = tuple[Task, bytes, Event]
     #: Where its bytes lie, where what was asked for lies (the same file in most layouts), where it shall go.
     Draft = tuple[str, str, str]
 
-__all__ = ["admit", "clear_torn", "enter", "is_torn"]
+__all__ = ["admit", "admit_parts", "clear_torn", "enter", "is_torn"]
+
+#: A list of parts is ours, but nobody may make us read without end.
+LARGEST_LIST = 1 << 28
 
 
 def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
@@ -62,6 +68,38 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
     if trouble is not None:
         raise trouble
     return said
+
+
+class Part(Value):
+    """A child as it is written beside a seal, before it enters."""
+
+    id: str
+    slug: str
+    by: str
+    text: str
+
+
+def admit_parts(folder: Folder, path: str, parent: str) -> None:
+    """The children that were written to this file when their parent's claim ended are in, each once."""
+    try:
+        children = read_json(fs.read(path, LARGEST_LIST)[0])
+        tasks = [_child(folder, schema.load(Part, child)) for child in children]
+    except FileNotFoundError:
+        return  # another roller has done it and gone on
+    except (ValueError, TypeError, Invalid) as error:
+        folder.set_aside(path.removeprefix(f"{folder.root}/"), f"it is no list of parts: {error}")
+        return
+    for task, by in tasks:
+        event = folder.event("added_task", task.id, by or "keeper", f"split from {parent}")
+        admit(folder, [(task, task.source, event)])
+
+
+def _child(folder: Folder, part: Part) -> tuple[Task, str]:
+    """A child with its bytes, and who asked for it; Invalid if it can be none."""
+    named = Task(id=folder.layout.check_id(part.id), title="", slug=part.slug)
+    spot = Spot(state=State.READY, id=part.id, slug=part.slug, path=folder.layout.ready_path(named))
+    data = part.text.encode("utf-8", "replace")
+    return folder.layout.load(spot, data).replace(source=data), part.by
 
 
 def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OSError | None]:
