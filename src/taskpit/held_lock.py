@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from taskpit.clock import Clock
-    from taskpit.store.port import Store
+    from taskpit.store.port import Locks
     from taskpit.task import Lock
 
 __all__ = ["NamedLock", "one_of"]
@@ -47,7 +47,7 @@ class NamedLock:
 
     def __init__(
         self,
-        store: Store,
+        store: Locks,
         clock: Clock,
         name: str,
         worker: str,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from taskpit.queue import Queue
-    from taskpit.store.port import Store
+    from taskpit.store.port import Looking
     from taskpit.task import Claim
 
 __all__ = ["fix", "give_back", "sweep"]
@@ -58,7 +58,7 @@ def fix(queue: Queue, *, dry_run: bool = False, ended: Callable[[Queue, Claim], 
     return [*done, *_told_since(queue.store, start, done)]
 
 
-def _place(store: Store) -> str | None:
+def _place(store: Looking) -> str | None:
     """Where the changelog ends now; None if it cannot be read."""
     try:
         events, cursor = store.latest(1)
@@ -67,7 +67,7 @@ def _place(store: Store) -> str | None:
     return cursor if events else ""
 
 
-def _told_since(store: Store, start: str | None, done: list[Mend]) -> list[Mend]:
+def _told_since(store: Looking, start: str | None, done: list[Mend]) -> list[Mend]:
     """What the changelog says was set aside or came too late since then, beyond what is known."""
     try:
         events = store.events(start, MANY)[0] if start is not None else []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from taskpit.held_lock import NamedLock
     from taskpit.race import Race
-    from taskpit.store.port import Store
+    from taskpit.store.port import Looking, Store
     from taskpit.task import Card, Done
 
 __all__ = ["Queue", "cards", "tally"]
@@ -515,7 +515,7 @@ class Queue:
         return explain.why(self.card(task_id), self.clock.now(), self.store.paused())
 
 
-def cards(store: Store, state: State | None = None, size: int = 1000, *, tied: bool = False) -> Iterator[Card]:
+def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied: bool = False) -> Iterator[Card]:
     """Every task, page by page: ready ones in the order they will be taken, then claimed, failed, done.
 
     `tied`: ready ones that nothing can hold may be missing.
@@ -529,7 +529,7 @@ def cards(store: Store, state: State | None = None, size: int = 1000, *, tied: b
             return
 
 
-def tally(store: Store) -> dict[str, int]:
+def tally(store: Looking) -> dict[str, int]:
     """How many tasks stand where, each counted once. Done and running ones are only counted, not read."""
     from taskpit.status import STATUSES, Status, status_of
 

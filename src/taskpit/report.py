@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.queue import Queue
-    from taskpit.store.port import Store
+    from taskpit.store.port import Looking
     from taskpit.task import Card, Event
 
 __all__ = ["Report", "events_since", "make_report"]
@@ -118,7 +118,7 @@ def _line(row: Row) -> str:
     return f"- **{row.id}** {row.title}{by}{f': {row.what}' if row.what else ''}"
 
 
-def events_since(store: Store, since: str) -> tuple[list[Event], str]:
+def events_since(store: Looking, since: str) -> tuple[list[Event], str]:
     """The changelog's lines from this time on, without reading all that came before, and the cursor after them."""
     count = 1000
     while True:

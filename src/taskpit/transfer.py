@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
-    from taskpit.store.port import Store
+    from taskpit.store.port import Looking, Store
 
 __all__ = ["Moved", "copy", "dump", "load", "place", "verify"]
 
@@ -60,7 +60,7 @@ class Moved(Value):
     mapped: tuple[tuple[str, str], ...] = ()
 
 
-def cards_of(store: Store) -> Iterator[Card]:
+def cards_of(store: Looking) -> Iterator[Card]:
     """Every task with everything known about it, page by page."""
     cursor = ""
     while True:
@@ -71,7 +71,7 @@ def cards_of(store: Store) -> Iterator[Card]:
             return
 
 
-def events_of(store: Store) -> list[Event]:
+def events_of(store: Looking) -> list[Event]:
     """The whole changelog."""
     found: list[Event] = []
     cursor = ""

@@ -1,4 +1,13 @@
-"""The port: what a store of tasks must do. A store is what passes `taskpit.testing.StoreContract`.
+"""The ports: what a store of tasks must do. A store is what passes `taskpit.testing.StoreContract`.
+
+Four small ones, so that whoever uses a store asks only for what it needs, and whoever writes one can do so in turn:
+
+    Tasks     put, claim, renew, finish, reopen, stop, wait
+    Looking   read, resolve, page, counts, events
+    Locks     lock, relock, unlock, locks
+    Upkeep    lapsed, mend, fix, check, compost; lines, notes and logs
+
+    Store     all of them, and join, pause, resume, info, close
 
 One store is one space: no need, parent or lock reaches outside it. Each verb has happened or has not.
 Ids are fixed before the call, so a verb whose outcome is unknown can be repeated. Lists go in, one
@@ -19,7 +28,7 @@ if TYPE_CHECKING:
 else:
     Protocol = object  # commands look at a store's info; they should not pay for `typing`
 
-__all__ = ["Info", "Lapse", "Member", "Mend", "Store"]
+__all__ = ["Info", "Lapse", "Locks", "Looking", "Member", "Mend", "Store", "Tasks", "Upkeep"]
 
 
 class Lapse(Value):
@@ -64,8 +73,8 @@ class Member(Protocol):
         """It ends in good order."""
 
 
-class Store(Protocol):
-    """Puts, claims, renews, finishes; and what it takes to look and to repair."""
+class Tasks(Protocol):
+    """What happens to a task: each verb has happened or has not."""
 
     def allot(self, parents: Sequence[str]) -> list[str]:
         """Ids nobody has, for tasks about to be put: one for each, under this parent where ids tell."""
@@ -91,32 +100,12 @@ class Store(Protocol):
     def stop(self, ids: Sequence[str]) -> None:
         """Ask the holders of these to stop; they learn it when they renew."""
 
-    def pause(self, reason: str, seconds: float, worker: str) -> None:
-        """Nobody is given anything for so long, or until `resume` if 0; who works goes on."""
+    def wait(self, timeout: float) -> bool:
+        """Sleep until something may have become ready, or that many seconds. May wake for nothing."""
 
-    def resume(self, worker: str) -> bool:
-        """Tasks are given out again; False if they were all the time."""
 
-    def paused(self) -> str:
-        """Who paused the queue, why and until when; empty if nobody did."""
-
-    def join(self, worker: str, lease: float, *, patience: float = 1.0) -> Member:
-        """A worker that stays begins; claims of its name's last owner lapse. Lost if the name is in use.
-
-        A judge looking after the name's last owner may have it for an instant: `patience` is how long to try.
-        """
-
-    def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:
-        """Claims that may be given to somebody else. A worker that renews is never among them."""
-
-    def mend(self, *, dry_run: bool = False) -> list[Mend]:
-        """What a crash or a foreign hand left undone is done. Anybody may, at any time, any number at once."""
-
-    def fix(self, *, dry_run: bool = False) -> list[Mend]:
-        """The same and what needs a person's word, who has given it; nothing is pruned, content is never deleted."""
-
-    def check(self) -> list[Mend]:
-        """What is out of order here, for people to read; nothing is changed."""
+class Looking(Protocol):
+    """What there is, and what has happened. Changes nothing."""
 
     def read(self, ids: Sequence[str]) -> list[Card | None]:
         """Each task as it stands, with its result and its tries; None if there is none of that id."""
@@ -139,17 +128,9 @@ class Store(Protocol):
     def latest(self, limit: int) -> tuple[list[Event], str]:
         """The newest lines of the changelog, oldest first, and the cursor after them; without reading those before."""
 
-    def record(self, events: Sequence[Event]) -> None:
-        """These lines are in the changelog."""
 
-    def note(self, task_id: str, text: str, worker: str) -> None:
-        """A note for people stands beside the task, whatever its state."""
-
-    def keep_log(self, worker: str, data: bytes) -> str:
-        """A working log is kept until it is composted; where."""
-
-    def compost(self, *, dry_run: bool = False) -> list[Mend]:
-        """Old working logs are summarised, then pruned; old results pruned as the settings say."""
+class Locks(Protocol):
+    """Names of people's own choosing, each with one holder at a time."""
 
     def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:
         """This name is the worker's for so long, with a number larger than any before. Lost: who has it.
@@ -166,8 +147,52 @@ class Store(Protocol):
     def locks(self) -> list[Lock]:
         """Names that are held, also those whose time is over and that nobody has taken yet."""
 
-    def wait(self, timeout: float) -> bool:
-        """Sleep until something may have become ready, or that many seconds. May wake for nothing."""
+
+class Upkeep(Protocol):
+    """What keeps a queue in order, and what is kept beside its tasks."""
+
+    def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:
+        """Claims that may be given to somebody else. A worker that renews is never among them."""
+
+    def mend(self, *, dry_run: bool = False) -> list[Mend]:
+        """What a crash or a foreign hand left undone is done. Anybody may, at any time, any number at once."""
+
+    def fix(self, *, dry_run: bool = False) -> list[Mend]:
+        """The same and what needs a person's word, who has given it; nothing is pruned, content is never deleted."""
+
+    def check(self) -> list[Mend]:
+        """What is out of order here, for people to read; nothing is changed."""
+
+    def compost(self, *, dry_run: bool = False) -> list[Mend]:
+        """Old working logs are summarised, then pruned; old results pruned as the settings say."""
+
+    def record(self, events: Sequence[Event]) -> None:
+        """These lines are in the changelog."""
+
+    def note(self, task_id: str, text: str, worker: str) -> None:
+        """A note for people stands beside the task, whatever its state."""
+
+    def keep_log(self, worker: str, data: bytes) -> str:
+        """A working log is kept until it is composted; where."""
+
+
+class Store(Tasks, Looking, Locks, Upkeep, Protocol):
+    """A space of tasks: all four, who works here, and whether anything is given out."""
+
+    def pause(self, reason: str, seconds: float, worker: str) -> None:
+        """Nobody is given anything for so long, or until `resume` if 0; who works goes on."""
+
+    def resume(self, worker: str) -> bool:
+        """Tasks are given out again; False if they were all the time."""
+
+    def paused(self) -> str:
+        """Who paused the queue, why and until when; empty if nobody did."""
+
+    def join(self, worker: str, lease: float, *, patience: float = 1.0) -> Member:
+        """A worker that stays begins; claims of its name's last owner lapse. Lost if the name is in use.
+
+        A judge looking after the name's last owner may have it for an instant: `patience` is how long to try.
+        """
 
     def info(self) -> Info:
         """What this store is and what it promises."""

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from taskpit.store.port import Store
+    from taskpit.store.port import Looking
     from taskpit.task import Event
 
 __all__ = ["Tally", "tally"]
@@ -88,7 +88,7 @@ class Tally:
         return found if form == FORM else cls()
 
 
-def tally(store: Store, now: float) -> Tally:
+def tally(store: Looking, now: float) -> Tally:
     """The totals of all that the changelog tells by now."""
     since = iso(now - HOUR)
     path = store.folder.at(f"{INDEX}/tally") if isinstance(store, House) else ""
@@ -103,7 +103,7 @@ def tally(store: Store, now: float) -> Tally:
     return found
 
 
-def _feed(store: Store, found: Tally, since: str) -> int:
+def _feed(store: Looking, found: Tally, since: str) -> int:
     """Everything counts that was not counted yet: how many lines."""
     lines = 0
     while True:
