@@ -48,6 +48,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=2, serves=1, files=("0002_verbs.sql", "0003_ends.sql", "0004_lives.sql")),
     Migration(version=3, serves=1, files=("0005_limits.sql", "0002_verbs.sql", "0003_ends.sql")),
     Migration(version=4, serves=1, files=("0006_retention.sql",)),
+    Migration(version=5, serves=1, files=("0002_verbs.sql", "0003_ends.sql")),
 )
 
 

@@ -334,14 +334,16 @@ BEGIN
 END $$;
 
 -- The best that are ready, locked: one head for each tag and size, so that none is searched for among the others.
-CREATE OR REPLACE FUNCTION {s}.pick(p_count int, p_tags text[], p_bigs boolean[], OUT keys bytea[], OUT alone boolean)
+-- Only those after p_after, if that is said.
+DROP FUNCTION IF EXISTS {s}.pick(int, text[], boolean[]);
+CREATE OR REPLACE FUNCTION {s}.pick(p_count int, p_tags text[], p_bigs boolean[], p_after bytea, OUT keys bytea[], OUT alone boolean)
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_tags IS NULL THEN
         SELECT array_agg(h.key ORDER BY h.key), bool_or(h.alone) INTO keys, alone FROM (
             SELECT head.* FROM unnest(p_bigs) lane(big), LATERAL (
                 SELECT r.key, r.touches IS NOT NULL OR r.limits IS NOT NULL AS alone FROM {s}.ready r
-                WHERE r.big = lane.big ORDER BY r.key LIMIT p_count FOR UPDATE SKIP LOCKED) head
+                WHERE r.big = lane.big AND r.key > p_after ORDER BY r.key LIMIT p_count FOR UPDATE SKIP LOCKED) head
             ORDER BY head.key LIMIT p_count) h;
     ELSE
         SELECT array_agg(h.key ORDER BY h.key), bool_or(h.alone) INTO keys, alone FROM (
@@ -349,7 +351,7 @@ BEGIN
                 SELECT one.key, one.alone FROM {s}.ready_tag g, LATERAL (
                     SELECT r.key, r.touches IS NOT NULL OR r.limits IS NOT NULL AS alone FROM {s}.ready r
                     WHERE r.big = g.big AND r.key = g.key FOR UPDATE SKIP LOCKED) one
-                WHERE g.tag = wanted.tag AND g.big = lane.big
+                WHERE g.tag = wanted.tag AND g.big = lane.big AND g.key > p_after
                 ORDER BY g.key LIMIT p_count) head
             ORDER BY head.key LIMIT p_count) h;
     END IF;
@@ -359,11 +361,11 @@ END $$;
 -- in another's way stands aside, so that nobody after us tries for it.
 CREATE OR REPLACE FUNCTION {s}.grant_alone(p_want jsonb, p_tags text[], p_bigs boolean[], p_now float8) RETURNS text[]
 LANGUAGE plpgsql AS $$
-DECLARE taken text[] := '{}'; w_keys bytea[]; w_alone boolean; one {s}.ready; w_blocker text; w_due float8;
+DECLARE taken text[] := '{}'; w_keys bytea[]; w_alone boolean; one {s}.ready; w_blocker text; w_due float8; w_after bytea := '';
 BEGIN
     PERFORM {s}.one_by_one();
     WHILE cardinality(taken) < (p_want ->> 'count')::int LOOP
-        SELECT k.keys, k.alone INTO w_keys, w_alone FROM {s}.pick(1, p_tags, p_bigs) k;
+        SELECT k.keys, k.alone INTO w_keys, w_alone FROM {s}.pick(1, p_tags, p_bigs, w_after) k;
         EXIT WHEN w_keys IS NULL;
         w_blocker := NULL;
         IF w_alone THEN
@@ -375,8 +377,10 @@ BEGIN
         END IF;
         IF w_blocker IS NULL THEN
             taken := taken || {s}.grant_ready(w_keys, p_want, p_now);
+            w_after := '';  -- it may have let in another before it
         ELSE
             PERFORM {s}.park(one, w_blocker, w_due, p_now);
+            w_after := w_keys[1];  -- not to walk over what stands aside since a moment ago
         END IF;
     END LOOP;
     RETURN taken;
@@ -582,7 +586,7 @@ BEGIN
             w_taken := w_taken || {s}.grant_one(one, p_want, w_tags, w_bigs, w_now);
         END LOOP;
     ELSE
-        SELECT k.keys, k.alone INTO w_keys, w_alone FROM {s}.pick(w_count, w_tags, w_bigs) k;
+        SELECT k.keys, k.alone INTO w_keys, w_alone FROM {s}.pick(w_count, w_tags, w_bigs, '') k;
         IF w_alone THEN
             w_taken := {s}.grant_alone(p_want, w_tags, w_bigs, w_now);
         ELSIF w_keys IS NOT NULL THEN
