@@ -42,6 +42,14 @@ def test_a_task_by_the_protocol(pit, agent):
     assert not os.listdir(f"{pit.root}/.taskpit/runs")
 
 
+def test_a_tool_call_is_one_however_often_and_late_it_is_told_of():
+    client = Client("/somewhere", "do it")
+    for kind, tool in (("tool_call", "a"), ("tool_call_update", "a"), ("tool_call_update", "b"), ("plan", None)):
+        told = {"sessionUpdate": kind, **({"toolCallId": tool} if tool else {})}
+        client.hear([json.dumps({"method": "session/update", "params": {"update": told}}).encode()])
+    assert client.tools == {"a", "b"}
+
+
 def test_what_is_no_success_and_what_is_a_limit(pit, agent):
     (failed,) = pit.put("fails: a task", max_attempts=1)
     assert pit_work(pit, "--agent", agent, "--until", "empty")[1]["data"]["ended"] == {"failed": 1}

@@ -27,8 +27,8 @@ NOT_FOUND = -32601
 #: How a question for a person begins, how much of what it is about is told, and what means yes.
 QUESTION, LONGEST = "may its agent do this:", 400
 YES = frozenset(("yes", "y", "ok", "okay", "allow", "allowed", "sure"))
-#: So many changed files are remembered.
-MOST_FILES = 1000
+#: So many changed files and tool calls are remembered.
+MOST_FILES, MOST_TOOLS = 1000, 10_000
 
 
 class Client:
@@ -52,6 +52,8 @@ class Client:
         self.question = ""
         #: Lines added and removed by file, as the agent's diffs have them.
         self.changed: dict[str, tuple[int, int]] = {}
+        #: Tool calls it has told of. Some tell of one only once it is over.
+        self.tools: set[str] = set()
         #: Lines that tell of this run, and not of what its session was before; whoever reads them takes them out.
         self.news: list[bytes] = []
         self._answers = answers or {}
@@ -81,14 +83,17 @@ class Client:
             if not (update and self._loading):  # else it tells again what was said before
                 self.news.append(line)
                 if update:
-                    self._see_diffs(message)
+                    self._see_tool(message)
             if isinstance(message, dict):
                 said += self._answer(message)
         return said
 
-    def _see_diffs(self, message: Any) -> None:
-        """What its tools have changed, as far as they say."""
+    def _see_tool(self, message: Any) -> None:
+        """Which tool it uses, and what that has changed, as far as it says."""
         update = message["params"].get("update") if isinstance(message.get("params"), dict) else None
+        tool = update.get("toolCallId") if isinstance(update, dict) else None
+        if isinstance(tool, str) and len(self.tools) < MOST_TOOLS:
+            self.tools.add(tool[:LONGEST])
         content = update.get("content") if isinstance(update, dict) else None
         for one in content if isinstance(content, list) else ():
             if not isinstance(one, dict) or one.get("type") != "diff" or not isinstance(one.get("path"), str):

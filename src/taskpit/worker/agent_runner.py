@@ -297,8 +297,9 @@ class AgentRunner:
         try:
             ended = run.execute(order, listener, talk.part if talk else None)
             transcript = listener.finish()
-            if talk is not None and talk.client.changed:
-                transcript.facts["files"] = len(talk.client.changed)
+            if talk is not None:
+                counted = {"tools": len(talk.client.tools), "files": len(talk.client.changed)}
+                transcript.facts |= {key: count for key, count in counted.items() if count}
                 _say_changes(run, talk.client.changed)
             self._hear_usage(run, transcript)
             before = session.counted if resumed else {}
