@@ -16,6 +16,7 @@ from taskpit.task import State, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from taskpit.queue import Queue
@@ -128,8 +129,10 @@ def events_since(store: Looking, since: str) -> tuple[list[Event], str]:
         count *= 8
 
 
-def make_report(queue: Queue, since: float) -> Report:
-    """How it went since then, and how it stands."""
+def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float, float]] = ()) -> Report:
+    """How it went since then, and how it stands. `paid` is task, model, seconds and dollars of each run since then that
+    was paid for, whatever came of it: a task that is not among these counts as its result says.
+    """
     store, now = queue.store, queue.clock.now()
     ended = dict.fromkeys(event.about for event in events_since(store, iso(since))[0] if event.did in _ENDS)
     finished = [card for card in store.read(list(ended)) if card is not None and card.result is not None]
@@ -142,7 +145,7 @@ def make_report(queue: Queue, since: float) -> Report:
     waiting = sum(1 for card in open_cards if status_of(card) is Status.WAITING)
     ready = store.counts()[State.READY] - waiting - len(parts["needs_you"])
     kept = {name: tuple(rows) for name, rows in parts.items()}
-    return Report(since=since, until=now, ready=max(ready, 0), waiting=waiting, costs=_costs(finished), **kept)
+    return Report(since=since, until=now, ready=max(ready, 0), waiting=waiting, costs=_costs(finished, paid), **kept)
 
 
 def _part(card: Card) -> str:
@@ -176,11 +179,19 @@ def _author(card: Card) -> str:
     return who(last.rpartition(" ")[2].rstrip(".") if landed else card.result.worker)
 
 
-def _costs(finished: list[Card]) -> tuple[tuple[str, int, float, float], ...]:
-    found: dict[str, tuple[int, float, float]] = {}
+def _costs(
+    finished: list[Card], paid: Sequence[tuple[str, str, float, float]]
+) -> tuple[tuple[str, int, float, float], ...]:
+    known = {task_id for task_id, *_ in paid}
+    rows = list(paid)
     for card in finished:
-        if card.result is not None:
-            by = str(card.result.cost.get("model") or card.result.cost.get("agent") or _author(card))[:60]
-            count, seconds, usd = found.get(by, (0, 0.0, 0.0))
-            found[by] = (count + 1, seconds + card.result.seconds, usd + amount(card.result.cost.get("usd")))
-    return tuple((by, *sums) for by, sums in sorted(found.items(), key=lambda one: (-one[1][2], one[0])))
+        if card.result is not None and card.task.id not in known:
+            cost = card.result.cost
+            by = str(cost.get("model") or cost.get("agent") or _author(card))
+            rows.append((card.task.id, by, card.result.seconds, amount(cost.get("usd"))))
+    found: dict[str, tuple[set[str], float, float]] = {}
+    for task_id, by, took, dollars in rows:
+        tasks, seconds, usd = found.get(by[:60], (set(), 0.0, 0.0))
+        found[by[:60]] = (tasks | {task_id}, seconds + took, usd + dollars)
+    ordered = sorted(found.items(), key=lambda one: (-one[1][2], one[0]))
+    return tuple((by, len(tasks), seconds, usd) for by, (tasks, seconds, usd) in ordered)

@@ -9,6 +9,7 @@ from taskpit.report import events_since, make_report
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Failed, Task
 from taskpit.testing.clock import FakeClock
+from taskpit.worker.budget import Ledger
 
 LANDED = "All is well.\n\nLanded on main as 0123456789ab, the work of snake-2~abc."
 
@@ -48,6 +49,28 @@ def test_each_task_is_in_one_part(night):
     assert report.costs == (("big", 1, 0.0, 1.5), ("snake-1", 3, 60.0, 0.0))
     assert report.landed[0].worker == "snake-2"
     assert report.headline().startswith("1 needs you, 1 landed, 1 done, 1 failed")
+
+
+def test_what_was_paid_for_in_vain_is_part_of_the_cost(night, tmp_path):
+    ledger, since = Ledger(str(tmp_path)), night.clock.now() - 86400
+    (tmp_path / ".taskpit").mkdir()
+    landed = make_report(night, since).landed[0].id
+    for task_id, model, usd, at in (
+        (landed, "big", 1.0, 0),
+        (landed, "big", 0.5, 10),
+        ("0007", "small", 2.0, 20),
+        ("0007", "", 0.25, 20),
+        ("0007", "big", 64.0, -9),
+    ):
+        ledger.enter(task_id, "snake-1", {"agent": "claude", "model": model, "usd": usd}, 30.0, since + at)
+    report = make_report(night, since, ledger.since(since))
+    assert report.costs == (
+        ("small", 1, 30.0, 2.0),
+        ("big", 1, 60.0, 1.5),
+        ("claude", 1, 30.0, 0.25),
+        ("snake-1", 3, 60.0, 0.0),
+    )
+    assert report.headline().endswith("$3.75")
 
 
 def test_what_is_older_is_left_out(night):

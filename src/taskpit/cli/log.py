@@ -347,7 +347,10 @@ def _report_arguments(parser: ArgumentParser) -> None:
 
 def _report(args: Namespace, context: Context) -> Reply:
     queue = context.queue
-    report = make_report(queue, past_moment(args.since, queue.clock.now()))
+    from taskpit.worker.budget import Ledger
+
+    since, root = past_moment(args.since, queue.clock.now()), queue.store.info().papers
+    report = make_report(queue, since, Ledger(root).since(since) if root else ())
     text = report.markdown() if args.markdown else lambda: _screen(report, context)
     return Reply(data=report.facts(), text=text)
 

@@ -22,6 +22,7 @@ from taskpit.task import State
 from taskpit.task_templates import template
 from taskpit.web import charts
 from taskpit.web.html import coloured, place_of
+from taskpit.worker.budget import Ledger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ class Pages:
         if not (hours.isascii() and hours.isdecimal() and 0 < int(hours[:6]) <= 9000):
             raise Invalid("hours is a number from 1 to 9000")
         queue = self.desk.queue
-        found = await self.desk.do(lambda: make_report(queue, queue.clock.now() - int(hours) * 3600.0))
+        since, root = queue.clock.now() - int(hours) * 3600.0, queue.store.info().papers
+        found = await self.desk.do(lambda: make_report(queue, since, Ledger(root).since(since) if root else ()))
         return self._page(
             request, "report.html", page="report", report=found, parts=PARTS, hours=int(hours), spans=SPANS
         )

@@ -144,6 +144,19 @@ class Ledger:
         paid = [line for line in self._lines() if "allow" not in line]
         return [(_at(line), str(line.get("worker", "")), _number(line, "usd")) for line in paid]
 
+    def since(self, when: float) -> list[tuple[str, str, float, float]]:
+        """The task, the model (else the agent), seconds and dollars of each run of an agent since then."""
+        runs = [line for line in self._lines() if "agent" in line and _at(line) >= when]
+        return [
+            (
+                str(line.get("task", "")),
+                str(line.get("model") or line["agent"]),
+                _number(line, "seconds"),
+                _number(line, "usd"),
+            )
+            for line in runs
+        ]
+
     def _lines(self) -> list[dict[str, object]]:
         found = []
         for _, line in lines(self._path):
