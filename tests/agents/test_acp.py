@@ -92,6 +92,13 @@ def test_a_permission_that_a_person_is_asked_for(pit, agent):
     assert (read(pit, "permission"), read(pit, "loaded")) == (["yes"], ["sess-1"])
 
 
+def test_a_permission_is_asked_for_also_where_the_agent_does_not_leave(pit, agent):
+    own(pit, "acp", 'extends = "acp"\npermissions = "ask"\ngrace = "0.1s"\n')
+    (task,) = pit.put("lingers: a task")
+    assert pit_work(pit, "--agent", agent, "--until", "empty")[1]["data"]["ended"] == {"asked": 1}
+    assert (pit.card(task).task.attempts, "may its agent do this" in pit.card(task).task.hold) == (0, True)
+
+
 def test_a_permission_that_a_person_refuses(pit, agent):
     own(pit, "acp", 'extends = "acp"\npermissions = "ask"\n')
     (task,) = pit.put("good: a task")

@@ -1,18 +1,16 @@
 """From files to a branch: what an agent changed is one commit, checked, reviewed and landed. Done means landed.
 
-    git.py            every git call, with an environment made from nothing
-    repository.py     the person's repository, ours beside it, clones; bringing a branch in and back out
-    values.py         the values: how work lands, what was handed in
-    candidate.py      from files to a tree, and what a person should see in it
-    clones.py         places to work: the clones of a queue's tasks, kept, thrown away, brought up to date
-    setup_cache.py    what a set-up made, kept for the next clone
-    pipe.py           the steps of one task, in their order: workspace, candidate, check, hand-in, land, publish
-    lander.py         takes what was handed in, lands it, ends the claim
-    pull_requests.py  the other way to land: pushed, a pull request, merged by its forge
-    forge.py          calls of `gh`, `glab` or a command template
-    review.py         what waits for a person: its diff; approve, send back, take over
-    reviewer.py       what a reviewer agent is told, and its verdict
-    diff.py           a diff as files and rows
+    git.py         every git call, with an environment made from nothing
+    repository.py  the person's repository, ours beside it, clones; bringing a branch in and back out
+    values.py      the values: how work lands, what was handed in
+    candidate.py   from files to a tree, and what a person should see in it
+    clones.py      places to work: the clones of a queue's tasks, and what a set-up made for the next one
+    pipe.py        the steps of one task, in their order: workspace, candidate, check, hand-in, land, publish
+    lander.py      takes what was handed in, lands it, ends the claim
+    forge.py       the other way to land: a pull request, by `gh`, `glab` or a command template
+    review.py      what waits for a person: its diff; approve, send back, take over
+    reviewer.py    what a reviewer agent is told, and its verdict
+    diff.py        a diff as files and rows
 
 **Where a candidate is.** What counts is in our own repository P, by task: nothing there is written by an agent.
 

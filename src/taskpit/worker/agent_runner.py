@@ -305,7 +305,7 @@ class AgentRunner:
             before = session.counted if resumed else {}
             run.cost = self._cost(run, transcript, before, session.session)
             news.counted({key: amount(transcript.facts[key]) or 0.0 for key in transcript.totals})
-            if talk is not None and talk.client.question and not ended.why:
+            if talk is not None and talk.client.question and ended.why != "bell":  # also one that is slow to leave
                 return Ask(question=talk.client.question, wanted="yes; or no, and what to do instead")
             outcome = self._conclude(run, ended, transcript, resumed=resumed)
         except OSError as error:

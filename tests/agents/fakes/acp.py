@@ -45,6 +45,8 @@ def turn(message):
         note("cancelled", answer["params"]["sessionId"])
         assert hear()["result"]["outcome"] == {"outcome": "cancelled"}
         say({"id": message["id"], "result": {"stopReason": "cancelled"}})
+        if mode == "lingers":
+            signal.pause()
         return
     note("permission", answer["result"]["outcome"]["optionId"])
     say({"id": 901, "method": "fs/read_text_file", "params": {"path": "/etc/passwd"}})
