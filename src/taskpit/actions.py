@@ -120,6 +120,7 @@ def _take_back(queue: Queue, task_id: str, worker: str, _: str) -> str:
 
 
 def _answer(queue: Queue, task_id: str, worker: str, text: str) -> str:
+    need_person(task_id, os.environ)
     ids = answer_by_hand(queue, task_id, text, worker)
     return f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on"
 

@@ -16,7 +16,7 @@ from taskpit.records import Value
 from taskpit.rules import order
 from taskpit.status import STANDS, STATUSES, Status, status_of
 from taskpit.task import State
-from taskpit.text import headline
+from taskpit.text import headline, revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Slip(Value):
             attempts=task.attempts,
             max_attempts=task.max_attempts,
             big=task.big,
-            check=task.check,
+            check=revealed(task.check),
             parent=task.parent,
             needs=task.needs,
             held=card.held,

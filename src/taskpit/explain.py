@@ -7,7 +7,7 @@ from taskpit.clock import iso, say_duration
 from taskpit.history import who
 from taskpit.status import LABELS, Status, status_of
 from taskpit.task import State
-from taskpit.text import headline, one_line
+from taskpit.text import headline, one_line, revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
         ("worker", _holder(card, now)),
         ("priority", str(task.priority or "")),
         ("needs", ", ".join(task.needs)),
-        ("check", task.check),
+        ("check", revealed(task.check)),
         ("attempts", _attempts(card)),
         ("tags", ", ".join(task.tags)),
         ("touches", ", ".join(task.touches)),

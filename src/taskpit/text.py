@@ -20,6 +20,7 @@ __all__ = [
     "plain",
     "read_json",
     "read_toml",
+    "revealed",
     "width_of",
     "words_in",
 ]
@@ -49,6 +50,24 @@ def plain(text: str) -> str:
     import re
 
     return re.sub(_UNSAFE, "", text.replace("\r\n", "\n"))
+
+
+def revealed(text: str) -> str:
+    """The same with everything to be seen: what a terminal would obey, and letters that nobody sees, as escapes.
+
+    For what a person judges. `plain` leaves such letters out, and with an escape sequence whatever stands in it: to a
+    shell that is a part of the command like any other.
+    """
+    if is_plain(text):
+        return text
+    return "".join(one if one in "\n\t" or one.isprintable() else _escape(one) for one in text)
+
+
+def _escape(letter: str) -> str:
+    number = ord(letter)
+    if letter.isspace() and number > 0x9F and letter not in "\u2028\u2029":
+        return letter  # a blank of another width
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
 def is_plain(text: str) -> bool:

@@ -30,8 +30,8 @@ MARK = "~"
 TRIES = 5
 #: A record is a few hundred bytes; more is not one of ours.
 LIMIT = 64 * 1024
-#: By this variable a command knows that a pool runs it; and how far up its parents are asked.
-RUN_DIR, DEEPEST = "TASKPIT_RUN_DIR", 100
+#: By this variable a command knows that a pool runs it.
+RUN_DIR = "TASKPIT_RUN_DIR"
 
 
 class Record(Value):
@@ -172,14 +172,17 @@ def run_around(env: Mapping[str, str]) -> Mapping[str, str]:
     if env.get(RUN_DIR):
         return env
     number = os.getppid()
-    for _ in range(DEEPEST):
+    while number > 0:  # each is older than its child: this ends
         try:
             with open(f"/proc/{number}/environ", "rb") as file:
                 told = dict(part.partition("=")[::2] for part in os.fsdecode(file.read()).split("\0"))
             if told.get(RUN_DIR):
                 return told
+        except OSError:
+            pass  # another user's, or one that hides what it has: its parents are asked all the same
+        try:
             with open(f"/proc/{number}/stat", "rb") as file:
                 number = int(file.read().rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
-            break  # another user's, or the first of all
+            break
     return {}

@@ -58,7 +58,23 @@ def spoil(chance, data):
         elif how == "double":
             data = data[:at] + data[at : at + 300] + data[at:]
         elif how == "carried":
-            field = chance.choice(("id", "slug", "check", "needs", "title", "created", "extra", "tags", "source"))
+            field = chance.choice(
+                (
+                    "every",
+                    "hold",
+                    "racers",
+                    "candidate",
+                    "id",
+                    "slug",
+                    "check",
+                    "needs",
+                    "title",
+                    "created",
+                    "extra",
+                    "tags",
+                    "source",
+                )
+            )
             value = json.loads(chance.choice((b'"../../../outside/new"', b'["a", 5]', b"-1", b"{}", b"[[]]")))
             pair = json.dumps({"task": {field: [chance.choice(("", [], 0, "0001")), value]}}).encode()
             data = data.replace(b"\n", b"\n" + CARRIED + pair + b"\n", 1)

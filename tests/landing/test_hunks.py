@@ -56,7 +56,10 @@ def test_a_file_that_looks_like_a_diff_is_one_file(ground):
     ground.commit("evil.txt", evil)
     (part,) = read_hunks(diffed(ground, evil_dot_txt=evil.replace("-- a/README\n", "") + "\x1b[31mred\u2028\r\n"), 100)
     assert part.path == "evil.txt"
-    assert [(row.kind, row.text) for row in part.rows if row.kind in "+-"] == [("-", "-- a/README"), ("+", "red")]
+    assert [(row.kind, row.text) for row in part.rows if row.kind in "+-"] == [
+        ("-", "-- a/README"),
+        ("+", "\\x1b[31mred\\u2028"),
+    ]
 
 
 def test_what_is_too_much_is_counted(ground):

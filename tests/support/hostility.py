@@ -40,6 +40,17 @@ CONSUMERS = (
         "doctor",
     ),
     *("sweep --dry-run", "sweep", "add more", "claim --as w", "done {id} --as w", "doctor --fix", "board", "archive"),
+    *(
+        "every",
+        "lessons",
+        "report",
+        "trace {id}",
+        "add --from bug area=x",
+        "review",
+        "diff {id}",
+        "undo --as w",
+        "prime",
+    ),
     *("web", "work --until +1s --max-tasks 2 --limit 5s -- true"),
 )
 #: Those that start a server or processes take as long as all the others together.
@@ -52,7 +63,7 @@ ANSWERS = frozenset((200, 201, 204, 303, 400, 403, 404, 405, 409, 413, 503))
 #: Where only we write; hostile hands make whatever they like there.
 OURS = (
     *("ids", "sealed", "outcomes", "tries", "late", "workers", "tmp", "notes", "beside", "stops", "fences", "locks"),
-    *("index", "line", "guard", "quarantine", "logs", "crew", "runs", "sessions", "backends", "archive"),
+    *("index", "line", "guard", "quarantine", "logs", "crew", "runs", "sessions", "backends", "archive", "templates"),
 )
 
 
@@ -94,10 +105,14 @@ class Yard:
                 words = ("--error", "x", "--final") if verb == "fail" else ()
                 pit("-C", root, verb, ids[number], "--as", "w", *words)
         pit("-C", root, "note", ids[3], "a note")
+        pit("-C", root, "every", "mon-fri 07:00", "look around", "--zone", "Europe/Berlin")  # not in work items
+        for key, text in (("hold", "waits for review by a person"), ("land", "merge"), ("sandbox", "on")):
+            pit("-C", root, "add", f"with a {key}", "--set", f"{key}={text}")
+        pit("-C", root, "block", ids[4], "a reason", "--as", "w")
         pit("-C", root, "lock", "name", "--as", "w")
         pit("-C", root, "pause", "--for", "1s", "x")
         pit("-C", root, "resume")
-        for place in ("crew", "runs", "sessions", "backends", "archive/2026-01", "tmp"):
+        for place in ("crew", "runs", "sessions", "backends", "archive/2026-01", "templates", "tmp"):
             os.makedirs(f"{root}/.taskpit/{place}", exist_ok=True)
         for name, text in (
             ("crew/plan.json", '{"plan": {}, "seal": ""}'),
@@ -105,6 +120,9 @@ class Yard:
             (f"sessions/{ids[0]}", '{"preset": "x", "session": "s", "cwd": "/", "attempt": 1}'),
             ("backends/x.json", '{"paused_until": 0, "reason": "", "strikes": 0}'),
             (f"tmp/{ids[3]}~abc~result", "x"),
+            ("templates/bug.md", "What it is for\n- **fields:** area, how=low\n\n# find: Find it in {area}\n\nLook.\n"),
+            ("lessons.jsonl", '{"mark": "x", "error": "e", "helped": "h", "paths": ["a"], "task": "1", "at": 1.0}\n'),
+            ("prices.toml", '[models."x"]\ninput = 1.0\noutput = 2.0\n'),
         ):
             with open(f"{root}/.taskpit/{name}", "w", encoding="utf-8") as file:
                 file.write(text)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from taskpit.text import fit, plain, read_json
+from taskpit.text import fit, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ VERSION = 1
 #: What is answered when an agent asks whether it may use a tool.
 PERMISSIONS = ("allow", "deny", "ask")
 NOT_FOUND = -32601
-#: How a question for a person begins, how much of what it is about is told, and what means yes.
-QUESTION, LONGEST = "may its agent do this:", 400
+#: How a question for a person begins, how much of what it is about and of its name is told, and what means yes.
+QUESTION, LONGEST, LONGEST_NAME = "may its agent do this:", 400, 100
 YES = frozenset(("yes", "y", "ok", "okay", "allow", "allowed", "sure"))
 #: So many changed files and tool calls are remembered.
 MOST_FILES, MOST_TOOLS = 1000, 10_000
@@ -186,17 +186,26 @@ def _way_to_go_on(able: dict[str, Any]) -> str:
 
 
 def _question(params: object) -> str:
-    """What a person is asked about this tool: what the agent calls it, and what it is really given."""
+    """What a person is asked about this tool: what the agent calls it, and what it is really given.
+
+    An answer is found again by its question, so each call has one of its own: where not all of it is shown as it is, a
+    digest of the whole stands at the end.
+    """
     call = params.get("toolCall") if isinstance(params, dict) else None
-    told = (
-        [str(call[key]) for key in ("title", "kind") if isinstance(call.get(key), str)]
-        if isinstance(call, dict)
-        else []
-    )
-    given = call.get("rawInput") if isinstance(call, dict) else None
-    told += [json.dumps(given, ensure_ascii=False)] if given else []
-    about = " ".join(plain(" ".join(told)).split())
-    return f"{QUESTION} {fit(about, LONGEST) or 'something it does not name'}"
+    told = call if isinstance(call, dict) else {}
+    whole = [str(told[key]) for key in ("title", "kind") if isinstance(told.get(key), str)]
+    shown = [fit(word, LONGEST_NAME) for word in whole]
+    if given := told.get("rawInput"):
+        whole.append(json.dumps(given, ensure_ascii=False))
+        shown.append(fit(whole[-1], LONGEST))
+    if not whole:
+        return f"{QUESTION} something it does not name"
+    if shown != whole or not "".join(shown).isprintable():
+        from hashlib import blake2b
+
+        everything = json.dumps(whole).encode()
+        shown.append(f"[{blake2b(everything, digest_size=8).hexdigest()}]")
+    return f"{QUESTION} {' '.join(' '.join(shown).split())}"
 
 
 def _line(message: dict[str, Any]) -> bytes:

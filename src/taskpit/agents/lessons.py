@@ -33,7 +33,7 @@ TOLD = 5
 #: The largest file that is read.
 LARGEST = 4 * 1024 * 1024
 #: How an agent says one.
-LESSON = re.compile(r"^[\s>*_#-]*lesson[*_ ]{0,4}:[\s*_]*(.+)$", re.IGNORECASE | re.MULTILINE)
+LESSON = re.compile(r"^[ \t>*_#-]*lesson[*_ ]{0,4}:[ \t*_]*(.+)$", re.IGNORECASE | re.MULTILINE)
 
 
 class Lesson(Value):

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 
 __all__ = ["LONGEST", "WAYS", "offer", "say_to", "take", "way_of"]
 
-#: What one may say at once, in letters.
-LONGEST = 20_000
+#: What one may say at once, and how much is read of what waits, in letters.
+LONGEST, LARGEST = 20_000, 1024 * 1024
 #: How the sender is told what becomes of it.
 WAYS = {
     "hook": "its agent reads it after the next step",
@@ -29,26 +30,44 @@ WAYS = {
 HEAD = "A note from the person who watches this task; do as it says:"
 
 
+def _open(path: str, flags: int) -> int:
+    """A plain file in a directory that an agent writes to: no link is followed, nothing is waited for; OSError."""
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(f"{path} is not a regular file")
+    return fd
+
+
 def offer(run_dir: str, way: str) -> None:
-    """The agent of this run can be told something this way."""
-    with open(f"{run_dir}/steer", "w", encoding="ascii") as file:
+    """The agent of this run can be told something this way; not if its run has something else in that place."""
+    try:
+        fd = _open(f"{run_dir}/steer", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    except OSError:
+        return
+    with open(fd, "w", encoding="ascii") as file:
         file.write(way)
 
 
 def way_of(run_dir: str) -> str:
     """How the agent of this run can be told something; empty: not at all."""
     try:
-        with open(f"{run_dir}/steer", encoding="ascii", errors="replace") as file:
+        with open(_open(f"{run_dir}/steer", os.O_RDONLY), encoding="ascii", errors="replace") as file:
             way = file.read(16)
     except OSError:
         return ""
     return way if way in WAYS else ""
 
 
-def say_to(run_dir: str, text: str) -> None:
-    """It waits for the agent; what waited before is still there."""
-    with open(f"{run_dir}/told", "a", encoding="utf-8", errors="replace") as file:
+def say_to(run_dir: str, text: str) -> bool:
+    """It waits for the agent, after what waited before; False if its run has something else in that place."""
+    try:
+        fd = _open(f"{run_dir}/told", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    except OSError:
+        return False
+    with open(fd, "a", encoding="utf-8", errors="replace") as file:
         file.write(text[:LONGEST].strip() + "\n\n")
+    return True
 
 
 def take(run_dir: str) -> str:
@@ -56,9 +75,11 @@ def take(run_dir: str) -> str:
     path, taken = f"{run_dir}/told", f"{run_dir}/told.{os.getpid()}"
     try:
         os.rename(path, taken)
-        with open(taken, encoding="utf-8", errors="replace") as file:
-            text = file.read(1024 * 1024).strip()
-        os.unlink(taken)
+        try:
+            with open(_open(taken, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
+                text = file.read(LARGEST).strip()
+        finally:
+            os.unlink(taken)
     except OSError:
         return ""
     return f"{HEAD}\n\n{text}" if text else ""

@@ -232,24 +232,20 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
 
 def _track(root: str) -> str:
     """Git's commits have the tasks and their results; what belongs to this checkout alone is left out of them."""
-    from taskpit import trust
+    from taskpit import fs, trust
     from taskpit.store.git_tracked import IGNORED
     from taskpit.store.opening import CONFIG, LAYOUT
 
-    with open(f"{root}/{LAYOUT}", encoding="utf-8") as file:
-        if file.read().strip() != "pit":
-            raise Usage("only a queue of layout pit can be tracked by git")
+    if fs.read(f"{root}/{LAYOUT}", trust.LARGEST)[0].strip() != b"pit":
+        raise Usage("only a queue of layout pit can be tracked by git")
     trusted = trust.is_given(root)
     kept = {f"{folder}/.gitkeep": "" for folder in ("food", "done", "scraps")}  # git removes folders that are empty
     for name, text in {**IGNORED, **kept}.items():
-        with open(f"{root}/{name}", "w", encoding="utf-8") as file:
-            file.write(text)
-    with open(f"{root}/{CONFIG}", encoding="utf-8") as file:
-        settings = file.read()
+        fs.write(f"{root}/{name}", text.encode())
+    settings = fs.read(f"{root}/{CONFIG}", trust.LARGEST)[0].decode("utf-8", "replace")
     missing = [line for line in ('ids = "random"', 'git = "track"') if line not in settings.splitlines()]
     if missing:
-        with open(f"{root}/{CONFIG}", "w", encoding="utf-8") as file:
-            file.write("\n".join([*missing, settings]))
+        fs.write(f"{root}/{CONFIG}", "\n".join([*missing, settings]).encode())
     if trusted:
         trust.remember(root)
     return "git tracks its tasks and results from now on; new ids are random, so that branches agree: commit the folder"

@@ -12,6 +12,7 @@ from taskpit.cli.options import a_duration, example, id_argument, named, refusal
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
 from taskpit.task import Card, Said, State
+from taskpit.text import revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _told(claim: Claim, context: Context, named_worker: str | None) -> str:
         f"  claimed by {claim.fence} for {say_duration(claim.lease)}, attempt {claim.attempt} of {allowed}",
     ]
     if task.check:
-        lines.append(f"  check: {task.check}")
+        lines.append(f"  check: {revealed(task.check)}")
     if task.body.strip():
         lines += ["", task.body.strip("\n")]
     mine = f" --as {named_worker}" if named_worker else ""

@@ -9,6 +9,7 @@ from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, id_argument, read_text, worker_option
 from taskpit.cli.output import paint, table
 from taskpit.history import who
+from taskpit.text import revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _shown(context: Context, task_id: str) -> Reply:
 def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], change: str) -> str:
     evidence = handed.evidence
     green = paint("green", "green") if evidence and evidence.green else paint("red", "red")
-    check = f"{green} in {evidence.seconds:.1f}s: {evidence.command}" if evidence else "none was run"
+    check = f"{green} in {evidence.seconds:.1f}s: {revealed(evidence.command)}" if evidence else "none was run"
     lines = [
         paint("bold", f"{card.task.id}  {handed.title}"),
         card.held or str(card.state),
@@ -127,7 +128,7 @@ def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], ch
         "",
         *handed.output.strip().splitlines()[:20],
         "",
-        *(f"{one.letter}  {one.path}  +{one.added} -{one.removed}" for one in rows),
+        *(f"{one.letter}  {revealed(one.path)}  +{one.added} -{one.removed}" for one in rows),
         "",
         _coloured(change),
         "",
@@ -137,10 +138,8 @@ def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], ch
 
 
 def _coloured(change: str) -> str:
-    from taskpit.text import plain
-
     colours = {"+": "green", "-": "red", "@": "blue"}
-    lines = plain(change).splitlines()
+    lines = revealed(change.replace("\r\n", "\n")).splitlines()
     return "\n".join(paint(colours[line[0]], line) if line[:1] in colours else line for line in lines)
 
 
@@ -227,7 +226,7 @@ def _diff(args: Namespace, context: Context) -> Reply:
     pipe, base, commit = review.candidate(context.queue, task_id)
     rows = review.files(pipe, base, commit)
     data: dict[str, object] = {"id": task_id, "base": base, "commit": commit, "files": [one.as_dict() for one in rows]}
-    stat = "\n".join(f"{one.letter}  {one.path}  +{one.added} -{one.removed}" for one in rows)
+    stat = "\n".join(f"{one.letter}  {revealed(one.path)}  +{one.added} -{one.removed}" for one in rows)
     if args.stat:
         return Reply(data=data, text=stat)
     change = review.diff(pipe, base, commit)

@@ -16,7 +16,7 @@ from taskpit.history import who
 from taskpit.json_facts import card_facts, full_facts
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
-from taskpit.text import fit
+from taskpit.text import fit, revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _sheet(card: Card, now: float) -> str:
 def _result_sections(result: Result) -> list[tuple[str, str]]:
     lines, proof = ending(result), result.evidence
     if proof:
-        lines.append(f"check: {proof.command} exited {proof.exit_code} after {say_duration(proof.seconds)}")
+        lines.append(f"check: {revealed(proof.command)} exited {proof.exit_code} after {say_duration(proof.seconds)}")
     return [("Result", "\n".join(lines)), ("Output", result.output), ("Check", proof.tail if proof else "")]
 
 

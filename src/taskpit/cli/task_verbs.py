@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.actions import ACTIONS, undo
+from taskpit.actions import ACTIONS, need_person, undo
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import (
     a_duration,
@@ -67,6 +67,7 @@ def _tell(args: Namespace, context: Context) -> Reply:
     from taskpit.worker.run_directory import directory_for
 
     task_id, text = context.queue.resolve(args.id), _text(args.text, context)
+    need_person(task_id, context.env)  # an agent reads it as a person's word
     card = context.queue.card(task_id)
     if card.result is not None or not text.strip():
         told = "there is nothing to say" if card.result is None else f"{task_id} is finished: no agent reads it"
@@ -74,8 +75,8 @@ def _tell(args: Namespace, context: Context) -> Reply:
     context.queue.note(task_id, f"told: {text}", context.worker(args))
     run_dir = directory_for(context.queue.store, card)
     way = steering.way_of(run_dir) if run_dir else ""
-    if way:
-        steering.say_to(run_dir, text)
+    if way and not steering.say_to(run_dir, text):
+        way = ""
     becomes = steering.WAYS[way] if run_dir else "no agent works on it: the next attempt reads it"
     return Reply(data={"id": task_id, "way": way or "next attempt", "told": text}, text=f"{task_id}: {becomes}")
 
@@ -203,6 +204,7 @@ def _answer_arguments(parser: ArgumentParser) -> None:
 
 
 def _answer(args: Namespace, context: Context) -> Reply:
+    need_person("the budget" if args.id == BUDGET else args.id, context.env)
     if args.id == BUDGET:
         return _go_on(args, context)
     from taskpit.actions import remember

@@ -10,6 +10,7 @@ from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import paint
 from taskpit.errors import Invalid, Storage, TaskpitError, Untrusted
+from taskpit.text import revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +109,10 @@ def _asked(root: str, context: Context) -> bool:
 def _shown(root: str, context: Context) -> str:
     lines = [paint("bold", root), *_whose(root)]
     for one in trust.starts(root):
-        lines += [paint("bold", f"{one.kind} {one.name}"), *(f"  {line}" for line in _told(one).splitlines())]
+        lines += [
+            paint("bold", f"{one.kind} {revealed(one.name)}"),
+            *(f"  {line}" for line in revealed(_told(one)).split("\n")),
+        ]
     return "\n".join([*lines, *_checks(root, context)])
 
 
@@ -138,7 +142,7 @@ def _checks(root: str, context: Context) -> list[str]:
     except TaskpitError as error:
         return [paint("bold", "checks"), f"  cannot be read: {error.message}"]
     each = list(dict.fromkeys(found))
-    lines = [f"  {check}" for check in each[:MOST_CHECKS]]
+    lines = [f"  {revealed(check)}" for check in each[:MOST_CHECKS]]
     lines += [f"  and {len(each) - MOST_CHECKS} more"] if len(each) > MOST_CHECKS else []
     return [paint("bold", "checks"), *(lines or ["  none of the ready tasks has one; those put there later may"])]
 

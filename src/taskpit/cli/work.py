@@ -224,7 +224,7 @@ def _run(args: Namespace, context: Context, runner: AnyRunner, reviewer: AnyRunn
         allow_checks=tuple(args.allow_check or ()),
         check_in=os.getcwd() if args.checks else None,
         budget=tuple(args.budget or ()),
-        sandbox=_sandbox(args, runner, reviewer),
+        sandbox=_sandbox(args),
         check_limit=context.queue.config.check_limit,
         red_first=args.red_first,
         review_limit=args.review_limit,
@@ -246,14 +246,13 @@ def _run(args: Namespace, context: Context, runner: AnyRunner, reviewer: AnyRunn
     )
 
 
-def _sandbox(args: Namespace, *runners: AnyRunner | None) -> Sandbox | None:
+def _sandbox(args: Namespace) -> Sandbox | None:
     """The sandbox that was asked for, once it is known to work."""
     if not args.sandbox:
         return None
     from taskpit.worker.sandbox import Sandbox
 
-    presets = [preset for runner in runners if (preset := getattr(runner, "preset", None)) is not None]
-    made = Sandbox(network=args.sandbox, home=tuple(dict.fromkeys(name for one in presets for name in one.home)))
+    made = Sandbox(network=args.sandbox)
     made.check()
     return made
 

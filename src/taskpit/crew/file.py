@@ -34,7 +34,7 @@ __all__ = ["FILE", "KEYS", "Template", "find", "key_lines", "load"]
 #: Table, which one of that name (0 for plain tables), key; the key is empty for the table's own line.
 Place = tuple[str, int, str]
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?\Z")
+_HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]\]?\s*(?:#.*)?\Z")
 _KEY = re.compile(r"""\s*([A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*[.=]""")
 #: A part of a dotted name.
 _PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")

@@ -95,7 +95,7 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
         tags=post.tags,
         lease=post.lease,
         check_in=post.cwd,
-        sandbox=sandbox_of(post, papers.root),
+        sandbox=sandbox_of(post),
         budget=tuple(parse(limit) for limit in post.budget),
         check_limit=queue.config.check_limit,
         red_first=post.red_first,

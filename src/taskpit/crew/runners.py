@@ -66,14 +66,13 @@ def _preset(post: Post, config: Config, root: str) -> preset.Preset:
     return found.replace(**{key: value for key, value in {**said, "stall": post.stall}.items() if value})
 
 
-def sandbox_of(post: Post, root: str) -> Sandbox | None:
+def sandbox_of(post: Post) -> Sandbox | None:
     """How far its commands reach, if it is to be shut in; NoSandbox if that cannot be had."""
     if not post.sandbox:
         return None
     from taskpit.worker.sandbox import Sandbox
 
-    shown = preset.find(post.backend.preset, preset.places(root)).home if post.backend and post.backend.preset else ()
-    made = Sandbox(network=post.sandbox, home=shown)
+    made = Sandbox(network=post.sandbox)
     made.check()
     return made
 

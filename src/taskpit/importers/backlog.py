@@ -27,7 +27,7 @@ __all__ = ["IMPORTER", "split"]
 # Reads `key: value`, quoted values, lists in brackets or one item a line, and texts that go on indented
 # (`|` and `>`). What is more than that is refused with its line.
 
-_KEY = re.compile(r"([A-Za-z_][\w .-]*?)\s*:(?:\s+(.*))?$")
+_KEY = re.compile(r"([A-Za-z_][\w .\t-]*):(?:\s+(.*))?$")
 _ITEM = re.compile(r"\s*-\s+(.*)$")
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/", "r": "\r", "0": "\0"}
 
@@ -55,7 +55,7 @@ def _fields(lines: list[str]) -> dict[str, str | list[str]]:
         if found is None:
             raise Invalid(f"line {at + 1} is not `key: value`", line=at + 1)
         below = _below(lines, at + 1)
-        fields[found[1]] = _value(found[2] or "", below, at + 1)
+        fields[found[1].rstrip()] = _value(found[2] or "", below, at + 1)
         at += 1 + len(below)
     return fields
 
@@ -106,8 +106,21 @@ def _block(mark: str, below: list[str]) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """The parts between commas, but not those inside quotes."""
-    return re.findall(r"""(?:"(?:\\.|[^"\\])*"|'(?:''|[^'])*'|[^,])+""", text)
+    """The parts between commas, but not those inside quotes; a quote that does not end goes on to the end."""
+    parts, quote, start, escaped = list[str](), "", 0, False
+    for at, letter in enumerate(text):
+        if escaped:
+            escaped = False
+        elif quote == '"' and letter == "\\":
+            escaped = True
+        elif letter == quote:
+            quote = ""
+        elif not quote and letter in ("'", '"'):
+            quote = letter
+        elif not quote and letter == ",":
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
 
 
 def _scalar(text: str, line: int) -> str:
@@ -120,7 +133,7 @@ def _scalar(text: str, line: int) -> str:
         if quote == "'":
             return found[1].replace("''", "'")
         return re.sub(r"\\(.)", lambda one: _ESCAPES.get(one[1], one[0]), found[1])
-    plain = re.sub(r"\s+#.*$", "", text)
+    plain = re.sub(r"(?<!\s)\s+#.*$", "", text)
     return "" if plain in ("null", "~") else plain
 
 

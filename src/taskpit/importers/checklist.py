@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["IMPORTER"]
 
 _ITEM = re.compile(r"(\s*)(?:[-*+]|(\d+)[.)])\s+\[([ xX~-])\]\s+(.+)")
-_HEADING = re.compile(r"#{1,6}\s+(.+?)\s*#*\s*$")
+_HEADING = re.compile(r"#{1,6}\s+(.+)")
 _IN_ORDER = re.compile(
     r"(?:(?:phase|step|stage|milestone|part|sprint|week|day)\s+)?\d+\b|(?:phase|stage)\b", re.IGNORECASE
 )
-_NEEDS = re.compile(r"\s*\((?:needs|after|depends on)[: ]\s*([^()]+)\)\s*$", re.IGNORECASE)
+_NEEDS = re.compile(r"\((?:needs|after|depends on)[: ]([^()]+)\)\s*$", re.IGNORECASE)
 _CHECK = re.compile(r"(?:check|done-when|done when|verify)\s*:\s*`([^`]+)`", re.IGNORECASE)
 _FENCE = re.compile(r"\s*(```|~~~)")
 
@@ -97,9 +97,10 @@ def _items(text: str) -> list[_Item]:
         fenced ^= bool(_FENCE.match(raw))
         heading, found = _HEADING.match(raw), _ITEM.match(raw)
         if heading and not fenced:
-            in_order = bool(_IN_ORDER.match(heading[1]))
+            name = heading[1].rstrip().rstrip("#").rstrip()
+            in_order = bool(_IN_ORDER.match(name))
             before = [*before, *section] if section and not in_order else section or before
-            section, open_items, tags = [], [], (_slug(heading[1]),)
+            section, open_items, tags = [], [], (_slug(name),)
         elif found and not fenced:
             item = _item(line, found, tags)
             while open_items and open_items[-1].depth >= item.depth:

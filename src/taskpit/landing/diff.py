@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from taskpit.records import Value
-from taskpit.text import plain
+from taskpit.text import revealed
 
 __all__ = ["FilePart", "Row", "read_hunks"]
 
@@ -89,26 +89,32 @@ def _head(lines: list[str]) -> tuple[str, tuple[str, ...]]:
         elif line.startswith("rename to "):
             path = _unquoted(line[10:])
         elif line.startswith("rename from "):
-            notes.append(f"renamed from {plain(_unquoted(line[12:]))}")
+            notes.append(f"renamed from {revealed(_unquoted(line[12:]))}")
         elif line.startswith(("old mode ", "new mode ")):
             notes.append(line)
         notes += [word for begin, word in _NOTES.items() if line.startswith(begin)]
-    return path, tuple(notes)
+    return revealed(path), tuple(notes)
 
 
 def _hunk(lines: list[str], at: int, head: re.Match[str]) -> tuple[list[Row], int]:
     """The rows of the hunk with this head, which counts them: whatever they look like, they are no heads."""
     old, new = int(head[1]), int(head[3])
     last_old, last_new = old + int(head[2] or "1"), new + int(head[4] or "1")
-    rows = [Row(kind="@", text=plain(lines[at])[:WIDEST])]
+    rows = [Row(kind="@", text=_shown(lines[at]))]
     at += 1
     while at < len(lines) and (old < last_old or new < last_new or lines[at].startswith("\\")):
-        kind, text = lines[at][:1], plain(lines[at][1:])[:WIDEST]
+        kind, text = lines[at][:1], _shown(lines[at][1:])
         at += 1
         if kind in ("+", "-", " "):  # else: no newline at the end of the file
             rows.append(Row(kind=kind, old=old * (kind != "+"), new=new * (kind != "-"), text=text))
             old, new = old + (kind != "+"), new + (kind != "-")
     return rows, at
+
+
+def _shown(line: str) -> str:
+    """All of a line, or it says that there is more: whoever approves it has seen it."""
+    text = revealed(line.removesuffix("\r"))
+    return text if len(text) <= WIDEST else f"{text[:WIDEST]}… [{len(text) - WIDEST} more letters]"
 
 
 def _named(line: str) -> str:

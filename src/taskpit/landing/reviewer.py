@@ -20,7 +20,7 @@ from taskpit.queue import cards
 from taskpit.race import total
 from taskpit.records import Value
 from taskpit.task import Release, State
-from taskpit.text import plain, read_json
+from taskpit.text import plain, read_json, revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def ask(pipe: Pipe, task: Task, handed: HandIn, result_file: str, refused: str =
 
 def _indented(text: str) -> str:
     """So that nothing in it can be taken for ours."""
-    return "\n".join(f"    {line}" for line in plain(text).strip().splitlines())
+    return "\n".join(f"    {line}" for line in revealed(text.replace("\r\n", "\n")).strip().splitlines())
 
 
 # -- the answer ------------------------------------------------------------------------------------

@@ -212,11 +212,16 @@ def _cut_comment(value: str, prose: bool) -> tuple[str, str]:
     """Value and trailing comment, the comment with the space before it. JSON has no comments."""
     if "#" not in value or value.startswith("json "):
         return value, ""
-    import re
-
-    for match in re.finditer(r"[ \t]{2,}#(?=[ \t]|\Z)" if prose else r"[ \t]+#(?=[ \t]|\Z)", value):
-        if value.count("`", 0, match.start()) % 2 == 0:
-            return value[: match.start()].rstrip(), value[match.start() :]
+    at, ticks, counted = -1, 0, 0
+    while (at := value.find("#", at + 1)) >= 0:  # each letter is looked at once: no pattern goes back over blanks
+        start = at
+        while start and value[start - 1] in " \t":
+            start -= 1
+        if at - start < (2 if prose else 1) or value[at + 1 : at + 2] not in (" ", "\t", ""):
+            continue
+        ticks, counted = ticks + value.count("`", counted, start), start
+        if ticks % 2 == 0:
+            return value[:start].rstrip(), value[start:]
     return value, ""
 
 

@@ -242,7 +242,7 @@ def changed(document: Any, before: bytes, shaped: bytes) -> bytes:
 
 def _without_columns(text: bytes) -> bytes:
     """Comments stand in columns that depend on indents; what they say does not."""
-    return re.sub(rb" +#", b" #", text)
+    return re.sub(rb"(?<! ) +#", b" #", text)
 
 
 def _readable(value: Any) -> None:

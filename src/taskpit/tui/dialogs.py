@@ -15,7 +15,7 @@ from taskpit.clock import say_duration
 from taskpit.history import who
 from taskpit.status import LABELS
 from taskpit.task import Task
-from taskpit.text import one_line, plain, words_in
+from taskpit.text import one_line, plain, revealed, words_in
 from taskpit.tui.keys import VERDICTS, find
 
 TYPE_CHECKING = False
@@ -263,7 +263,7 @@ def _head(handed: HandIn, parts: Sequence[FilePart]) -> Content:
     check = ("no check was run", "$warning")
     if proof is not None:
         word = "green" if proof.green else "red"
-        told = f"check {word} after {say_duration(proof.seconds)}: {one_line(proof.command)}"
+        told = f"check {word} after {say_duration(proof.seconds)}: {one_line(revealed(proof.command))}"
         check = (told, "$success" if proof.green else "$error")
     return Content.assemble(
         (f"{handed.task}  {one_line(handed.title)}\n", "bold"),

@@ -13,7 +13,7 @@ from taskpit.explain import ending, facts, tries
 from taskpit.history import who
 from taskpit.status import status_of
 from taskpit.task import State
-from taskpit.text import one_line, plain
+from taskpit.text import one_line, plain, revealed
 from taskpit.tui.drawing import HEAD, cut, width
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ def _rest(card: Card) -> Iterator[tuple[str, list[str]]]:
     if proof is None and card.tries:
         proof = card.tries[-1].evidence
     if proof is not None:
-        ran = f"{proof.command} exited {proof.exit_code} after {say_duration(proof.seconds)}"
+        ran = f"{revealed(proof.command)} exited {proof.exit_code} after {say_duration(proof.seconds)}"
         yield "Check", [ran, *proof.tail.splitlines()]
     yield "Tries", tries(card.tries)
     yield "Notes", card.notes.splitlines()

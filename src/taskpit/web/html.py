@@ -22,7 +22,7 @@ from taskpit.board import COLUMNS
 from taskpit.clock import iso, say_age, say_duration
 from taskpit.history import who
 from taskpit.status import LABELS, counted
-from taskpit.text import headline, plain
+from taskpit.text import headline, plain, revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ class Paper:
             home=from_home,
             counted=counted,
             place=place_of,
+            revealed=revealed,
             who=who,
         )
         self._env.globals.update(

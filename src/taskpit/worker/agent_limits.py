@@ -57,7 +57,7 @@ FIRST_UNIX = 1e9
 FIRST_MILLIS = 1e11
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|s|m|h|d|w)[a-z]*", re.IGNORECASE)
+_SPAN = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)\s*(ms|milli|s|m|h|d|w)[a-z]*", re.IGNORECASE)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = re.compile(rf"\b({'|'.join(_MONTHS)})[a-z]*\.? (\d{{1,2}})(?:st|nd|rd|th)?(?:,? (20\d\d))?", re.IGNORECASE)
 _TIME = re.compile(r"\b(\d{1,2})(?::(\d\d))?(?::\d\d)?\s*(am|pm)\b|\b(\d{1,2}):(\d\d)\b", re.IGNORECASE)

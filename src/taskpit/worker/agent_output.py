@@ -41,6 +41,7 @@ class _Stream:
         self.size = os.fstat(self._fd).st_size
         if self.size < self._read:  # it was cut: better to hear twice than not at all
             self._read = 0
+        self._read = max(self._read, self.size - process.LONGEST_LOG)  # its agent may call it as long as it likes
         data = os.pread(self._fd, self.size - self._read, self._read)
         end = len(data) if last else data.rfind(b"\n") + 1
         self._read = max(self._read + end - process.trim(self._fd), 0)

@@ -215,6 +215,8 @@ class AgentRunner:
 
     def __call__(self, claim: Claim, run: Run) -> Outcome:
         """The agent has run on this task."""
+        if run.sandbox is not None:  # its own settings and sessions are what it sees of the home
+            run.sandbox = run.sandbox.replace(home=tuple(dict.fromkeys((*run.sandbox.home, *self.preset.home))))
         sessions, cwd = Sessions(run.where, run.role), run.cwd or self.cwd
         if not self._pruned:
             self._pruned = True

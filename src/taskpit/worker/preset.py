@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 
+from taskpit import fs
 from taskpit.agents.acp import PERMISSIONS
 from taskpit.clock import duration
 from taskpit.errors import Invalid, NotFound, Storage
@@ -52,6 +53,8 @@ PLACEHOLDERS = (
     *("session", "model", "id", "title", "flags", "hook", "extra"),
 )
 _WORD = re.compile(r"\{([a-z_]+)\}")
+#: No preset is longer.
+LARGEST = 1024 * 1024
 
 
 class Wrong(Exception):
@@ -65,8 +68,7 @@ class Wrong(Exception):
 def read(path: str) -> dict[str, Any]:
     """What the file says, checked key by key but not yet converted."""
     try:
-        with open(path, encoding="utf-8") as file:
-            fields = read_toml(file.read())
+        fields = read_toml(fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8"))
     except ValueError as error:
         raise Invalid(f"{path}: {error}", path=path) from None
     except OSError as error:
@@ -93,10 +95,10 @@ def _line(path: str, key: str) -> str:
     """The file, and the first line that has this key."""
     pattern = re.compile(rf"""(?:^|[\[{{,\s])["']?{re.escape(key)}["']?\s*(?:=|\])""")
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, 1):
-                if pattern.search(line):
-                    return f"{path}, line {number}"
+        text = fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8", "replace")
+        for number, line in enumerate(text.split("\n"), 1):
+            if pattern.search(line):
+                return f"{path}, line {number}"
     except OSError:
         pass
     return path

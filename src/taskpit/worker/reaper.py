@@ -26,6 +26,8 @@ ORPHANED = 1.0
 PATIENCE = 20.0
 #: How often the tree is looked at while it ends.
 LOOK = 0.01
+#: No descriptor has a higher number: none of them is the command's.
+MOST_FILES = 1 << 20
 #: From linux/prctl.h.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -101,7 +103,7 @@ class Reaper:
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             os.dup2(os.open(source, os.O_RDONLY), 0)
-            os.closerange(3, 256)
+            os.closerange(3, MOST_FILES)
             os.execvp(argv[0], argv)  # noqa: S606 - the command itself, as its words stand
         except OSError as error:
             os.write(2, f"{argv[0]} cannot be run: {error.strerror}\n".encode("utf-8", "replace"))

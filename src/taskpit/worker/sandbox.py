@@ -1,8 +1,9 @@
 """Shutting a command in, by bubblewrap: what it may change, what it may see, whether it has a network.
 
 The directory it works in and its run's directory can be written. The home is hidden, but for what the preset names
-(an agent's own settings and sessions); so is /tmp. Everything else can be read and not written. Where bubblewrap is
-not installed or may not work, that is an error: nothing is ever run outside in silence. Starts nothing but its trial.
+(an agent's own settings and sessions); so are /tmp and /run. Everything else can be read and not written. Where
+bubblewrap is not installed or may not work, that is an error: nothing is ever run outside in silence. Starts nothing
+but its trial.
 """
 
 from __future__ import annotations
@@ -12,18 +13,29 @@ import shutil
 import subprocess
 import sys
 
-from taskpit.errors import TaskpitError
+from taskpit.errors import Invalid, TaskpitError
 from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["NoSandbox", "Sandbox"]
+__all__ = ["NoSandbox", "Sandbox", "shut_in"]
 
 PROGRAM = "bwrap"
+#: Ourselves, for whoever calls `pit` in there.
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: How long the trial may take.
 PATIENCE = 60.0
+#: Where programs listen that do what they are told as this user or as root (session bus, systemd, Docker, screen): a
+#: socket can be used although nothing there can be written. What is needed of it to find hosts and programs is shown.
+SOCKETS = ("/run", "/var/run")
+NEEDED = (
+    *("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd"),
+    *("/run/current-system", "/run/wrappers", "/run/opengl-driver"),
+)
+#: Folders of a home in which a program's `bin` stands beside what is not that program's.
+SHARED = (".local", ".config", ".cache", ".local/share", ".local/state")
 
 
 class NoSandbox(TaskpitError):
@@ -62,8 +74,13 @@ class Sandbox(Value):
         """What stands before a command that works in `cwd`; `programs` must be seen even if they lie in the home."""
         home = os.path.expanduser("~")
         words = [PROGRAM, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108 - a new one
-        words += ["--tmpfs", home] if os.path.isdir(home) and home != "/" else []
-        for path in _seen((*programs, sys.executable, __file__)):
+        for hidden in (*SOCKETS, home):
+            words += (
+                ["--tmpfs", hidden] if os.path.isdir(hidden) and not os.path.islink(hidden) and hidden != "/" else []
+            )
+        for path in NEEDED:
+            words += ["--ro-bind-try", path, path]
+        for path in (PACKAGE, *_seen((*programs, sys.executable), home)):
             words += ["--ro-bind-try", path, path]
         for name in self.home:
             path = os.path.join(home, name)
@@ -76,10 +93,37 @@ class Sandbox(Value):
         return (*words, "--unshare-pid", "--die-with-parent", "--chdir", cwd, "--")
 
 
-def _seen(programs: Sequence[str]) -> Iterator[str]:
-    """Where these programs and what they need lie: the folder above their `bin`, or their package."""
+def shut_in(pool: Sandbox | None, asked: object) -> Sandbox | None:
+    """The sandbox of a task that asks for one in a pool that has this one: the narrower of both.
+
+    Invalid if it asks for something else; NoSandbox if it cannot be had.
+    """
+    if asked in (None, "") or (pool is not None and asked in ("on", pool.network)):
+        return pool
+    if asked not in ("on", "off"):
+        raise Invalid(f"sandbox is on or off, which says whether it has a network, not {asked!r:.40}")
+    made = (pool or Sandbox()).replace(network=asked)
+    made.check()
+    return made
+
+
+def _seen(programs: Sequence[str], home: str) -> Iterator[str]:
+    """Where these programs and what they need lie: the folder above their `bin`, their package, or the file alone.
+
+    Never the home, what is above it, or a folder in it that many programs share: that would show what is hidden.
+    """
+    shared = {home, *(os.path.join(home, name) for name in SHARED)}
     for name in dict.fromkeys(programs):
         found = name if "/" in name else shutil.which(name)
         for path in dict.fromkeys((found, os.path.realpath(found))) if found else ():
             head, inside, _ = path.partition("/node_modules/")
-            yield f"{head}/node_modules" if inside else os.path.dirname(os.path.dirname(path))
+            folder = os.path.dirname(path)
+            whole = os.path.dirname(folder) if os.path.basename(folder) in ("bin", "sbin") else folder
+            if inside:
+                yield f"{head}/node_modules"
+            elif whole not in shared and not f"{home}/".startswith(f"{whole.rstrip('/')}/"):
+                yield whole
+            elif os.path.basename(folder) == "bin" and whole in shared:
+                yield from (folder, f"{whole}/lib")
+            else:
+                yield path

@@ -149,7 +149,7 @@ def work(
 
 def _build(queue: Queue, run: Run, runner: Runner, orders: Orders) -> tuple[Outcome, str, str]:
     """It is worked on: the outcome, and what became of the claim if that is gone."""
-    settled = _refused(run, orders) or _enter(queue, run, orders) or _red_first(run, orders)
+    settled = _refused(run, orders) or _fenced(run, orders) or _enter(queue, run, orders) or _red_first(run, orders)
     brought = outcome = settled or _attempt(queue, run, runner, orders)
     gone, told = what_became(queue, run)
     if not gone and settled is None:
@@ -181,6 +181,21 @@ def _refused(run: Run, orders: Orders) -> Outcome | None:
     for what, command in checks:
         if not is_allowed(command, orders.allow_checks):
             return _hold(task, f"its {what} is not on the list of those allowed here: {command}")
+    return None
+
+
+def _fenced(run: Run, orders: Orders) -> Outcome | None:
+    """A task may ask for a sandbox where its pool has none, or a wider one; what cannot be had waits for a person."""
+    from taskpit.worker.sandbox import NoSandbox, shut_in
+
+    task, pipe = run.claim.task, orders.landing
+    try:
+        before, run.sandbox = run.sandbox, shut_in(run.sandbox, task.extra.get("sandbox"))
+        if run.sandbox != before and pipe is not None and pipe.terms.of(task).land != "none":
+            told = "it asks for a sandbox, and what lands is checked in that of its pool"
+            return _hold(task, f"{told}: start one with --sandbox {task.extra['sandbox']}")
+    except (Invalid, NoSandbox) as error:
+        return _hold(task, error.message)
     return None
 
 
