@@ -60,6 +60,19 @@ def test_a_whole_life_in_another_packages_layout(site):
     assert "Hello First" in (site.parent / "board/done/a.md").read_text()
 
 
+def test_a_store_of_another_package_is_opened_by_its_scheme(installed):
+    queue = Queue.open("ram://anything")
+    task_id = queue.add("A task that is kept nowhere")
+    assert queue.store.read([task_id])[0].state is State.READY
+    with pytest.raises(Invalid, match="rum:// is no address of a queue"):
+        Queue.open("rum://anything")
+
+
+def test_the_command_line_opens_it_too(site):
+    told = pit(site, "-C", "ram://anything", "add", "x", "--json")
+    assert (told.returncode, json.loads(told.stdout)["data"]["id"]) == (0, "0001"), told.stdout + told.stderr
+
+
 class TestKanban(StoreContract):
     """The layout on the page keeps the contract every store must keep."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from taskpit.store.activities.store import ActivityStore
+    from taskpit.store.port import OpenStore
     from taskpit.store.postgres.store import PostgresStore
     from taskpit.store.remote.store import RemoteStore
 
@@ -208,7 +209,7 @@ def _main_checkout(folder: str) -> str | None:
 
 def open_store(
     root: str, env: Mapping[str, str] | None = None, clock: Clock | None = None
-) -> FileStore | ActivityStore | PostgresStore | RemoteStore:
+) -> FileStore | ActivityStore | PostgresStore | RemoteStore | OpenStore:
     """The queue in this folder, or at this address. NotFound: there is none; Untrusted: it lies in wait for others."""
     if "://" in root:
         return _open_elsewhere(root, env, clock)
@@ -223,7 +224,7 @@ def open_store(
 
 def _open_folder(
     root: str, env: Mapping[str, str], clock: Clock | None
-) -> FileStore | ActivityStore | PostgresStore | RemoteStore:
+) -> FileStore | ActivityStore | PostgresStore | RemoteStore | OpenStore:
     name = _layout_name(root)
     if name is None and os.path.isfile(f"{root}/{HIDDEN}/address"):
         return _open_pointer(root, env, clock)
@@ -258,7 +259,7 @@ def _open_folder(
 
 def _open_elsewhere(
     text: str, env: Mapping[str, str] | None, clock: Clock | None, papers: str = ""
-) -> PostgresStore | RemoteStore:
+) -> PostgresStore | RemoteStore | OpenStore:
     """The queue at an address."""
     from taskpit.store.postgres.opening import is_address, open_database
     from taskpit.store.remote import address
@@ -268,8 +269,19 @@ def _open_elsewhere(
 
         return open_remote(text, env, clock, papers)
     if not is_address(text):
-        raise no_address(text)
+        return _open_plugged(text, clock)
     return open_database(text, clock, papers)
+
+
+def _open_plugged(text: str, clock: Clock | None) -> OpenStore:
+    """The queue at an address whose scheme is a store of an installed package."""
+    from taskpit import plugins
+
+    found = plugins.find("stores", text.partition("://")[0])
+    if not callable(found):
+        raise no_address(text)
+    store: OpenStore = found(text, clock)
+    return store
 
 
 def no_address(text: str) -> Invalid:
@@ -279,7 +291,7 @@ def no_address(text: str) -> Invalid:
     return Invalid(f"{scheme}:// is no address of a queue", hint=hint)
 
 
-def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> PostgresStore | RemoteStore:
+def _open_pointer(root: str, env: Mapping[str, str], clock: Clock | None) -> PostgresStore | RemoteStore | OpenStore:
     """The queue a folder leads to; a folder that is not trusted leads nowhere, for it would be told a password."""
     from taskpit import trust
     from taskpit.store.postgres.opening import address_in

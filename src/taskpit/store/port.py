@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
+    from taskpit.clock import Clock
+    from taskpit.config import Config
     from taskpit.task import Card, Claim, End, Event, Lock, Page, Said, State, Task, Want
 
 else:
     Protocol = object  # commands look at a store's info; they should not pay for `typing`
 
-__all__ = ["Info", "Lapse", "Locks", "Looking", "Member", "Mend", "Store", "Tasks", "Upkeep"]
+__all__ = ["Info", "Lapse", "Locks", "Looking", "Member", "Mend", "OpenStore", "Store", "Tasks", "Upkeep"]
 
 
 class Lapse(Value):
@@ -199,3 +201,10 @@ class Store(Tasks, Looking, Locks, Upkeep, Protocol):
 
     def close(self) -> None:
         """Let go of what it holds open."""
+
+
+class OpenStore(Store, Protocol):
+    """A store as its address gives it: with the queue's settings and its clock."""
+
+    config: Config
+    clock: Clock

@@ -1,0 +1,103 @@
+"""Who imports whom, also inside functions: no circle, and no surface knows another."""
+
+from __future__ import annotations
+
+import ast
+import os
+from functools import cache
+
+import taskpit
+
+ROOT = os.path.dirname(taskpit.__file__)
+#: The servers and screens; the command line starts them, and none of them knows it or another.
+SURFACES = ("mcp", "serve", "setup", "tui", "web")
+#: Pairs in which one of the two needs the other only to open it, to reopen or to judge. None may be added.
+KNOWN = {
+    ("store.claim", "store.leases"),
+    ("store.finish", "store.reopening"),
+    ("store.postgres.opening", "store.postgres.store"),
+    ("store.remote.opening", "store.remote.store"),
+}
+
+
+@cache
+def modules():
+    """Every module by its name below the package."""
+    found = {}
+    for folder, _, names in os.walk(ROOT):
+        for name in names:
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                dotted = os.path.relpath(path, ROOT)[: -len(".py")].replace(os.sep, ".")
+                found[f"taskpit.{dotted}".removesuffix(".__init__")] = path
+    return found
+
+
+def named(tree):
+    """Every name that is imported when the program runs: what only types need is left out."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for one in node.names:
+                yield f"{node.module}.{one.name}", node.module
+        elif isinstance(node, ast.Import):
+            for one in node.names:
+                yield one.name, one.name
+        yield from named(node)
+
+
+@cache
+def graph():
+    known = modules()
+    found = {}
+    for module, path in known.items():
+        with open(path, encoding="utf-8") as file:
+            tree = ast.parse(file.read(), path)
+        ways = {name if name in known else owner for name, owner in named(tree)}
+        found[module] = {name for name in ways if name in known and name != module}
+    return found
+
+
+def reachable(start, ways):
+    seen, left = set(), [start]
+    while left:
+        for module in ways[left.pop()] - seen:
+            seen.add(module)
+            left.append(module)
+    return seen
+
+
+def circles(ways):
+    """Modules that reach each other, as sorted groups."""
+    reach = {module: reachable(module, ways) for module in ways}
+    return {
+        tuple(sorted(other.removeprefix("taskpit.") for other in reach[module] if module in reach[other]))
+        for module in ways
+        if module in reach[module]
+    }
+
+
+def test_nothing_imports_itself_by_a_detour():
+    assert circles(graph()) - KNOWN == set()
+
+
+def test_a_circle_is_seen():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {("a", "b", "c")}
+
+
+def test_an_import_inside_a_function_counts_and_one_for_types_does_not():
+    text = "if TYPE_CHECKING:\n    import a\ndef f():\n    if True:\n        from b import c\n"
+    assert list(named(ast.parse(text))) == [("b.c", "b")]
+
+
+def test_no_surface_knows_another():
+    rooms = {module: module.split(".")[1] for module in graph() if "." in module}
+    found = [
+        f"{module} imports {other}"
+        for module, room in rooms.items()
+        if room in SURFACES
+        for other in graph()[module]
+        if rooms.get(other) in {*SURFACES, "cli"} - {room}
+    ]
+    assert found == []
