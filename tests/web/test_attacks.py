@@ -11,7 +11,7 @@ import pytest
 from boards import TOKEN, Served, fill
 from waits import PATIENCE
 
-from taskpit import asgi_guard
+from taskpit import asgi_serving
 from taskpit.task import Ask, Done, State, Task
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}\u202e\x1b[31m"
@@ -191,7 +191,7 @@ def test_a_thousand_who_dawdle_keep_nobody_out(queue, board):
             lines[-1].sendall(b"GET / HTTP/1.1\r\nHost: 127" if number % 2 else b"POST /tasks HTTP/1.1\r\n")
             if number % 200 == 199:
                 assert well(board)
-        assert len(next(iter(board.server._server.config.silent.values()))) <= asgi_guard.MOST_SILENT
+        assert len(next(iter(board.server._server.config.silent.values()))) <= asgi_serving.MOST_SILENT
     finally:
         for line in lines:
             line.close()
@@ -226,7 +226,7 @@ def test_who_dawdles_is_not_waited_for(queue, root, monkeypatch):
         + f"Authorization: Bearer {TOKEN}\r\n\r\nx".encode(),
     ]
     with Served(root) as board, board.listen("/events") as ear:
-        monkeypatch.setattr(asgi_guard.Impatient, "patience", 0.3)
+        monkeypatch.setattr(asgi_serving.Impatient, "patience", 0.3)
         for sent in half:
             with socket.create_connection(("127.0.0.1", board.port), timeout=PATIENCE) as line:
                 line.sendall(sent)

@@ -403,7 +403,7 @@ def serve_http(server: QueueServer, address: Address, ready: Callable[[str], Non
     """Serve until interrupted; `ready` is told the address with its token once connections are accepted."""
     import uvicorn
 
-    from taskpit.asgi_guard import Impatient, listen
+    from taskpit.asgi_serving import Impatient, listen
 
     refuse_exposure(address.host, address.token, exposed=address.exposed)
     _quiet()

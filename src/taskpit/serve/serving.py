@@ -9,7 +9,8 @@ import sys
 import uvicorn
 
 from taskpit import fs
-from taskpit.asgi_guard import Impatient, is_loopback, listen
+from taskpit.asgi_guard import is_loopback
+from taskpit.asgi_serving import Impatient, listen
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.jsontext import dumps
