@@ -310,7 +310,7 @@ def _web_plots(queue: Queue) -> bytes:
 #: Columns and rows of the recording, how much faster it plays, and how long its end stays, in seconds.
 COLUMNS, ROWS, FASTER, REST = 104, 24, 2.0, 9.0
 #: The colour of a line by its first word after the time, or by its beginning.
-COLOURS = {"done": "#7ee787", "claimed": "#79c0ff", "retry": "#e3b341", "choked": "#e3b341", "lost": "#ff7b72"}
+COLOURS = {"done": "#7ee787", "claimed": "#79c0ff", "retry": "#e3b341", "stuck": "#e3b341", "lost": "#ff7b72"}
 COLOURS |= {
     "approved": "#7ee787",
     "sent": "#e3b341",

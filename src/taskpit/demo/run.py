@@ -140,7 +140,7 @@ COLUMN_WORDS = {
     "completed_task": "done",
     "failed_task": "failed",
     "retried_task": "retry",
-    "choked_task": "choked",
+    "choked_task": "stuck",
     "split_task": "split",
     "recovered_task": "recovered",
     "released_task": "released",
@@ -361,7 +361,7 @@ class Demo:
         if self.sign is not None:
             yield self._landed(cards[self.sign.title])
         note = glob.glob(f"{self.pit}/scraps/food-{diary.task.id}-*choked.md")
-        choked = diary.task.hold.startswith("choked") and len(diary.tries) == 3 and bool(note)
+        choked = diary.task.hold.startswith("failed 3 times") and len(diary.tries) == 3 and bool(note)
         yield choked, f"{diary.task.id}: failed the same way three times, so it waits for you, with a note in scraps/"
 
     def _landed(self, sign: Card) -> tuple[bool, str]:
