@@ -221,6 +221,17 @@ def test_a_wish_to_stop_does_not_outlive_a_retry(queue):
     assert queue.renew(claim) is Said.OK
 
 
+def test_a_sealed_file_with_an_end_nobody_knows_stops_no_keeper(queue):
+    put(queue, task(1))
+    name = ".taskpit/sealed/food-0009-x.md~abcdef~nonsense.r"
+    with open(f"{root_of(queue)}/{name}", "w", encoding="utf-8") as file:
+        file.write("# food-0009-x\n")
+    sweep(queue)
+    assert [finding.what for finding in queue.store.check() if finding.kind == "foreign"] == [name]
+    queue.store.fix()
+    assert not os.path.exists(f"{root_of(queue)}/{name}")
+
+
 def test_a_wish_to_stop_what_has_ended_is_swept(queue):
     put(queue, task(1), task(2))
     queue.store.stop(["0001", "0002"])

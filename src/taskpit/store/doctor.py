@@ -23,6 +23,7 @@ from taskpit.store import changelog, quick_check
 from taskpit.store.folder import (
     BESIDE,
     CHANGELOG,
+    ENDS,
     GUARDS,
     HIDDEN,
     IDS,
@@ -213,7 +214,9 @@ def _is_called_like_ours(folder: Folder, name: str, file: str) -> bool:
             task_id, _, verdict = file.partition("~")
             return folder.layout.check_id(task_id) == task_id and verdict in tuple(Verdict)
         if name == SEALED:
-            return file.count("~") == 2 and folder.layout.spot(folder.layout.ready, file.partition("~")[0]) is not None
+            name, _, end = file.partition("~")
+            known = file.count("~") == 2 and end.partition("~")[2].partition(".")[0] in ENDS
+            return known and folder.layout.spot(folder.layout.ready, name) is not None
     except Invalid:
         return False
     return True

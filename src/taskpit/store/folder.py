@@ -64,6 +64,8 @@ OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES, B
 
 #: How a task may have ended, each with its name in OUTCOMES.
 VERDICTS = tuple(Verdict)
+#: How a claim may have ended, as its sealed name says it.
+ENDS = frozenset(("ready", *VERDICTS))
 #: Attempts, holds and errors that we write into a task may make it this much larger than it may be put.
 SLACK = 64 * 1024
 #: Results may be larger than tasks; this is where reading one stops being sane.
@@ -252,7 +254,7 @@ class Folder:
             spot = self.sealed_spot(file)
             _, _, tail = file.partition("~")
             nonce, _, end = tail.partition("~")
-            if spot is not None and end:
+            if spot is not None and end.partition(".")[0] in ENDS:  # else it is nothing of ours: see the doctor
                 yield spot, nonce, end
 
     def sealed_spot(self, file: str) -> Spot | None:
