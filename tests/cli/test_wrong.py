@@ -35,6 +35,7 @@ USES = {
     "search": ("x",),
     "setup": ("claude",),
     "hook": ("stop",),
+    "token": ("list",),
 }
 #: Verbs that do without a queue.
 ALONE = {"init", "demo", "bench", "completion", "setup", "hook", "roles", "notify"}

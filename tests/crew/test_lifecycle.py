@@ -121,7 +121,7 @@ def test_a_second_one_of_a_name_gives_way(zoo):
     zoo.pit("up")
     before = pids(zoo)
     for module, words in (("member", ["snake-1"]), ("supervisor", [])):
-        argv = [sys.executable, "-P", "-m", f"taskpit.worker.{module}", zoo.root, *words]
+        argv = [sys.executable, "-P", "-m", f"taskpit.crew.{module}", zoo.root, *words]
         ended = subprocess.run(argv, timeout=PATIENCE, check=False, capture_output=True)
         assert ended.returncode in (TAKEN, 0)  # the supervisor's starter is gone before that is known
     assert pids(zoo) == before
