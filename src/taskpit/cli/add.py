@@ -309,9 +309,6 @@ def add_options(parser: ArgumentParser) -> None:
     body.add_argument("-F", "--file", metavar="FILE", help="read the body from a file; - is standard input")
     task_options(parser)
     parser.add_argument("--big", action="store_true", help="too large for one sitting: a planner splits it")
-    parser.add_argument(
-        "--address", metavar="URL", help="the folder leads to this queue: in a database, or behind a gateway"
-    )
     parser.add_argument("--race", metavar="N", help="so many racers work on it, or these agents; the first done wins")
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
     parser.add_argument("--by", metavar="W", help="who asks for it (default: TASKPIT_AS, else user@host)")
