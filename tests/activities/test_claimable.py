@@ -58,8 +58,9 @@ def test_each_condition_has_its_own_words(more, why, queue):
             queue.claim("agent-1", ids=[FIRST])
         return
     assert queue.card(FIRST).held == why
-    assert queue.why(FIRST)[0].startswith((f"{FIRST} waits: {why}", f"{FIRST} needs a person: {why}"))
-    with pytest.raises(Held, match=re.escape(f": {why}")):
+    said = (f"{FIRST} {why}", *(f"{FIRST} {how}: {why}" for how in ("waits", "is blocked", "needs a person")))
+    assert queue.why(FIRST)[0].startswith(said)
+    with pytest.raises(Held, match=re.escape(f" {why}")):
         queue.claim("agent-1", ids=[FIRST])
     assert FIRST not in [claim.task.id for claim in queue.claim("agent-1", count=9)]
     assert not lock_of(queue).exists()

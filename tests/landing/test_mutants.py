@@ -208,7 +208,7 @@ def sent_back_is_approved_still(patch):
 
 def the_builder_judges(patch):
     """Whoever built a change reviews it."""
-    patch.setattr(reviewer.owner, "base", lambda name: f"{name}{next(_numbers)}")
+    patch.setattr(reviewer.workers, "base", lambda name: f"{name}{next(_numbers)}")
 
 
 def handed_in_is_built_again(patch):

@@ -29,7 +29,7 @@ def test_it_is_shown_and_sent_back_with_a_comment_on_a_line_and_then_approved(dr
         await board.press("v")
         assert "check green" in board.text
         assert "src/a.py" in board.text
-        assert "    2 +    second [bold]" in board.text
+        assert "    2 +    second \\x1b[31m[bold]" in board.text
         await board.press("s", "escape")
         assert "src/a.py" in board.text
         await board.press("s")

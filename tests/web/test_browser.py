@@ -117,10 +117,10 @@ def until_shown(page, wanted):
 
 def test_what_happens_elsewhere_moves_the_cards(queue, root, board, visit):
     page = visit(board.link)
-    api.expect(page.get_by_text("This queue is empty")).to_be_visible()
+    api.expect(page.get_by_text("No tasks yet")).to_be_visible()
     assert pit(root, "add", "Paint the fence", "--attempts", "1") == "0001"
     card(page, "0001", "ready").wait_for()
-    api.expect(page.get_by_text("This queue is empty")).to_be_hidden()
+    api.expect(page.get_by_text("No tasks yet")).to_be_hidden()
     pit(root, "claim", "1", "--as", "snake")
     card(page, "0001", "running").wait_for()
     pit(root, "done", "1", "--as", "snake")

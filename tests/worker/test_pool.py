@@ -313,11 +313,11 @@ def test_a_command_that_vanishes_stops_the_pool_not_the_queue(pit):
 
 def test_workers_take_numbers_nobody_has(pit):
     pit.put("a", "b")
-    member = pit.queue.store.join("snake-1", 5.0)
+    member = pit.queue.store.join("worker-1", 5.0)
     workers = []
     run_pool(pit, lambda claim, _run: workers.append(claim.worker) or Done())
     member.leave()
-    assert set(workers) == {"snake-2"}
+    assert set(workers) == {"worker-2"}
 
 
 def test_a_pool_in_memory():
@@ -367,7 +367,7 @@ def test_the_second_signal_gives_them_back(pit):
 
 def test_an_idle_pool_ends_at_once(pit):
     process = pit.start("--", "true")
-    until(lambda: os.path.exists(f"{pit.root}/.taskpit/workers/snake-1"))  # it listens before it joins
+    until(lambda: os.path.exists(f"{pit.root}/.taskpit/workers/worker-1"))  # it listens before it joins
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 143
 

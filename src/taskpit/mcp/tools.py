@@ -65,7 +65,7 @@ def _seconds(most: int, told: str = "") -> dict[str, Any]:
 TEXT, TEXTS, FLAG, NUMBER = _text(), _texts(), {"type": "boolean"}, {"type": "number"}
 OBJECT = {"type": "object"}
 ID = {"id": TEXT}
-WORKER = {"worker": _text("your name, always the same")}
+WORKER = {"worker": _text("your one name")}
 LEASE = {"lease_seconds": _seconds(7 * 24 * 3600)}
 WISH = {
     "title": TEXT,
@@ -74,7 +74,6 @@ WISH = {
     "priority": {"type": "integer", "description": "higher first"},
     "tags": TEXTS,
     "touches": _texts("globs it will change"),
-    "limits": _texts("KEY=N at once, KEY=N/min"),
 }
 
 TOOLS: tuple[ToolRow, ...] = (
@@ -83,6 +82,7 @@ TOOLS: tuple[ToolRow, ...] = (
         told="Put a task into the queue.",
         takes={
             **WISH,
+            "limits": _texts("KEY=N, KEY=N/min"),
             "needs": _texts("ids it waits for"),
             "parent": TEXT,
             "id": _text("default: next free"),

@@ -38,7 +38,9 @@ def mend(folder: Folder, *, dry_run: bool, prune: bool = True) -> list[Mend]:
     """Run every repair; with `dry_run` only say what each would do. Without `prune` nothing at all is removed."""
     job = _Mender(folder, act=not dry_run)
     repairs = [job.torn, job.ends, job.puts, job.results, job.ghosts, job.ready, job.claimed, job.published]
-    return [found for repair in (*repairs, *([job.marks, job.leftovers] if prune else [])) for found in repair()]
+    if prune and job.act:
+        job.drop_marks()
+    return [found for repair in (*repairs, *([job.leftovers] if prune else [])) for found in repair()]
 
 
 class _Mender:
@@ -262,13 +264,11 @@ class _Mender:
                 folder.tell("late_result", spot.id, details=told)
             yield Mend(kind="put back", what=spot.id, details=told)
 
-    def marks(self) -> Iterator[Mend]:
-        """Wishes to stop what has ended since: nobody reads them any more, and whoever reopens it drops them first."""
+    def drop_marks(self) -> None:
+        """Requests to stop what has ended since: no worker reads them any more, and nothing is out of order."""
         for task_id in fs.names(self.folder.at(STOPS)):
             if is_word(task_id) and self.folder.outcome(task_id) is not None:
-                if self.act:
-                    fs.remove(self.folder.of(STOPS, task_id))
-                yield Mend(kind="swept", what=task_id, details="a wish to stop it, which has ended")
+                fs.remove(self.folder.of(STOPS, task_id))
 
     def leftovers(self) -> Iterator[Mend]:
         """Temporary files of verbs that never came to their commit, once they no longer can.

@@ -26,7 +26,8 @@ def reopen(folder: Folder, task: Task) -> Said:
         folder.write(sealed.part("b"), folder.layout.beside(task), sync=folder.durable)
     folder.sync(folder.layout.tmp, SEALED)  # no earlier end may come back and be carried out beside this one
     _learn_failure(folder, task.id)
-    fs.remove(folder.of(STOPS, task.id))  # who asked to stop meant what has failed since
+    if folder.outcome(task.id) in (Verdict.FAILED, Verdict.CANCELLED):
+        fs.remove(folder.of(STOPS, task.id))  # who asked to stop meant what has failed since
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
         if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
             return roll(sealed, event=folder.event("reopened_task", task.id, task.by or "keeper"))

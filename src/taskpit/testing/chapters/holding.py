@@ -33,6 +33,16 @@ class Holding(Steps):
         assert self.store.reopen([again.task]) == [Said.OK]
         assert self.store.renew([self.take()], LEASE) == [Said.OK]
 
+    def test_a_reopening_that_is_refused_forgets_no_request_to_stop(self) -> None:
+        """Only what has failed is reopened; and a request that outlived its task is nothing out of order."""
+        self.put(self.task(1))
+        claim = self.take()
+        self.store.stop([self.id(1)])
+        assert self.store.reopen([claim.task]) == [Said.LOST]
+        assert self.store.renew([claim], LEASE) == [Said.CANCEL]
+        assert self.finish(self.failed(claim)) is Said.OK
+        assert self.store.check() == []
+
     def test_a_finished_claim_cannot_be_renewed(self) -> None:
         """It is over."""
         self.put(self.task(1), self.task(2))
