@@ -46,6 +46,29 @@ def test_several_tasks_with_needs_at_once(kitchen):
     assert (tell["needs"], tell["priority"]) == (["0002"], 3)
 
 
+FEATURE = """- **fields:** what
+
+# plan: Plan {what}
+# build: Build {what}
+- **needs:** plan
+- **done-when:** `make test` is green.
+
+# review: Review {what}
+- **needs:** build
+# Document {what}
+- **needs:** build, review
+"""
+
+
+def test_a_recipe_of_four_tasks_from_one_command(kitchen):
+    kitchen.write("feature", FEATURE)
+    assert kitchen("add", "--from", "feature", "what=search", "--json").data["ids"] == ["0001", "0002", "0003", "0004"]
+    cards = [kitchen("show", number, "--json").data for number in "1234"]
+    assert [card["title"] for card in cards] == [f"{verb} search" for verb in ("Plan", "Build", "Review", "Document")]
+    assert [card["needs"] for card in cards] == [[], ["0001"], ["0002"], ["0002", "0003"]]
+    assert [row["id"] for row in kitchen("list", "--ready", "--json").data] == ["0001"]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
