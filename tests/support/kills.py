@@ -160,7 +160,7 @@ def contract(mutant, name):
 def model(mutant):
     """The file store beside the store in memory, whatever is done to both."""
     quick = settings(
-        max_examples=300,
+        max_examples=2000,
         stateful_step_count=30,
         deadline=None,
         derandomize=True,
