@@ -27,7 +27,7 @@ EXTRA = ("uvicorn", "h11")
 def _serve_arguments(parser: ArgumentParser) -> None:
     parser.description = """\
 Serve this queue, a folder's or a database's, to workers on other machines: its address then stands wherever a
-folder does (pit -C https://HOST:8443/q list, TASKPIT_DIR, pit init DIR --address URL). Whoever asks shows a token
+folder does (pit -C https://HOST:8443/q list, TASKPIT_DIR, pit init DIR --address URL). A caller shows a token
 that `pit token add` made. The queue's keeper runs here. Without --cert and --key only this machine is served,
 unless a proxy in front of it speaks TLS (--behind-proxy)."""
     parser.epilog = example("pit token add ann && pit serve", "pit serve --host 0.0.0.0 --cert chain.pem --key key.pem")
@@ -64,7 +64,7 @@ def _tell(server: GatewayServer, context: Context) -> None:
     if context.json:
         output.envelope({"address": server.address, "port": server.port})
     else:
-        context.tell(f"The queue is at {server.address} for whoever shows a token. Ctrl-C ends it.")
+        context.tell(f"The queue is at {server.address} for callers with a token. Ctrl-C ends it.")
     if not _tokens(context).all():
         context.warn("there is no token, so nobody can ask", hint=f"`{context.called('token add NAME')}` makes one.")
 
@@ -78,7 +78,7 @@ Who may ask `pit serve`. A token is for one worker: it claims, renews and ends a
 cannot touch what others have claimed. It is shown once, here; only its digest is kept, beside the queue.
 
 --verb look reads, put also adds tasks, work also claims and finishes them (the default), all does everything under
-any name: that one is for whoever owns the queue."""
+any name: that one is for the queue's owner."""
     parser.epilog = example(
         "pit token add builder --tag build --expires 30d", "pit token list", "pit token revoke builder"
     )
