@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
@@ -241,9 +242,14 @@ def test_a_cut_wait_is_asked_for_again_and_nothing_is_lost(served, cutter):
 
 
 def test_what_was_dealt_to_nobody_goes_back(served, cutter, monkeypatch):
-    monkeypatch.setattr(gateways, "COME_BACK", 0.05)
-    began, go_on = threading.Event(), threading.Event()
-    claim = served.gateway.store.claim
+    """Also where the store answers only when the caller's time to come back is over: not when its lease ends."""
+    monkeypatch.setattr(gateways, "COME_BACK", 0.0)
+    began, go_on, over = threading.Event(), threading.Event(), threading.Event()
+    claim, give_up = served.gateway.store.claim, served.gateway.give_up
+
+    def noticed(asked, call):
+        give_up(asked, call)
+        asyncio.get_running_loop().call_later(0.01, over.set)  # behind the timer that was just set
 
     def slow(want):
         claims = claim(want)
@@ -252,19 +258,19 @@ def test_what_was_dealt_to_nobody_goes_back(served, cutter, monkeypatch):
         return claims
 
     served.queue.store.put(tasks(1))
-    served.gateway.store.claim = slow
-    store = cutter.store(served.owner)
+    served.gateway.store.claim, served.gateway.give_up = slow, noticed
+    store = cutter.store(served.owner, patience=0.1)
 
     def ask():
         with contextlib.suppress(TaskpitError):
-            store.claim(Want(worker="ann", lease=LEASE))
+            store.claim(Want(worker="ann", lease=3600.0))
 
     held = threading.Thread(target=ask)
     held.start()
     assert began.wait(PATIENCE)
     cutter.port = 1
     cutter.cut()
-    time.sleep(0.2)  # the gateway must have noticed that its caller is gone before the claim is made
+    assert over.wait(PATIENCE)
     go_on.set()
     until(lambda: served.queue.store.counts()[State.READY] == 1)
     held.join(PATIENCE)

@@ -116,8 +116,9 @@ class Cutter:
         for pair in pairs:
             self._drop(pair)
 
-    def store(self, token, **more):
-        return RemoteStore(parse(self.address, {"TASKPIT_TOKEN": token}), **more)
+    def store(self, token, patience=None, **more):
+        address = parse(self.address, {"TASKPIT_TOKEN": token})
+        return RemoteStore(address if patience is None else address.replace(patience=patience), **more)
 
     def close(self):
         self._listener.close()

@@ -260,8 +260,9 @@ class Gateway:
         loop.call_later(COME_BACK, lambda: asyncio.ensure_future(self._return(asked, call, seen)))
 
     async def _return(self, asked: Asked, call: Call, seen: int) -> None:
-        """What a call claimed goes back, unless it was asked for again."""
-        if call.asked != seen or not call.work.done() or call.work.cancelled() or call.work.exception() is not None:
+        """What a call claimed goes back, unless it was asked for again; a claim still under way is waited for."""
+        await asyncio.wait((call.work,))
+        if call.asked != seen or call.work.cancelled() or call.work.exception() is not None:
             return
         self.calls.drop(asked.grant.name, asked.call)
         answer = call.work.result()
