@@ -198,7 +198,8 @@ def create(path: str, data: bytes, *, sync: bool, mode: int = 0o666) -> None:
         _hook("create", path)
     fd = _open(path, CREATE, mode)
     try:
-        _write_all(fd, data, path)
+        if data:
+            _write_all(fd, data, path)
         if sync:
             if _hook is not None:
                 _hook("fsync", path)

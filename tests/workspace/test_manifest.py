@@ -379,8 +379,7 @@ def test_it_is_spelt_as_json_with_an_indent(manifest):
 
 
 def test_a_large_one_is_not_rebuilt_for_every_change(tmp_path, monkeypatch):
-    """It is when the queue is closed, and by a sweep."""
-    monkeypatch.setattr(manifest_module, "LONG", -1.0)
+    """It is when the queue is closed, waits or renews, and by a sweep."""
     monkeypatch.setattr(manifest_module.time, "monotonic", lambda: 1000.0)  # no time goes by
     queue = make(tmp_path / "space", "workspace", FakeClock())
 
@@ -395,6 +394,15 @@ def test_a_large_one_is_not_rebuilt_for_every_change(tmp_path, monkeypatch):
     assert told() == ids
     ids += [queue.put([Task(id="", title="more")])[0][0] for _ in range(2)]
     assert told() == ids[:4]
+    queue.store.wait(0.0)
+    assert told() == ids
+    (claim,) = queue.claim("agent_a")
+    ids += [queue.put([Task(id="", title="more")])[0][0] for _ in range(2)]
+    assert told() == ids[:6]
+    queue.renew(claim)
+    assert told() == ids
+    ids += [queue.put([Task(id="", title="more")])[0][0] for _ in range(2)]
+    assert told() == ids[:8]
     queue.close()
     assert told() == ids
 

@@ -127,14 +127,20 @@ class FileStore(House):
 
     def _changed(self, *, now: bool = False) -> None:
         """Tell those who read an index instead of the names; it is derived, so its trouble is not ours."""
-        if self.folder.layout.manifest:
-            from taskpit.store.manifest import Manifest
+        if not self.folder.layout.manifest:
+            return
+        from taskpit.store.manifest import Manifest
 
-            self._manifest = self._manifest or Manifest(self.folder)
-            try:
-                self._manifest.refresh(now=now)
-            except OSError:
-                return  # the mark it left is found by the next change or sweep
+        self._manifest = self._manifest or Manifest(self.folder)
+        try:
+            self._manifest.refresh(now=now)
+        except OSError:
+            return  # the mark it left is found by the next change or sweep
+
+    def _catch_up(self) -> None:
+        """There is time for what was put off."""
+        if self._manifest is not None and self._manifest.late:
+            self._manifest.refresh_at_last()
 
     def _entrant(self, task: Task, data: bytes) -> tuple[Task, bytes, Event]:
         return task, data, self.folder.event("added_task", task.id, task.by or "keeper", task.title)
@@ -186,7 +192,9 @@ class FileStore(House):
     @verb
     def renew(self, held: Sequence[Claim], lease: float) -> list[Said]:
         """Row *renew*: stamp by path; a name that is gone is a claim that is over."""
-        return [claims.renew(self.folder, claim, lease) for claim in held]
+        said = [claims.renew(self.folder, claim, lease) for claim in held]
+        self._catch_up()
+        return said
 
     @verb
     def finish(self, ends: Sequence[End]) -> list[Said]:
@@ -378,6 +386,7 @@ class FileStore(House):
     @verb
     def wait(self, timeout: float) -> bool:
         """Sleep in the kernel until something comes that may be for us, in line with others who wait."""
+        self._catch_up()
         with self._turn:
             watch = self._chooser.watch()
         if watch is None:

@@ -2,8 +2,8 @@
 
 It is rebuilt whole and replaced in one step, so a reader always finds valid JSON. Whoever changes a task
 leaves a mark and rebuilds unless somebody is at it; whoever is at it looks at the mark again before it
-leaves. A crash leaves the mark, and the next change or sweep rebuilds. Where there are so many tasks that it takes
-long, a process that changes one after the other does it in a twentieth of its time, and when it closes the queue.
+leaves. A crash leaves the mark, and the next change or sweep rebuilds. A process that changes one task after the other
+rebuilds in a twentieth of its time at most, and otherwise when it waits, renews a claim or closes the queue.
 Fields that others added are kept, and so are entries of what was never a task here.
 """
 
@@ -30,8 +30,8 @@ __all__ = ["Manifest", "spell"]
 
 MARK = f"{HIDDEN}/manifest.dirty"
 LOCK = f"{HIDDEN}/manifest.lock"
-#: What takes longer, in seconds of the processor, is not done for every change.
-LONG = 0.004
+#: What share of its time a process spends on this, and how many seconds of the processor it may have saved for it.
+SHARE, SAVED = 0.05, 0.05
 #: What a manifest tells of each task.
 KEYS = {"id", "status", "owner", "created_at", "completed_at", "output"}
 #: A manifest's words for our states.
@@ -43,20 +43,21 @@ class Manifest:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        #: Before this time, by the monotonic clock, it is not rebuilt for a change.
-        self._due = 0.0
+        #: Whether it was put off, and the seconds of the processor that may be spent on it, as of this time.
+        self.late = False
+        self._credit, self._since = SAVED, time.monotonic()
 
     def refresh(self, *, changed: bool = True, now: bool = False) -> None:
-        """It tells what the names tell; after a change, as soon as it is due unless it is wanted `now`."""
+        """It tells what the names tell; after a change, as soon as there is time for it unless it is wanted `now`."""
         folder = self._folder
-        if not folder.layout.manifest:
-            return
-        mark = folder.at(MARK)
+        mark, today = folder.at(MARK), time.monotonic()
         if changed or not fs.exists(folder.at(folder.layout.manifest)):
             # Taken already: another has not come to it yet, and one rebuild will do for both.
             with contextlib.suppress(FileExistsError):
                 fs.create(mark, b"", sync=False)
-        while (now or time.monotonic() >= self._due) and fs.exists(mark):
+        self._credit = min(self._credit + SHARE * (today - self._since), SAVED)
+        self._since, self.late = today, not now and self._credit <= 0
+        while not self.late and fs.exists(mark):
             lock = fs.Flock(folder.at(LOCK))
             if not lock.take(wait=False):
                 return  # its holder looks at the mark again after letting go
@@ -64,8 +65,7 @@ class Manifest:
                 fs.remove(mark)
                 began = time.thread_time()
                 _rebuild(folder)
-                cost = time.thread_time() - began
-                self._due = time.monotonic() + 20 * cost if cost > LONG else 0.0
+                self._credit -= time.thread_time() - began
             except OSError:
                 with contextlib.suppress(OSError):
                     fs.create(mark, b"", sync=False)
