@@ -17,9 +17,11 @@ our own pages know. A request that fails is answered here and never reaches the 
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
 import re
+import socket
 import time
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -30,7 +32,7 @@ from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, MutableMapping, Sequence
     from typing import Any
 
     Scope = MutableMapping[str, Any]
@@ -45,6 +47,7 @@ __all__ = [
     "Guard",
     "GuardRules",
     "is_loopback",
+    "listen",
     "new_token",
     "refuse_exposure",
 ]
@@ -99,6 +102,23 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def listen(host: str, ports: Sequence[int]) -> socket.socket:
+    """A socket there, on the first of these ports that is free; Invalid if it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for one in ports:
+        try:
+            return socket.create_server((host, one), family=family, backlog=512)
+        except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            if taken and one != ports[-1]:
+                continue
+            told = "another program listens there already" if taken else error.strerror or str(error)
+            raise Invalid(
+                f"cannot listen on {host} port {one}: {told}", hint="Choose another with --port, or leave it out."
+            ) from None
+    raise AssertionError(ports)  # pragma: no cover - the last one returns or raises
 
 
 def refuse_exposure(host: str, token: str, *, exposed: bool) -> None:

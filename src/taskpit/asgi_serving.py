@@ -1,4 +1,4 @@
-"""A socket to listen on, and HTTP that waits for nobody for long. Knows connections, nothing of what is asked for.
+"""HTTP of uvicorn that waits for nobody for long. Knows connections, nothing of what is asked for.
 
 Who is connected and has not finished saying what they want is silent. A silent one is hung up on after a while; and
 when there are many, the client that has most of them loses its oldest. So nobody is kept out by half a request.
@@ -6,20 +6,16 @@ when there are many, the client that has most of them loses its oldest. So nobod
 
 from __future__ import annotations
 
-import errno
 import socket
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from taskpit.errors import Invalid
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["Impatient", "listen"]
+__all__ = ["Impatient"]
 
 #: A request must have been sent after so many seconds: who dawdles is not waited for.
 PATIENCE = 20.0
@@ -93,20 +89,3 @@ class Impatient(H11Protocol):
             self._hurry()  # it may be in the middle of its next request by then
         else:
             self.transport.close()
-
-
-def listen(host: str, ports: Sequence[int]) -> socket.socket:
-    """A socket there, on the first of these ports that is free; Invalid if it cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for one in ports:
-        try:
-            return socket.create_server((host, one), family=family, backlog=512)
-        except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
-            if taken and one != ports[-1]:
-                continue
-            told = "another program listens there already" if taken else error.strerror or str(error)
-            raise Invalid(
-                f"cannot listen on {host} port {one}: {told}", hint="Choose another with --port, or leave it out."
-            ) from None
-    raise AssertionError(ports)  # pragma: no cover - the last one returns or raises

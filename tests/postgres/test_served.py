@@ -12,8 +12,6 @@ from pits import CONFIG
 from taskpit.queue import Queue
 from taskpit.testing import StoreContract
 
-pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install 'taskpit[web]'")
-
 
 @pytest.fixture(autouse=True)
 def own_state(tmp_path, monkeypatch):

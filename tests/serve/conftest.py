@@ -10,8 +10,6 @@ from taskpit.clock import Clock
 from taskpit.queue import Queue
 from taskpit.store.opening import init, open_store
 
-pytest.importorskip("uvicorn", reason="uvicorn is missing: pip install 'taskpit[web]'")
-
 
 @pytest.fixture(autouse=True)
 def own_state(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from boards import TOKEN, Listener, Served, fill
 from schemata import judge_command
 from waits import PATIENCE, until
 
-from taskpit.asgi_serving import listen
+from taskpit.asgi_guard import listen
 from taskpit.errors import Invalid
 
 PIT = [sys.executable, "-m", "taskpit"]

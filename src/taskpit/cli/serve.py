@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["VERBS"]
 
-#: What a gateway needs beyond the standard library.
-EXTRA = ("uvicorn", "h11")
-
 
 def _serve_arguments(parser: ArgumentParser) -> None:
     parser.description = """\
@@ -41,14 +38,8 @@ unless a proxy in front of it speaks TLS (--behind-proxy)."""
 
 
 def _serve(args: Namespace, context: Context) -> Reply:
-    try:
-        from taskpit.serve.serving import GatewayServer, Place
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRA:
-            raise
-        raise errors.MissingExtra(
-            f"serving needs {error.name}, which is not installed", hint="Install it with: pip install 'taskpit[web]'"
-        ) from None
+    from taskpit.serve.serving import GatewayServer, Place
+
     if not args.name.replace("-", "").replace("_", "").isalnum() or not args.name.isascii() or args.name == "v1":
         raise Usage(f"--name {args.name!r} cannot be part of an address", hint="Use letters, digits and dashes.")
     place = Place(

@@ -22,7 +22,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from taskpit import __version__, errors
-from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, refuse_exposure
+from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, listen, refuse_exposure
 from taskpit.clock import Clock, iso
 from taskpit.errors import CursorLost, TaskpitError
 from taskpit.mcp import texts, tools
@@ -403,7 +403,7 @@ def serve_http(server: QueueServer, address: Address, ready: Callable[[str], Non
     """Serve until interrupted; `ready` is told the address with its token once connections are accepted."""
     import uvicorn
 
-    from taskpit.asgi_serving import Impatient, listen
+    from taskpit.asgi_serving import Impatient
 
     refuse_exposure(address.host, address.token, exposed=address.exposed)
     _quiet()

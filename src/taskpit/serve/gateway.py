@@ -12,6 +12,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import NamedTuple
 
 from taskpit import keeper
 from taskpit.errors import Invalid, TaskpitError, Unknown
@@ -22,14 +23,14 @@ from taskpit.serve.batches import Batch
 from taskpit.serve.calls import Calls
 from taskpit.serve.members import Members
 from taskpit.serve.waiting import Waiting
-from taskpit.store.port import Lapse
+from taskpit.store.port import Lapse, turn
 from taskpit.store.remote import wire
 from taskpit.task import Claim, End, Said, State
 from taskpit.workers import MARK, base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from typing import Any
 
     from taskpit.serve.calls import Call
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "Gateway"]
 
 #: Threads by what they are for: renewals wait for nobody.
-THREADS = {"renew": 1, "put": 1, "finish": 1, "claim": 2, "look": 4, "slow": 2}
+THREADS = {"renew": 1, "put": 1, "turn": 1, "look": 4, "slow": 2}
 #: What another gateway may have done already, and doing it again is not the same.
 ONCE = ("note", "record", "log", "resume", "reopen", "unlock", "relock")
 SLOW = ("mend", "fix", "compost", "check")
@@ -69,6 +70,13 @@ class Asked:
         self.call: str = call
 
 
+class Turn(NamedTuple):
+    """What one caller brings and wants."""
+
+    ends: tuple[End, ...]
+    want: Want | None
+
+
 class Gateway:
     """A store, for many callers at once. To be used inside one event loop."""
 
@@ -84,7 +92,7 @@ class Gateway:
         self.calls = Calls()
         self.batches = {
             "put": Batch(self._threads["put"], self.store.put),
-            "finish": Batch(self._threads["finish"], self._finish, self._finish_again),
+            "turn": Batch(self._threads["turn"], self._turns, self._turns_again),
             "renew": Batch(self._threads["renew"], self._renew),
             "find": Batch(self._threads["slow"], self._find),
         }
@@ -120,11 +128,15 @@ class Gateway:
         self.waiting = Waiting(self.store, self._take, personal=personal)
         self._keeper.start()
 
-    def close(self) -> None:
-        """Whoever waits goes home; the threads end when their calls do."""
-        self._quit.set()
+    def dismiss(self) -> None:
+        """Whoever waits goes home with nothing."""
         if self.waiting is not None:
             self.waiting.close()
+
+    def close(self) -> None:
+        """The threads end when their calls do."""
+        self._quit.set()
+        self.dismiss()
         for threads in self._threads.values():
             threads.shutdown(wait=False, cancel_futures=True)
 
@@ -192,26 +204,28 @@ class Gateway:
     # -- claims ------------------------------------------------------------------------------------
 
     async def _claim(self, asked: Asked) -> Any:
-        return wire.CLAIMS.write(await self._claims(asked, asked.body, 0.0))
+        return wire.CLAIMS.write((await self._claims(asked, asked.body, 0.0))[1])
 
     async def _turn(self, asked: Asked) -> Any:
-        """Ends, then renewals, then a claim that may wait: one call for a pool and a period."""
+        """Renewals, then ends and a claim that may wait: one call for a pool and a period."""
         body, said = asked.body, {}
-        if "finish" in body:
-            said["finish"] = wire.SAIDS.write(await self._ends(asked, {"ends": body["finish"]}))
         if "renew" in body:
-            said["renew"] = wire.SAIDS.write(
-                await self._renewals(
-                    asked, {"held": body["renew"], "lease": body.get("lease", self.queue.config.lease)}
-                )
-            )
-        if "claim" in body:
-            wait = wire.SECONDS.read(body.get("wait", 0.0))
-            claims = await self._claims(asked, {"want": body["claim"]}, min(wait, wire.LONGEST_POLL))
-            said["claim"] = wire.CLAIMS.write(claims)
+            lease = body.get("lease", self.queue.config.lease)
+            said["renew"] = wire.SAIDS.write(await self._renewals(asked, {"held": body["renew"], "lease": lease}))
+        ends = self._given(asked, "finish", {"ends": body["finish"]})["ends"] if "finish" in body else []
+        if "claim" not in body:
+            return {**said, "finish": wire.SAIDS.write(await self._ends(ends))} if "finish" in body else said
+        wait = min(wire.SECONDS.read(body.get("wait", 0.0)), wire.LONGEST_POLL)
+        ended, claims = await self._claims(asked, {"want": body["claim"]}, wait, ends)
+        said["claim"] = wire.CLAIMS.write(claims)
+        if "finish" in body:
+            said["finish"] = wire.SAIDS.write(ended)
         return said
 
-    async def _claims(self, asked: Asked, body: dict[str, Any], wait: float) -> list[Claim]:
+    async def _claims(
+        self, asked: Asked, body: dict[str, Any], wait: float, ends: Sequence[End] = ()
+    ) -> tuple[list[Said], list[Claim]]:
+        """What these ends came to, and what there is for the wish: together in one call where nobody is in line."""
         want: Want = self._given(asked, "claim", body)["want"]
         if want.call and not wire.is_call(want.call):
             raise Invalid("the claim has a name that no call has", field="call")
@@ -224,15 +238,20 @@ class Gateway:
             found: list[Claim] = (await self.batches["find"].ask([want]))[0] if want.call else []
             if found:
                 self.members.holds(found)
-                return found
-        if self.waiting is None or wait <= 0 or want.ids:
-            return await self._take(want)
-        return await self.waiting.claim(want, wait)
+                return await self._ends(ends), found
+        line = self.waiting
+        if line is None or wait <= 0 or want.ids or not line:
+            said, claims = (await self.batches["turn"].ask([Turn(tuple(ends), want)]))[0]
+            self._told(ends)
+            if claims or line is None or wait <= 0 or want.ids:
+                return said, claims
+        else:
+            said = await self._ends(ends)
+        return said, await line.claim(want, wait)
 
-    async def _take(self, want: Want) -> list[Claim]:
-        claims: list[Claim] = await self._run("claim", self.store.claim, want)
-        self.members.holds(claims)
-        return claims
+    async def _take(self, wants: list[Want]) -> list[list[Claim]]:
+        """What there is for each of these, in their order."""
+        return [claims for _, claims in await self.batches["turn"].ask([Turn((), want) for want in wants])]
 
     def _find(self, wants: list[Any]) -> list[list[Claim]]:
         """The claims that calls of these names have made, whose answers were lost: one look for all of them."""
@@ -271,7 +290,7 @@ class Gateway:
         self._returning |= keys
         try:
             with contextlib.suppress(TaskpitError):  # their leases end
-                await self.batches["finish"].ask([End(claim=claim, details="its worker was gone") for claim in claims])
+                await self._ends([End(claim=claim, details="its worker was gone") for claim in claims])
         finally:
             self._returning -= keys
         self._tell()
@@ -305,28 +324,47 @@ class Gateway:
         return [said[at] for at in range(len(items))]
 
     async def _ended(self, asked: Asked) -> Any:
-        return wire.SAIDS.write(await self._ends(asked, asked.body))
+        return wire.SAIDS.write(await self._ends(self._given(asked, "finish", asked.body)["ends"]))
 
-    async def _ends(self, asked: Asked, body: dict[str, Any]) -> list[Said]:
-        given = self._given(asked, "finish", body)
-        said: list[Said] = await self.batches["finish"].ask(given["ends"])
-        self._tell()
+    async def _ends(self, ends: Sequence[End]) -> list[Said]:
+        if not ends:
+            return []
+        said: list[Said] = (await self.batches["turn"].ask([Turn(tuple(ends), None)]))[0][0]
+        self._told(ends)
         return said
 
-    def _finish(self, ends: list[Any]) -> list[Said]:
+    def _told(self, ends: Sequence[End]) -> None:
+        """Something may have become ready by these."""
+        if ends:
+            self._tell()
+
+    def _turns(self, turns: list[Turn]) -> list[tuple[list[Said], list[Claim]]]:
+        """Everybody's ends, then everybody's claims, in one call of the store."""
+        ends = [end for one in turns for end in one.ends]
+        wants = [one.want for one in turns if one.want is not None]
+        told, dealt = self._end_and_claim(ends, wants)
+        said, claims = iter(told), iter(dealt)
+        return [([next(said) for _ in one.ends], next(claims) if one.want is not None else []) for one in turns]
+
+    def _end_and_claim(self, ends: list[End], wants: list[Want]) -> tuple[list[Said], list[list[Claim]]]:
         """Claims that lapsed end as their judge saw them: only if nobody has renewed them since."""
         judged = [self._as_judged(end) for end in ends]
-        told = iter(self.store.finish([end for end in judged if end is not None]))
-        said = [Said.LOST if end is None else next(told) for end in judged]
         over = [end for end in judged if end is not None]
+        answers, claims = turn(self.store, over, wants)
+        told = iter(answers)
+        said = [Said.LOST if end is None else next(told) for end in judged]
         self.members.ended(end.claim for end in over)
+        self.members.holds(claim for some in claims for claim in some)
         hooks = self.queue.config.hooks
-        if hooks.commands:
+        if hooks.commands and over:
             from taskpit.hooks import tell_ends
 
-            ok = [end for end, one in zip(judged, said, strict=True) if end is not None and one is Said.OK]
-            tell_ends(self.store, hooks, ok)
-        return said
+            tell_ends(self.store, hooks, [end for end, one in zip(judged, said, strict=True) if end and one is Said.OK])
+        return said, claims
+
+    def finish(self, ends: Sequence[End]) -> list[Said]:
+        """For the keeper, which has a thread of its own."""
+        return self._end_and_claim(list(ends), [])[0]
 
     def _as_judged(self, end: End) -> End | None:
         """None if no judge here has seen it lapse: another gateway has, and ours knows nothing of what it saw."""
@@ -335,9 +373,14 @@ class Gateway:
         seen = self._lapsed.pop((end.claim.task.id, end.claim.fence), None)
         return None if seen is None else end.replace(claim=seen)
 
-    def _finish_again(self, ends: list[Any]) -> list[Said]:
-        """Together with others they were refused: what has ended this very way since was ours."""
-        return [Said.OK if said is Said.ALREADY else said for said in self._finish(ends)]
+    def _turns_again(self, turns: list[Turn]) -> list[tuple[list[Said], list[Claim]]]:
+        """Together with others they were refused: what has ended or was claimed by these very calls since was ours."""
+        again: list[tuple[list[Said], list[Claim]]] = []
+        for one in turns:
+            found = self._find([one.want])[0] if one.want is not None and one.want.call else []
+            said, claims = self._turns([one._replace(want=None) if found else one])[0]
+            again.append(([Said.OK if word is Said.ALREADY else word for word in said], found or claims))
+        return again
 
     # -- who works ---------------------------------------------------------------------------------
 
@@ -462,7 +505,7 @@ class _Kept:
 
     def finish(self, ends: list[End]) -> list[Said]:
         """As the judge saw it."""
-        return self._gateway._finish(list(ends))  # noqa: SLF001 - a part of it
+        return self._gateway.finish(ends)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._gateway.store, name)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import signal
 import socket
 import sys
 
-import uvicorn
-
 from taskpit import fs
-from taskpit.asgi_guard import is_loopback
-from taskpit.asgi_serving import Impatient, listen
+from taskpit.asgi_guard import is_loopback, listen
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.jsontext import dumps
 from taskpit.records import Value
 from taskpit.serve.app import GatewayApp
 from taskpit.serve.gateway import Gateway
+from taskpit.serve.http import Connection, Floor
 from taskpit.serve.tokens import Tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
     from typing import Any
 
@@ -34,6 +36,8 @@ PORT = 8443
 REFUSALS, LARGEST_LOG = ".taskpit/refusals.log", 1024 * 1024
 #: Connections that may wait to be accepted.
 BACKLOG = 2048
+#: How long answers under way are waited for at the end, in seconds.
+DRAIN = 2.0
 
 
 class Place(Value):
@@ -50,18 +54,6 @@ class Place(Value):
     behind_proxy: bool = False
 
 
-class _Callers(Impatient):
-    """HTTP that waits for those who have shown a token: they keep their connections between two calls."""
-
-    most_silent = 1024
-
-    def on_response_complete(self) -> None:
-        """They have their answer, and may ask again."""
-        super().on_response_complete()
-        if self.scope.get("known"):
-            self._speak()
-
-
 class GatewayServer:
     """A queue, ready to be served: it has its socket."""
 
@@ -73,55 +65,55 @@ class GatewayServer:
         self.gateway = Gateway(queue)
         self._refusals = f"{papers}/{REFUSALS}"
         self._tell = tell
-        app = GatewayApp(
+        self._tls = _tls(place)
+        self._app = GatewayApp(
             self.gateway,
             Tokens(papers),
             name=place.name,
             local=is_loopback(place.host) and not place.behind_proxy,
+            behind_proxy=place.behind_proxy,
             audit=self._audit,
         )
+        self.floor = Floor(self._app)
         self._socket = listen(place.host, [place.port])
-        self._socket.listen(BACKLOG)
         self.port: int = self._socket.getsockname()[1]
         shown = place.host if is_loopback(place.host) else socket.gethostname()
         host = f"[{shown}]" if ":" in shown else shown
         self.address = f"{'https' if place.cert else 'http'}://{host}:{self.port}/{place.name}"
-        config = uvicorn.Config(
-            app,
-            http=_Callers,
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            backlog=BACKLOG,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=2,
-            ssl_certfile=place.cert or None,
-            ssl_keyfile=place.key or None,
-        )
-        try:
-            config.load()
-        except OSError as error:
-            self._socket.close()
-            raise Invalid(
-                f"the certificate or its key cannot be used: {error.strerror or error}",
-                hint="--cert is a file with the certificate and its chain, --key one with its key, both PEM.",
-            ) from None
-        self._server = _Server(config)
+        self._stop: Callable[[], object] = lambda: None
 
     def run(self, ready: Callable[[], None] | None = None) -> None:
         """Serve until interrupted."""
-        self._server.ready = ready
+        _allow_connections()
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(self._serve(ready))
+
+    async def _serve(self, ready: Callable[[], None] | None) -> None:
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        self._stop = lambda: loop.call_soon_threadsafe(over.set)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # only the first thread hears them
+                loop.add_signal_handler(number, over.set)
+        self.gateway.start()
+        server = await loop.create_server(
+            lambda: Connection(self.floor), sock=self._socket, backlog=BACKLOG, ssl=self._tls
+        )
+        watch = asyncio.ensure_future(self.floor.watch())
         try:
-            self._server.run(sockets=[self._socket])
+            if ready is not None:
+                ready()
+            await over.wait()
         finally:
-            self._socket.close()
+            watch.cancel()
+            server.close()
+            self.gateway.dismiss()
+            await self.floor.drain(DRAIN)
+            self.gateway.close()
 
     def stop(self) -> None:
         """It ends soon; may be called from another thread."""
-        self._server.should_exit = True
+        with contextlib.suppress(RuntimeError):  # it has
+            self._stop()
 
     def _audit(self, line: dict[str, Any]) -> None:
         """A line for each refusal, on the disk and for whoever watches; never what was shown."""
@@ -136,25 +128,33 @@ class GatewayServer:
             print(f"pit serve: a refusal could not be written down: {error}", file=sys.stderr)
 
 
-class _Server(uvicorn.Server):
-    """A server that says when it listens, and lets nobody wait when it is asked to end."""
+def _tls(place: Place) -> ssl.SSLContext | None:
+    """How callers are spoken to; None: in the clear."""
+    if not place.cert:
+        return None
+    import ssl
 
-    ready: Callable[[], None] | None = None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(place.cert, place.key)
+    except OSError as error:
+        raise Invalid(
+            f"the certificate or its key cannot be used: {error.strerror or error}",
+            hint="--cert is a file with the certificate and its chain, --key one with its key, both PEM.",
+        ) from None
+    return context
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """It listens."""
-        await super().startup(sockets)
-        if self.ready is not None:
-            self.ready()
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """It ends: those in line go home with nothing."""
-        app: Any = self.config.loaded_app
-        while not isinstance(app, GatewayApp):
-            app = app.app
-        if app.gateway.waiting is not None:
-            app.gateway.waiting.close()
-        await super().shutdown(sockets)
+def _allow_connections() -> None:
+    """As many open files as this process may have: each caller is one."""
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (ImportError, ValueError, OSError):
+        return  # then with those it has
 
 
 def papers_of(queue: Queue) -> str:

@@ -26,6 +26,8 @@ __all__ = ["Waiting"]
 
 #: Seconds after which everybody's wish is looked at again, whatever the store tells.
 LOOK_AGAIN = 1.0
+#: Workers that are dealt to in one call of the store.
+MOST_DEALT = 64
 #: How long the store is listened to at a time.
 LISTEN = 5.0
 
@@ -44,7 +46,9 @@ class _Waiter:
 class Waiting:
     """The lines of one gateway."""
 
-    def __init__(self, store: Store, claim: Callable[[Want], Awaitable[list[Claim]]], *, personal: bool) -> None:
+    def __init__(
+        self, store: Store, claim: Callable[[list[Want]], Awaitable[list[list[Claim]]]], *, personal: bool
+    ) -> None:
         self._store = store
         self._claim = claim
         #: Whether what one may have depends on who it is.
@@ -68,14 +72,8 @@ class Waiting:
         self._news.set()
 
     async def claim(self, want: Want, seconds: float) -> list[Claim]:
-        """What there is for this wish, now or within so many seconds. Cancelled in line, it has taken nothing."""
+        """What there is for this wish within so many seconds, in its turn. Cancelled in line, it has taken nothing."""
         key = self._line_of(want)
-        if not self._lines.get(key):
-            claims = await self._claim(want)
-            if claims or seconds <= 0:
-                return claims
-        elif seconds <= 0:
-            return await self._claim(want)
         waiter = _Waiter(want, next(self._numbers))
         line = self._lines.setdefault(key, {})
         line[waiter] = None
@@ -115,27 +113,41 @@ class Waiting:
                 await self._deal_round()
 
     async def _deal_round(self) -> None:
+        """Until there is nothing for any line. One is dealt to, then twice as many at once, as long as all get some."""
         empty: set[tuple[Any, ...]] = set()
+        many = 1
         while True:
-            heads = [(next(iter(line)).number, key) for key, line in self._lines.items() if line and key not in empty]
-            if not heads:
+            chosen = self._first(many, empty)
+            if not chosen:
                 return
-            _, key = min(heads)
-            waiter = next(iter(self._lines[key]))
-            waiter.is_dealt = True
+            for _, waiter in chosen:
+                waiter.is_dealt = True
             try:
-                claims = await self._claim(waiter.want)
+                dealt = await self._claim([waiter.want for _, waiter in chosen])
             except Exception as error:
-                self._lines[key].pop(waiter, None)
-                waiter.answer.set_exception(error)
-                waiter.answer.exception()  # heard, also where nobody listens
+                for key, waiter in chosen:
+                    self._lines.get(key, {}).pop(waiter, None)
+                    waiter.answer.set_exception(error)
+                    waiter.answer.exception()  # heard, also where nobody listens
                 raise
-            waiter.is_dealt = False
-            if claims or waiter.is_late or self._closed:
-                self._lines.get(key, {}).pop(waiter, None)
-                waiter.answer.set_result(claims)
-            if not claims:
-                empty.add(key)
+            for (key, waiter), claims in zip(chosen, dealt, strict=True):
+                waiter.is_dealt = False
+                if claims or waiter.is_late or self._closed:
+                    self._lines.get(key, {}).pop(waiter, None)
+                    waiter.answer.set_result(claims)
+                if not claims:
+                    empty.add(key)
+            many = min(2 * many, MOST_DEALT) if all(dealt) else 1
+
+    def _first(self, many: int, but: set[tuple[Any, ...]]) -> list[tuple[tuple[Any, ...], _Waiter]]:
+        """The first of those in line, over all lines but these."""
+        heads = [
+            (waiter.number, key, waiter)
+            for key, line in self._lines.items()
+            if key not in but
+            for waiter in itertools.islice(line, many)
+        ]
+        return [(key, waiter) for _, key, waiter in sorted(heads, key=lambda head: head[0])[:many]]
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         """The one thread that listens to the store; ends when nobody waits."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 else:
     Protocol = object  # commands look at a store's info; they should not pay for `typing`
 
-__all__ = ["Info", "Lapse", "Locks", "Looking", "Member", "Mend", "OpenStore", "Store", "Tasks", "Upkeep"]
+__all__ = ["Info", "Lapse", "Locks", "Looking", "Member", "Mend", "OpenStore", "Store", "Tasks", "Upkeep", "turn"]
 
 
 class Lapse(Value):
@@ -208,3 +208,12 @@ class OpenStore(Store, Protocol):
 
     config: Config
     clock: Clock
+
+
+def turn(store: Tasks, ends: Sequence[End], wants: Sequence[Want]) -> tuple[list[Said], list[list[Claim]]]:
+    """Ends, then claims, several workers' at once: one call where the store has one for it, else one by one."""
+    fused = getattr(store, "turn", None)
+    if fused is not None:
+        told: tuple[list[Said], list[list[Claim]]] = fused(ends, wants)
+        return told
+    return store.finish(ends) if ends else [], [store.claim(want) for want in wants]

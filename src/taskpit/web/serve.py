@@ -6,8 +6,8 @@ import socket
 
 import uvicorn
 
-from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, new_token, refuse_exposure
-from taskpit.asgi_serving import Impatient, listen
+from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, listen, new_token, refuse_exposure
+from taskpit.asgi_serving import Impatient
 from taskpit.records import Value
 from taskpit.web.app import board_app, guarded
 from taskpit.web.shared import Desk, Hub

@@ -1,0 +1,149 @@
+"""HTTP as a gateway reads it: what could be read in two ways is refused, and nobody keeps another out."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+from waits import PATIENCE, until
+
+from taskpit.serve import http
+
+
+def connect(served):
+    return socket.create_connection(("127.0.0.1", served.server.port), timeout=PATIENCE)
+
+
+def request(served, verb="paused", body=b"{}", *headers, version="HTTP/1.1", length=None):
+    lines = [
+        f"POST /q/v1/{verb} {version}",
+        "Host: 127.0.0.1",
+        f"Authorization: Bearer {served.owner}",
+        "Content-Type: application/json",
+        *([f"Content-Length: {len(body)}"] if length is None else length),
+        *headers,
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def answer(line):
+    """Status and JSON of the next answer; None if they hung up."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = line.recv(1)
+        if not more:
+            return None
+        data += more
+    head = data.decode().lower()
+    size = int(head.partition("content-length:")[2].partition("\r\n")[0])
+    body = b""
+    while len(body) < size:
+        body += line.recv(size - len(body))
+    return int(head.split(" ")[1]), json.loads(body)
+
+
+def hung_up(line):
+    try:
+        while line.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+@pytest.mark.parametrize(
+    ("status", "raw"),
+    [
+        (400, b"GET\r\n\r\n"),
+        (400, b"\x16\x03\x01\x02\x00\r\n\r\n"),
+        (400, b"POST /q/v1/hello HTTP/2\r\n\r\n"),
+        (400, b"POST http://other/q/v1/hello HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost : 127.0.0.1\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n folded: yes\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\nX: y\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: localhost\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\nContent-Length: 0\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: +1\r\n\r\n"),
+        (400, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1, 1\r\n\r\n"),
+        (400, "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ²\r\n\r\n".encode("latin-1")),
+        (411, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        (431, b"GET /healthz HTTP/1.1\r\nX: " + b"x" * http.LARGEST_HEAD + b"\r\n\r\n"),
+        (413, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_not_read(served, status, raw):
+    with connect(served) as line:
+        line.sendall(raw)
+        assert answer(line)[0] == status
+        line.sendall(request(served))  # nothing after it is taken for a request
+        line.shutdown(socket.SHUT_WR)
+        assert answer(line) is None
+
+
+def test_requests_in_a_row_are_answered_in_their_order_and_by_bytes(served):
+    with connect(served) as line:
+        line.sendall(request(served) + request(served, "counts") + request(served))
+        assert [type(answer(line)[1]["data"]) for _ in range(3)] == [str, dict, str]
+        for byte in request(served, "counts"):
+            line.sendall(bytes([byte]))
+        assert answer(line)[0] == 200
+
+
+def test_who_waits_for_a_word_before_the_body_gets_it(served):
+    with connect(served) as line:
+        whole = request(served, "counts", b"{}", "Expect: 100-continue")
+        line.sendall(whole[:-2])
+        assert line.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        line.sendall(whole[-2:])
+        assert answer(line)[0] == 200
+
+
+@pytest.mark.parametrize(("version", "headers"), [("HTTP/1.0", ()), ("HTTP/1.1", ("Connection: close",))])
+def test_who_wants_one_answer_gets_one(served, version, headers):
+    with connect(served) as line:
+        line.sendall(request(served, "counts", b"{}", *headers, version=version))
+        assert answer(line)[0] == 200
+        assert hung_up(line)
+
+
+@pytest.mark.parametrize("said", [b"", b"POST /q/v1/hello HT", "half"])
+def test_who_dawdles_is_hung_up_on(served, monkeypatch, said):
+    monkeypatch.setattr(http, "PATIENCE", 0.2)
+    with connect(served) as line:
+        line.sendall(request(served, "counts", b"{}  ")[:-2] if said == "half" else said)
+        assert hung_up(line)
+
+
+def test_who_shows_a_token_is_no_dawdler(served, monkeypatch):
+    with connect(served) as line, connect(served) as other:
+        line.sendall(request(served))
+        assert answer(line)[0] == 200
+        monkeypatch.setattr(http, "PATIENCE", 0.2)
+        assert hung_up(other) or True
+        line.sendall(request(served))
+        assert answer(line)[0] == 200
+
+
+def test_an_answer_that_is_not_taken_ends(served, monkeypatch):
+    """A caller that never reads holds no memory for ever."""
+    monkeypatch.setattr(http, "TAKING", 0.2)
+    served.gateway.store.paused = lambda: "x" * 30_000_000
+    with connect(served) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.sendall(request(served))
+        floor = served.server.floor
+        until(lambda: floor.connections)
+        until(lambda: not floor.connections)
+
+
+def test_the_client_with_most_silent_connections_loses_its_oldest(served, monkeypatch):
+    monkeypatch.setattr(http, "MOST_SILENT", 3)
+    lines = [connect(served) for _ in range(6)]
+    assert hung_up(lines[0])
+    assert hung_up(lines[1])
+    assert hung_up(lines[2])
+    lines[5].sendall(request(served))
+    assert answer(lines[5])[0] == 200
+    for line in lines:
+        line.close()
