@@ -15,6 +15,7 @@ import signal
 import threading
 from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager
+from functools import wraps
 
 from taskpit.errors import Lost
 from taskpit.library import WORKER, Queue, Watcher, called
@@ -22,36 +23,19 @@ from taskpit.task import Release
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from os import PathLike
     from types import TracebackType
-    from typing import ParamSpec, Self, TypedDict, TypeVar, Unpack
+    from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
     from taskpit.job import Job
-    from taskpit.task import Card, Claim, End, Event, Outcome, Said, Task
+    from taskpit.task import Claim, Event, Outcome
     from taskpit.worker.pool_options import Report
     from taskpit.worker.runner import Run, Runner
 
     #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
     AsyncHandler = Callable[[Job], Awaitable[str | Outcome | None]]
-
-    class Fields(TypedDict, total=False):
-        """What `add` may be told of a task."""
-
-        id: str
-        body: str
-        priority: int
-        needs: Iterable[str]
-        check: str
-        tags: Iterable[str]
-        touches: Iterable[str]
-        limits: Iterable[str]
-        parent: str
-        not_before: float
-        max_attempts: int
-        big: bool
-        by: str
 
     class Wish(TypedDict, total=False):
         """What `claim` may be told of a task to have."""
@@ -95,6 +79,16 @@ __all__ = ["AsyncQueue"]
 FOR_EVER = 1e6
 
 
+def _verb(verb: Callable[Concatenate[Queue, P], T]) -> Callable[Concatenate[AsyncQueue, P], Coroutine[Any, Any, T]]:
+    """The same verb of the same queue, in a thread of its own."""
+
+    @wraps(verb)
+    async def call(queue: AsyncQueue, /, *args: P.args, **named: P.kwargs) -> T:
+        return await _surely(getattr(queue.sync, verb.__name__), *args, **named)
+
+    return call
+
+
 class AsyncQueue:
     """A queue whose verbs are awaited."""
 
@@ -124,25 +118,11 @@ class AsyncQueue:
         """Let go of what is held open."""
         await _surely(self.sync.close)
 
-    async def add(self, title: str, **fields: Unpack[Fields]) -> str:
-        """A task is in the queue for good; its id. Fields are those of `Queue.add`."""
-        return await _surely(self.sync.add, title, **fields)
-
-    async def put(self, tasks: Sequence[Task]) -> list[tuple[str, Said]]:
-        """Each is in the queue for good; ids and what was said, in order."""
-        return await _surely(self.sync.put, tasks)
-
-    async def card(self, task_id: str) -> Card:
-        """The task as it stands; NotFound if there is none."""
-        return await _surely(self.sync.card, task_id)
-
-    async def renew(self, claim: Claim, lease: float = 0.0) -> Said:
-        """The claim lasts another lease."""
-        return await _surely(self.sync.renew, claim, lease)
-
-    async def finish(self, claim: Claim, outcome: Outcome) -> tuple[Said, End]:
-        """The claim ends this way."""
-        return await _surely(self.sync.finish, claim, outcome)
+    add = _verb(Queue.add)
+    put = _verb(Queue.put)
+    card = _verb(Queue.card)
+    renew = _verb(Queue.renew)
+    finish = _verb(Queue.finish)
 
     async def claim(self, worker: str, **wish: Unpack[Wish]) -> list[Claim]:
         """Up to `count` tasks for this worker; the wish is that of `Queue.claim`."""

@@ -6,19 +6,20 @@ from taskpit import errors
 from taskpit.clock import iso, say_duration
 from taskpit.history import who
 from taskpit.status import LABELS, Status, status_of
-from taskpit.task import State
+from taskpit.task import LATER, State
 from taskpit.text import headline, one_line, revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from taskpit.task import Card, Result, Try
+    from taskpit.task import Card, Result, Task, Try
 
 __all__ = [
     "ENDING",
     "ending",
     "facts",
+    "further",
     "held_by",
     "known_otherwise",
     "not_claimed",
@@ -57,19 +58,28 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
         ("attempts", _attempts(card)),
         ("tags", ", ".join(task.tags)),
         ("touches", ", ".join(task.touches)),
-        ("limit", ", ".join(task.limits)),
         ("parent", task.parent),
         ("big", "yes: a planner splits it" if task.big else ""),
         ("added", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
         ("last error", task.last_error),
         ("checked", _checked(card)),
-        *((key, _spelt(value)) for key, value in task.extra.items()),
+        *further(task),
     ]
     return [(name, value) for name, value in found if value]
 
 
+def further(task: Task) -> list[tuple[str, str]]:
+    """Fields that have no line of their own, and those that somebody set beyond them."""
+    said = [(name.replace("_", " "), _spelt(getattr(task, name))) for name in LATER if getattr(task, name)]
+    return [*said, *((key, _spelt(value)) for key, value in task.extra.items())]
+
+
 def _spelt(value: object) -> str:
-    """A field of somebody's own in a line: text as it is, a mapping as its words."""
+    """A field in a line: text as it is, a list with commas, a mapping as its words."""
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and not any(isinstance(part, (dict, list, tuple)) for part in value.values()):

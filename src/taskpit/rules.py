@@ -9,7 +9,7 @@ from taskpit.clock import iso, say_duration
 from taskpit.errors import Invalid
 from taskpit.limit import Limit
 from taskpit.records import Value
-from taskpit.task import State
+from taskpit.task import LINES, LISTS, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,7 +216,9 @@ def check_task(task: Task) -> None:
     """Whether this can be a task; Invalid says why not."""
     if not task.title.strip():
         raise Invalid("a task needs a title", id=task.id)
-    for name in ("title", "check", "by", "hold", "parent", "slug"):
+    said = task.__dict__
+    listed = [(name, word) for name in LISTS for word in said[name]]
+    for name in LINES:
         text = getattr(task, name)
         if "\n" in text or "\r" in text or "\0" in text:
             hint = "Put it into a script and name that." if name == "check" else "Use the body for long text."
@@ -224,13 +226,13 @@ def check_task(task: Task) -> None:
     if "\0" in task.body:
         raise Invalid("the body is binary, not text", id=task.id)
     try:
-        "".join((task.title, task.body, task.check, task.by, *task.tags, *task.touches)).encode()
+        "".join((task.body, *map(said.__getitem__, LINES), *(word for _, word in listed))).encode()
     except UnicodeEncodeError:
         raise Invalid("the task is not UTF-8 text", id=task.id) from None
-    for word in (*task.tags, *task.touches, *task.needs):
-        if not word or word != " ".join(word.split()) or "," in word or "#" in word:
-            raise Invalid(f"{word!r} cannot be a tag, need or path: no commas, # or line breaks", id=task.id)
     _check_limits(task)
+    for name, word in listed:
+        if not word or word != " ".join(word.split()) or "," in word or "#" in word:
+            raise Invalid(f"{word!r} cannot stand in {name}: no commas, # or line breaks", id=task.id)
     if task.id in task.needs:
         raise Invalid(f"{task.id} needs itself", hint="Leave out that need.", id=task.id)
 

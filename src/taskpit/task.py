@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 __all__ = [
+    "LATER",
+    "LINES",
+    "LISTS",
     "Ask",
     "Card",
     "Claim",
@@ -140,8 +143,16 @@ class Task(Value):
             self.hold,
             self.big,
             dict(self.extra),
-            *((self.limits,) if self.limits else ()),  # without any, the same as before there were limits
+            *((name, value) for name in LATER if (value := getattr(self, name))),
         )
+
+
+#: Fields by their kind. What layouts, importers and rules do with a field follows from it: a new one need not be named.
+LISTS = tuple(name for name, kind in Task.kinds().items() if kind == "tuple[str, ...]")
+LINES = tuple(name for name, kind in Task.kinds().items() if kind == "str" and name not in ("body", "last_error"))
+#: Fields that came after the first release: of them a wish tells only what is said, so that stored digests of old tasks
+#: hold. A new field is named here.
+LATER = ("limits",)
 
 
 class Evidence(Value):

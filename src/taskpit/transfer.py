@@ -15,6 +15,7 @@ from taskpit.clock import instant, iso
 from taskpit.explain import ENDING
 from taskpit.records import Value
 from taskpit.task import (
+    LISTS,
     Card,
     Claim,
     End,
@@ -154,7 +155,7 @@ def _layout(head: dict[str, Any]) -> str:
 
 def _card(fields: dict[str, Any]) -> Card:
     task = dict(fields["task"])
-    for key in ("needs", "tags", "touches", "limits"):
+    for key in LISTS:
         task[key] = tuple(task.get(key, ()))
     for key in ("created", "updated", "not_before"):
         if key in task:

@@ -6,8 +6,9 @@ import os
 import sys
 
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.options import example, read_text, task_options, vet, words
+from taskpit.cli.options import example, read_text, vet, words
 from taskpit.cli.output import quoted
+from taskpit.cli.task_options import task_fields, task_options
 from taskpit.errors import Conflict, Invalid, TaskpitError
 from taskpit.task import Said, Task
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from taskpit.crew.file import Template
     from taskpit.queue import Queue
 
-__all__ = ["VERBS", "add_from", "add_options", "asked_for", "moment", "needed", "with_fields"]
+__all__ = ["VERBS", "add_from", "add_options", "asked_for", "with_fields"]
 
 # -- init ------------------------------------------------------------------------------------------
 
@@ -330,13 +331,6 @@ def _add(args: Namespace, context: Context) -> Reply:
     return Reply(data=data, text=task_id)
 
 
-def spare_hold() -> str:
-    """What holds a spare task."""
-    from taskpit.policy import SPARE  # who adds others does without
-
-    return SPARE
-
-
 def asked_for(args: Namespace, context: Context) -> Task:
     """The task that the options of `add` describe."""
     queue = context.queue
@@ -345,18 +339,9 @@ def asked_for(args: Namespace, context: Context) -> Task:
         id=_given_id(args.id),
         title=args.title,
         body=read_text(args.file, queue.config.largest_task) if args.file else args.body or "",
-        check=args.check or "",
-        priority=args.priority or 0,
-        needs=needed(queue, args.needs),
-        tags=words(args.tag),
-        touches=words(args.touches),
-        limits=words(args.limit),
-        hold=spare_hold() if args.spare else "",
-        parent=queue.resolve(args.parent) if args.parent else "",
-        not_before=moment(queue, args.not_before),
-        max_attempts=args.attempts or 0,
         big=args.big,
         by=context.worker(args),
+        **task_fields(args, queue),
     )
     return with_fields(queue, task, [*(args.set or ()), *([f"race={args.race}"] if args.race is not None else ())])
 
@@ -381,25 +366,6 @@ def with_fields(queue: Queue, task: Task, given: list[str] | None) -> Task:
     return task
 
 
-def needed(queue: Queue, given: list[str] | None) -> tuple[str, ...]:
-    """The ids that these options mean."""
-    if not given:
-        return ()
-    from taskpit.worker.manual import need_ids
-
-    return need_ids(queue, words(given))
-
-
-def moment(queue: Queue, text: str | None) -> float:
-    """Unix seconds of a time somebody wrote."""
-    from taskpit.clock import instant
-
-    try:
-        return instant(text, queue.clock.now()) if text else 0.0
-    except (ValueError, OverflowError) as error:
-        raise Invalid(str(error)) from None
-
-
 # -- tasks from a template of the queue: `add --from` ----------------------------------------------
 
 
@@ -419,7 +385,7 @@ def add_from(args: Namespace, context: Context) -> Reply:
         return task.replace(
             by=by,
             priority=task.priority if args.priority is None else args.priority,
-            tags=tuple(dict.fromkeys((*task.tags, *words(args.tag)))),
+            tags=tuple(dict.fromkeys((*task.tags, *words(args.tags)))),
             needs=tuple(dict.fromkeys((*task.needs, *words(args.needs)))),
         )
 

@@ -9,9 +9,10 @@ import sys
 
 from taskpit import layouts
 from taskpit.actions import remember
-from taskpit.cli.add import moment, needed, spare_hold, with_fields
+from taskpit.cli.add import with_fields
 from taskpit.cli.context import Reply, Usage
-from taskpit.cli.options import example, id_argument, read_text, task_options, vet, words, worker_option
+from taskpit.cli.options import example, id_argument, read_text, vet, words, worker_option
+from taskpit.cli.task_options import task_fields, task_options
 from taskpit.errors import Conflict, Invalid
 from taskpit.json_facts import card_facts
 from taskpit.task import State
@@ -86,23 +87,8 @@ def _has_person() -> bool:
 
 def _changes(args: Namespace, queue: Queue) -> dict[str, Any]:
     """The fields that options speak of, with their new values."""
-    given: dict[str, Any] = {"title": args.title, "check": args.check, "priority": args.priority, "big": args.big}
+    given = {"title": args.title, "big": args.big, **task_fields(args, queue)}
     given["body"] = read_text(args.file, queue.config.largest_task) if args.file else args.body
-    given["max_attempts"] = args.attempts
-    if args.needs is not None:
-        given["needs"] = needed(queue, args.needs)
-    if args.tag is not None:
-        given["tags"] = words(args.tag)
-    if args.touches is not None:
-        given["touches"] = words(args.touches)
-    if args.spare:
-        given["hold"] = spare_hold()
-    if args.limit is not None:
-        given["limits"] = words(args.limit)
-    if args.parent is not None:
-        given["parent"] = queue.resolve(args.parent) if args.parent else ""
-    if args.not_before is not None:
-        given["not_before"] = moment(queue, args.not_before)
     for field in ("set", "add_tag", "remove_tag"):
         given[field] = getattr(args, field)
     return {field: value for field, value in given.items() if value is not None}

@@ -9,7 +9,7 @@ from taskpit import layouts
 from taskpit.cli.import_records import DONE, bad_record
 from taskpit.cli.options import vet
 from taskpit.errors import Invalid, TooLarge
-from taskpit.task import State
+from taskpit.task import LISTS, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,15 +84,8 @@ def too_many_open(queue: Queue) -> bool:
 
 def _reads(task: Task) -> tuple[object, ...]:
     """What a task says, whoever put it and when."""
-    what = (task.title, task.body.strip(), task.check, task.priority)
-    return (
-        *what,
-        frozenset(task.needs),
-        frozenset(task.tags),
-        frozenset(task.touches),
-        frozenset(task.limits),
-        task.parent,
-    )
+    what = (task.title, task.body.strip(), task.check, task.priority, task.parent)
+    return (*what, *(frozenset(getattr(task, name)) for name in LISTS))
 
 
 def _refuse_twins(records: Sequence[Record]) -> None:

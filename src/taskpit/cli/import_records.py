@@ -54,13 +54,14 @@ _WORDS = {
     "max_attempts": ("max_attempts", "max-attempts"),
     "parent": ("parent", "parent_id"),
     "state": ("state", "status"),
-    **{name: (name,) for name in ("id", "title", "slug", "priority", "touches", "limits", "hold", "big", "done-when")},
+    "done-when": ("done-when",),
 }
 #: How far a task had got and what is derived from it: not carried along.
 _PAST = (
     *("attempts", "last_error", "updated", "updated_at", "claimed_by", "claimed_at", "held", "worker", "since"),
     *("until", "alive", "result", "tries", "notes", "late", "source"),
 )
+_WORDS |= {name: (name,) for name in Task.kinds() if name not in (*_WORDS, *_PAST, "extra")}
 #: What a mailbox writes when it has nothing to say.
 _SILENT = {"verdict": "unknown", "test_mode": "strict", "test_scope": "diff", "sequence_number": 0}
 #: States of a record that nobody has to wait for, and of one that will not be done.
@@ -299,11 +300,9 @@ def _need(value: object, name: str) -> str:
     return _a_word(value, name)
 
 
+_BY_KIND = {"str": _a_text, "int": _a_number, "float": _a_time, "bool": _a_flag, "tuple[str, ...]": _a_list}
 _READERS = {
-    **dict.fromkeys(("title", "body", "slug", "check", "by", "hold", "state", "done-when"), _a_text),
+    **{name: _BY_KIND[kind] for name, kind in Task.kinds().items() if kind in _BY_KIND},
     **dict.fromkeys(("id", "parent"), _a_word),
-    **dict.fromkeys(("priority", "max_attempts"), _a_number),
-    **dict.fromkeys(("created", "not_before"), _a_time),
-    **dict.fromkeys(("needs", "tags", "touches", "limits"), _a_list),
-    "big": _a_flag,
+    **dict.fromkeys(("state", "done-when"), _a_text),
 }

@@ -34,7 +34,6 @@ __all__ = [
     "reason_option",
     "reason_words",
     "refusal",
-    "task_options",
     "token_option",
     "vet",
     "words",
@@ -164,22 +163,6 @@ def reason_words(args: Namespace, context: Context, *, needed: bool = False) -> 
     if reason is None and len(args.ids) > 1 and (needed or args.ids[-1] == "-" or len(args.ids[-1].split()) != 1):
         reason = args.ids.pop()
     return read_text("-", context.queue.config.largest_task) if reason == "-" else reason
-
-
-def task_options(parser: ArgumentParser) -> None:
-    """What can be said about a task, for those who make and those who change one."""
-    add = parser.add_argument
-    add("--check", metavar="CMD", help="the command that proves it done, run by `pit done` and by workers")
-    add("--priority", type=a_priority, metavar="N", help="higher first, default 0; P0 to P4 mean 40 to 0")
-    add("--needs", action="append", metavar="ID", help="a task that must be done before; may be repeated")
-    add("--tag", action="append", metavar="T", help="may be repeated")
-    add("--touches", action="append", metavar="GLOB", help="paths it will change; may be repeated")
-    told = "something scarce it uses: staging=1 at once, api=10/min, or a key of [limits]; may be repeated"
-    add("--limit", action="append", metavar="KEY=N", help=told)
-    add("--spare", action="store_true", default=None, help="run it only when an agent's quota would be lost otherwise")
-    add("--parent", metavar="ID", help="the task it is a part of")
-    add("--not-before", metavar="T", help="2026-01-24T10:00:00Z or +30m")
-    add("--attempts", type=a_count, metavar="N", help="how many attempts it may have")
 
 
 def named(context: Context, ids: list[str]) -> list[str]:

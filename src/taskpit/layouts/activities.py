@@ -55,31 +55,18 @@ __all__ = [
 # One activity, work item or step in `progress.yaml` as a Task, and back. Pure: mappings in, values out.
 # Only what has changed is written: what people and other tools put there stays as they wrote it.
 
-#: A task's fields by the words an entry has for them.
-WORDS = {
-    "title": "title",
-    "description": "body",
-    "priority": "priority",
-    "depends_on": "needs",
-    "done_when": "check",
-    "attempts": "attempts",
-    "max_attempts": "max_attempts",
-    "tags": "tags",
-    "touches": "touches",
-    "limits": "limits",
-    "parent": "parent",
-    "not_before": "not_before",
-    "hold": "hold",
-    "big": "big",
-    "last_error": "last_error",
-    "slug": "slug",
-    "created_by": "by",
-    "created_at": "created",
-    "updated_at": "updated",
+#: Words an entry has for fields of a task; the other fields stand under their own names.
+CALLED = {
+    "body": "description",
+    "needs": "depends_on",
+    "check": "done_when",
+    "by": "created_by",
+    "created": "created_at",
+    "updated": "updated_at",
 }
-TIMES = frozenset(("not_before", "created_at", "updated_at"))
-NUMBERS = frozenset(("priority", "attempts", "max_attempts"))
-LISTS = frozenset(("depends_on", "tags", "touches", "limits"))
+#: A task's fields by their words, and what kind each is.
+WORDS = {CALLED.get(name, name): name for name in Task.kinds() if name not in ("id", "extra", "source")}
+KINDS = {word: Task.kinds()[name] for word, name in WORDS.items()}
 #: What the queue itself keeps in an entry, and what is not the wish of whoever asked.
 MANAGED = frozenset(
     (
@@ -121,18 +108,19 @@ def load(task_id: str, fields: Mapping[Any, Any], hold: str = "") -> Task:
 
 
 def _read(word: str, value: object, task_id: str) -> object:
-    if word in TIMES:
+    kind = KINDS[word]
+    if kind == "float":
         return moment(value)
-    if word in NUMBERS:
+    if kind == "int":
         if isinstance(value, bool) or not isinstance(value, int):
             raise Invalid(f"{task_id}: {word} is {value!r:.80}, not a whole number", id=task_id, field=word)
         return int(value)
-    if word in LISTS:
+    if kind == "tuple[str, ...]":
         items = value if isinstance(value, list | tuple) else [value]
         if any(isinstance(item, dict | list | tuple | set) for item in items):
             raise Invalid(f"{task_id}: {word} has lists or mappings where words should stand", id=task_id, field=word)
         return tuple(str(item) for item in items)
-    return bool(value) if word == "big" else str(value)
+    return bool(value) if kind == "bool" else str(value)
 
 
 def moment(value: object) -> float:
@@ -171,9 +159,9 @@ def plain(value: object) -> object:
 
 
 def _write(word: str, value: Any) -> object:
-    if word in TIMES:
+    if KINDS[word] == "float":
         return iso(value)
-    return list(value) if word in LISTS else value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def new(task: Task, status: str = "pending") -> dict[str, Any]:

@@ -176,14 +176,9 @@ FIELDS = {
 OURS = frozenset(("id", "status", "claimed_by", "claimed_at", "created_at", "updated_at", "metadata"))
 #: Fields of a task that the schema has no word for, as they are called in the file and beside it.
 BESIDE = {
-    "tags": "tags",
-    "touches": "touches",
-    "limits": "limits",
-    "not_before": "not_before",
-    "hold": "hold",
-    "big": "big",
-    "by": "created_by",
-    "slug": "slug",
+    name: "created_by" if name == "by" else name
+    for name in Task.kinds()
+    if name not in {*FIELDS.values(), "id", "needs", "created", "updated", "extra", "source"}
 }
 #: Where the file carries what another layout calls like a key of this one.
 CARRIED = "carried"

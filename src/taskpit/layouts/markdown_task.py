@@ -36,6 +36,10 @@ def _int(text: str) -> int:
     return schema.whole("priority", int(text.strip()))
 
 
+def _count(text: str) -> int:
+    return schema.whole("", int(text.strip()))
+
+
 def _bool(text: str) -> bool:
     if text.lower() in ("true", "yes"):
         return True
@@ -96,6 +100,18 @@ FIELDS: tuple[tuple[str, str, Callable[[str], object], Callable[..., str]], ...]
     ("hold", "hold", one_line, one_line),
     ("last_error", "last-error", one_line, one_line),
 )
+#: How a field that is not among them is read and written, by its kind; its bullet has its name.
+BY_KIND: dict[str, tuple[Callable[[str], object], Callable[..., str]]] = {
+    "str": (one_line, one_line),
+    "int": (_count, str),
+    "float": (_time, iso),
+    "bool": (_bool, lambda _: "true"),
+    "tuple[str, ...]": (_words, _list),
+}
+#: What is told otherwise: by the file's name, the text below, `attempts`, or not at all.
+UNTOLD = frozenset(("id", "slug", "body", "attempts", "max_attempts", "updated", "extra", "source"))
+OTHERS = tuple(name for name in Task.kinds() if name not in UNTOLD and name not in {row[0] for row in FIELDS})
+FIELDS += tuple((name, name.replace("_", "-"), *BY_KIND[Task.kinds()[name]]) for name in OTHERS)
 #: What the bullet `carried` may say of a task: never its name, and never a command that `done-when` does not show.
 CARRIES = frozenset({field for field, _, _, _ in FIELDS if field != "check"} | {"body"})
 READ = {bullet: (field, read) for field, bullet, read, _ in FIELDS}
@@ -187,7 +203,9 @@ def is_sure(task: Task) -> bool:
 
 def _is_plain(task: Task) -> bool:
     """Whether every field is said by its bullet as it is, so that nobody need read it back to be sure."""
-    if task.extra or task.body[:1] in (" ", "\t", "\n", "#", "-", "<") or "\0" in task.body or "\r" in task.body:
+    if task.extra or any(map(task.__dict__.get, OTHERS)):
+        return False
+    if task.body[:1] in (" ", "\t", "\n", "#", "-", "<") or "\0" in task.body or "\r" in task.body:
         return False
     try:
         task.body.encode()

@@ -22,27 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["restore", "spell"]
 
-#: Words that only we write: an activity that had some and has none was written by another program.
-OURS = frozenset(
-    (
-        "done_when",
-        "priority",
-        "tags",
-        "touches",
-        "limits",
-        "attempts",
-        "max_attempts",
-        "not_before",
-        "hold",
-        "big",
-        "last_error",
-        "slug",
-        "created_by",
-        "result",
-        "tries",
-        "superseded",
-    )
-)
 #: Words that other programs know too, and change: what they say is in the file alone.
 THEIRS = OF_THE_FILE | frozenset(
     (
@@ -63,6 +42,9 @@ THEIRS = OF_THE_FILE | frozenset(
         "completed_at",
     )
 )
+#: Words that only we write: an activity that had some and has none was written by another program.
+OURS = frozenset(activities.WORDS) - THEIRS - {"description", "parent", "created_at", "updated_at"}
+OURS |= {"result", "tries", "superseded"}
 
 
 def spell(progress: Progress) -> bytes:

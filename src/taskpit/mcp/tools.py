@@ -12,7 +12,7 @@ from taskpit.explain import nothing
 from taskpit.json_facts import card_facts, full_facts
 from taskpit.queue import cards
 from taskpit.records import Value
-from taskpit.task import Ask, Card, Failed, Release, Said, Split, State, Task
+from taskpit.task import LISTS, Ask, Card, Failed, Release, Said, Split, State, Task
 from taskpit.worker.manual import finish_by_hand, need_ids, refuse_lost
 
 TYPE_CHECKING = False
@@ -75,6 +75,8 @@ WISH = {
     "tags": TEXTS,
     "touches": _texts("globs it will change"),
 }
+#: Fields of a task that an agent may give it as they are.
+ASKED = (*WISH, "limits")
 
 TOOLS: tuple[ToolRow, ...] = (
     ToolRow(
@@ -394,16 +396,8 @@ class Desk:
 
 
 def _wish(given: Arguments) -> Task:
-    return Task(
-        id="",
-        title=given["title"],
-        body=given.get("body", ""),
-        check=given.get("check", ""),
-        priority=given.get("priority", 0),
-        tags=tuple(given.get("tags", ())),
-        touches=tuple(given.get("touches", ())),
-        limits=tuple(given.get("limits", ())),
-    )
+    said: dict[str, Any] = {name: given[name] for name in ASKED if name in given}
+    return Task(id="", **{**said, **{name: tuple(said[name]) for name in LISTS if name in said}})
 
 
 def _filled(facts: Facts, *always: str) -> Facts:

@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 from taskpit.actions import moves
 from taskpit.board import COLUMNS
 from taskpit.clock import iso, say_age, say_duration
+from taskpit.explain import further
 from taskpit.history import who
 from taskpit.status import LABELS, counted
 from taskpit.text import headline, plain, revealed
@@ -163,6 +164,7 @@ class Paper:
         self._env.filters.update(
             age=_age,
             duration=say_duration,
+            further=further,
             iso=_iso,
             link=self.link,
             markdown=markdown_html,

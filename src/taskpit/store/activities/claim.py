@@ -139,10 +139,19 @@ def _put_step(items: Items, task: Task, spot: names.Place) -> Said:
     return said
 
 
+#: What a task inside an activity has; all else is its activity's.
+OF_STEPS = frozenset(
+    (
+        *("id", "title", "body", "slug", "needs", "parent"),
+        *("attempts", "last_error", "by", "created", "updated", "extra", "source"),
+    )
+)
+
+
 def _refuse_what_steps_lack(task: Task) -> None:
     blank = Task(id=task.id, title=task.title)
-    for name in ("check", "priority", "tags", "touches", "limits", "not_before", "hold", "big", "max_attempts"):
-        if getattr(task, name) != getattr(blank, name):
+    for name in Task.kinds():
+        if name not in OF_STEPS and getattr(task, name) != getattr(blank, name):
             raise Invalid(
                 f"a task inside an activity has no {name.replace('_', ' ')} of its own",
                 hint="Give it to the activity.",

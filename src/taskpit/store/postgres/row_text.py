@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Lapsed", "as_ending", "as_item", "as_json", "event_of", "key_of", "result_of", "task_of", "try_of"]
 
-#: Fields of a task that are lists.
-LISTS = ("needs", "tags", "touches", "limits")
 #: Half of what eight bytes can count to: in the middle lies priority 0.
 MIDDLE = 1 << 63
 
