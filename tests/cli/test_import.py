@@ -195,7 +195,7 @@ def test_mailbox_files(pit, place):
         ('{"title": "x", "needs": [{"a": 1}]}', "needs is a text"),
         ('{"title": "x", "needs": ["../y"]}', "not allowed"),
         ('{"title": "x", "needs": ["a\\u0000b"]}', "not allowed"),
-        ('{"title": "x", "tags": ["a#b"]}', "cannot be a tag"),
+        ('{"title": "x", "tags": ["a#b"]}', "cannot stand in tags"),
         ('{"title": "x", "big": "yes"}', "big is true or false"),
         ('{"title": "x", "created": "soon"}', "is not a time"),
         ('{"title": "x", "extra": 3}', "extra is an object"),
