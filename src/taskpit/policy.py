@@ -142,10 +142,15 @@ def answers(body: str) -> dict[str, str]:
 
 
 def _done(claim: Claim, outcome: Done, now: float) -> End:
-    result = Result(
+    result = _result(claim, outcome, Verdict.DONE, outcome.reason, now)
+    return End(claim=claim, result=result, action="completed_task", details=outcome.reason)
+
+
+def _result(claim: Claim, outcome: Done | Failed, verdict: Verdict, reason: str, now: float) -> Result:
+    return Result(
         id=claim.task.id,
-        verdict=Verdict.DONE,
-        reason=outcome.reason,
+        verdict=verdict,
+        reason=reason,
         output=outcome.output,
         worker=claim.fence,
         attempt=claim.attempt,
@@ -155,7 +160,6 @@ def _done(claim: Claim, outcome: Done, now: float) -> End:
         cost=outcome.cost,
         log=outcome.log,
     )
-    return End(claim=claim, result=result, action="completed_task", details=outcome.reason)
 
 
 def _failed(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config, now: float) -> End:
@@ -207,19 +211,7 @@ def _lost(claim: Claim, outcome: Failed, tries: Sequence[Try], config: Config, n
 
 def _end_for_good(claim: Claim, outcome: Failed, attempt: Try, now: float) -> End:
     verdict = Verdict.CANCELLED if outcome.cancelled else Verdict.FAILED
-    result = Result(
-        id=claim.task.id,
-        verdict=verdict,
-        reason=outcome.error,
-        output=outcome.output,
-        worker=claim.fence,
-        attempt=claim.attempt,
-        finished=now,
-        seconds=outcome.seconds,
-        evidence=outcome.evidence,
-        cost=outcome.cost,
-        log=outcome.log,
-    )
+    result = _result(claim, outcome, verdict, outcome.error, now)
     action = "cancelled_task" if outcome.cancelled else "failed_task"
     return End(claim=claim, result=result, attempt=attempt, action=action, details=_short(outcome.error))
 
