@@ -15,9 +15,10 @@ from taskpit.store.opening import open_store
 from taskpit.task import Done, Failed, Retry, State, Task
 from taskpit.testing import FakeClock
 from taskpit.worker import pool_display
-from taskpit.worker.agent_limits import Backend, Gate, gate_for
+from taskpit.worker.agent_limits import Gate, gate_for
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import Orders
+from taskpit.worker.preset import Backend
 
 
 class Heard(pool_display.Silent):

@@ -14,9 +14,10 @@ from taskpit.status import Status, status_of
 from taskpit.task import Done, Retry, State
 from taskpit.testing import FakeClock
 from taskpit.worker import pool_display, preset
-from taskpit.worker.agent_limits import Backend, Gate
+from taskpit.worker.agent_limits import Gate
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import Orders
+from taskpit.worker.preset import Backend
 
 HOUR = 3600.0
 

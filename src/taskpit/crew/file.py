@@ -13,7 +13,7 @@ import sys
 
 from taskpit import fs
 from taskpit.clock import duration
-from taskpit.crew.settings import Backend, Crew, Post
+from taskpit.crew.settings import BackendSettings, Crew, Post
 from taskpit.errors import Invalid, NotFound
 from taskpit.landing.values import LANDS, REVIEWS
 from taskpit.text import nearest, read_toml
@@ -311,7 +311,7 @@ class _Reader:
         self.root = root
         self.env = env
         self.lines = lines
-        self.backends: dict[str, Backend] = {}
+        self.backends: dict[str, BackendSettings] = {}
 
     def crew(self, data: dict[str, Any]) -> Crew:
         """All of it."""
@@ -361,14 +361,14 @@ class _Reader:
                 raise self._wrong(where, f"{key} is {error}, not {value!r}") from None
         return fields
 
-    def _backend(self, name: str, given: object) -> Backend:
+    def _backend(self, name: str, given: object) -> BackendSettings:
         table = f"backend.{name}"
         if _NAME.match(name) is None:
             raise self._wrong((table, 0, ""), f"the name {name!r} may have letters, digits, - and _ only")
         fields = self._fields(table, 0, given)
         if ("preset" in fields) == ("command" in fields):
             raise self._wrong((table, 0, ""), f"backend {name!r} needs a preset or a command, one of the two")
-        backend = Backend(name=name, **fields)
+        backend = BackendSettings(name=name, **fields)
         return (
             backend.replace(command=(backend.bin, *backend.command[1:])) if backend.bin and backend.command else backend
         )
@@ -442,7 +442,7 @@ class _Reader:
         ]
         raise self._wrong(self._said("agent", index, "prompt"), f"there is no prompt file {given!r}", given, files)
 
-    def _proved(self, index: int, name: str, whose: str) -> Backend | None:
+    def _proved(self, index: int, name: str, whose: str) -> BackendSettings | None:
         """The backend of this name, with a program that is there; `whose` is empty for those that need none."""
         if not name and not whose:
             return None
@@ -458,7 +458,7 @@ class _Reader:
         key = "bin" if backend.bin else "command"
         return backend.replace(command=self._runnable((table, 0, key), backend.command))
 
-    def _preset(self, table: str, backend: Backend) -> None:
+    def _preset(self, table: str, backend: BackendSettings) -> None:
         """There is such a preset, and its program is installed."""
         from taskpit.crew.runners import presets, program
 

@@ -10,14 +10,14 @@ import os
 from taskpit import fs
 from taskpit.clock import Clock
 from taskpit.worker import preset
-from taskpit.worker.agent_limits import Backend, Gate
+from taskpit.worker.agent_limits import Gate
 from taskpit.worker.agent_runner import AgentRunner
+from taskpit.worker.preset import Backend
 from taskpit.worker.runner import LARGEST_PROMPT, CommandRunner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taskpit.crew.settings import Backend as Config
-    from taskpit.crew.settings import Post
+    from taskpit.crew.settings import BackendSettings, Post
     from taskpit.task import Claim, Outcome
     from taskpit.worker.runner import Run, Runner
     from taskpit.worker.sandbox import Sandbox
@@ -37,7 +37,7 @@ def presets(root: str) -> list[str]:
     return preset.names(preset.places(root))
 
 
-def program(config: Config, root: str) -> str:
+def program(config: BackendSettings, root: str) -> str:
     """The program that a backend with a preset runs."""
     return config.bin or preset.find(config.preset, preset.places(root)).bin
 
@@ -58,7 +58,7 @@ def make_runner(post: Post, root: str) -> Runner:
     return Briefed(command, post.prompt, _shared(config))
 
 
-def _preset(post: Post, config: Config, root: str) -> preset.Preset:
+def _preset(post: Post, config: BackendSettings, root: str) -> preset.Preset:
     """The preset with what the crew's file says otherwise."""
     found = preset.find(config.preset, preset.places(root))
     said = {"bin": config.bin, "prompt": config.prompt, "limit": config.limit, "stagger": config.stagger}
@@ -77,7 +77,7 @@ def sandbox_of(post: Post) -> Sandbox | None:
     return made
 
 
-def _shared(config: Config) -> Backend:
+def _shared(config: BackendSettings) -> Backend:
     return Backend(name=config.preset or config.name, limit=config.limit, stagger=config.stagger, quiet=config.quiet)
 
 

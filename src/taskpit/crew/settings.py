@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["Backend", "Crew", "Post"]
+__all__ = ["BackendSettings", "Crew", "Post"]
 
 
 #: How long one may be silent unless told otherwise.
 STALL = 900.0
 
 
-class Backend(Value):
+class BackendSettings(Value):
     """How agents of one sort are run."""
 
     name: str
@@ -47,7 +47,7 @@ class Post(Value):
     role: str = ""
     #: Where its commands and its tasks' checks run.
     cwd: str = ""
-    backend: Backend | None = None
+    backend: BackendSettings | None = None
     #: A service's command.
     command: tuple[str, ...] = ()
     model: str = ""
@@ -117,7 +117,7 @@ class Post(Value):
     def of(cls, facts: Mapping[str, Any]) -> Post:
         """Read again what `facts` said."""
         backend = facts.get("backend")
-        return schema.load(cls, facts, backend=schema.load(Backend, backend) if backend else None)
+        return schema.load(cls, facts, backend=schema.load(BackendSettings, backend) if backend else None)
 
 
 class Crew(Value):

@@ -20,9 +20,9 @@ from taskpit import fs
 from taskpit.agents.usage import model_name
 from taskpit.clock import iso
 from taskpit.errors import Invalid, NotFound
-from taskpit.records import Value
 from taskpit.task import Done, Release, Retry
 from taskpit.text import read_json
+from taskpit.worker.preset import Backend
 from taskpit.worker.process import CannotRun
 
 TYPE_CHECKING = False
@@ -155,23 +155,6 @@ def _zone(text: str) -> tzinfo | None:
 LONGEST_GUESS = 3600.0
 #: How long it rests after trouble that was no limit, at first and at most.
 TROUBLE = (10.0, 300.0)
-
-
-class Backend(Value):
-    """What all that run on one agent CLI share."""
-
-    name: str
-    #: How many at once on this host; 0 is any number.
-    limit: int = 0
-    #: Seconds between two starts.
-    stagger: float = 0.0
-    #: How long it rests after a limit that does not say when it ends.
-    pause: float = 300.0
-    #: Hours of the day in which nothing is started on it: `09:00-18:00`.
-    quiet: str = ""
-    #: How long a window of its quota lasts, 0: nobody knows; and for how long before its end spare tasks may begin.
-    window: float = 0.0
-    spare: float = 3600.0
 
 
 class Pass:

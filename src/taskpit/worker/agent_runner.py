@@ -32,9 +32,8 @@ from taskpit.schema import path_of
 from taskpit.task import Ask, Done, Failed, Release, Retry
 from taskpit.text import fit, last_lines, plain, read_json
 from taskpit.worker import process
-from taskpit.worker.agent_limits import Backend
 from taskpit.worker.agent_output import Listener, Talk
-from taskpit.worker.preset import fill
+from taskpit.worker.preset import Backend, fill
 from taskpit.worker.process import CannotRun
 from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, say_exit
 from taskpit.worker.transcript import ORDER as SIGNS
@@ -174,8 +173,7 @@ class AgentRunner:
         self.grace = grace
         self.clock = clock or Clock()
         self._pruned = False
-        shared = ("limit", "stagger", "pause", "quiet", "window", "spare")
-        self.backend = Backend(name=preset.name, **{key: getattr(preset, key) for key in shared})
+        self.backend: Backend = preset
 
     def check(self, env: Mapping[str, str]) -> None:
         """CannotRun if its program is not there, before any task is taken for it."""

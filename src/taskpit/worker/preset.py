@@ -350,10 +350,27 @@ class Message(Value):
     always: bool = False
 
 
-class Preset(Value):
-    """One agent CLI."""
+class Backend(Value):
+    """What all that run on one agent CLI share."""
 
     name: str
+    #: How many may run at once on this host; 0 is any number.
+    limit: int = 0
+    #: How far apart they begin.
+    stagger: float = 0.0
+    #: How long it rests after a limit that does not say when it ends; doubles while that goes on.
+    pause: float = 300.0
+    #: Hours of the day in which nothing is started on it: `09:00-18:00`, several with commas.
+    quiet: str = ""
+    #: How long a window of its quota lasts, from the first start in it; 0 is unknown: then no spare task runs.
+    window: float = 0.0
+    #: For how long before the end of a window spare tasks may begin.
+    spare: float = 3600.0
+
+
+class Preset(Backend):
+    """One agent CLI."""
+
     argv: tuple[str | tuple[str, ...], ...]
     about: str = ""
     bin: str = ""
@@ -391,18 +408,6 @@ class Preset(Value):
     grace: float = 30.0
     #: How long it may be silent before that; 0 is any time.
     stall: float = 1200.0
-    #: How many may run at once on this host; 0 is any number.
-    limit: int = 0
-    #: How far apart they begin.
-    stagger: float = 0.0
-    #: How long it rests after a limit that does not say when it ends; doubles while that goes on.
-    pause: float = 300.0
-    #: Hours of the day in which nothing is started on it: `09:00-18:00`, several with commas.
-    quiet: str = ""
-    #: How long a window of its quota lasts, from the first start in it; 0 is unknown: then no spare task runs.
-    window: float = 0.0
-    #: For how long before the end of a window spare tasks may begin.
-    spare: float = 3600.0
 
     @property
     def must_end(self) -> bool:
