@@ -21,6 +21,8 @@ from taskpit.queue import Queue
 from taskpit.serve import gateway as gateways
 from taskpit.serve.tokens import Tokens
 from taskpit.store.opening import init, open_store
+from taskpit.store.remote import connection as connections
+from taskpit.store.remote import polling, wire
 from taskpit.task import Claim, End, Event, Result, Said, State, Task, Verdict, Want
 
 LEASE = 60.0
@@ -139,6 +141,80 @@ def test_what_only_the_dead_gateway_could_tell_is_unknown(remote, cutter, served
 
     assert isinstance(told[0], Unknown)
     fresh.close()
+
+
+def test_a_connection_that_is_dead_without_a_sign_robs_nobody(remote, cutter, served, monkeypatch):
+    """Half open: what is sent goes nowhere, and nothing says so. Renewals come through by another connection."""
+    remote.put(tasks(1))
+    (claim,) = remote.claim(Want(worker="ann", lease=LEASE))
+    monkeypatch.setattr(connections, "SILENT", 0.2)
+    cutter.mute()
+    assert remote.renew([claim], LEASE) == [Said.OK]
+    cutter.mute()
+    assert remote.finish([done(claim)]) == [Said.OK]
+    assert served.queue.store.counts()[State.DONE] == 1
+
+
+def test_answers_that_come_late_or_out_of_order_change_nothing(remote, cutter, served, monkeypatch):
+    """Each first answer is kept back until the call was repeated and the next one made, then comes after all."""
+    behind = served.queue.store
+    monkeypatch.setattr(connections, "SILENT", 0.2)
+
+    def late(act):
+        cutter.keep_back = 1
+        said = act()
+        assert cutter.kept_back.acquire(timeout=PATIENCE)
+        return said
+
+    assert late(lambda: remote.put(tasks(1, 2))) == [Said.CREATED] * 2
+    (claim,) = late(lambda: remote.claim(Want(worker="ann", lease=LEASE)))
+    cutter.let_go()
+    assert late(lambda: remote.renew([claim], LEASE)) == [Said.OK]
+    assert late(lambda: remote.finish([done(claim)])) == [Said.OK]
+    cutter.let_go()
+    late(lambda: remote.note("0002", "once", "ann"))
+    (other,) = late(lambda: remote.claim(Want(worker="ann", lease=LEASE)))
+    cutter.let_go()
+    assert (claim.task.id, other.task.id) == ("0001", "0002")
+    assert behind.counts() == {State.READY: 0, State.CLAIMED: 1, State.DONE: 1, State.FAILED: 0}
+    assert behind.read(["0002"])[0].notes.count("once") == 1
+    assert len(cutter.kept) >= 6
+
+
+def test_a_gateway_that_is_slow_is_waited_for_and_asked_once(remote, served, monkeypatch):
+    monkeypatch.setattr(connections, "SILENT", 0.1)
+    real, calls = served.gateway.store.put, []
+
+    def slow(some):
+        calls.append(len(some))
+        time.sleep(0.5)
+        return real(some)
+
+    served.gateway.batches["put"]._act = slow
+    assert remote.put(tasks(1)) == [Said.CREATED]
+    assert calls == [1]
+
+
+def test_a_proxy_that_cuts_what_is_silent_is_not_noticed(served, cutter, monkeypatch):
+    """It cuts after a second, waits are 0.4 seconds long: as 25 are to its 60."""
+    assert wire.LONGEST_POLL * 2 < 60
+    assert connections.STALE < 60
+    for module in (wire, polling):
+        monkeypatch.setattr(module, "LONGEST_POLL", 0.4)
+    cutter.idle = 1.0
+    store = cutter.store(served.owner)
+    want = Want(worker="ann", lease=LEASE)
+    assert store.claim(want) == []
+    over = time.monotonic() + 2.0
+    while time.monotonic() < over:
+        assert store.wait(0.5) is False
+    cuts = cutter.cuts
+    add(served, 1)
+    assert store.wait(PATIENCE)
+    (claim,) = store.claim(want)
+    until(lambda: cutter.cuts > cuts)  # between two calls it was idle for too long
+    assert store.finish([done(claim)]) == [Said.OK]
+    store.close()
 
 
 def test_nobody_there_is_unavailable(served, cutter):

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 from waits import PATIENCE
 
@@ -63,8 +64,15 @@ class Cutter:
         #: Where it leads to; may be changed at any time.
         self.port = port
         self.swallow = 0
+        #: Answers that are kept back on connections which stay open; `let_go` sends them after all.
+        self.keep_back = 0
+        self.kept = []
+        self.kept_back = threading.Semaphore(0)
+        #: Seconds without a word after which a connection is cut, as proxies do; 0: never.
+        self.idle = 0.0
         self.swallowed = threading.Semaphore(0)
         self._pairs = set()
+        self._mute, self._spoke, self.cuts = set(), {}, 0
         self._turn = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}/q"
@@ -88,18 +96,56 @@ class Cutter:
             threading.Thread(target=self._copy, args=(far, near, (near, far), True), daemon=True).start()
 
     def _copy(self, source, target, pair, is_answer):
+        muted = False
         try:
-            while data := source.recv(65536):
+            while data := self._heard(source, pair):
                 with self._turn:
                     eaten = is_answer and self.swallow > 0
                     self.swallow -= eaten
+                    if is_answer and not eaten and (self.keep_back > 0 or pair in self._mute):
+                        self.keep_back -= pair not in self._mute
+                        self._mute.add(pair)
                 if eaten:
                     self.swallowed.release()
                     break
+                if pair in self._mute:
+                    muted = True
+                    if is_answer:
+                        self.kept.append((target, data))
+                        self.kept_back.release()
+                    continue
                 target.sendall(data)
         except OSError:
             pass
-        self._drop(pair)
+        if not muted:
+            self._drop(pair)
+
+    def _heard(self, source, pair):
+        """What comes; nothing if neither side has said a word for too long."""
+        while True:
+            if self.idle:
+                source.settimeout(self.idle)
+            self._spoke.setdefault(pair, time.monotonic())
+            try:
+                data = source.recv(65536)
+            except TimeoutError:
+                if self.idle and time.monotonic() - self._spoke[pair] >= self.idle:
+                    self.cuts += 1
+                    return b""
+                continue
+            self._spoke[pair] = time.monotonic()
+            return data
+
+    def mute(self):
+        """Every connection that is open stays so, and nothing comes through it any more."""
+        with self._turn:
+            self._mute |= self._pairs
+
+    def let_go(self):
+        """What was kept back comes late, or finds nobody."""
+        for target, data in self.kept:
+            with contextlib.suppress(OSError):
+                target.sendall(data)
 
     def _drop(self, pair):
         with self._turn:

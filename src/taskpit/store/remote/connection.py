@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 
     from taskpit.store.remote.address import Address
 
-__all__ = ["ANSWER", "Held", "Line", "new_call"]
+__all__ = ["ANSWER", "SILENT", "Held", "Line", "new_call"]
 
 #: First pause before another try, and the longest, in seconds.
 FIRST, LONGEST = 0.02, 1.0
 #: How long a connection may take, and how long an answer.
 CONNECT, ANSWER = 10.0, 60.0
+#: A connection on which no answer comes for so long may be dead without a sign: the call is repeated over another, by
+#: its name, and gets the answer of the first.
+SILENT = 10.0
 #: A connection that was not used for so long may be cut without a sign: a new one is made.
 STALE = 45.0
 #: No answer is larger.
@@ -127,22 +130,26 @@ class Line:
         *,
         call: str = "",
         repeat: bool = True,
-        timeout: float = ANSWER,
+        timeout: float = 0.0,
         on: Held | None = None,
     ) -> tuple[Any, bool]:
         """The answer, and whether it is that of a repetition. `repeat`: doing it twice is as good as once.
 
+        `timeout`: what comes later than that on one connection is not waited for there.
+
         Without a name of its own it only looks: if it fails, nothing has happened.
         """
         data = wire.dump({**fields, "call": call} if call else fields)
-        return self._patiently(Request("POST", f"/v1/{verb}", data, timeout, bool(call)), repeat=repeat, on=on)
+        request = Request("POST", f"/v1/{verb}", data, timeout or SILENT, bool(call))
+        return self._patiently(request, repeat=repeat, on=on)
 
     def send_log(self, worker: str, data: bytes, call: str) -> Any:
         """A working log, as it is."""
         return self._patiently(Request("PUT", f"/v1/log/{call}?worker={worker}", data, ANSWER, True), repeat=False)[0]
 
     def _patiently(self, request: Request, *, repeat: bool, on: Held | None = None) -> tuple[Any, bool]:
-        until, pause = time.monotonic() + self.address.patience, FIRST
+        began, pause = time.monotonic(), FIRST
+        until, slow = began + self.address.patience, began + max(ANSWER, self.address.patience)
         again: str | None = None  # the gateway that was asked before, if one may have been
         while True:
             before, sent = self._gateway, False
@@ -160,7 +167,10 @@ class Line:
                     raise Unavailable("the wait was given up") from None
                 if sent and again is None:
                     again = before or "unknown"
-                late = time.monotonic() >= until
+                if isinstance(error, TimeoutError):
+                    self.close()  # the others lead the same way
+                # Where a connection can be had and no answer comes, the gateway may be slow: it has more time.
+                late = time.monotonic() >= (slow if sent and isinstance(error, TimeoutError) else until)
                 self._was_refused(error, again=again is not None, repeat=repeat, late=late)
             time.sleep(pause * (0.5 + os.urandom(1)[0] / 510))
             pause = min(pause * 2, LONGEST)

@@ -11,7 +11,7 @@ import threading
 import time
 
 from taskpit.errors import TaskpitError
-from taskpit.store.remote.connection import ANSWER, Held, Line, new_call
+from taskpit.store.remote.connection import ANSWER, SILENT, Held, Line, new_call
 from taskpit.store.remote.wire import CLAIMS, LONGEST_POLL, WANT
 
 TYPE_CHECKING = False
@@ -99,7 +99,7 @@ class Polling:
         """One turn in line; whether something was dealt."""
         asked = {**self._about(), "claim": WANT.write(want.replace(call=call)), "wait": LONGEST_POLL}
         try:
-            answer, _ = self._line.ask("turn", asked, call=call, timeout=LONGEST_POLL + ANSWER, on=held)
+            answer, _ = self._line.ask("turn", asked, call=call, timeout=LONGEST_POLL + SILENT, on=held)
             claims = CLAIMS.read(answer.get("claim") if isinstance(answer, dict) else None)
         except TaskpitError:
             if held.dropped:
@@ -124,7 +124,7 @@ class Polling:
     def _drop(self, call: str) -> None:
         """Whatever was dealt to a wait that was given up goes back."""
         try:
-            self._line.ask("drop", {**self._about(), "drop": call}, timeout=ANSWER)
+            self._line.ask("drop", {**self._about(), "drop": call})
         except TaskpitError:
             return  # its lease ends
 
