@@ -29,8 +29,8 @@ __all__ = ["Tender"]
 
 #: Renewals are this far apart at most, so that a cancelled task stops soon whatever the lease.
 RENEW_AT_MOST = 5.0
-#: A racer looks this often whether another has won.
-RACE_LOOK = 1.0
+#: A racer looks this often whether another has won in another pool; and so long it has to leave once it is asked to.
+RACE_LOOK, RACE_GRACE = 0.5, 0.5
 #: Sweeps are this far apart, at least and at most.
 SWEEP_AT_LEAST, SWEEP_AT_MOST = 2.0, 30.0
 #: A sweep that looks at everything comes again after so many times as long as it took.
@@ -53,6 +53,7 @@ class Tender:
         self._runs: dict[str, Run] = {}
         self._turn = threading.Lock()
         self._quit = threading.Event()
+        self._bell = threading.Event()
         self._hungry = threading.Event()
         self._sweep_at = self._next_sweep()
         self._look_at = 0.0
@@ -70,6 +71,7 @@ class Tender:
     def close(self) -> None:
         """Both have ended."""
         self._quit.set()
+        self._bell.set()
         self._hungry.set()
         for thread in self._threads:
             if thread.ident is not None:
@@ -95,6 +97,10 @@ class Tender:
         for run in self.runs().values():
             run.stop(why)
 
+    def look_at_races(self) -> None:
+        """A race may be over: whoever runs in it learns that now."""
+        self._bell.set()
+
     def listen(self, *, hungry: bool) -> None:
         """Whether the pool wants to hear of changes."""
         (self._hungry.set if hungry else self._hungry.clear)()
@@ -104,7 +110,11 @@ class Tender:
     def _renew(self) -> None:
         period = min(self._lease / 3, RENEW_AT_MOST)
         due = time.monotonic() + period
-        while not self._quit.wait(min(period, RACE_LOOK, max(due - time.monotonic(), 0.0))):
+        while True:
+            self._bell.wait(min(period, RACE_LOOK, max(due - time.monotonic(), 0.0)))
+            self._bell.clear()
+            if self._quit.is_set():
+                return
             everybody = time.monotonic() >= due
             due = time.monotonic() + period if everybody else due
             for worker, run in self.runs().items():
@@ -122,7 +132,7 @@ class Tender:
         if said is Said.OK or self.runs().get(worker) is not run:
             return
         if said is Said.CANCEL:
-            run.stop("cancel")
+            run.stop("cancel", RACE_GRACE if RACER_OF in run.claim.task.extra else None)
         elif fate(run.claim, self._queue.store.read([run.claim.task.id])[0]) == "lost":
             run.stop("lost")
 

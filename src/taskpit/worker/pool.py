@@ -16,8 +16,9 @@ from typing import NamedTuple
 from taskpit import keeper
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.hooks import tell
-from taskpit.policy import REVIEW, SPARE
+from taskpit.policy import RACERS, REVIEW, SPARE
 from taskpit.queue import cards
+from taskpit.race import RACER_OF
 from taskpit.rules import suits
 from taskpit.store.port import Mend
 from taskpit.task import Release, State, Want
@@ -478,6 +479,8 @@ class Pool:
         self._count(over)
 
     def _count(self, over: Over) -> None:
+        if RACER_OF in over.claim.task.extra or RACERS in over.claim.task.extra:
+            self._tender.look_at_races()
         if over.claim in self._unshown:
             self._unshown.remove(over.claim)
             self.show.claimed(over.claim)

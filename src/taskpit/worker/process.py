@@ -104,11 +104,13 @@ class Bell:
         self._read, self._write = os.pipe()
         self._turn = threading.Lock()
         self.rung = False
+        #: Seconds a command has to leave, at most; None: what its order says.
+        self.grace: float | None = None
 
-    def ring(self) -> None:
+    def ring(self, grace: float | None = None) -> None:
         """Whoever waits wakes up."""
         with self._turn:
-            self.rung = True
+            self.rung, self.grace = True, grace if self.grace is None else self.grace
             if self._write >= 0:
                 os.write(self._write, b"!")
 
@@ -245,11 +247,12 @@ def _attend(
     while not _ended(process):
         left = deadline - time.monotonic()
         if bell.rung or left <= 0 or why:
+            grace = order.grace if bell.grace is None else min(bell.grace, order.grace)
             if parting is not None:
                 parting()
-                _await(process, time.monotonic() + order.grace, waker)
+                _await(process, time.monotonic() + grace, waker)
             _tell(process, STOP)
-            _await(process, time.monotonic() + order.grace, waker)
+            _await(process, time.monotonic() + grace, waker)
             return "bell" if bell.rung else why or "limit"
         bell.wait(min(left, pause), waker)
         trim(log)

@@ -87,21 +87,26 @@ class Reaper:
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self.pid = os.fork()
         if self.pid == 0:
-            self._become(source, argv)
+            self._become(source, argv, mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _ask(self, *_: object) -> None:
         self._asked = True
 
-    def _become(self, source: str, argv: list[str]) -> None:
-        """The child turns into the command; should its reaper be killed, it is killed too."""
+    def _become(self, source: str, argv: list[str], mask: set[int]) -> None:
+        """The child turns into the command; should its reaper be killed, it is killed too. Asked to stop on the way,
+        it does: our own handler would keep that to itself.
+        """
         try:
             os.setsid()
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.dup2(os.open(source, os.O_RDONLY), 0)
             os.closerange(3, MOST_FILES)
             os.execvp(argv[0], argv)  # noqa: S606 - the command itself, as its words stand

@@ -94,10 +94,10 @@ class Run:
         """One more paragraph of what it is told."""
         fs.append(self.place.prompt, (f"\n{text}\n").encode("utf-8", "replace"))
 
-    def stop(self, why: str) -> None:
-        """Ask whatever runs to stop; the first reason stands."""
+    def stop(self, why: str, grace: float | None = None) -> None:
+        """Ask whatever runs to stop, and end it after its grace, or this one; the first reason stands."""
         self.stopping = self.stopping or why
-        self.bell.ring()
+        self.bell.ring(grace)
         if self._group:
             process.tell_group(self._group, signal.SIGTERM)
 
