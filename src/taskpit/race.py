@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from taskpit.store.port import Store
     from taskpit.task import Card, Claim, Task
 
-__all__ = ["RACE", "RACER_OF", "Race", "entrants", "parent_of", "racers_of", "total"]
+__all__ = ["RACE", "RACER_OF", "Race", "entrants", "is_racer", "parent_of", "racers_of", "total"]
 
 #: The field that asks for a race, and the field of a racer that names the task it races for.
 RACE, RACER_OF = "race", "race-of"
@@ -64,17 +64,18 @@ def entrants(task: Task) -> list[dict[str, str]]:
 def parent_of(task: Task) -> str:
     """The task that this racer races for; empty if it is none."""
     parent = task.extra.get(RACER_OF)
-    return parent if isinstance(parent, str) and _is_racer(task.id, parent) else ""
+    return parent if isinstance(parent, str) and parent and is_racer(task.id, parent) else ""
 
 
 def racers_of(task: Task) -> list[str]:
     """The racers of this task, as it was last held."""
-    return [word for word in str(task.extra.get(RACERS, "")).replace(",", " ").split() if _is_racer(word, task.id)]
+    return [word for word in str(task.extra.get(RACERS, "")).replace(",", " ").split() if is_racer(word, task.id)]
 
 
-def _is_racer(task_id: str, parent: str) -> bool:
+def is_racer(task_id: str, parent: str = "") -> bool:
+    """Whether an id is that of a racer, of this task if one is named."""
     head, _, number = task_id.rpartition(".r")
-    return bool(parent) and head == parent and number.isascii() and number.isdecimal()
+    return bool(head) and head == (parent or head) and number.isascii() and number.isdecimal()
 
 
 def _is_open(card: Card | None) -> bool:

@@ -5,10 +5,13 @@ Reads the changelog's end and the tasks it names; changes nothing.
 
 from __future__ import annotations
 
+import re
+
 from taskpit.clock import iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import who
 from taskpit.queue import cards
+from taskpit.race import parent_of, racers_of
 from taskpit.records import Value
 from taskpit.schema import amount
 from taskpit.status import LABELS, Status, counted, status_of
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Report", "events_since", "make_report"]
 
 _ENDS = ("completed_task", "failed_task", "cancelled_task")
-#: How a result's reason begins when its work is where it was asked to be.
-LANDED = "landed on "
+#: What a result's reason says when its work is where it was asked to be: by itself, or after how its run or race ended.
+LANDED = re.compile(r"(\A|; | won: )landed on ")
 #: So many letters of a reason are shown.
 LONGEST = 160
 
@@ -43,6 +46,12 @@ class Row(Value):
     attempt: int = 1
     seconds: float = 0.0
     usd: float = 0.0
+
+    @property
+    def step(self) -> str:
+        """What brings it on if it waits for a person: a review, an answer, or a look why."""
+        begins = {"waits for your review": "review", "asks: ": "answer"}
+        return next((step for words, step in begins.items() if self.what.startswith(words)), "why")
 
 
 class Report(Value):
@@ -97,12 +106,10 @@ class Report(Value):
 
     def next_steps(self) -> list[str]:
         """The commands that bring on what waits for a person, most wanted first."""
-        review = [row for row in self.needs_you if "review" in row.what]
-        asks = [row for row in self.needs_you if row.what.startswith("asks: ")]
-        others = [row for row in self.needs_you if row not in review and row not in asks]
-        steps = ["pit review"] if review else []
-        steps += [f"pit answer {row.id} TEXT" for row in asks[:3]]
-        steps += [f"pit why {row.id}" for row in [*others, *self.failed][:3]]
+        rows = {step: [row for row in self.needs_you if row.step == step] for step in ("review", "answer", "why")}
+        steps = ["pit review"] if rows["review"] else []
+        steps += [f"pit answer {row.id} TEXT" for row in rows["answer"][:3]]
+        steps += [f"pit why {row.id}" for row in [*rows["why"], *self.failed][:3]]
         return steps
 
 
@@ -138,7 +145,8 @@ def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float
     finished = [card for card in store.read(list(ended)) if card is not None and card.result is not None]
     parts: dict[str, list[Row]] = {name: [] for name, _ in PARTS}
     for card in finished:
-        parts[_part(card)].append(_row(card))
+        if not parent_of(card.task):  # how its race ended is what the task says that they raced for
+            parts[_part(card)].append(_row(card))
     open_cards = list(cards(store, State.READY, tied=True))
     parts["needs_you"] = [_row(card) for card in open_cards if status_of(card) is Status.NEEDS_YOU]
     parts["running"] = [_row(card) for card in cards(store, State.CLAIMED)]
@@ -151,7 +159,7 @@ def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float
 def _part(card: Card) -> str:
     result = card.result
     if result is not None and result.verdict is Verdict.DONE:
-        return "landed" if result.reason.startswith(LANDED) else "done"
+        return "landed" if LANDED.search(result.reason) else "done"
     return "cancelled" if status_of(card) is Status.CANCELLED else "failed"
 
 
@@ -185,7 +193,7 @@ def _costs(
     known = {task_id for task_id, *_ in paid}
     rows = list(paid)
     for card in finished:
-        if card.result is not None and card.task.id not in known:
+        if card.result is not None and card.task.id not in known and not racers_of(card.task):  # these have their own
             cost = card.result.cost
             by = str(cost.get("model") or cost.get("agent") or _author(card))
             rows.append((card.task.id, by, card.result.seconds, amount(cost.get("usd"))))

@@ -73,6 +73,26 @@ def test_what_was_paid_for_in_vain_is_part_of_the_cost(night, tmp_path):
     assert report.headline().endswith("$3.75")
 
 
+def test_a_race_is_one_task_and_is_paid_for_once(night):
+    night.clock.advance(60)
+    since = night.clock.now()
+    task = night.put([Task(id="", title="raced", priority=9, extra={"race": 2})])[0][0]
+    one, two = night.claim("snake-1")[0], night.claim("snake-2")[0]
+    night.finish(two, Done(reason="landed on main as 0123456789ab", cost={"usd": 2.0, "model": "big"}))
+    night.finish(one, Failed(error="cancelled", cancelled=True, cost={"usd": 1.0, "model": "big"}))
+    report = make_report(night, since)
+    assert [(row.id, row.what) for row in report.landed] == [(task, f"{task}.r2 won: landed on main as 0123456789ab")]
+    assert report.headline() == "1 needs you, 1 landed, 1 ready, 1 waiting, $3.00"
+    assert report.costs == (("big", 2, 0.0, 3.0),)
+
+
+def test_a_run_that_was_cut_short_has_landed_too(night):
+    night.clock.advance(60)
+    since = night.clock.now()
+    night.finish(night.claim("snake-1")[0], Done(reason="its check is green nevertheless; landed on main as 01234567"))
+    assert [row.title for row in make_report(night, since).landed] == ["free"]
+
+
 def test_what_is_older_is_left_out(night):
     assert not make_report(night, night.clock.now() + 1).done
     assert [row.title for row in make_report(night, 0.0).done] == ["old", "plain one"]

@@ -190,6 +190,19 @@ def test_the_last_day_is_told(pit):
     assert "Last 24 hours\n  2 done, 1 failed" in pit("status").out
 
 
+def test_a_race_has_landed_once(pit):
+    from taskpit.queue import Queue
+    from taskpit.task import Done
+
+    pit("add", "raced", "--race", "2")
+    queue = Queue.open("pit")
+    claims = queue.claim("w", count=2)
+    queue.finish(claims[0], Done(reason="landed on main as 0123"))
+    queue.finish(claims[1], Done())
+    queue.close()
+    assert "Last 24 hours\n  1 landed\n" in pit("status").out
+
+
 def test_what_landed_is_told_and_what_was_taken_back_is_not(pit):
     from taskpit.queue import Queue
     from taskpit.task import Done

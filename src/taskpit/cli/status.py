@@ -18,6 +18,7 @@ from taskpit.explain import reason_of
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL, REVIEWER
 from taskpit.queue import cards, tally
+from taskpit.race import is_racer
 from taskpit.records import Value
 from taskpit.report import LANDED, events_since
 from taskpit.status import STATUSES, Status, counted, status_of, summary
@@ -137,8 +138,10 @@ class LastDay:
 
     def _hear(self, events: list[Event]) -> None:
         for event in events:
+            if is_racer(event.about):
+                continue  # the end of its race is that of another task
             if event.did in ENDS:
-                landed = event.did == "completed_task" and event.details.startswith(LANDED)
+                landed = event.did == "completed_task" and bool(LANDED.search(event.details))
                 self._ends[event.about] = (event.timestamp, "landed" if landed else ENDS[event.did])
             elif event.did == "reopened_task":
                 self._ends.pop(event.about, None)
