@@ -31,16 +31,18 @@ def config(directory, *pairs):
 
 
 def hooks(directory, program):
+    """In the repository, and where `core.hooksPath` may lead."""
     for name in ("pre-commit", "post-checkout", "post-merge", "reference-transaction", "post-index-change", "pre-push"):
-        os.makedirs(f"{directory}/hooks", exist_ok=True)
-        path = f"{directory}/hooks/{name}"
-        write(path, f'#!/bin/sh\nexec "{program}" </dev/null\n')
-        os.chmod(path, 0o755)
+        for folder in (directory, os.path.dirname(program)):
+            path = f"{folder}/hooks/{name}"
+            write(path, f'#!/bin/sh\nexec "{program}" </dev/null\n')
+            os.chmod(path, 0o755)
 
 
 def poisoned(program):
     return (
         ("core.fsmonitor", program),
+        ("core.hooksPath", f"{os.path.dirname(program)}/hooks"),
         ("filter.evil.clean", program),
         ("filter.evil.smudge", program),
         ("filter.evil.process", program),
@@ -145,6 +147,16 @@ def test_a_nested_repository_is_left_out_and_asked_about(ground):
         "README\na.txt"
     )
     assert sprung(ground) == []
+
+
+def test_a_pointer_to_another_repository_is_asked_about(ground):
+    """However it came into a tree: from files none does."""
+    base = git(ground.top, "rev-parse", "HEAD")
+    task = ground.put()
+    ground.work(task, a_dot_txt="x")
+    listed = f"160000 commit {base}\tlib\n"
+    tree = ground.pipe.git.say("mktree", "--missing", stdin=listed.encode())
+    assert ground.pipe._files.questions(base, tree) == ["lib points to another repository"]
 
 
 def test_a_nested_repository_that_is_ignored_is_nobodys_business(ground):

@@ -331,6 +331,58 @@ def test_which_program_talks_to_which_host(tmp_path, monkeypatch):
         assert (forge.tool, forge.path) == (tool, path)
 
 
+GLAB = """#!{python}
+import json, sys
+words = sys.argv[1:]
+known = json.load(open({state!r}))
+options = dict(word.removeprefix("--").split("=", 1) for word in words if "=" in word)
+assert options["repo"] == "https://gitlab.example/group/sub/thing", options
+if words[:2] == ["mr", "create"]:
+    assert "--yes" in words
+    found = [one for one in known if one["source_branch"] == options["source-branch"]]
+    if found:
+        sys.exit("Another open merge request already exists for this source branch: !1")
+    url = "https://gitlab.example/group/sub/thing/-/merge_requests/1"
+    known.append(dict(iid=1, web_url=url, state="opened", source_branch=options["source-branch"], sha="a" * 40,
+                      source_project_id=7, target_project_id=7, merge_commit_sha=None, squash_commit_sha=None,
+                      target_branch=options["target-branch"], title=options["title"],
+                      description=options["description"]))
+    json.dump(known, open({state!r}, "w"))
+elif words[:2] == ["mr", "list"]:
+    assert "--all" in words and options["output"] == "json"
+    wanted = options.get("source-branch")
+    print(json.dumps([one for one in known if wanted in (None, one["source_branch"])]))
+else:
+    sys.exit("unknown command")
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "by"),
+    [
+        ({"merge_commit_sha": "b" * 40}, "b" * 40),
+        ({"squash_commit_sha": "c" * 40}, "c" * 40),
+        ({}, "a" * 40),  # a fast-forward: the branch's own last commit
+    ],
+)
+def test_merge_requests_by_glab(tmp_path, monkeypatch, said, by):
+    state = f"{tmp_path}/state.json"
+    write(state, "[]")
+    write(f"{tmp_path}/bin/glab", GLAB.format(python=sys.executable, state=state))
+    os.chmod(f"{tmp_path}/bin/glab", 0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    forge = Forge("git@gitlab.example:group/sub/thing.git", str(tmp_path))
+    for _ in range(2):
+        pull = forge.open("pit/0001-abc", "main", "Say hello", "in words")
+        assert (pull.number, pull.state, pull.branch, pull.merged) == (1, "open", "pit/0001-abc", "")
+    (row,) = json.loads(read(state))
+    assert (row["target_branch"], row["title"], row["description"]) == ("main", "Say hello", "in words")
+    write(state, json.dumps([{**row, "state": "merged", **said}]))
+    assert forge.look([1])[1].merged == by
+    write(state, json.dumps([{**row, "source_project_id": 8}]))  # somebody's fork, with a branch of that name
+    assert forge._listed() == []
+
+
 def test_looks_are_a_minute_apart_also_when_the_clock_was_set_back(pulled, forge):
     task = pulled.put()
     offer(pulled, task, a_dot_txt="hi\n")

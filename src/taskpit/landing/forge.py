@@ -205,16 +205,17 @@ class Forge:
         fork = row.get("isCrossRepository") if gh else row.get("source_project_id") != row.get("target_project_id")
         if fork or not isinstance(number, int) or not isinstance(url, str) or not _ADDRESS.fullmatch(url) or not state:
             return None
-        merge = row.get("mergeCommit") if gh else None
-        by = (
-            merge.get("oid") if isinstance(merge, dict) else row.get("merge_commit_sha") or row.get("squash_commit_sha")
-        )
+        head = _commit(row.get("headRefOid" if gh else "sha"))
+        merge = row.get("mergeCommit")
+        by = merge.get("oid") if gh and isinstance(merge, dict) else None
+        if not gh and state == "merged":  # a fast-forward has made no commit of its own
+            by = row.get("merge_commit_sha") or row.get("squash_commit_sha") or head
         return Pull(
             number=number,
             url=url,
             state=state,
             branch=str(row.get("headRefName" if gh else "source_branch") or ""),
-            head=_commit(row.get("headRefOid" if gh else "sha")),
+            head=head,
             merged=_commit(by),
             wanted=tuple(_wanted(row.get("reviews"))) if gh else (),
         )
