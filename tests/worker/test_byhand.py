@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from taskpit.errors import Invalid
+from taskpit.errors import Conflict, Invalid
 from taskpit.mcp.tools import Desk
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
-from taskpit.task import Ask, Task
+from taskpit.task import Ask, State, Task
 from taskpit.testing import FakeClock
 from taskpit.worker.budget import GO_ON, Ledger
-from taskpit.worker.manual import answer_by_hand, need_ids
+from taskpit.worker.manual import answer_by_hand, finish_by_hand, need_ids
 
 
 def by_hand(queue):
@@ -84,4 +84,22 @@ def test_a_no_to_what_a_task_costs_lets_nothing_go_on(tmp_path, said):
     assert queue.card("0001").held
     assert answer_by_hand(queue, "2", said, "me") == ["0002"]  # of a question, no is an answer
     assert answer_by_hand(queue, "1", "use less", "me") == ["0001"]
+    queue.close()
+
+
+def test_what_is_to_land_is_done_by_nobodys_word_but_a_persons_who_says_so(tmp_path):
+    init(str(tmp_path), "pit")
+    queue = Queue.open(str(tmp_path))
+    queue.put([Task(id="", title=land, extra={"land": land}) for land in ("merge", "none")])
+    one, two = queue.claim("me", count=2)
+    with pytest.raises(Conflict, match="done when its change has landed"):
+        finish_by_hand(queue, one.task.id, one.fence)
+    desk = Desk(lambda: Queue.open(str(tmp_path)), one.fence)
+    with pytest.raises(Conflict):
+        desk.answer("done", {"id": one.task.id})
+    desk.close()
+    assert queue.card(one.task.id).state is State.CLAIMED
+    finish_by_hand(queue, one.task.id, one.fence, check=False)
+    finish_by_hand(queue, two.task.id, two.fence)
+    assert {queue.card(claim.task.id).state for claim in (one, two)} == {State.DONE}
     queue.close()

@@ -91,6 +91,10 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
     if around and not check:
         told = f"{task_id} is not finished from inside a pool's run without what the pool asks of it"
         raise errors.Invalid(told, hint="Hand in your own task with `pit done`; --no-check is for people.", id=task_id)
+    if check and claim.task.extra.get("land", "none") != "none":
+        told = f"{task_id} is done when its change has landed (land: {claim.task.extra['land']}), and a pool does that"
+        hint = f"`pit release {task_id}` gives it to one. Where you have brought the change there yourself: --no-check."
+        raise errors.Conflict(told, hint=hint, id=task_id)
     evidence = _checked(queue, claim, cwd) if check and check_mode(claim.task) != "disabled" else None
     said, end = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
     refuse_lost(said, task_id)
