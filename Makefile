@@ -23,12 +23,12 @@ demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary fol
 
 test: $(VENV)/dev  ## everything a change must pass
 	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
-	$(BIN)/pytest -n $(JOBS) --durations=10 --durations-min=1
+	$(BIN)/pytest -n $(JOBS) --dist worksteal --durations=10 --durations-min=1
 
 test-failed: $(VENV)/dev  ## the tests that failed in the last run, one after another
 	@test -s .pytest_cache/v/cache/lastfailed || { echo "No test failed in the last run: what was red is above."; exit 1; }
 	@echo "These tests were red and run again by themselves:"
-	$(BIN)/pytest -v -p no:randomly --last-failed --last-failed-no-failures none
+	$(BIN)/pytest -v --randomly-seed=last --randomly-dont-reorganize --last-failed --last-failed-no-failures none
 
 quick: $(VENV)/dev  ## what one runs while editing: half a minute (QUICK=tests/cli: those)
 	$(BIN)/pytest -n $(JOBS) -q --durations=3 $(QUICK)

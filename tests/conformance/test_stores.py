@@ -1,4 +1,4 @@
-"""Every store we ship keeps the contract. A further layout is one more line in `FOLDERS`."""
+"""Every store we ship keeps the contract. A further layout is one more of the `KINDS`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
 from taskpit.testing import StoreContract
 
-#: Layout and durability of each kind of folder.
-FOLDERS = [
-    ("pit", "process"),
-    ("pit", "power"),
-    ("mailbox", "process"),
-    ("workspace", "process"),
-]
-
 
 class TestMemoryStore(StoreContract):
     def make_store(self, clock):
@@ -28,7 +20,10 @@ class TestMemoryStore(StoreContract):
 
 
 class TestFileStore(StoreContract):
-    @pytest.fixture(autouse=True, params=FOLDERS, ids="-".join)
+    #: Layout and durability of each kind of folder.
+    KINDS, ALWAYS = (("pit", "process"), ("pit", "power"), ("mailbox", "process"), ("workspace", "process")), 1
+
+    @pytest.fixture(autouse=True)
     def kind(self, request, tmp_path):
         """The kind of folder, known before the store is made."""
         self.begin(request.param, tmp_path)
@@ -55,7 +50,9 @@ class TestFileStore(StoreContract):
 class TestCataloguedFileStore(TestFileStore):
     """The same where the ready tasks have a catalogue from the first one on, as large queues do."""
 
-    @pytest.fixture(autouse=True, params=[("pit", "process"), ("mailbox", "process")], ids="-".join)
+    KINDS, ALWAYS = (("pit", "process"), ("mailbox", "process")), 0
+
+    @pytest.fixture(autouse=True)
     def kind(self, request, tmp_path, monkeypatch):
         """The kind of folder, known before the store is made."""
         monkeypatch.setattr(index, "SMALL", 0)
@@ -63,12 +60,13 @@ class TestCataloguedFileStore(TestFileStore):
 
 
 class TestActivityStore(StoreContract):
+    KINDS, ALWAYS = (("process",), ("power",)), 0
     numbers_are_ids = False
 
-    @pytest.fixture(autouse=True, params=("process", "power"))
+    @pytest.fixture(autouse=True)
     def kind(self, request, tmp_path):
         """How durable it is, known before the store is made."""
-        self.durability = request.param
+        (self.durability,) = request.param
         self.places = (str(tmp_path / f"work-{number}") for number in range(10))
         super().setup_method()
 

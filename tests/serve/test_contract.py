@@ -1,4 +1,4 @@
-"""The store behind a gateway keeps the contract, like every other: over a folder of each layout."""
+"""The store behind a gateway keeps the contract, like every other: over folders of each layout in turn."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from taskpit.testing import StoreContract
 
 
 class TestRemoteStore(StoreContract):
-    @pytest.fixture(autouse=True, params=["pit", "mailbox", "workspace"])
+    KINDS, ALWAYS = (("pit",), ("mailbox",), ("workspace",)), 0
+
+    @pytest.fixture(autouse=True)
     def kind(self, request, tmp_path):
         """The kind of folder, known before the store is made."""
-        self.layout = request.param
+        (self.layout,) = request.param
         self.numbers_are_ids = self.layout == "pit"
         self.places = (str(tmp_path / f"pit-{number}") for number in range(10))
         self.papers = str(tmp_path / "papers")

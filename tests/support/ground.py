@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
+from functools import cache
 
-from world import require
+from world import keep, require
 
 from taskpit.landing.lander import Lander
 from taskpit.landing.pipe import Pipe
@@ -35,13 +37,19 @@ def git(cwd, *words, **env):
 
 def make_repository(path, objects="sha1"):
     """A repository with one commit, whose author is Ada."""
-    os.makedirs(path, exist_ok=True)
+    shutil.copytree(_begun(objects), path, dirs_exist_ok=True)
+
+
+@cache
+def _begun(objects):
+    path = keep("repository")
     write(f"{path}/README", "hello\n")
     git(path, "init", "-q", "-b", "main", "--template=", f"--object-format={objects}")
     with open(f"{path}/.git/config", "a", encoding="utf-8") as file:
         file.write("[user]\n\tname = Ada\n\temail = ada@example.org\n")
     git(path, "add", "README")
     git(path, "commit", "-qm", "begin")
+    return path
 
 
 def own_state(folder, monkeypatch):

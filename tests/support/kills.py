@@ -56,7 +56,8 @@ def tests_of(suite, path):
 worker = tests_of("races", "races/test_stalled_worker")
 others = tests_of("races", "races/test_stalled_others")
 guard = tests_of("races", "mailbox/test_guard")
-matrix = tests_of("crashes", "crash/test_every_call")
+every_call = module("crash/test_every_call")
+every_call.part = lambda things, _: things  # whatever the seed
 fsync = module("crash/test_fsync")
 power_loss = module("crash/test_power_loss")
 model_of = module("model/test_files_like_memory")
@@ -81,7 +82,8 @@ def crash(mutant, name):
 def faulted(mutant, name):
     """Every fault at every call of one verb."""
     scene = next(one for one in scenes.SCENES if one.name == name)
-    return matrix(mutant, "every_fault_at_every_call", "pit", scene)._replace(shown=name)
+    run = every_call.test_every_fault_at_every_call
+    return Case(mutant, "crashes", name, lambda tmp_path: run("pit", scene, tmp_path))
 
 
 def power(mutant, layout, name, model, *, once=False):

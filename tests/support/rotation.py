@@ -1,20 +1,36 @@
-"""Less of the same in `make test`: a third of the examples, layouts in turn. `make test-all` tries all of it.
+"""Less of the same in `make test`: a part of each long sweep, another with each seed. `make test-all` tries all of it.
 
 The verbs are the same code in every layout, so what breaks one shows in the first, which is tried in full; what only
-another layout does has cases of its own. TASKPIT_TURN=1 gives each case the layout after the one it has without.
+another layout does has cases of its own. The seed is pytest-randomly's: a run tells it, `--randomly-seed=7` gives it.
 """
 
 from __future__ import annotations
 
 import os
+from zlib import crc32
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
-TURN = int(os.environ.get("TASKPIT_TURN", "0"))
+#: Which part is tried: told by the world, before any test is read.
+TURN = 0
 
 
 def examples(count):
     """How many examples to try: a third where there is no time."""
     return count if LONG else count // 3
+
+
+def part(things, step):
+    """Every `step`th of them, beginning with another one each turn."""
+    things = list(things)
+    return things if LONG else things[TURN % step :: step]
+
+
+def kinds(of, name):
+    """Kinds of store by which this promise of the contract is tried: those that are ALWAYS, and one other in turn."""
+    if LONG:
+        return of.KINDS
+    others = of.KINDS[of.ALWAYS :]
+    return (*of.KINDS[: of.ALWAYS], others[(crc32(name.encode()) + TURN) % len(others)])
 
 
 def in_turn(cases, full="pit", key=repr):

@@ -16,6 +16,7 @@ import tempfile
 import time
 
 import pytest
+import rotation
 from waits import PATIENCE
 
 #: What a test may know of the machine: where programs and temporary files are, and how to reach a package index.
@@ -33,7 +34,6 @@ KNOBS = {
         "HOSTILE",
         "PYTHONS",
         "SCREENS",
-        "TURN",
         "VM_LOG",
         "AGENTS",
         "NO_PAGE",
@@ -94,6 +94,11 @@ def end() -> None:
         shutil.rmtree(_rooms.pop(), ignore_errors=True)
 
 
+def keep(name: str) -> str:
+    """A folder for what the tests of this process share."""
+    return tempfile.mkdtemp(prefix=f"{name}-", dir=_rooms[0])
+
+
 def _known(name: str) -> bool:
     return name in KEPT or name in KNOBS or name.startswith(KEPT_PREFIXES) or name.lower() in PROXIES
 
@@ -107,8 +112,18 @@ def pytest_configure(config: pytest.Config) -> None:
     begin()
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    rotation.TURN = getattr(session.config.option, "randomly_seed", 0)  # known by now, the same in every process
+
+
 def pytest_unconfigure() -> None:
     end()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if hasattr(metafunc.cls, "KINDS"):
+        kinds = rotation.kinds(metafunc.cls, metafunc.function.__name__)
+        metafunc.parametrize("kind", kinds, ids="-".join, indirect=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

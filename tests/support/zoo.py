@@ -1,17 +1,14 @@
-"""A pit with a crew for one test, and `pit` as a process; whatever was started is gone in the end."""
+"""A pit with a crew for one test, and `pit` as a function; whatever was started is gone in the end."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 
-from schemata import judge_command
-from waits import PATIENCE, until
+import boxes
+from waits import until
 from workshop import alive
 
 from taskpit import trust
@@ -22,27 +19,6 @@ from taskpit.store.opening import init
 from taskpit.task import Task
 
 CONFIG = 'durability = "process"\nlease = "15s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\n'
-
-
-class Said:
-    """What a command said."""
-
-    def __init__(self, words, ran):
-        self.words = words
-        self.code = ran.returncode
-        self.out = ran.stdout
-        self.err = ran.stderr
-
-    @property
-    def data(self):
-        envelope = json.loads(self.out)
-        assert envelope["ok"], envelope
-        judge_command(self.words, envelope["data"])
-        return envelope["data"]
-
-    @property
-    def error(self):
-        return json.loads(self.out)["error"]
 
 
 class Zoo:
@@ -69,20 +45,10 @@ class Zoo:
 
     def pit(self, *words, code=0, env=None):
         """`pit WORDS`, with --json."""
-        argv = [sys.executable, "-P", "-m", "taskpit", "-C", self.root, *map(str, words), "--json"]
-        keep = {key: value for key, value in os.environ.items() if not key.startswith(("TASKPIT_", "DROVER_"))}
-        ran = subprocess.run(
-            argv,
-            cwd=self.root,
-            env={**keep, **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        said = boxes.pit("-C", self.root, *words, "--json", env=env)
         self.notice()
-        assert code is None or ran.returncode == code, ran.stdout + ran.stderr + self.log(SUPERVISOR)
-        return Said(words, ran)
+        assert code is None or said.code == code, said.out + said.err + self.log(SUPERVISOR)
+        return said
 
     def notice(self):
         """Every process of the crew that is seen must be gone in the end."""
