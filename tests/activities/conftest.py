@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-
 import pytest
 from workitems import make
+from world import in_memory as tmp_path
 
 from taskpit.testing import FakeClock
 
-MEMORY = "/dev/shm"
-
-
-@pytest.fixture
-def tmp_path(tmp_path):
-    """A folder for many folders, gone afterwards."""
-    if not os.access(MEMORY, os.W_OK):
-        yield tmp_path
-        return
-    where = tempfile.mkdtemp(prefix="taskpit-", dir=MEMORY)
-    yield type(tmp_path)(where)
-    shutil.rmtree(where)
+__all__ = ["tmp_path"]
 
 
 @pytest.fixture

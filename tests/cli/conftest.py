@@ -3,46 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import sys
 
 import pytest
-from schemata import judge_command
+from boxes import Answer
 
 from taskpit.cli.main import main
-
-
-class Answer:
-    """What a command said."""
-
-    def __init__(self, words: tuple[str, ...], code: int, out: str, err: str) -> None:
-        self.words = words
-        self.code = code
-        self.out = out
-        self.err = err
-
-    @property
-    def envelope(self):
-        """The one envelope on stdout: nothing else may be there."""
-        lines = self.out.splitlines()
-        assert len(lines) == 1, self.out
-        return json.loads(lines[0])
-
-    @property
-    def data(self):
-        envelope = self.envelope
-        assert envelope["schema"] == 1
-        assert envelope["ok"] is True, envelope
-        judge_command(self.words, envelope["data"])
-        return envelope["data"]
-
-    @property
-    def error(self):
-        envelope = self.envelope
-        assert envelope["schema"] == 1
-        assert envelope["ok"] is False, envelope
-        return envelope["error"]
 
 
 @pytest.fixture

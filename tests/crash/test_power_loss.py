@@ -14,13 +14,13 @@ import pytest
 from outages import LAYOUTS, Outage, fsyncs, kind_of, scenes_of
 from pits import CONFIG
 from powerloss import MODELS
-from rotation import TURN, in_turn
+from rotation import TURN, in_turn, part
 
 #: How many states of one verb in one layout and model are tried; 0 is all.
 STATES = int(os.environ.get("TASKPIT_STATES", "2"))
 #: Among so many states of one verb the fault of a missing fsync must show.
 SEARCHED = 400
-CASES = in_turn([(layout, scene) for layout in LAYOUTS for scene in scenes_of(layout)])
+CASES = part(in_turn([(layout, scene) for layout in LAYOUTS for scene in scenes_of(layout)]), 2)
 
 
 def sample(trace, model, most, seed=0):
@@ -155,7 +155,7 @@ def first_fault(outage, trace, model):
     return "", 0
 
 
-@pytest.mark.parametrize(("layout", "kind", "verb", "model"), [case for case in FSYNCS if case[:2] in TRIED])
+@pytest.mark.parametrize(("layout", "kind", "verb", "model"), part([case for case in FSYNCS if case[:2] in TRIED], 2))
 def test_no_fsync_can_be_left_out(layout, kind, verb, model, tmp_path):
     scene = next(scene for scene in scenes_of(layout) if scene.name == verb)
     outage = Outage(scene, tmp_path, layout)

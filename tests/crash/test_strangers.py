@@ -189,7 +189,7 @@ def test_a_stranger_at_every_call(verb, whose, template, tmp_path):
     assert len(calls) > 10
     queue.close()
     for number in part(range(1, len(calls) + 1), 2):
-        for act in ACTS if EVERY else [ACTS[(number // 2 + TURN // 2) % len(ACTS)]]:
+        for act in ACTS if EVERY else [ACTS[(number // 2 + TURN) % len(ACTS)]]:
             queue = stage()
             where = f"{act} before call {number} of {verb.__name__}, {calls[number - 1]}"
             try:

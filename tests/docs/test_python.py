@@ -55,8 +55,8 @@ def test_it_runs(page, tmp_path):
 def test_types_are_strict(tmp_path):
     pages = [program(page, tmp_path) for page in PAGES]
     ran = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", ROOT / ".mypy_cache/docs", *pages],
-        cwd=tmp_path,
+        [sys.executable, "-m", "mypy", *pages],  # by our own settings, so that it knows what `make check` has read
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from likememory import LikeMemory
 from pits import CONFIG
+from rotation import examples
 
 from taskpit.queue import Queue
-
-EXAMPLES = 300 if os.environ.get("TASKPIT_LONG") else 12
 
 
 def test_postgres_like_memory(server):
@@ -21,7 +18,7 @@ def test_postgres_like_memory(server):
             return Queue(server.queue(self.clock, CONFIG), CONFIG, self.clock)
 
     plan = settings(
-        max_examples=EXAMPLES,
+        max_examples=examples(300, 60),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from likememory import LikeMemory
 from pits import CONFIG
+from rotation import examples
 
 from taskpit.queue import Queue
 from taskpit.testing import StoreContract
@@ -55,7 +56,7 @@ def test_a_served_database_like_memory(server, tmp_path):
             self.served.close()
 
     plan = settings(
-        max_examples=8,
+        max_examples=examples(300, 100),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],

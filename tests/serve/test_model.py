@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 
@@ -11,15 +10,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from likememory import LikeMemory
 from pits import CONFIG, make
+from rotation import examples
 
 from taskpit.queue import Queue
 
-EXAMPLES = 300 if os.environ.get("TASKPIT_LONG") else 12
 
-
-def plan(examples=EXAMPLES):
+def plan():
     return settings(
-        max_examples=examples,
+        max_examples=examples(300, 60),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],

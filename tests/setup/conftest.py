@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
+from functools import partial
 
 import pytest
-from schemata import judge_command
-
-from taskpit.cli.main import main
-
-
-class Said:
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def data(self):
-        data = json.loads(self.out)["data"]
-        judge_command(["setup"], data)
-        return data
+from boxes import pit
 
 
 @pytest.fixture
@@ -36,16 +23,9 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def setup(project, capsys):
+def setup(project):
     """`setup("claude", "--check")` is `pit setup claude --check`."""
-
-    def setup(*words):
-        capsys.readouterr()
-        code = main(["setup", *words])
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
-
-    return setup
+    return partial(pit, "setup")
 
 
 @pytest.fixture

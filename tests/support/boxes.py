@@ -70,15 +70,24 @@ class Answer:
         self.err = err
 
     @property
+    def envelope(self):
+        """The one envelope on stdout: nothing else may be there."""
+        lines = self.out.splitlines()
+        assert len(lines) == 1, self.out
+        envelope = json.loads(lines[0])
+        assert envelope["schema"] == 1
+        return envelope
+
+    @property
     def data(self):
-        envelope = json.loads(self.out)
+        envelope = self.envelope
         assert envelope["ok"] is True, envelope
         judge_command(self.words, envelope["data"])
         return envelope["data"]
 
     @property
     def error(self):
-        envelope = json.loads(self.out)
+        envelope = self.envelope
         assert envelope["ok"] is False, envelope
         return envelope["error"]
 

@@ -19,6 +19,11 @@ import pytest
 import rotation
 from waits import PATIENCE
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
 #: What a test may know of the machine: where programs and temporary files are, and how to reach a package index.
 KEPT = {"PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CI", "COLUMNS", "LINES"}
 KEPT_PREFIXES = ("PYTEST_", "COV", "COVERAGE_", "HYPOTHESIS_", "PIP_", "SSL_", "NODE_EXTRA_", "npm_config_")
@@ -41,6 +46,7 @@ KNOBS = {
 }
 GIVEN = {"LANG": "C.UTF-8", "TZ": "UTC", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
 UMASK = 0o022
+MEMORY = "/dev/shm"
 #: Signals that are ignored in a suite started by `&`, by nohup or by a supervisor.
 INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 #: Python's own, one for the whole process.
@@ -73,7 +79,7 @@ def _ground() -> str:
 
     What a command finds above its folder is for the test to decide.
     """
-    places = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")
+    places = (tempfile.gettempdir(), "/tmp", "/var/tmp", MEMORY)
     for place in places:
         if os.access(place, os.W_OK | os.X_OK) and not _found_above(os.path.realpath(place)):
             return place
@@ -159,6 +165,17 @@ def world(request: pytest.FixtureRequest):
     left = outlived(lasting)
     shutil.rmtree(home, ignore_errors=True)
     assert not left, f"these outlived their test, and were ended: {left}"
+
+
+@pytest.fixture
+def in_memory(tmp_path: Path) -> Iterator[Path]:
+    """`tmp_path` of a room that makes thousands of small folders: in memory, where there is room for them."""
+    if not os.access(MEMORY, os.W_OK):
+        yield tmp_path
+        return
+    where = tempfile.mkdtemp(prefix="taskpit-", dir=MEMORY)
+    yield type(tmp_path)(where)
+    shutil.rmtree(where)
 
 
 def children() -> set[int]:
