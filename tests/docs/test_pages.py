@@ -44,16 +44,20 @@ def anchors(page):
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
+def in_all(found):
+    """What is found in each page, with the page."""
+    return [(page, one) for page in PAGES for one in found(page)]
+
+
+def test_links_lead_somewhere():
     dead = []
-    for target in LINK.findall(re.sub(r"`[^`]*`", "", prose_of(page))):
+    for page, target in in_all(lambda page: LINK.findall(re.sub(r"`[^`]*`", "", prose_of(page)))):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")
         there = (page.parent / path).resolve() if path else page
         if not there.exists() or (anchor and anchor not in anchors(there)):
-            dead.append(target)
+            dead.append(f"{page.name}: {target}")
     assert dead == []
 
 
@@ -98,13 +102,14 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "reference" not in page.parts], ids=lambda page: page.stem)
-def test_blocks_are_what_they_say(page):
-    for kind, text in re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
-        if kind in READERS:
-            READERS[kind](text)
-        else:
-            assert kind in ("console", "markdown"), f"{page.name}: what is {kind}?"
+def test_blocks_are_what_they_say():
+    for page in (page for page in PAGES if "reference" not in page.parts):
+        written = page.read_text(encoding="utf-8")
+        for kind, text in re.findall(r"^```(\w+)\n(.*?)^```$", written, re.DOTALL | re.MULTILINE):
+            if kind in READERS:
+                READERS[kind](text)
+            else:
+                assert kind in ("console", "markdown"), f"{page.name}: what is {kind}?"
 
 
 def test_the_crew_that_is_shown_can_be_read(tmp_path):
@@ -253,19 +258,18 @@ def spoken(text):
         yield said
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_that_pages_name_exist(page):
+def test_commands_that_pages_name_exist():
     known = {verb.name: options_of(verb) for verb in verbs.VERBS}
     wrong = []
-    for said in spoken(page.read_text(encoding="utf-8")):
+    for page, said in in_all(lambda page: spoken(page.read_text(encoding="utf-8"))):
         words = re.sub(r"^(-C \S+ |--json )+", "", said).split(" -- ")[0].split()
         verb = verbs.find(words[0]) if words else None
         if verb is None:
             continue
         options = [re.split(r"[=,.)\]']", word)[0] for word in words[1:] if re.match(r"--[a-z]", word)]
-        wrong += [f"pit {said}: {option}" for option in options if option not in known[verb.name]]
+        wrong += [f"{page.name}: pit {said}: {option}" for option in options if option not in known[verb.name]]
     assert wrong == []
-    for said in re.findall(r"`pit ([a-z]+)[ `]", prose_of(page)):
+    for page, said in in_all(lambda page: re.findall(r"`pit ([a-z]+)[ `]", prose_of(page))):
         assert verbs.find(verbs.meant([said])[0]) or said == "help", f"{page.name} names `pit {said}`"
 
 
