@@ -188,8 +188,8 @@ def test_a_stranger_at_every_call(verb, whose, template, tmp_path):
         verb(queue)
     assert len(calls) > 10
     queue.close()
-    for number in part(range(1, len(calls) + 1), 2):
-        for act in ACTS if EVERY else [ACTS[(number // 2 + TURN) % len(ACTS)]]:
+    for number in part(range(1, len(calls) + 1), 4):
+        for act in ACTS if EVERY else [ACTS[(number // 4 + TURN) % len(ACTS)]]:
             queue = stage()
             where = f"{act} before call {number} of {verb.__name__}, {calls[number - 1]}"
             try:
