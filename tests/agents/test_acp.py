@@ -99,6 +99,13 @@ def test_a_permission_is_asked_for_also_where_the_agent_does_not_leave(pit, agen
     assert (pit.card(task).task.attempts, "may its agent do this" in pit.card(task).task.hold) == (0, True)
 
 
+def test_it_is_over_with_its_last_answer_whatever_it_tells_then(pit, agent):
+    own(pit, "acp", 'extends = "acp"\ngrace = "0.1s"\n')
+    (task,) = pit.put("chatty: a task")
+    assert pit_work(pit, "--agent", agent, "--until", "empty")[1]["data"]["ended"] == {"done": 1}
+    assert pit.card(task).result.output.startswith("All is well")
+
+
 def test_a_permission_that_a_person_refuses(pit, agent):
     own(pit, "acp", 'extends = "acp"\npermissions = "ask"\n')
     (task,) = pit.put("good: a task")

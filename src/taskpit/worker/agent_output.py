@@ -115,8 +115,9 @@ class Listener:
         """Why it should be ended: `grace`, `stall`; empty if it should not."""
         self._hear(last=False)
         silent = time.monotonic() - self._last
-        all_said = self._talk is None or self._talk.client.over
-        if self.transcript.over and all_said and silent >= self.preset.grace:
+        # Who is spoken with is over when its last answer is there, whatever else it tells then.
+        over = self.transcript.over if self._talk is None else self._talk.client.over
+        if over and silent >= self.preset.grace:
             return "grace"
         stalled = self.preset.stall and silent >= self.preset.stall
         return "stall" if stalled or self.transcript.circling else ""

@@ -66,6 +66,9 @@ def turn(message):
     for part in ("All is ", f"well {len(prompt.split())}."):
         update(session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": part})
     say({"id": message["id"], "result": {"stopReason": "refusal" if mode == "fails" else "end_turn"}})
+    if mode == "chatty":
+        update(session, sessionUpdate="session_info_update", title="All is well.")
+        signal.pause()
 
 
 def main():
