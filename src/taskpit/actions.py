@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card
 
-__all__ = ["ACTIONS", "OPEN", "Action", "a_priority", "freed", "moves", "need_person", "remember", "undo"]
+__all__ = ["ACTIONS", "OPEN", "Action", "a_priority", "freed", "moves", "need_person", "remember", "tell", "undo"]
 
 #: So many of the newest lines of the changelog are looked at for what somebody did last.
 LOOKED_AT = 500
@@ -130,6 +130,29 @@ def _note(queue: Queue, task_id: str, worker: str, text: str) -> str:
     return f"noted beside {task_id}"
 
 
+def tell(queue: Queue, task_id: str, worker: str, text: str) -> tuple[str, str]:
+    """The agent that works on it hears this, and it is noted; by which way (empty: not before the next attempt)."""
+    from taskpit.agents import steering
+    from taskpit.worker.run_directory import directory_for
+
+    need_person(task_id, os.environ)  # an agent reads it as a person's word
+    card = queue.card(task_id)
+    if card.result is not None or not text.strip():
+        told = "there is nothing to say" if card.result is None else f"{task_id} is finished: no agent reads it"
+        hint = "`pit note ID TEXT` leaves a note; `pit retry ID` has a failed task tried again."
+        raise errors.Invalid(told, hint=hint, id=task_id)
+    queue.note(task_id, f"told: {text}", worker)
+    run_dir = directory_for(queue.store, card)
+    way = steering.way_of(run_dir) if run_dir else ""
+    if way and not steering.say_to(run_dir, text):
+        way = ""
+    return way, steering.WAYS[way] if run_dir else "no agent works on it: the next attempt reads it"
+
+
+def _tell(queue: Queue, task_id: str, worker: str, text: str) -> str:
+    return f"{task_id}: {tell(queue, task_id, worker, text)[1]}"
+
+
 # -- a person's word on a change; what it is about is in `landing` -----------------------------------
 
 
@@ -219,6 +242,7 @@ ACTIONS = {
     "lower": Action(stands=OPEN, run=_step(-1), undoable=True),
     "cancel": Action(stands=OPEN | {Status.RUNNING}, run=_cancel, undoable=True),
     "note": Action(stands=frozenset(STATUSES), run=_note),
+    "tell": Action(stands=frozenset((Status.RUNNING,)), run=_tell),
 }
 
 #: What it means to move a task to another column of a board. A worker's own is not taken away like that.

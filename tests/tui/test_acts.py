@@ -131,6 +131,17 @@ def test_trouble_with_the_disk_is_told(drive, full, monkeypatch):
     drive(full, act)
 
 
+def test_a_word_for_the_agent_that_works(drive, full):
+    async def act(board):
+        await board.press("4", "s")
+        await board.write("mind the gap")
+        await board.press("enter")
+        assert any("0005: no agent works on it: the next attempt reads it" in toast for toast in board.toasts)
+        assert "told: mind the gap" in full.card("0005").notes
+
+    drive(full, act)
+
+
 def test_a_new_task(drive, full):
     async def act(board):
         await board.press("n", "enter")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from boards import TOKEN, Served, fill
 
+from taskpit.agents import steering
 from taskpit.errors import Lost
 from taskpit.task import Ask, Done, Failed, Said, State, Task
 
@@ -140,6 +141,20 @@ def test_a_note(queue, board, one):
     assert act(board, one, "note", text="first\nsecond")[0] == 200
     assert "second" in queue.card(one).notes
     assert act(board, one, "note", text="")[0] == 400
+
+
+def test_a_word_for_the_agent_that_works(queue, board, one, tmp_path, monkeypatch):
+    assert act(board, one, "tell", text="blue") == (200, "0001: no agent works on it: the next attempt reads it")
+    assert 'formaction="/task/0001/tell"' in board.get(f"/task/{one}").text
+    claim = queue.claim("snake", ids=[one])[0]
+    monkeypatch.setattr("taskpit.worker.run_directory.directory_for", lambda *_: str(tmp_path))
+    steering.offer(str(tmp_path), "hook")
+    assert act(board, one, "tell", text="mind the gap") == (200, "0001: its agent reads it after the next step")
+    assert "mind the gap" in steering.take(str(tmp_path))
+    assert "told: mind the gap" in queue.card(one).notes
+    queue.finish(claim, Done())
+    assert act(board, one, "tell", text="too late")[0] == 400
+    assert "tell its agent" not in board.get(f"/task/{one}").text.lower()
 
 
 def test_what_is_no_action(queue, board, one):

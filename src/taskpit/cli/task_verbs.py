@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.actions import ACTIONS, need_person, undo
+from taskpit.actions import ACTIONS, need_person, tell, undo
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import (
     a_duration,
@@ -63,21 +63,8 @@ def _tell_arguments(parser: ArgumentParser) -> None:
 
 
 def _tell(args: Namespace, context: Context) -> Reply:
-    from taskpit.agents import steering
-    from taskpit.worker.run_directory import directory_for
-
     task_id, text = context.queue.resolve(args.id), _text(args.text, context)
-    need_person(task_id, context.env)  # an agent reads it as a person's word
-    card = context.queue.card(task_id)
-    if card.result is not None or not text.strip():
-        told = "there is nothing to say" if card.result is None else f"{task_id} is finished: no agent reads it"
-        raise Invalid(told, hint="`pit note ID TEXT` leaves a note; `pit retry ID` has a failed task tried again.")
-    context.queue.note(task_id, f"told: {text}", context.worker(args))
-    run_dir = directory_for(context.queue.store, card)
-    way = steering.way_of(run_dir) if run_dir else ""
-    if way and not steering.say_to(run_dir, text):
-        way = ""
-    becomes = steering.WAYS[way] if run_dir else "no agent works on it: the next attempt reads it"
+    way, becomes = tell(context.queue, task_id, context.worker(args), text)
     return Reply(data={"id": task_id, "way": way or "next attempt", "told": text}, text=f"{task_id}: {becomes}")
 
 

@@ -54,6 +54,7 @@ ACTS = (
         silent=True,
     ),
     Act(name="note", key="m", word="note", asks="Your note"),
+    Act(name="tell", key="s", word="tell", asks="What should its agent know?"),
 )
 #: The keys below a change that waits for review.
 VERDICTS = (
@@ -112,6 +113,7 @@ HELP: list[tuple[str, list[tuple[str, str]]]] = [
             ("+ -", "raise, lower its priority"),
             ("x", "cancel: it will not be done"),
             ("m", "leave a note"),
+            ("s", "say something to its agent"),
             ("y", "copy its id"),
         ],
     ),

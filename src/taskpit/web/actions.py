@@ -27,7 +27,7 @@ __all__ = ["Actions"]
 
 #: What can be done to a task here, by the word in the address, and what that is called in `actions`.
 VERBS = {
-    **{name: name for name in ("answer", "unblock", "retry", "block", "priority", "cancel", "note")},
+    **{name: name for name in ("answer", "unblock", "retry", "block", "priority", "cancel", "note", "tell")},
     **{name: name for name in ("approve", "send_back", "take_over")},
     "release": "take_back",
 }
