@@ -42,8 +42,12 @@ def main():
     if mode == "logged out":
         result("Not logged in · Please run /login", session, is_error=True, num_turns=1, total_cost_usd=0)
         return 1
-    if mode == "bad flag":
-        print("error: unknown option '--nonsense'", file=sys.stderr)
+    refused = {
+        "bad flag": "error: unknown option '--nonsense'",
+        "as root": "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons",
+    }
+    if mode in refused:
+        print(refused[mode], file=sys.stderr)
         return 1
     say({"type": "system", "subtype": "init", "session_id": session, "tools": ["Bash"], "model": "fake"})
     say({"type": "rate_limit_event", "rate_limit_info": {"status": "allowed", "resetsAt": 4102444800}})
