@@ -55,6 +55,40 @@ def test_costs_of_several_steps_are_added_up(pit):
     assert (card.result.cost["turns"], card.result.cost["input_tokens"]) == (2, 20)
 
 
+#: What aider printed, and what it left in the file of its `--analytics-log`.
+AIDER = """\
+#!/bin/sh
+while [ "$1" != --analytics-log ]; do shift; done
+cat << 'END' > "$2"
+{"event": "launched", "properties": {}, "user_id": "x", "time": 1794840000}
+{"event": "message_send", "properties": {"main_model": "x/REDACTED", "prompt_tokens": 1000, "completion_tokens": 50}}
+{"event": "message_send", "properties": {"main_model": "gpt-4.1-mini", "prompt_tokens": 2000, "completion_tokens": 10}}
+END
+cat << 'END'
+Aider v0.86.2
+Model: gpt-4.1-mini with whole edit format
+Git repo: .git with 1 files
+Repo-map: disabled
+
+I wrote hello.txt.
+
+Tokens: 1.0k sent, 50 received. Cost: $0.00045 message, $0.00045 session.
+Applied edit to hello.txt
+END
+"""
+
+
+def test_of_an_agent_without_events_the_answer_is_the_result_and_its_account_the_cost(pit):
+    program = f"{pit.root}/aider"
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(AIDER)
+    os.chmod(program, 0o755)
+    over, card = run(pit, "aider", "good", bin=program)
+    assert (over.word, card.result.output) == ("done", "I wrote hello.txt.")
+    cost = {"agent": "aider", "model": "gpt-4.1-mini", "turns": 2, "input_tokens": 3000, "output_tokens": 60}
+    assert card.result.cost == {**cost, "tokens": 3060, "usd": 0.001296}
+
+
 def test_costs_of_a_failure_are_in_its_log(pit):
     _, card = run(pit, "claude", "lying")
     assert "usd 0.25" in pit.log(card.tries[0].log)
@@ -96,6 +130,7 @@ def test_an_overloaded_service_is_nobodys_fault(pit):
         ("claude", "logged out", "claude is not logged in"),
         ("gemini", "logged out", "gemini is not logged in: Please set an Auth method"),
         ("claude", "bad flag", "claude does not take this command: error: unknown option"),
+        ("claude", "as root", "claude does not take this command: --dangerously-skip-permissions cannot be used"),
         ("codex", "bad flag", "codex does not take this command"),
     ],
 )

@@ -24,6 +24,20 @@ collect_ignore_glob = [] if realagents.installed() else ["test_*.py"]
 CONFIG = 'durability = "process"\nlease = "5s"\nbackoff = "0.1s"\nbackoff_longest = "0.2s"\nmax_attempts = 3\n'
 
 
+#: What an agent is not for, by test.
+CANNOT = {
+    ("test_trouble", "goose", "cut"): "it takes the beginning of an answer for the answer",
+    ("test_refused", "goose"): "without its tools it has none to refuse",
+    ("test_refused", "aider"): "it has no tools",
+    ("test_mcp", "goose"): "its servers are in its own settings",
+    ("test_mcp", "aider"): "it has no tools",
+    ("test_talk", "aider"): "it does not tell whether it worked",
+    ("test_acp", "aider"): "it does not speak it",
+    ("test_acp_goes_on", "aider"): "it does not speak it",
+    ("test_acp_asks", "aider"): "it does not speak it",
+}
+
+
 def pytest_generate_tests(metafunc):
     if "agent" in metafunc.fixturenames:
         metafunc.parametrize("agent", realagents.installed())
@@ -131,7 +145,8 @@ def pytest_runtest_logreport(report):
         if report.skipped:
             _seen[key] = f"no: {what['cannot']}" if "cannot" in what else "not tried"
         else:
-            _seen[key] = "yes" if report.passed and _seen.get(key, "yes") == "yes" else "**no**"
+            good = f"yes; {what['but']}" if "but" in what else "yes"
+            _seen[key] = good if report.passed and _seen.get(key, good) == good else "**no**"
 
 
 @pytest.fixture(autouse=True)
@@ -139,9 +154,15 @@ def _row(request, record_property):
     """The row of the page that a test stands for: its first line."""
     if "agent" in request.fixturenames:
         row = request.function.__doc__.splitlines()[0].rstrip(".")
-        why = f" ({request.getfixturevalue('why')})" if "why" in request.fixturenames else ""
-        record_property("row", row + why)
-        record_property("agent", request.getfixturevalue("agent"))
+        agent = request.getfixturevalue("agent")
+        why = [request.getfixturevalue("why")] if "why" in request.fixturenames else []
+        record_property("row", f"{row} ({why[0]})" if why else row)
+        record_property("agent", agent)
+        test = (request.function.__name__, agent)
+        cannot = CANNOT.get(test) or CANNOT.get((*test, *why))
+        if cannot:
+            record_property("cannot", cannot)
+            pytest.skip(cannot)
 
 
 def _remembered(versions):
@@ -170,8 +191,9 @@ def pytest_sessionfinish(session):
     lines = [
         "# Agents that were tried",
         "",
-        "Made by `make test-agents`: it installs the agents from npm and runs every preset against a stand-in model on",
-        "loopback, in a network that has nothing else. `yes` is a test that passed with that version.",
+        "Made by `make test-agents`: it installs the agents from npm (aider from PyPI) and runs every preset against",
+        "a stand-in model on loopback, in a network that has nothing else. `yes` is a test that passed with that",
+        "version.",
         "",
         "| | " + " | ".join(f"{name} {versions[name]}" for name in agents) + " |",
         "|---|" + "---|" * len(agents),

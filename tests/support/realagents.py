@@ -10,7 +10,7 @@ from waits import PATIENCE
 
 #: What is in the cache that `make test-agents` fills: the directory with the programs.
 PROGRAMS = os.environ.get("TASKPIT_AGENTS", "")
-#: npm packages by preset.
+#: npm packages by preset; aider is from PyPI.
 PACKAGES = {
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
@@ -19,6 +19,7 @@ PACKAGES = {
     "qwen": "@qwen-code/qwen-code",
     "copilot": "@github/copilot",
     "goose": "@aaif/goose",
+    "aider": "aider-chat",
 }
 #: Models as they are named in these runs: one that the price table knows, and one as each CLI wants it.
 MODELS = {
@@ -29,6 +30,7 @@ MODELS = {
     "qwen": "qwen3-coder-plus",
     "copilot": "gpt-5.1",
     "goose": "gpt-4.1",
+    "aider": "openai/gpt-4.1-mini",
 }
 #: None of these may speak to anybody else, or look for news.
 QUIET = {
@@ -117,6 +119,10 @@ stream_max_retries = 0
         },
     }
     _write(f"{home}/.config/opencode/opencode.json", opencode)
+    # It would look for today's prices elsewhere.
+    known = {"max_input_tokens": 1_000_000, "input_cost_per_token": 4e-07, "output_cost_per_token": 1.6e-06}
+    prices = {MODELS["aider"].rpartition("/")[2]: {**known, "litellm_provider": "openai", "mode": "chat"}}
+    _write(f"{home}/.aider/caches/model_prices_and_context_window.json", prices)
     return {
         **QUIET,
         "HOME": home,
@@ -135,6 +141,8 @@ stream_max_retries = 0
         "GOOSE_MODEL": MODELS["goose"],
         "GOOSE_DISABLE_KEYRING": "1",
         "OPENAI_HOST": url,
+        "OPENAI_API_BASE": f"{url}/v1",
+        "AIDER_EDIT_FORMAT": "whole",
         "XDG_CONFIG_HOME": f"{home}/.config",
         "XDG_DATA_HOME": f"{home}/.local/share",
         "XDG_STATE_HOME": f"{home}/.local/state",

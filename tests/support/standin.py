@@ -3,7 +3,8 @@
 Anthropic messages, OpenAI responses, OpenAI chat completions and Gemini, streamed where the client streams.
 A prompt names its script (`SCRIPT: fix`); which of its steps comes next is read off the conversation itself:
 the number of tool results since that prompt. So any number of agents may talk to one server at once, and a
-resumed session begins its script again. Requests without tools (titles, summaries) get a word of no meaning.
+resumed session begins its script again. Requests without tools (titles, summaries) get a word of no meaning, but for
+the model of an agent that has none: its files are written as blocks in the answer.
 """
 
 from __future__ import annotations
@@ -93,6 +94,15 @@ WRITERS = {
     "write": ("filePath", "content"),
     "create": ("path", "file_text"),
 }
+
+
+#: The models of agents that have no tools.
+TOOLLESS = ("gpt-4.1-mini",)
+
+
+def edit(path, text):
+    """The block by which an agent without tools is told to write a file."""
+    return f"{path}\n```\n{text}\n```\n"
 
 
 class Talk(NamedTuple):
@@ -187,6 +197,8 @@ class Model:
         #: Paths that were asked for and are not known, for whoever writes these tests.
         self.unknown = []
         self._turn = threading.Lock()
+        #: Set once nobody needs it any more.
+        self.closing = threading.Event()
         model = self
 
         class Handler(_Handler):
@@ -199,6 +211,7 @@ class Model:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self):
+        self.closing.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -210,7 +223,7 @@ class Model:
         """The step that this conversation is at."""
         named = [SCRIPT.findall(text) if kind == "user" else [] for kind, text in talk.said]
         at = max((index for index, found in enumerate(named) if found), default=-1)
-        if at < 0 or not talk.tools:
+        if at < 0 or not (talk.tools or talk.model in TOOLLESS):
             return Say("All is well.")
         name = named[at][-1]
         count = sum(kind == "result" for kind, _ in talk.said[at:])
@@ -327,6 +340,8 @@ class _Handler(BaseHTTPRequestHandler):
             begun = list(_ANSWERS[talk.protocol][0](talk.model, "Well, let me", None, {}))
             self._stream([line.replace('"finishReason": "STOP", ', "") for line in begun], cut=True)
             return
+        if isinstance(step, Write) and not talk.tools:
+            step = Say(edit(step.path, step.text))
         text, name, arguments = "", None, {}
         if isinstance(step, Say):
             text = step.text

@@ -325,7 +325,8 @@ class AgentRunner:
         run.say(f"{self.preset.name}: {finding.means}; " + ", ".join(f"{key} {value}" for key, value in cost.items()))
         if finding.means == "done":
             talk = "tools" in self.preset.take and not facts.get("tools") and result is None
-            output = plain(result or transcript.text("text") or transcript.words[-OUTPUT_TAIL:]).strip()
+            words = self.preset.noise.sub("", transcript.words) if self.preset.noise else transcript.words
+            output = plain(result or transcript.text("text") or words[-OUTPUT_TAIL:]).strip()
             return Done(output=output, seconds=ended.seconds, cost=cost, reason=ONLY_TALK if talk else "")
         if finding.means == "no-session":
             return None
@@ -375,7 +376,8 @@ class AgentRunner:
                 fs.remove(f"{run.place.path}/{self.preset.usage}")
             except OSError:
                 return
-            transcript.hear([b" ".join(data.split())])
+            many = self.preset.usage.endswith(".jsonl")
+            transcript.hear(data.splitlines(keepends=True) if many else [b" ".join(data.split())])
 
     def _cost(self, run: Run, transcript: Transcript, before: Mapping[str, object], session: str) -> dict[str, object]:
         """What it has cost, as it says itself; in dollars by the price of its model, if it says only tokens."""

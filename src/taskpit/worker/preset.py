@@ -287,6 +287,7 @@ _KEYS: dict[str, Checker] = {
     "set_env": _named(_text),
     "events": _one_of("stdout", "stderr", "both", "none"),
     "usage": _one_file,
+    "noise": _pattern,
     "event": _many(
         _table({"when": _when, "means": _MEANS, "ends": _flag, "loops": _count, "resets": _path}, "when", "means")
     ),
@@ -395,8 +396,10 @@ class Preset(Backend):
     home: tuple[str, ...] = ()
     #: Where it prints its events: stdout, stderr, both, none.
     events: str = "none"
-    #: A JSON file in the run directory that it leaves at its end: heard as one more event.
+    #: A file in the run directory that it leaves at its end: heard as one more event, or as many (`.jsonl`).
     usage: str = ""
+    #: What it prints beside its answer, where it prints no events: left out of the result.
+    noise: re.Pattern[str] | None = None
     event: tuple[Rule, ...] = ()
     take: Mapping[str, tuple[Source, ...]] = {}
     #: What exit codes mean; 0 is done and all others are failed unless this says otherwise.
