@@ -62,7 +62,7 @@ def test_works(bench, record_property):
         with open(f"{bench.repo}/hello.txt", encoding="utf-8") as file:
             assert file.read() == "hello\n"
         assert 'Mind "quotes", `code` and $HOME.\n' in bench.model.of("fix")[0].text
-        assert bench.git("status", "--porcelain", "--ignored").split() == ["??", "hello.txt", "!!", "pit/"]
+        assert bench.git("status", "--porcelain", "--ignored").split() == ["AM", "hello.txt", "!!", "pit/"]
         return
     fix = bench.model.scripts["fix"] = [
         Write(f"{bench.repo}/hello.txt", "hello"),
@@ -181,10 +181,10 @@ def test_rests(bench, why):
 
     bench.model.scripts["limited"] = [answer]
     pause = "1h" if "ends" in why else "8s"
-    bench.preset(f'pause = "{pause}"\nstall = "45s"')
+    bench.preset(f'pause = "{pause}"\nstall = "90s"')
     tasks = [bench.put("limited") for _ in range(3)]
     process = bench.start("--until", "empty", "-n", "3")
-    until(lambda: "rests until" in bench.said(), 150)
+    until(lambda: "rests until" in bench.said(), 300)
     assert process.wait(400) == 0, bench.said()
     assert all(bench.card(task).task.attempts == 0 for task in tasks)
     assert all(bench.card(task).state is State.DONE for task in tasks), bench.said()
@@ -197,13 +197,13 @@ def test_trouble(bench, why):
     step = Cut() if why == "cut" else Refuse(503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
     open_ = []
     bench.model.scripts["trouble"] = [lambda _: Say("Done.") if open_ else step]
-    bench.preset('pause = "2s"\nstall = "45s"')
+    bench.preset('pause = "2s"\nstall = "90s"')
     task = bench.put("trouble")
     process = bench.start("--until", "empty")
-    until(lambda: "rests until" in bench.said(), 150)
+    until(lambda: "rests until" in bench.said(), 300)
     assert bench.card(task).task.attempts == 0
     open_.append(True)
-    assert process.wait(200) == 0, bench.said()
+    assert process.wait(300) == 0, bench.said()
     assert bench.card(task).state is State.DONE, bench.said()
 
 
@@ -564,7 +564,7 @@ def test_crew(bench):
     built = bench.put("build", check="test -s built.txt")
     bench.pit_("crew", "up")
     try:
-        until(lambda: bench.card(built).result is not None, 240)
+        until(lambda: bench.card(built).result is not None, 500)
     finally:
         bench.pit_("crew", "down", "--now")
     card = bench.card(built)

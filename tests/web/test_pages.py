@@ -74,6 +74,14 @@ def test_each_task_is_in_its_column(queue, board):
     assert "no such module" in text
 
 
+def test_a_result_says_who_did_it_and_what_it_cost(queue, board):
+    queue.put([Task(id="0001", title="a")])
+    cost = {"agent": "claude", "model": "opus<5>", "usd": 0.5, "turns": 3, "refused": 2, "session": "s-1"}
+    queue.finish(queue.claim("snake-1", ids=["0001"])[0], Done(cost=cost))
+    told = "claude opus&lt;5&gt;: $0.50, 3 turns, 2 tools refused, session s-1"
+    assert told in board.get("/task/0001").text
+
+
 def test_columns_are_called_the_same_whatever_the_layout(tmp_path):
     make_queue(str(tmp_path / "box"), "mailbox").close()
     with Served(tmp_path / "box") as board:

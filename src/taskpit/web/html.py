@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from taskpit.actions import moves
 from taskpit.board import COLUMNS
 from taskpit.clock import iso, say_age, say_duration
-from taskpit.explain import further
+from taskpit.explain import costs, further
 from taskpit.history import who
 from taskpit.status import LABELS, counted
 from taskpit.text import headline, plain, revealed
@@ -169,6 +169,7 @@ class Paper:
             link=self.link,
             markdown=markdown_html,
             money=_money,
+            costs=costs,
             headline=headline,
             mark=mark_of,
             home=from_home,
