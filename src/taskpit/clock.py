@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import time
 
+TYPE_CHECKING = False
+
 __all__ = ["Clock", "boot_id", "duration", "instant", "iso", "say_age", "say_duration", "stamp"]
 
 
 class Clock:
     """The machine's clocks; tests hand in one that stands still."""
 
-    def now(self) -> float:
-        """Seconds since 1970, as the wall clock has it."""
-        return time.time()
+    if TYPE_CHECKING:
 
-    def monotonic(self) -> float:
-        """Seconds that never jump; stops while the machine sleeps."""
-        return time.monotonic()
+        def now(self) -> float:
+            """Seconds since 1970, as the wall clock has it."""
+
+        def monotonic(self) -> float:
+            """Seconds that never jump; stops while the machine sleeps."""
+
+    else:  # asked some twenty times for each task: nothing in between
+        now = staticmethod(time.time)
+        monotonic = staticmethod(time.monotonic)
 
     def sleep(self, seconds: float) -> None:
         """Let that much time pass."""

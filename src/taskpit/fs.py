@@ -13,9 +13,10 @@ import fcntl
 import os
 import stat as stat_module
 import time
+from time import monotonic
 
-from taskpit import kernel
-from taskpit.held_directories import ANYWHERE, Foreign, NotADirectory, at, changed, directory, forget, wall
+from taskpit import held_directories, kernel
+from taskpit.held_directories import ANYWHERE, DOTS, Foreign, NotADirectory, at, changed, directory, forget, held, wall
 from taskpit.nonces import fresh_name
 
 TYPE_CHECKING = False
@@ -132,7 +133,9 @@ def written(path: str) -> tuple[Stat, bool | None]:
 
 def _open(path: str, flags: int, mode: int = 0o666) -> int:
     """The open file of this path; NotAFile if it is a link or nobody can read or write it."""
-    there, name = at(path)
+    folder, _, name = path.rpartition("/")
+    if (there := held.get(folder)) is None or monotonic() - there.seen > held_directories.COMPARED or name in DOTS:
+        there, name = at(path)
     try:
         return os.open(name, flags, mode, dir_fd=there.fd)
     except FileNotFoundError as error:
@@ -222,7 +225,8 @@ def _write_all(fd: int, data: bytes, path: str) -> None:
 
 def write_once(fd: int, data: bytes, path: str) -> bool:
     """One write; whether all of it was taken."""
-    return os.write(fd, data[: _step("write", path)]) == len(data)
+    most = None if _hook is None else _hook("write", path)
+    return os.write(fd, data if most is None else data[:most]) == len(data)
 
 
 def replace(path: str, data: bytes, scratch: str, *, sync: bool, mode: int = 0o666) -> None:
@@ -263,8 +267,7 @@ def link(source: str, target: str) -> bool:
     """`target` is another name of `source`; False if that name is taken. Never replaces."""
     if _hook is not None:
         _hook("link", target)
-    here, old = at(source)
-    there, new = at(target)
+    (here, old), (there, new) = _both(source, target)
     try:
         os.link(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd, follow_symlinks=False)
     except FileExistsError:
@@ -281,16 +284,25 @@ def move(source: str, target: str) -> bool:
     """`source` is now called `target`, in one step; False if there is no `source`. Replaces."""
     if _hook is not None:
         _hook("rename", source)
-    return _rename(source, target)
+    for again in (True, False):
+        try:
+            (here, old), (there, new) = _both(source, target)
+            os.rename(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd)
+        except FileNotFoundError:
+            if again and _have_changed(source, target):
+                continue
+            return False
+        return True
+    return False
 
 
-def _rename(source: str, target: str, *, again: bool = True) -> bool:
-    try:
-        (here, old), (there, new) = at(source), at(target)
-        os.rename(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd)
-    except FileNotFoundError:
-        return again and _have_changed(source, target) and _rename(source, target, again=False)
-    return True
+def _both(source: str, target: str) -> tuple[tuple[held_directories.Dir, str], tuple[held_directories.Dir, str]]:
+    """What `at` says of each."""
+    (place, _, old), (other, _, new) = source.rpartition("/"), target.rpartition("/")
+    here, there, since = held.get(place), held.get(other), monotonic() - held_directories.COMPARED
+    if here is None or there is None or here.seen < since or there.seen < since or old in DOTS or new in DOTS:
+        return at(source), at(target)
+    return (here, old), (there, new)
 
 
 def _have_changed(source: str, target: str) -> bool:
@@ -309,25 +321,23 @@ def move_new(source: str, target: str) -> bool:
     """
     if _hook is not None:
         _hook("rename", source)
-    return _rename_new(source, target)
-
-
-def _rename_new(source: str, target: str, *, again: bool = True) -> bool:
     try:
-        (here, old), (there, new) = at(source), at(target)
+        (here, old), (there, new) = _both(source, target)
+        code = kernel.rename_new(old, new, here.fd, there.fd)
+        if code == errno.ENOENT and _have_changed(source, target):
+            (here, old), (there, new) = _both(source, target)
+            code = kernel.rename_new(old, new, here.fd, there.fd)
     except FileNotFoundError:
         return False
-    code = kernel.rename_new(old, new, here.fd, there.fd)
-    if code == 0:
-        return True
-    if code == errno.ENOENT:
-        return again and _have_changed(source, target) and _rename_new(source, target, again=False)
+    if code in (0, errno.ENOENT):
+        return code == 0
     if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
         raise OSError(code, os.strerror(code), source, None, target)
     try:
         os.stat(new, dir_fd=there.fd, follow_symlinks=False)
     except FileNotFoundError:
-        return _rename(source, target)
+        os.rename(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd)
+        return True
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
 
 
@@ -335,8 +345,10 @@ def remove(path: str) -> bool:
     """The name is gone; False if it was not there."""
     if _hook is not None:
         _hook("unlink", path)
+    folder, _, name = path.rpartition("/")
     try:
-        there, name = at(path)
+        if (there := held.get(folder)) is None or monotonic() - there.seen > held_directories.COMPARED or name in DOTS:
+            there, name = at(path)
         os.unlink(name, dir_fd=there.fd)
     except FileNotFoundError:
         return False
@@ -357,8 +369,10 @@ def set_times(path: str, modified: float | None) -> bool:
     """
     if _hook is not None:
         _hook("utime", path)
+    folder, _, name = path.rpartition("/")
     try:
-        there, name = at(path)
+        if (there := held.get(folder)) is None or monotonic() - there.seen > held_directories.COMPARED or name in DOTS:
+            there, name = at(path)
         times = None if modified is None else (modified, modified)
         os.utime(name, times, dir_fd=there.fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -380,8 +394,10 @@ def status(path: str) -> Stat | None:
     """The status of what stands under this name itself, or None."""
     if _hook is not None:
         _hook("stat", path)
+    folder, _, name = path.rpartition("/")
     try:
-        there, name = at(path)
+        if (there := held.get(folder)) is None or monotonic() - there.seen > held_directories.COMPARED or name in DOTS:
+            there, name = at(path)
         return os.stat(name, dir_fd=there.fd, follow_symlinks=False)
     except FileNotFoundError:
         return None

@@ -34,6 +34,7 @@ __all__ = [
     "changed",
     "directory",
     "forget",
+    "held",
     "leave_open",
     "wall",
 ]
@@ -85,7 +86,8 @@ ANYWHERE = Dir(None, "", 0.0)
 
 #: Each root, and the numbers of those who hold its directories open.
 _roots: dict[str, set[int]] = {}
-_held: dict[str, Dir] = {}
+#: Every open directory by its path. Whoever takes one from here looks first at when it was last compared, as `at` does.
+held = _held = dict[str, Dir]()
 _numbers = count()
 _last: list[Dir] = []
 

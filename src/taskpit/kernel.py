@@ -50,7 +50,7 @@ def _error() -> int:
 
 def rename_new(source: str, target: str, here: int | None = None, there: int | None = None) -> int:
     """Rename without replacing, from one open directory to another: 0, or the error's number; ENOSYS if it can't be."""
-    call = _call("renameat2")
+    call = _calls.get("renameat2") or _call("renameat2")
     if call is None:
         return errno.ENOSYS
     old, new = AT_FDCWD if here is None else here, AT_FDCWD if there is None else there

@@ -20,15 +20,7 @@ class _Names:
     def begin(self) -> None:
         """Nobody else begins so."""
         self.first = os.urandom(6).translate(_ALPHABET).decode()
-        self._counts = itertools.count()
-
-    def next(self) -> str:
-        """Each is given once."""
-        number, text = next(self._counts), ""
-        while number:
-            number, digit = divmod(number, 32)
-            text = chr(_ALPHABET[digit]) + text
-        return self.first + text
+        self.counts = itertools.count()
 
 
 _names = _Names()
@@ -41,4 +33,10 @@ def process_name() -> str:
 
 def fresh_name(letters: int = 0) -> str:
     """Letters and digits nobody else has; so many random ones if asked for."""
-    return os.urandom(letters).translate(_ALPHABET).decode() if letters else _names.next()
+    if letters:
+        return os.urandom(letters).translate(_ALPHABET).decode()
+    number, text = next(_names.counts), ""
+    while number:
+        number, digit = divmod(number, 32)
+        text = chr(_ALPHABET[digit]) + text
+    return _names.first + text

@@ -88,19 +88,26 @@ class Queue:
         for start in range(0, len(ready), CHUNK):
             chunk = ready[start : start + CHUNK]
             for task, answer in zip(chunk, self.store.put(chunk), strict=True):
+                told = (task.id, answer)
                 if answer is Said.CONFLICT:
-                    from taskpit.explain import known_otherwise
-
-                    raise known_otherwise(task.id, self.store.read([task.id])[0])
-                said.append((task.id, answer))
+                    told = self._put_otherwise(task, tasks[len(said)])
+                said.append(told)
                 if each is not None:
-                    each(task.id, answer)
+                    each(*told)
         return said
+
+    def _put_otherwise(self, refused: Task, asked: Task) -> tuple[str, Said]:
+        """It enters under another id, if it was we who chose this one: somebody has used it meanwhile."""
+        if asked.id:
+            from taskpit.explain import known_otherwise
+
+            raise known_otherwise(refused.id, self.store.read([refused.id])[0])
+        return self.put([asked])[0]
 
     def _prepare(self, tasks: Sequence[Task], near: str = "") -> list[Task]:
         """The tasks as they will be put, each with an id: one under its parent's, or under `near`."""
         fresh = iter(self.store.allot([near or task.parent for task in tasks if not task.id]))
-        now = float(int(self.clock.now()))
+        now, needy = float(int(self.clock.now())), False
         ready = []
         for task in tasks:
             changes: dict[str, object] = {"id": task.id or next(fresh)}
@@ -109,8 +116,10 @@ class Queue:
             given = task.replace(**changes)
             self.check(given)
             ready.append(given)
+            needy = needy or bool(given.needs)
         self.store.vet(ready)
-        self._refuse_circles(ready)
+        if needy:
+            self._refuse_circles(ready)
         return ready
 
     def check(self, task: Task) -> None:
@@ -301,17 +310,21 @@ class Queue:
         settled = []
         for claim, outcome in ends:
             meant = self._with_ids(claim, outcome) if isinstance(outcome, Split) else outcome
-            settled.append(settle(claim, meant, self._tries(claim.task.id, meant), self.config, self.clock.now()))
+            tries = self._tries(claim.task.id) if isinstance(meant, Failed) else ()
+            settled.append(settle(claim, meant, tries, self.config, self.clock.now()))
         if self.config.hooks.commands:
             self.need_trust()
         return self._carry_out(settled)
 
     def _carry_out(self, ends: Sequence[End]) -> list[tuple[Said, End]]:
         """Each of these has ended, and so has what follows from it for a race; hooks are told."""
-        if any("race-of" in end.claim.task.extra or "racers" in end.claim.task.extra for end in ends):
-            said, more = self._finish_races(ends)
+        more: list[tuple[Said, End]] = []
+        for end in ends:
+            if "race-of" in end.claim.task.extra or "racers" in end.claim.task.extra:
+                said, more = self._finish_races(ends)
+                break
         else:
-            said, more = list(zip(self.store.finish(ends), ends, strict=True)), []
+            said = list(zip(self.store.finish(ends), ends, strict=True))
         if self.config.hooks.commands:
             from taskpit.hooks import tell_ends
 
@@ -345,10 +358,8 @@ class Queue:
 
         self._race().look(parent_of(task) or task.id, worker)
 
-    def _tries(self, task_id: str, outcome: Outcome) -> tuple[Try, ...]:
+    def _tries(self, task_id: str) -> tuple[Try, ...]:
         """Earlier attempts, read only where the policy asks for them."""
-        if not isinstance(outcome, Failed):
-            return ()
         card = self.store.read([task_id])[0]
         return card.tries if card else ()
 

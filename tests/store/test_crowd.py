@@ -28,7 +28,7 @@ def window(clock, count=100, urgent=0):
 
 def best(known, count=1):
     found = []
-    for file, _ in known.best(lambda _: True, lambda: False):
+    for file, _, _ in known.best(lambda _: True, lambda: False):
         found.append(file)
         if len(found) == count:
             break
@@ -91,3 +91,15 @@ def test_nobody_tries_for_what_another_has_taken(count, tmp_path):
     assert [int(claim.task.id) for claim in taken] == list(range(7, 7 + len(taken)))
     for each in (one, two, queue):
         each.close()
+
+
+def test_an_id_that_somebody_has_used_meanwhile_is_not_asked_for_twice(tmp_path, clock):
+    """Ids are reserved in blocks, and looked at by nobody until the link decides."""
+    queue = make(str(tmp_path / "pit"), clock)
+    other = reopened(root_of(queue), clock)
+    first = [queue.put([Task(id="", title="mine")])[0][0] for _ in range(4)]
+    following = f"{int(first[-1]) + 1:04d}"
+    other.put([Task(id=following, title="theirs")])
+    (got, _) = queue.put([Task(id="", title="mine")])[0]
+    assert got not in (*first, following)
+    assert [card.task.title for card in queue.store.read([following, got])] == ["theirs", "mine"]

@@ -33,6 +33,8 @@ __all__ = ["Layout", "Named", "Spot", "check_word", "is_word", "is_worker", "slu
 #: A worker's name, and what a pool adds to make one claim unique.
 OF_WORKERS = f"{ALNUM}_@+-"
 OF_NONCES = "abcdefghijklmnopqrstuvwxyz0123456789"
+#: Each byte as it stands in a slug: what is none of these is a dash.
+_DASHED = bytes(byte if chr(byte) in OF_NONCES else 45 for byte in range(256))
 LONGEST_WORKER = 72
 #: Bytes a ready file's name may have, so that a worker's name fits before it and a suffix after.
 LONGEST_NAME = 160
@@ -266,8 +268,8 @@ def _is_made_of(text: str, letters: str) -> bool:
 
 def slugify(title: str, longest: int = 40) -> str:
     """The readable part of a file name: `Fix the login!` becomes `fix-the-login`."""
-    told = "".join(letter if letter in OF_NONCES else "-" for letter in title.lower())
-    words = "-".join(part for part in told.split("-") if part)
+    told = title.lower().encode("ascii", "replace").translate(_DASHED).decode()
+    words = "-".join(filter(None, told.split("-")))
     if len(words) > longest:
         words = words[: longest + 1].rpartition("-")[0] or words[:longest]
     return words or "task"

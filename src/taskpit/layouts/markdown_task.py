@@ -121,7 +121,11 @@ PROSE = frozenset({"task", "done-when", "hold", "last-error"})
 
 def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Task:
     """The task in these bytes; Invalid says what is wrong with them."""
-    bullets, heading, body = _skimmed(data) or _studied(data)
+    try:
+        skimmed = None if b"\x00" in data else skim(data.decode("utf-8"), KNOWN)
+    except UnicodeDecodeError:
+        skimmed = None
+    bullets, heading, body = skimmed or _studied(data)
     fields: dict[str, Any] = {}
     extra: dict[str, object] = {}
     said: dict[str, str] = {}
@@ -130,11 +134,14 @@ def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Tas
             extra[bullet] = _plain_or_json(value)
         elif bullet not in said:  # of two the first counts
             said[bullet] = value
-            if bullet == "attempts":
-                fields["attempts"], fields["max_attempts"] = _read(bullet, value, _counts)
-            else:
-                field, read = READ[bullet]
-                fields[field] = _read(bullet, value, read)
+            try:
+                if bullet == "attempts":
+                    fields["attempts"], fields["max_attempts"] = _counts(value)
+                else:
+                    field, read = READ[bullet]
+                    fields[field] = read(value)
+            except ValueError as error:
+                raise _unreadable(bullet, value, error) from None
     done_when = said.get("done-when")
     if done_when and not fields.get("check"):
         extra["done-when"] = done_when  # a sentence for people
@@ -147,14 +154,6 @@ def load_task(spot: Spot, data: bytes, *, title_in_heading: bool = False) -> Tas
     return task
 
 
-def _skimmed(data: bytes) -> tuple[list[tuple[str, str]], str, str] | None:
-    """Bullets, heading and body, if a glance is enough."""
-    try:
-        return None if b"\x00" in data else skim(data.decode("utf-8"), KNOWN)
-    except UnicodeDecodeError:
-        return None
-
-
 def _studied(data: bytes) -> tuple[list[tuple[str, str]], str, str]:
     sheet = read_sheet(data)
     return sheet.items(), sheet.heading, sheet.body
@@ -164,8 +163,9 @@ def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> by
     """The task's bytes: the old ones with the bullets that changed, or new ones under this heading."""
     if task.was_read == (HEADED, title_in_heading):
         return task.source
-    if is_sure(task):
-        return _plain_page(task, heading, title_in_heading=title_in_heading)
+    sure = dump_sure(task, heading, title_in_heading=title_in_heading)
+    if sure is not None:
+        return sure
     if task.source:
         was = load_task(_spot_of(task), task.source, title_in_heading=title_in_heading)
         if was == task:
@@ -193,12 +193,9 @@ def dump_task(task: Task, heading: str, *, title_in_heading: bool = False) -> by
 
 def dump_sure(task: Task, heading: str, *, title_in_heading: bool = False) -> bytes | None:
     """The task's bytes if they are surely read again as they are meant, without having to try."""
-    return _plain_page(task, heading, title_in_heading=title_in_heading) if is_sure(task) else None
-
-
-def is_sure(task: Task) -> bool:
-    """Whether what is written for this task is read again as it is, without having to try."""
-    return not task.source and _is_plain(task)
+    if task.source or not _is_plain(task):
+        return None
+    return _plain_page(task, heading, title_in_heading=title_in_heading)
 
 
 def _is_plain(task: Task) -> bool:
@@ -220,21 +217,19 @@ def _is_plain(task: Task) -> bool:
     for word in (*task.needs, task.parent):
         if "/" in word or word.startswith("food-"):
             return False
-    return _is_second(task.created) and _is_second(task.not_before)
-
-
-def _is_second(time: float) -> bool:
-    """Whether a bullet can say this time."""
-    return not time or (0 <= time <= LAST and time == int(time))
+    for time in (task.created, task.not_before):  # noqa: SIM110 - a bullet says seconds
+        if time and not (0 <= time <= LAST and time == int(time)):
+            return False
+    return True
 
 
 def _plain_page(task: Task, heading: str, *, title_in_heading: bool) -> bytes:
     """A new task that needs no care."""
-    lines = [f"# {_flat(heading)}"]
+    lines = ["# " + heading.replace("\n", " ")]
     for field, bullet, _, write in FIELDS:
         value = getattr(task, field)
-        if value and not (field == "title" and title_in_heading):
-            lines.append(f"- **{bullet}:** {write(value)}")
+        if value and not (field == "title" and title_in_heading):  # plain words stay as they are
+            lines.append(f"- **{bullet}:** {value if write is one_line else write(value)}")
     if task.attempts or task.max_attempts:
         spent = f"{task.attempts} of {task.max_attempts}" if task.attempts else str(task.max_attempts)
         lines.append(f"- **attempts:** {spent}")
@@ -377,7 +372,11 @@ def _read(bullet: str, text: str, read: Callable[[str], Any]) -> Any:
     try:
         return read(text)
     except ValueError as error:
-        raise Invalid(f"**{bullet}:** {text[:80]!r} cannot be read: {error}", field=bullet) from None
+        raise _unreadable(bullet, text, error) from None
+
+
+def _unreadable(bullet: str, text: str, error: ValueError) -> Invalid:
+    return Invalid(f"**{bullet}:** {text[:80]!r} cannot be read: {error}", field=bullet)
 
 
 def _counts(text: str) -> tuple[int, int]:
@@ -411,7 +410,8 @@ KEYS |= {"carried"}
 def dump_report(stem: str, result: Result, task: bytes) -> bytes:
     """The page. What one line can't say stands in one bullet more, as JSON."""
     page = _page(stem, result, {}, task)
-    told = (result.reason, result.worker, result.log, *result.children, _checked_command(result))
+    checked = result.evidence.command if result.evidence else ""
+    told = (result.reason, result.worker, result.log, *result.children, checked)
     if are_plain(told) or all(map(is_plain, told)):
         return page  # nothing in it can be read in another way
     read, _, _ = load_report(result.id, result.verdict, page)
@@ -419,19 +419,16 @@ def dump_report(stem: str, result: Result, task: bytes) -> bytes:
     return _page(stem, result, carried, task) if carried else page
 
 
-def _checked_command(result: Result) -> str:
-    return result.evidence.command if result.evidence else ""
-
-
 def _lines(result: Result) -> dict[str, object]:
     """What is written on one line each, as it is meant."""
     told = {"reason": result.reason, "worker": result.worker, "log": result.log, "children": list(result.children)}
-    return {**told, "check": _checked_command(result)}
+    return {**told, "check": result.evidence.command if result.evidence else ""}
 
 
 def _page(stem: str, result: Result, carried: dict[str, object], task: bytes) -> bytes:
     evidence = result.evidence
-    text = f"# {stem}: {result.verdict}\n- **verdict:** {result.verdict}\n"
+    verdict = result.verdict.value
+    text = f"# {stem}: {verdict}\n- **verdict:** {verdict}\n"
     for key, value in (
         ("reason", result.reason and one_line(result.reason)),
         ("worker", result.worker and one_line(result.worker)),

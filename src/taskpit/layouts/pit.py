@@ -65,6 +65,9 @@ class Pit(Layout):
     def spot(self, folder: str, file: str) -> Spot | None:
         """What a directory entry is, by its name alone."""
         if folder == "food":
+            plain = _plain_name(file)
+            if plain is not None:
+                return Spot(state=State.READY, id=plain[0], slug=plain[1], path=f"food/{file}")
             return self._food(file, State.READY, f"food/{file}") if file.startswith("food-") else None
         if folder == "claimed":
             worker, dot, name = file.partition(".")
@@ -89,12 +92,8 @@ class Pit(Layout):
 
     def ready_id(self, file: str) -> str | None:
         """What stands between the dashes, as long as nothing in the name is odd."""
-        if file[:5] == "food-" and file[-3:] == ".md" and len(file) <= LONGEST_NAME and file.isascii():
-            task_id, dash, slug = file[5:-3].partition("-")
-            plain = task_id.isalnum() and len(task_id) <= LONGEST_WORD and bool(dash) == bool(slug)
-            if plain and slug.isprintable() and "~" not in slug:
-                return task_id
-        return super().ready_id(file)
+        plain = _plain_name(file)
+        return plain[0] if plain is not None else super().ready_id(file)
 
     def ended_id(self, folder: str, file: str) -> str:  # noqa: ARG002 - there is one
         """What stands before the second dash."""
@@ -114,34 +113,31 @@ class Pit(Layout):
         return Spot(state=state, id=self.check_id(name[0]), slug=name[1], path=path)
 
     def _stem(self, task: Named) -> str:
-        return f"food-{task.id}{_tail(task)}"
+        return f"food-{task.id}-{task.slug}" if task.slug else f"food-{task.id}"
 
     def ready_path(self, task: Named) -> str:
         """`food/food-0007-reverse-string.md`."""
-        return path_of("food", task.id, f"{_tail(task)}.md", "food-")
+        return path_of("food", task.id, f"-{task.slug}.md" if task.slug else ".md", "food-")
 
     def claimed_path(self, task: Named, worker: str) -> str:
         """`claimed/snake-2.food-0007-reverse-string.md`."""
-        return path_of("claimed", task.id, f"{_tail(task)}.md", f"{worker}.food-")
+        return path_of("claimed", task.id, f"-{task.slug}.md" if task.slug else ".md", f"{worker}.food-")
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
         """`done/food-0007-reverse-string.result.md`, or the scraps for what did not work."""
-        tail = _tail(task) + (f"-{again}" if again else "")
+        tail = (f"-{task.slug}" if task.slug else "") + (f"-{again}" if again else "")
         if verdict is Verdict.DONE:
             return path_of("done", task.id, f"{tail}.{'plan' if task.big else 'result'}.md", "food-")
         return path_of("scraps", task.id, f"{tail}-{_SCRAPS[verdict]}.md", "food-")
 
     def finished_paths(self, task: Named) -> tuple[str, ...]:
         """Results; what lies in the scraps is for people and decides nothing."""
-        tail = _tail(task)
-        return (
-            path_of("done", task.id, f"{tail}.result.md", "food-"),
-            path_of("done", task.id, f"{tail}.plan.md", "food-"),
-        )
+        stem = path_of("done", task.id, f"-{task.slug}" if task.slug else "", "food-")
+        return f"{stem}.result.md", f"{stem}.plan.md"
 
     def note_path(self, task: Named, kind: str) -> str:
         """`scraps/food-0007-reverse-string-choked.md`."""
-        return path_of("scraps", task.id, f"{_tail(task)}-{kind}.md", "food-")
+        return path_of("scraps", task.id, f"{f'-{task.slug}' if task.slug else ''}-{kind}.md", "food-")
 
     def load(self, spot: Spot, data: bytes, beside: bytes = b"") -> Task:  # noqa: ARG002 - all is inside
         """The food in these bytes."""
@@ -177,12 +173,18 @@ class Pit(Layout):
         """Verdict first, then output and evidence, then the task's own text."""
         from taskpit.layouts.markdown_task import dump_report
 
-        return dump_report(self._stem(task), result, self.dump(task))
+        stem = self._stem(task)
+        return dump_report(stem, result, dump_task(task, stem))
 
 
-def _tail(task: Named) -> str:
-    """What follows the id in its name."""
-    return f"-{task.slug}" if task.slug else ""
+def _plain_name(file: str) -> tuple[str, str] | None:
+    """Id and slug, if nothing in the name is odd; None: look closer."""
+    if file[:5] == "food-" and file[-3:] == ".md" and len(file) <= LONGEST_NAME and file.isascii():
+        task_id, dash, slug = file[5:-3].partition("-")
+        plain = task_id.isalnum() and len(task_id) <= LONGEST_WORD and bool(dash) == bool(slug)
+        if plain and slug.isprintable() and "~" not in slug and "/" not in slug:
+            return task_id, slug
+    return None
 
 
 def _name_of(file: str) -> tuple[str, str] | None:

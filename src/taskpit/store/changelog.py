@@ -78,10 +78,11 @@ def digests(path: str) -> dict[str, set[str]]:
 
 def encode(event: Event) -> bytes:
     """One line as it is documented: its keys in their order, empty optional ones left out."""
-    said = event.__dict__
-    fields = {key: said[key] for key in WORDS if said[key]}
-    if event.extra:
-        fields |= {key: value for key, value in event.extra.items() if value}
+    fields: dict[str, object] = {}
+    for said, keys in ((event.__dict__, WORDS), (event.extra, event.extra)):
+        for key in keys:
+            if value := said[key]:
+                fields[key] = value
     return jsontext.dumps(fields, tight=True).encode("utf-8", "replace") + b"\n"
 
 

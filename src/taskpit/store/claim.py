@@ -20,7 +20,7 @@ from taskpit.store.flock import Turn
 from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable
 from taskpit.store.in_use import excluded, in_use, note_starts
 from taskpit.store.index import Ready
-from taskpit.store.registry import is_over, register
+from taskpit.store.registry import register
 from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from taskpit.watch import Watch
 
 
-__all__ = ["Chooser", "freshen", "holds", "renew", "stamp", "take"]
+__all__ = ["Chooser", "freshen", "holds", "renew", "stamp", "take", "tell"]
 
 
 def freshen(path: str) -> bool:
@@ -79,7 +79,7 @@ def take(
     fence = _fence(want)
     if known is not None and sign is not None and known.was_read and not folder.layout.guarded:
         entry = fs.status(folder.of(IDS, ready.id))
-        if entry is not None and entry.st_ino == sign[0] and not is_over(folder, ready):
+        if entry is not None and entry.st_ino == sign[0] and not folder.is_over(ready):
             return _take_known(folder, ready, fence, want, known, sign[0])
     return _take_judged(folder, ready, fence, want, known, sign)
 
@@ -93,7 +93,7 @@ def _take_known(folder: Folder, ready: Spot, fence: str, want: Want, known: Task
     """The plain way: the registered file, read a moment ago and not finished. After the rename one look says whether
     it was that very file, and whose stamp it has.
     """
-    target, now = folder.at(folder.layout.claimed_path(ready, fence)), folder.clock.now()
+    target, now = f"{folder.root}/{folder.layout.claimed_path(ready, fence)}", folder.clock.now()
     if not _rename(folder, ready, target, now + want.lease, want):
         return None
     status = fs.status(target)
@@ -271,25 +271,13 @@ PATIENCE = 30.0
 NEVER_DUE = float("inf")
 
 
-class _told:  # noqa: N801 - reads like a function
-    """What was taken is told in one go, and given out although the disk refuses the next; a person's change is told
-    when it is made.
-    """
-
-    def __init__(self, folder: Folder, want: Want, taken: list[Claim]) -> None:
-        self._folder, self._want, self._taken = folder, want, taken
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if self._taken and not self._want.even_held:
-            events = [self._folder.event("claimed_task", claim.task.id, claim.fence) for claim in self._taken]
-            try:
-                self._folder.tell_of(events)
-            except OSError:
-                return True  # they are claimed all the same; a keeper tells what it finds claimed
-        return bool(self._taken) and isinstance(error, OSError)
+def tell(folder: Folder, want: Want, taken: list[Claim]) -> None:
+    """What was taken is told in one go; a person's change is told when it is made."""
+    if taken and not want.even_held:
+        try:
+            folder.tell_of([folder.event("claimed_task", claim.task.id, claim.fence) for claim in taken])
+        except OSError:
+            return  # they are claimed all the same; a keeper tells what it finds claimed
 
 
 class Idle:
@@ -347,7 +335,7 @@ class Chooser:
         """The best that fit, by priority and age. That nothing did is remembered until something changes."""
         if self._is_idle(want):
             return []
-        began, told, knew = self.folder.clock.monotonic(), self._ready.is_told(), self._needs
+        began, told, knew = self.folder.clock.monotonic(), self._ready.told, self._needs
         ends = self._ends() if knew else ()  # only if needs were in the way when we last looked
         self._idle, self._next_due, self._needs = None, NEVER_DUE, False
         self._ready.refresh()
@@ -376,10 +364,9 @@ class Chooser:
     def _take_some(self, want: Want) -> list[Claim]:
         taken: list[Claim] = []
         self._use = None
-        with _told(self.folder, want, taken):
-            for file, task in self._ready.best(lambda task: self._fits(task, want)):
+        try:
+            for file, task, sign in self._ready.best(lambda task: self._fits(task, want)):
                 spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
-                sign = self._ready.sign_of(file)
                 claim = self._take(spot, want, alone=bool(task.touches or task.limits), known=task, sign=sign)
                 if claim is not None or not (task.touches or task.limits):  # one that was in a way stays a candidate
                     self._ready.gone(file, missed=claim is None)
@@ -388,6 +375,11 @@ class Chooser:
                     self._use = None
                     if len(taken) == want.count:
                         break
+        except OSError:
+            if not taken:
+                raise  # else they are given out although the disk refuses the next
+        finally:
+            tell(self.folder, want, taken)
         return taken
 
     def being_written(self) -> list[str]:
@@ -404,7 +396,7 @@ class Chooser:
         """These, in this order, as far as they can be had."""
         taken: list[Claim] = []
         ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
-        with _told(self.folder, want, taken):
+        try:
             for task_id in want.ids:
                 self._use = None
                 worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
@@ -413,6 +405,11 @@ class Chooser:
                     taken.append(claim)
                 if len(taken) == want.count:
                     break
+        except OSError:
+            if not taken:
+                raise
+        finally:
+            tell(self.folder, want, taken)
         return taken
 
     def _is_worth_taking(self, ready: Spot, want: Want) -> bool:

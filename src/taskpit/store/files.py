@@ -19,7 +19,7 @@ from taskpit.store import claim as claims
 from taskpit.store.claim import Chooser
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder import CHANGELOG, IDS, LINE, NOTES, OUTCOMES, SEALED, Unreadable, stub
-from taskpit.store.folder_store import House
+from taskpit.store.folder_store import PAUSED, House
 from taskpit.task import Claim, End, Event, Lock, Said, State, Task, Want
 from taskpit.text import one_line
 
@@ -84,25 +84,23 @@ class FileStore(House):
                 self._ids, self._ids_of = [], process_name()
             while self._ids:
                 task_id = self._ids.pop()
-                if 0 < layout.number(task_id) < first:
-                    continue  # numbered by the clock, which has gone past it
-                if not fs.exists(self.folder.of(IDS, task_id)):  # a person may have used it meanwhile
-                    return [task_id]
+                if first == 1 or not 0 < layout.number(task_id) < first:
+                    return [task_id]  # else it is numbered by the clock, which has gone past it
             self._ids = allot(self.folder, self._block)[::-1]
             self._block = min(2 * self._block, LARGEST_BLOCK)
             return [self._ids.pop()]
 
     def vet(self, tasks: Sequence[Task]) -> None:
         """Names and sizes, before anything is written."""
+        keep, spelt = len(tasks) <= MANY, dict[int, tuple[Task, Task, bytes]]()
         for task in tasks:
             for need in task.needs:
                 check_word(need, "need")
-        spelt = ((task, *self._spell(task)) for task in tasks)
-        if len(tasks) > MANY:  # to keep them all would take too much room
-            for _ in spelt:
-                pass
-        else:
-            self._spelt = {id(task): (task, named, data) for task, named, data in spelt}
+        for task in tasks:
+            named, data = self._spell(task)
+            if keep:  # to keep very many would take too much room
+                spelt[id(task)] = (task, named, data)
+        self._spelt = spelt
 
     def _spell(self, task: Task) -> tuple[Task, bytes]:
         """The task as it will be called, and its bytes: as it was spelt when it was vetted, if that was just now."""
@@ -118,12 +116,18 @@ class FileStore(House):
         from taskpit.store.put import admit
 
         self.folder.hold(self.folder.layout.tmp, IDS, self.folder.layout.ready)
-        entrants = [self._entrant(*self._spell(task)) for task in tasks]
+        entrants = []
+        for task in tasks:
+            named, data = self._spell(task)
+            entrants.append((named, data, self.folder.event("added_task", named.id, named.by or "keeper", named.title)))
         try:
             said = admit(self.folder, entrants)
         finally:
             self._changed()
-        return [one if one is Said.CREATED else self._compared(*entrants[at][:2]) for at, one in enumerate(said)]
+        for at, (named, data, _) in enumerate(entrants):
+            if said[at] is not Said.CREATED:
+                said[at] = self._compared(named, data)
+        return said
 
     def _changed(self, *, now: bool = False) -> None:
         """Tell those who read an index instead of the names; it is derived, so its trouble is not ours."""
@@ -142,9 +146,6 @@ class FileStore(House):
         if self._manifest is not None and self._manifest.late:
             self._manifest.refresh_at_last()
 
-    def _entrant(self, task: Task, data: bytes) -> tuple[Task, bytes, Event]:
-        return task, data, self.folder.event("added_task", task.id, task.by or "keeper", task.title)
-
     def _compared(self, task: Task, data: bytes) -> Said:
         """What there is of this id, beside what was to be put."""
         if self.folder.durable:  # whoever put it may not have come so far yet, and we shall say that it is there
@@ -161,14 +162,15 @@ class FileStore(House):
         """Row *claim*: whoever renames the ready file has it."""
         self.folder.hold(self.folder.layout.ready, self.folder.layout.claimed, IDS)
         self._introduce(want.worker, want.lease)
-        if not want.even_held and self.paused():
+        if not want.even_held and fs.status(f"{self.folder.root}/{PAUSED}") is not None and self.paused():
             return []
         if want.ids:
             taken = self._chooser.take_named(want)
         else:
             with self._turn:
                 taken = self._chooser.take_best(want)
-        self._leave_line(woken=not taken)
+        if self._line is not None:
+            self._leave_line(woken=not taken)
         if taken:
             self._changed()
         return taken
@@ -205,24 +207,24 @@ class FileStore(House):
         self.folder.hold(layout.claimed, layout.tmp, SEALED, OUTCOMES, *layout.results)
         try:
             if len(ends) == 1:
-                return [self._patiently(lambda: end(self.folder, ends[0]))]
+                return [self._patiently(end, self.folder, ends[0])]
             return end_all(self.folder, ends, self._patiently) if ends else []
         finally:
             self._changed()
 
-    def _patiently(self, step: Callable[[], Said]) -> Said:
+    def _patiently(self, step: Callable[..., Said], *given: object) -> Said:
         """The step, repeated with what is held back for it where the disk is full.
 
         A step that was decided before it was refused says ALREADY when it is repeated: it was ours.
         """
         try:
-            return step()
+            return step(*given)
         except OSError as error:
             from taskpit.store.disk_reserve import make_room
 
             if not make_room(self.folder, error):
                 raise
-        said = step()
+        said = step(*given)
         return Said.OK if said is Said.ALREADY else said
 
     # -- what people do ----------------------------------------------------------------------------

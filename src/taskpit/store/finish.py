@@ -88,7 +88,7 @@ class Sealed:
         self.nonce = nonce
         self.kind, _, self.parts = end.partition(".")
         #: Whether its bytes are put on the disk together with the seal, by one fsync, before anything is visible.
-        self.settles_late = self.parts == "r" and folder.syncs_once
+        self.settles_late = folder.durable and self.parts == "r" and folder.syncs_once
         #: Of its result, as whoever wrote it knows it.
         self.digest = ""
         self._tmp = folder.tmp(spot.id, nonce, "")
@@ -116,7 +116,7 @@ def end(folder: Folder, how: End) -> Said:
     return _carry_out(sealed, how) if committed else _too_late(sealed, how)
 
 
-def end_all(folder: Folder, ends: Sequence[End], patiently: Callable[[Callable[[], Said]], Said]) -> list[Said]:
+def end_all(folder: Folder, ends: Sequence[End], patiently: Callable[..., Said]) -> list[Said]:
     """The same for many, which share what they wait for: all that follows is on the disk before the first seal.
 
     If the disk refuses something in between, they go on one by one, `patiently`: what is sealed is carried out as
@@ -140,20 +140,16 @@ def end_all(folder: Folder, ends: Sequence[End], patiently: Callable[[Callable[[
                 clear(token)
         for number, how in enumerate(ends):
             if number not in said:
-                said[number] = patiently(_rest_of(folder, how, sealed.get(number)))
+                said[number] = patiently(_go_on, folder, how, sealed.get(number))
     return [said[number] for number in range(len(ends))]
 
 
-def _rest_of(folder: Folder, how: End, sealed: tuple[Sealed, End] | None) -> Callable[[], Said]:
+def _go_on(folder: Folder, how: End, sealed: tuple[Sealed, End] | None) -> Said:
     """What is left to do of one of many, after trouble."""
-
-    def go_on() -> Said:
-        if sealed is None:
-            return end(folder, how)
-        said = roll(sealed[0], end=how)
-        return Said.OK if said is Said.ALREADY else said
-
-    return go_on
+    if sealed is None:
+        return end(folder, how)
+    said = roll(sealed[0], end=how)
+    return Said.OK if said is Said.ALREADY else said
 
 
 def _carry_out_all(folder: Folder, sealed: dict[int, tuple[Sealed, End]], said: dict[int, Said]) -> None:
@@ -201,7 +197,7 @@ def _carry_out(sealed: Sealed, how: End) -> Said:
 def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, bytes]]:
     """The claim as it will be sealed, and the bytes of each part; nothing is written."""
     content = _content(folder, end)
-    kind = end.result.verdict if end.result else "ready"
+    kind = end.result.verdict.value if end.result else "ready"
     digest = changelog.digest(content["r"]) if "r" in content else ""
     nonce = f"{fs.fresh_name()}{_tag(kind, end.claim.fence, content)}{'.' if digest else ''}{digest}"
     sealed = Sealed(folder, claimed, nonce, f"{kind}.{''.join(content)}" if content else kind)
@@ -212,8 +208,8 @@ def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, 
 def seal(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, bool]:
     """Write what follows, then commit. False: the claim is over, and the parts lie there for nobody."""
     sealed, content = draw_up(folder, claimed, end)
+    early = folder.durable and not sealed.settles_late
     try:
-        early = folder.durable and not sealed.settles_late
         for letter, data in content.items():
             folder.write(sealed.part(letter), data, sync=early)
         if content and early:
@@ -246,7 +242,9 @@ def _tag(kind: str, fence: str, content: dict[str, bytes]) -> str:
     The task as it goes back is left out, since times are in it.
     """
     said = [kind.encode(), fence.encode("utf-8", "replace")]
-    said += [data for letter, data in content.items() if letter not in "nb"]
+    for letter, data in content.items():
+        if letter not in "nb":
+            said.append(data)
     return f"{crc32(bytes(1).join(said)):08x}"
 
 
@@ -318,7 +316,8 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
     folder = sealed.folder
     if event is None:
         event = _swallowed(sealed)
-    _settle_seal(sealed, known=end is not None)
+    if folder.durable or end is None:
+        _settle_seal(sealed, known=end is not None)
     if "c" in sealed.parts:
         admit_parts(folder, sealed.part("c"), sealed.spot.id)
     if "t" in sealed.parts:
@@ -439,16 +438,11 @@ def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Sai
     if folder.durable and not sealed.settles_late:
         place = folder.layout.result_path(task, Verdict(sealed.kind)).rpartition("/")[0]
         folder.sync(place)
-    _finish_up(sealed, _line(sealed, event, said))
+    _finish_up(sealed, event if said is Said.OK else folder.event("late_result", sealed.spot.id))
     _retire(sealed, task, said)
     if place and place not in folder.layout.results:  # then nothing but the outcome tells
         folder.sync(OUTCOMES)
     return said
-
-
-def _line(sealed: Sealed, event: Event | None, said: Said) -> Event | None:
-    """What the changelog says of a result: that it is there, or that it came late."""
-    return event if said is Said.OK else sealed.folder.event("late_result", sealed.spot.id)
 
 
 def _retire(sealed: Sealed, task: Task, said: Said) -> None:
@@ -473,8 +467,11 @@ def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[S
         places[path.rpartition("/")[0]] = None
     if not once:
         folder.sync(*places)
-    lines = [_line(sealed, event, one) for (sealed, _, event), one in zip(ends, said, strict=True) if one is not None]
-    folder.tell_of([line for line in lines if line is not None])
+    lines = []
+    for (sealed, _, event), one in zip(ends, said, strict=True):
+        if one is not None:
+            lines.append(event if one is Said.OK else folder.event("late_result", sealed.spot.id))
+    folder.tell_of(lines)
     for (sealed, end, _), one in zip(ends, said, strict=True):
         if one is not None:
             _retire(sealed, end.claim.task, one)
@@ -508,7 +505,7 @@ def _link_result(sealed: Sealed, task: Task) -> Said | None:
     """Give the result its name, once: OK; LOST, another's stands there; None, there is none to publish."""
     folder, verdict, source = sealed.folder, Verdict(sealed.kind), sealed.part("r")
     for again in ("", sealed.nonce):
-        target = folder.at(folder.layout.result_path(task, verdict, again))
+        target = f"{folder.root}/{folder.layout.result_path(task, verdict, again)}"
         try:
             if fs.link(source, target):
                 return Said.OK

@@ -188,7 +188,7 @@ class Folder:
 
     def tmp(self, task_id: str, nonce: str, part: str) -> str:
         """Where a part of a verb lies before its commit."""
-        return self.of(self.layout.tmp, task_id, f"~{nonce}~{part}")
+        return path_of(f"{self.root}/{self.layout.tmp}", task_id, f"~{nonce}~{part}")
 
     def entries(self, folder: str, about: str = "", among: Iterable[str] | None = None) -> Iterator[Entry]:
         """What wants to be a task or a result in a directory: its name, and what it is or what is wrong.
@@ -305,9 +305,16 @@ class Folder:
                 return said.verdict
         return None
 
-    def is_finished(self, spot: Spot) -> bool:
-        """Whether something in the layout's own places says that it has ended, without searching."""
-        return any(fs.exists(f"{self.root}/{path}") for path in self.layout.finished_paths(spot))
+    def is_over(self, spot: Spot) -> bool:
+        """Whether it has ended: as far as we know, or as the layout's own places say, whoever wrote there."""
+        known = path_of(f"{self.root}/{OUTCOMES}", spot.id, "~")
+        for verdict in VERDICTS:
+            if fs.status(known + verdict) is not None:
+                return True
+        for path in self.layout.finished_paths(spot):  # noqa: SIM110 - each look is one call, nothing in between
+            if fs.status(f"{self.root}/{path}") is not None:
+                return True
+        return False
 
     def guard(self, task_id: str) -> Turn | Open:
         """Where claimed files have a fixed name, one at a time may decide about a task."""

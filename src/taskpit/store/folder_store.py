@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from taskpit.workers import Member
 
 
-__all__ = ["FileMember", "House", "pause", "paused", "resume"]
+__all__ = ["PAUSED", "FileMember", "House", "pause", "paused", "resume"]
 
 
 class House:
@@ -149,8 +149,6 @@ def resume(folder: Folder, worker: str) -> bool:
 
 def paused(folder: Folder) -> str:
     """Who paused it, why and until when; empty if nobody did or the time has passed."""
-    if not fs.exists(f"{folder.root}/{PAUSED}"):
-        return ""
     try:
         said = read_json(fs.read(folder.at(PAUSED), 65536)[0])
         until = float(said["until"])

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from taskpit.store.folder import Folder
     from taskpit.watch import Watch
 
+    #: A file, the task in it, and by what it was known when it was read: inode and mtime.
+    Candidate = tuple[str, Task, tuple[int, int]]
 
 __all__ = ["Ready", "Window"]
 
@@ -94,35 +96,36 @@ class Window:
         start = 0 if after is None else bisect_right(found, (after[:4], after[4]))
         return [(key, file, self.tasks[file]) for key, file in found[start : start + limit]]
 
-    def best(self, fits: Callable[[Task], bool], more: Callable[[], bool]) -> Iterator[tuple[str, Task]]:
-        """File names and tasks, best first; `more` finds further ones when these are used up, or says that it can't."""
-        while self._head < len(self._order) and not self._holds(self._head):
+    def best(self, fits: Callable[[Task], bool], more: Callable[[], bool]) -> Iterator[Candidate]:
+        """Candidates, best first; `more` finds further ones when these are used up, or says that it can't."""
+        tasks, keys = self.tasks, self._keys
+        while self._head < len(self._order):
+            key, file = self._order[self._head]
+            if file in tasks and keys[file] == key:
+                break
             self._head += 1
         position, picks, rank = self._head, list[str](), 0
         while True:
-            picks = [file for file in picks if file in self.tasks]
-            wanted = self._width()
+            tasks, keys = self.tasks, self._keys  # which may be others, after `more` or a pause
+            picks = [file for file in picks if file in tasks] if picks else picks
+            wanted = self._spread if self._spread == 1 else self._width()
             while len(picks) < wanted:
                 if position >= len(self._order):
                     if more():
+                        tasks, keys = self.tasks, self._keys
                         continue
                     break
                 key, file = self._order[position]
                 if picks and key[0] != rank:
                     break  # only among equals
-                if self._holds(position) and fits(self.tasks[file]):
+                if file in tasks and keys[file] == key and fits(tasks[file]):  # else it is no longer so
                     picks.append(file)
                     rank = key[0]
                 position += 1
             if not picks:
                 return
             file = picks.pop(os.urandom(1)[0] % len(picks) if len(picks) > 1 else 0)
-            yield file, self.tasks[file]
-
-    def _holds(self, position: int) -> bool:
-        """Whether what stands there in the order is still so."""
-        key, file = self._order[position]
-        return file in self.tasks and self._keys[file] == key
+            yield file, self.tasks[file], self.signs[file]
 
     def _width(self) -> int:
         """Over how many the next try is spread: one, while nobody gets in our way."""
@@ -230,7 +233,8 @@ class Ready:
             return True
         return bool(self._came) or self._outcomes
 
-    def is_told(self) -> bool:
+    @property
+    def told(self) -> bool:
         """Whether the kernel tells of every change, also of files that are edited in place."""
         return self._watch is not None and self._watch.told
 
@@ -250,7 +254,7 @@ class Ready:
 
     def _hear(self) -> bool:
         """What is gone is forgotten, what came is noted; False if nobody can tell."""
-        watch = self.watch()
+        watch = self._watch or self.watch()
         changes = watch.changes() if watch is not None else None
         self._outcomes = False
         if changes:
@@ -277,14 +281,14 @@ class Ready:
                 self._came.pop(file, None)
                 self._unfinished.pop(file, None)
                 self._taken[file] = None
-                self._window.forget(file)
+                self._window.tasks.pop(file, None)
 
     def _look_at_what_came(self) -> bool:
         """What came by the watch is known; whether anything of it is a task."""
         came, self._came = self._came, {}
         found = False
         for file, whole in came.items():
-            self._window.forget(file)
+            self._window.tasks.pop(file, None)
             found = self._look(file, whole=whole) or found
         return found
 
@@ -335,7 +339,7 @@ class Ready:
 
     def _read_whole(self, spot: Spot, *, whole: bool) -> tuple[tuple[Task, fs.Stat] | None, bool]:
         """The same once its name is known to be a task's; and whether it is none yet, but may become one."""
-        folder, path = self._folder, self._folder.at(spot.path)
+        folder, path = self._folder, f"{self._path}/{spot.path.rpartition('/')[2]}"
         try:
             data, status = folder.read(path)
             if status.st_nlink == 1 and not folder.layout.rewritten:
@@ -358,10 +362,6 @@ class Ready:
     def being_written(self) -> list[str]:
         """Names of files that were no tasks yet when they were last looked at."""
         return sorted(self._unfinished)
-
-    def sign_of(self, file: str) -> tuple[int, int] | None:
-        """By which a candidate was known when it was read: inode and mtime."""
-        return self._window.signs.get(file)
 
     # -- with a catalogue --------------------------------------------------------------------------
 
@@ -527,8 +527,8 @@ class Ready:
                 self._list()
         return self._window.page(after, limit)
 
-    def best(self, fits: Callable[[Task], bool]) -> Iterator[tuple[str, Task]]:
-        """File names and tasks, best first; spread a little once somebody else was faster (see `gone`)."""
+    def best(self, fits: Callable[[Task], bool]) -> Iterator[Candidate]:
+        """Candidates, best first; spread a little once somebody else was faster (see `gone`)."""
         return self._window.best(fits, self._more)
 
     def _more(self) -> bool:
@@ -543,7 +543,7 @@ class Ready:
 
     def gone(self, file: str, *, missed: bool) -> None:
         """This one is taken: by us, or by somebody who was faster."""
-        self._window.forget(file)
+        self._window.tasks.pop(file, None)
         if missed and self._watch is not None:
             if not self._hear():
                 self._listed = None if self._catalog is None else self._listed  # look for ourselves

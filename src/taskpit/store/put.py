@@ -54,10 +54,10 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
             said.append(Said.CREATED if new else Said.EXISTS)
     except OSError as error:
         trouble = error.with_traceback(None)  # which would keep the directory open that refused
-    known = [number for number, one in enumerate(said) if one is Said.CREATED]
-    if folder.syncs_once:
-        _settle(folder, [(entrants[number][0], drafts[number]) for number in known])
-    _bring_in(folder, [(entrants[number], drafts[number]) for number in known])
+    known = [(entrants[number], drafts[number]) for number, one in enumerate(said) if one is Said.CREATED]
+    if folder.durable and folder.syncs_once:
+        _settle(folder, [(entrant[0], draft) for entrant, draft in known])
+    _bring_in(folder, known)
     for number, (tmp, original, _) in enumerate(drafts):
         if number == len(said):
             continue  # its link was refused, and nobody knows whether it was made: left for the keeper
@@ -157,7 +157,7 @@ def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
     folder.tell_of(events)
     for (task, _, _), (tmp, _, ready) in known:
         enter(folder, task.id, tmp, ready)
-    if not folder.syncs_once:
+    if folder.durable and not folder.syncs_once:
         folder.sync(IDS, folder.layout.ready)  # together: one journal settles both at once
 
 

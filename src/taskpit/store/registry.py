@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Writing", "is_dropped", "is_over", "put_away", "refuse_finished", "register", "take_in"]
+__all__ = ["Writing", "is_dropped", "put_away", "refuse_finished", "register", "take_in"]
 
 #: Ends after which a task may be wanted again.
 FAILURES = (Verdict.FAILED, Verdict.CANCELLED)
@@ -72,13 +72,8 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
 
 def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
     """Conflict if its own file is here although it is finished: put back, or a power loss undid its moves."""
-    if is_over(folder, spot):
+    if folder.is_over(spot):
         raise _finished(folder, spot, here, folder.outcome(spot.id))
-
-
-def is_over(folder: Folder, spot: Spot) -> bool:
-    """Whether it has ended: as far as we know, or as the layout's own places say, whoever wrote there."""
-    return folder.outcome(spot.id) is not None or folder.is_finished(spot)
 
 
 def _finished(folder: Folder, spot: Spot, here: fs.Stat, verdict: Verdict | None) -> Conflict:
