@@ -10,7 +10,11 @@ import time
 
 TYPE_CHECKING = False
 
-__all__ = ["Clock", "boot_id", "duration", "instant", "iso", "say_age", "say_duration", "stamp"]
+__all__ = ["JUMP", "Clock", "boot_id", "duration", "instant", "iso", "say_age", "say_duration", "stamp"]
+
+
+#: Two clock offsets closer than this, in seconds, are the same: nobody has set the clock in between.
+JUMP = 1.0
 
 
 class Clock:

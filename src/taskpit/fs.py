@@ -36,6 +36,7 @@ __all__ = [
     "exists",
     "foreign",
     "fresh_name",
+    "freshen",
     "hold",
     "link",
     "look_anew",
@@ -378,6 +379,14 @@ def set_times(path: str, modified: float | None) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def freshen(path: str) -> bool:
+    """Its mtime is now; False if the name is gone. What another user's modes keep from us stays as it is."""
+    try:
+        return set_times(path, None)
+    except PermissionError:
+        return exists(path)
 
 
 def set_mode(path: str, mode: int) -> None:

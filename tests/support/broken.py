@@ -302,8 +302,7 @@ def no_guard_in_the_mailbox(patch):
 
 def holder_not_looked_at(patch):
     """Whoever comes to the fixed name of a claimed file takes it for its own."""
-    for module in (claims, finish):
-        patch.setattr(module, "holds", lambda *_: True)
+    patch.setattr(folder.Folder, "holds", lambda *_: True)
 
 
 def short_writes_taken_for_whole(patch):

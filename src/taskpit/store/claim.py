@@ -13,6 +13,7 @@ Keeping a claim is a stamp by its path, which is gone when the claim is over.
 from __future__ import annotations
 
 from taskpit import fs, rules, workers
+from taskpit.clock import JUMP
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
@@ -34,15 +35,7 @@ if TYPE_CHECKING:
     from taskpit.watch import Watch
 
 
-__all__ = ["Chooser", "freshen", "holds", "renew", "stamp", "take", "tell"]
-
-
-def freshen(path: str) -> bool:
-    """Its mtime is now; False if the name is gone. What another user's modes keep from us stays as it is."""
-    try:
-        return fs.set_times(path, None)
-    except PermissionError:
-        return fs.exists(path)
+__all__ = ["Chooser", "renew", "stamp", "take", "tell"]
 
 
 def stamp(path: str, until: float, record: str) -> bool:
@@ -64,8 +57,6 @@ def stamp(path: str, until: float, record: str) -> bool:
 
 #: A stamp that differs by so many seconds is not ours.
 SHIFTED = 2.0
-#: Two clock offsets closer than this, in seconds, are the same: nobody has set the clock in between.
-JUMP = 1.0
 
 
 def take(
@@ -158,7 +149,7 @@ def _rename(folder: Folder, ready: Spot, target: str, until: float, want: Want) 
         if not fs.set_times(source, until):
             return False
     except PermissionError:  # another user's: it is stamped where it may be, once it is ours
-        if not freshen(source):
+        if not fs.freshen(source):
             return False
     if want.verbatim and _is_held(target):
         return False
@@ -225,23 +216,12 @@ def _write_holder(folder: Folder, task: Task, fence: str, taken: tuple[str, fs.S
         fs.remove(scratch)
 
 
-def holds(folder: Folder, claim: Claim, path: str) -> bool:
-    """Whether a file with a fixed name is this claim's."""
-    if not folder.layout.guarded:
-        return True
-    try:
-        data, _ = fs.read(folder.at(path), folder.config.largest_task)
-    except (FileNotFoundError, fs.NotAFile, fs.TooBig):
-        return False  # what merely can't be read just now is for whoever asks: nobody has lost anything yet
-    return folder.layout.holder(data) == claim.fence
-
-
 def renew(folder: Folder, claim: Claim, lease: float) -> Said:
     """Row *renew*: stamp by path; a name that is gone is a claim that is over."""
     path = folder.layout.claimed_path(claim.task, claim.fence)
     with folder.guard(claim.task.id):
         until = folder.clock.now() + lease
-        if not holds(folder, claim, path) or not stamp(folder.at(path), until, _record(folder, claim.fence)):
+        if not folder.holds(claim, path) or not stamp(folder.at(path), until, _record(folder, claim.fence)):
             return Said.LOST
     _mind_the_clock(folder, claim.fence)
     return Said.CANCEL if fs.exists(folder.of(STOPS, claim.task.id)) else Said.OK

@@ -28,7 +28,6 @@ from taskpit.layouts import Spot
 from taskpit.schema import path_of
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
-from taskpit.store.claim import freshen, holds
 from taskpit.store.folder import (
     BESIDE,
     CHANGELOG,
@@ -226,7 +225,7 @@ def commit(sealed: Sealed, claim: Claim) -> bool:
     if not folder.layout.guarded:
         return fs.move(claimed, sealed.path)
     with folder.guard(sealed.spot.id):
-        return holds(folder, claim, sealed.spot.path) and fs.move(claimed, sealed.path)
+        return folder.holds(claim, sealed.spot.path) and fs.move(claimed, sealed.path)
 
 
 def clear(sealed: Sealed) -> None:
@@ -333,7 +332,7 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
         fs.move(sealed.part("b"), folder.of(BESIDE, sealed.spot.id))
         folder.sync(BESIDE)
     if "o" in sealed.parts:
-        from taskpit.store.reopening import withdraw
+        from taskpit.store.withdraw import withdraw
 
         withdraw(sealed)
     if sealed.kind == "ready":
@@ -408,7 +407,7 @@ def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
     folder = sealed.folder
     if "n" in sealed.parts:
         fs.move(sealed.part("n"), sealed.path)
-    if not freshen(sealed.path):
+    if not fs.freshen(sealed.path):
         return Said.ALREADY
     ready = folder.layout.ready_path(sealed.spot)
     _finish_up(sealed, event and _with_row(sealed, event, ready))

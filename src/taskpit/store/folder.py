@@ -33,7 +33,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from taskpit.store.registry import Writing
+    from taskpit.store.writers import Writing
+    from taskpit.task import Claim
 
     Entry = tuple[str, Spot | Invalid]
 
@@ -322,6 +323,16 @@ class Folder:
             return Open()
         return Turn(self.at(f"{GUARDS}/{sum(task_id.encode()) % 64:02d}"))
 
+    def holds(self, claim: Claim, path: str) -> bool:
+        """Whether a file with a fixed name is this claim's."""
+        if not self.layout.guarded:
+            return True
+        try:
+            data, _ = fs.read(self.at(path), self.config.largest_task)
+        except (FileNotFoundError, fs.NotAFile, fs.TooBig):
+            return False  # what merely can't be read just now is for whoever asks: nobody has lost anything yet
+        return self.layout.holder(data) == claim.fence
+
     def load(self, spot: Spot, path: str, known: Task | None = None) -> Task:
         """The task in a file; Invalid if it can't be one, FileNotFoundError if it is gone.
 
@@ -400,7 +411,7 @@ class Folder:
     def writing(self) -> Writing:
         """What is known of files that others write."""
         if self._writing is None:
-            from taskpit.store.registry import Writing  # what we put ourselves does without
+            from taskpit.store.writers import Writing  # what we put ourselves does without
 
             self._writing = Writing(self)
         return self._writing

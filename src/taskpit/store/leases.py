@@ -9,9 +9,8 @@ count only where nothing speaks against them: same machine, same boot, and the c
 from __future__ import annotations
 
 from taskpit import fs, workers
-from taskpit.clock import say_duration
+from taskpit.clock import JUMP, say_duration
 from taskpit.layouts import Spot
-from taskpit.store.claim import JUMP
 from taskpit.store.folder import HIDDEN, Folder
 from taskpit.store.network_stat import fresh_status
 from taskpit.text import read_json
