@@ -1,4 +1,4 @@
-"""The system calls of a life are counted and pinned: what a verb costs is decided, not found out by its users.
+"""The system calls and functions of a life are counted and pinned: what a verb costs is decided, not found out.
 
 Counted are calls on the queue's own folder, as `strace` sees them. What choosing among many tasks costs, and the
 catalogue of a large queue, is not pinned here.
@@ -15,11 +15,13 @@ from collections import Counter
 import pytest
 from waits import PATIENCE
 
-from taskpit import kernel
+from taskpit import held_directories, kernel
+from taskpit.queue import Queue
 from taskpit.store.opening import init
+from taskpit.task import Done, Task
 
 STRACE = shutil.which("strace")
-pytestmark = pytest.mark.skipif(STRACE is None, reason="strace is not installed: scripts/system-packages strace")
+straced = pytest.mark.skipif(STRACE is None, reason="strace is not installed: scripts/system-packages strace")
 
 #: Each verb on one task and on ten, between marks that strace shows.
 LIFE = """
@@ -94,6 +96,8 @@ AT_MOST = {
     "workspace": {"put": 8, "claim": 16, "done": 10},
     "mailbox": {"put": 11, "claim": 40, "done": 15},
 }
+#: Our own functions of a life at most, from put to done in one process; some Pythons count comprehensions, too.
+FUNCTIONS_AT_MOST = 250
 #: One name for calls that do the same.
 SAME = {
     "openat": "open",
@@ -184,6 +188,7 @@ def counted(program, root, layout, durability, tmp_path, *given):
     return calls
 
 
+@straced
 @pytest.mark.parametrize("once", [True, False], ids=["one fsync", "each"])
 @pytest.mark.parametrize("durability", ["process", "power"])
 def test_the_calls_of_a_life(durability, once, tmp_path):
@@ -194,8 +199,31 @@ def test_the_calls_of_a_life(durability, once, tmp_path):
     assert [(verb, dict(calls[verb])) for verb in wanted if calls[verb] != wanted[verb]] == []
 
 
+@straced
 @pytest.mark.parametrize("layout", AT_MOST)
 def test_the_calls_of_a_whole_life(layout, tmp_path):
     calls = counted(LIVES, str(tmp_path / "queue"), layout, "process", tmp_path)
     found = {verb: calls[verb].total() for verb in AT_MOST[layout]}
     assert {verb: calls[verb] for verb, most in AT_MOST[layout].items() if found[verb] > most} == {}
+
+
+def test_the_functions_of_a_whole_life(tmp_path):
+    init(str(tmp_path / "pit"), "pit")
+    (tmp_path / "pit" / ".taskpit" / "config.toml").write_text('durability = "process"\n', encoding="utf-8")
+    queue, calls = Queue.open(str(tmp_path / "pit")), Counter()
+
+    def count(frame, event, _):
+        if event == "call" and "/taskpit/" in frame.f_code.co_filename:
+            calls[frame.f_code.co_name] += 1
+
+    held_directories.COMPARED, before = 1e9, held_directories.COMPARED
+    try:
+        for number in range(9):
+            sys.setprofile(count if number == 8 else None)
+            queue.put([Task(id="", title=f"t {number}")])
+            queue.finish(queue.claim("w")[0], Done(output="ok"))
+    finally:
+        sys.setprofile(None)
+        held_directories.COMPARED = before
+    queue.close()
+    assert calls.total() <= FUNCTIONS_AT_MOST, calls.most_common(20)
