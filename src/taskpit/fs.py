@@ -334,12 +334,9 @@ def move_new(source: str, target: str) -> bool:
         return code == 0
     if code not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
         raise OSError(code, os.strerror(code), source, None, target)
-    try:
-        os.stat(new, dir_fd=there.fd, follow_symlinks=False)
-    except FileNotFoundError:
-        os.rename(old, new, src_dir_fd=here.fd, dst_dir_fd=there.fd)
-        return True
-    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    if status(target) is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    return move(source, target)
 
 
 def remove(path: str) -> bool:
