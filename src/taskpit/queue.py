@@ -5,6 +5,8 @@ The same verbs serve the command line, the worker pool, the boards and programs 
 
 from __future__ import annotations
 
+from itertools import filterfalse
+
 from taskpit import errors
 from taskpit.clock import Clock
 from taskpit.config import Config
@@ -185,7 +187,7 @@ class Queue:
         deadline = self.clock.monotonic() + wait
         while True:
             taken = self.store.claim(want)
-            if claims := [claim for claim in taken if not self._fired(claim)]:
+            if claims := list(filterfalse(self._fired, taken)):
                 return claims
             if taken:
                 continue  # a schedule's time had come, or a race begins: what entered may be for us

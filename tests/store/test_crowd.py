@@ -28,7 +28,7 @@ def window(clock, count=100, urgent=0):
 
 def best(known, count=1):
     found = []
-    for file, _, _ in known.best(lambda _: True, lambda: False):
+    for file, _, _ in known.best(lambda *_: True, None, lambda: False):
         found.append(file)
         if len(found) == count:
             break

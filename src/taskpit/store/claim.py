@@ -345,7 +345,7 @@ class Chooser:
         taken: list[Claim] = []
         self._use = None
         try:
-            for file, task, sign in self._ready.best(lambda task: self._fits(task, want)):
+            for file, task, sign in self._ready.best(self._fits, want):
                 spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
                 claim = self._take(spot, want, alone=bool(task.touches or task.limits), known=task, sign=sign)
                 if claim is not None or not (task.touches or task.limits):  # one that was in a way stays a candidate

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from taskpit.layouts import Spot
     from taskpit.rules import Order
     from taskpit.store.folder import Folder
+    from taskpit.task import Want
     from taskpit.watch import Watch
 
     #: A file, the task in it, and by what it was known when it was read: inode and mtime.
@@ -96,7 +97,7 @@ class Window:
         start = 0 if after is None else bisect_right(found, (after[:4], after[4]))
         return [(key, file, self.tasks[file]) for key, file in found[start : start + limit]]
 
-    def best(self, fits: Callable[[Task], bool], more: Callable[[], bool]) -> Iterator[Candidate]:
+    def best(self, fits: Callable[[Task, Want], bool], want: Want, more: Callable[[], bool]) -> Iterator[Candidate]:
         """Candidates, best first; `more` finds further ones when these are used up, or says that it can't."""
         tasks, keys = self.tasks, self._keys
         while self._head < len(self._order):
@@ -118,7 +119,7 @@ class Window:
                 key, file = self._order[position]
                 if picks and key[0] != rank:
                     break  # only among equals
-                if file in tasks and keys[file] == key and fits(tasks[file]):  # else it is no longer so
+                if file in tasks and keys[file] == key and fits(tasks[file], want):  # else it is no longer so
                     picks.append(file)
                     rank = key[0]
                 position += 1
@@ -527,9 +528,9 @@ class Ready:
                 self._list()
         return self._window.page(after, limit)
 
-    def best(self, fits: Callable[[Task], bool]) -> Iterator[Candidate]:
+    def best(self, fits: Callable[[Task, Want], bool], want: Want) -> Iterator[Candidate]:
         """Candidates, best first; spread a little once somebody else was faster (see `gone`)."""
-        return self._window.best(fits, self._more)
+        return self._window.best(fits, want, self._more)
 
     def _more(self) -> bool:
         """Whether there were further rows; what is used up is forgotten first."""
