@@ -36,8 +36,6 @@ __all__ = [
     "exists",
     "foreign",
     "fresh_name",
-    "freshen",
-    "hold",
     "link",
     "look_anew",
     "make_dir",
@@ -79,13 +77,12 @@ def set_hook(hook: Callable[[str, str], int | None] | None) -> None:
     _hook = hook
 
 
-def _step(call: str, path: str) -> int | None:
-    return None if _hook is None else _hook(call, path)
+def step(call: str, what: str) -> int | None:
+    """A call of ours, or something else that changes the disk, is about to happen: a place for fault tests."""
+    return None if _hook is None else _hook(call, what)
 
 
-def step(call: str, what: str) -> None:
-    """Something that is no call of ours but changes the disk is about to happen: a place for fault tests."""
-    _step(call, what)
+_step = step
 
 
 class NotAFile(OSError):
@@ -378,14 +375,6 @@ def set_times(path: str, modified: float | None) -> bool:
     return True
 
 
-def freshen(path: str) -> bool:
-    """Its mtime is now; False if the name is gone. What another user's modes keep from us stays as it is."""
-    try:
-        return set_times(path, None)
-    except PermissionError:
-        return exists(path)
-
-
 def set_mode(path: str, mode: int) -> None:
     """Its owner, group and others may do with it what these bits say."""
     _step("chmod", path)
@@ -461,12 +450,6 @@ def _listing(path: str, how: Callable[[str], Any]) -> Any:
         raise
 
 
-def hold(*paths: str) -> None:
-    """These directories are open and the queue's own: refused here, before anything is done, if one is not."""
-    for path in paths:
-        directory(path)
-
-
 def make_dir(path: str) -> None:
     """The directory exists, with its parents."""
     _step("mkdir", path)
@@ -485,37 +468,28 @@ def make_dir(path: str) -> None:
     for part in reversed(parts):
         there = directory(folder)
         folder = f"{folder}/{part}"
-        if not _make(part, there.fd):  # another was faster: it must be a directory
+        try:
+            os.mkdir(part, dir_fd=there.fd)
+        except FileExistsError:  # another was faster: it must be a directory
             directory(folder)
-
-
-def _make(name: str, fd: int | None) -> bool:
-    try:
-        os.mkdir(name, dir_fd=fd)
-    except FileExistsError:
-        return False
-    return True
 
 
 def sync_dir(path: str) -> None:
     """The directory's entries are on the disk."""
-    _step("fsync", path)
-    there = directory(path)
-    fd = os.open(path, DIRECTORY) if there.fd is None else there.fd
-    try:
-        os.fsync(fd)
-    finally:
-        if there.fd is None:
-            os.close(fd)
+    _sync(path, "fsync", os.fsync)
 
 
 def sync_all(path: str) -> None:
     """All that was written to this directory's filesystem is on the disk, if `kernel.syncs_filesystems` says so."""
-    _step("syncfs", path)
+    _sync(path, "syncfs", kernel.sync_filesystem)
+
+
+def _sync(path: str, call: str, how: Callable[[int], None]) -> None:
+    _step(call, path)
     there = directory(path)
     fd = os.open(path, DIRECTORY) if there.fd is None else there.fd
     try:
-        kernel.sync_filesystem(fd)
+        how(fd)
     finally:
         if there.fd is None:
             os.close(fd)

@@ -11,7 +11,7 @@ from stalls import ID, MOST
 
 from taskpit import fs
 from taskpit.keeper import sweep
-from taskpit.store import mend, reopening
+from taskpit.store import mend, withdraw
 from taskpit.store import put as entering
 from taskpit.store.folder import QUARANTINE, SEALED
 from taskpit.task import Done, Failed, Said, State
@@ -175,7 +175,7 @@ def test_a_look_and_an_unlink_take_a_later_result_away(tmp_path, monkeypatch):
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr(reopening, "Turn", Nobody)
+    monkeypatch.setattr(withdraw, "Turn", Nobody)
     with pytest.raises(AssertionError):
         test_a_reopening_that_stalls_takes_no_later_result_away(tmp_path)
 

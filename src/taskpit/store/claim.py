@@ -18,7 +18,7 @@ from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
 from taskpit.store.flock import Turn
-from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable
+from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen
 from taskpit.store.in_use import excluded, in_use, note_starts
 from taskpit.store.index import Ready
 from taskpit.store.registry import register
@@ -149,7 +149,7 @@ def _rename(folder: Folder, ready: Spot, target: str, until: float, want: Want) 
         if not fs.set_times(source, until):
             return False
     except PermissionError:  # another user's: it is stamped where it may be, once it is ours
-        if not fs.freshen(source):
+        if not freshen(source):
             return False
     if want.verbatim and _is_held(target):
         return False

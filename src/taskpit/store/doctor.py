@@ -15,6 +15,7 @@ from functools import partial
 
 from taskpit import fs
 from taskpit.errors import Invalid
+from taskpit.held_directories import directory
 from taskpit.layouts import Spot
 from taskpit.listing import entries
 from taskpit.records import Value
@@ -128,7 +129,7 @@ def _places(folder: Folder) -> Iterator[Case]:
             yield Case(finding=finding, cure=partial(make_folder, folder, name))
             continue
         try:
-            fs.hold(path)
+            directory(path)
         except fs.Foreign as error:
             yield Case(finding=Mend(kind="foreign", what=name, details=str(error.strerror)))
             continue

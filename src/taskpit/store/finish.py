@@ -38,6 +38,7 @@ from taskpit.store.folder import (
     SLACK,
     TRIES,
     Folder,
+    freshen,
     stub,
 )
 from taskpit.store.put import admit_parts, enter, is_torn
@@ -407,7 +408,7 @@ def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
     folder = sealed.folder
     if "n" in sealed.parts:
         fs.move(sealed.part("n"), sealed.path)
-    if not fs.freshen(sealed.path):
+    if not freshen(sealed.path):
         return Said.ALREADY
     ready = folder.layout.ready_path(sealed.spot)
     _finish_up(sealed, event and _with_row(sealed, event, ready))

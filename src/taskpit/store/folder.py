@@ -20,7 +20,7 @@ from taskpit import fs, kernel
 from taskpit.clock import Clock, iso
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
-from taskpit.held_directories import COMPARED, Holding
+from taskpit.held_directories import COMPARED, Holding, directory
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER, is_worker
 from taskpit.logfile import Log
@@ -133,7 +133,7 @@ class Folder:
         self._held[folders] = now
         for name in folders or (*self.layout.folders, *OURS, self.layout.tmp):
             try:
-                fs.hold(f"{self.root}/{name}")
+                directory(f"{self.root}/{name}")
             except FileNotFoundError:
                 continue
 
@@ -511,6 +511,14 @@ class Folder:
             details=details,
             extra={changelog.DIGEST: digest} if digest else NOTHING,
         )
+
+
+def freshen(path: str) -> bool:
+    """Its mtime is now; False if the name is gone. What another user's modes keep from us stays as it is."""
+    try:
+        return fs.set_times(path, None)
+    except PermissionError:
+        return fs.exists(path)
 
 
 def stub(spot: Spot) -> Task:
