@@ -11,6 +11,7 @@ Looking at a queue needs no trust.
 from __future__ import annotations
 
 import os
+import stat
 
 from taskpit import fs, jsontext, layouts
 from taskpit.config import plain_settings
@@ -20,7 +21,7 @@ from taskpit.text import read_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from hashlib import blake2b
     from typing import Any
 else:
@@ -47,16 +48,28 @@ __all__ = [
 #: Where a folder says what it is, where it leads, what it runs, who works in it.
 LAYOUT, ADDRESS, CONFIG = ".taskpit/layout", ".taskpit/address", ".taskpit/config.toml"
 PRESETS, CREW = ".taskpit/presets", "agents.toml"
+#: Whom a gateway of this folder would let in.
+TOKENS = ".taskpit/tokens.json"
 #: Nothing of this is longer.
 LARGEST = 4 * 1024 * 1024
 #: In scripts: whatever queue this command is about is trusted, and nothing is written down.
 VARIABLE = "TASKPIT_TRUST"
 
 
+#: What ends a word of a command or of a script; in quotes there may be one with blanks.
+QUOTES = str.maketrans(dict.fromkeys("\"'`", "\n"))
+ENDS = str.maketrans(dict.fromkeys("\"'`;|&<>()[]{}$=,", " "))
+#: What a file that commands name is a program by, beside its mode and its first two letters.
+PROGRAMS = (".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".pl", ".rb", ".php", ".lua", ".awk")
+#: A folder whose commands name more programs than this is never trusted.
+MOST_SCRIPTS = 500
+LONGEST_PATH = 4096
+
+
 class Start(Value):
     """One thing that a folder can start or connect to by itself."""
 
-    #: hook, preset, crew, address or plug-in.
+    #: hook, preset, crew, script, address, plug-in, or tokens by which others come in.
     kind: str
     name: str
     text: str
@@ -94,19 +107,110 @@ def starts(root: str) -> list[Start]:
 
 
 def _starts(root: str) -> Iterator[Start]:
-    name = _text(f"{root}/{LAYOUT}").strip()
+    top, commands = _project(root), []
+    for one in _named(root, top):
+        yield one
+        if one.kind in ("hook", "preset", "crew"):
+            commands += [one.text, *_strings(one)]
+    yield from _scripts(root, top, commands)
+
+
+def _strings(start: Start) -> list[str]:
+    """The texts that stand in TOML or JSON, which may be spelled with escapes there."""
+    try:
+        if start.kind == "hook":
+            todo: list[Any] = [jsontext.loads(start.text)] if start.text.startswith("[") else []
+        else:
+            todo = [read_toml(start.text)]
+    except ValueError:
+        return []
+    found: list[Any] = []
+    while todo:
+        one = todo.pop()
+        inside = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        todo += inside
+        found.append(one)
+    return [one for one in found if isinstance(one, str)]
+
+
+def _scripts(root: str, top: str, texts: list[str]) -> Iterator[Start]:
+    """The programs of the folder, or of the project around it, that these texts name, and those that they name in turn.
+
+    Each word is looked for where commands run and beside who names it. What a program uses without naming its file
+    (a Makefile, a module) is not found.
+    """
+    known: set[str] = set()
+    todo = [(text, root) for text in texts]
+    while todo:
+        text, folder = todo.pop()
+        for word in dict.fromkeys((*text.translate(QUOTES).split("\n"), *text.translate(ENDS).split())):
+            for path in _meant(word, dict.fromkeys((root, top, folder)), top):
+                if path in known or not _is_program(path):
+                    continue
+                known.add(path)
+                found = _text(path, root, top)
+                yield Start(kind="script", name=path, text=found)
+                todo.append((found, os.path.dirname(path)))
+        if len(known) > MOST_SCRIPTS:
+            told = f"and more: so many cannot be looked at ({os.urandom(8).hex()})"
+            yield Start(kind="script", name="", text=told)  # another one each time, so it is never what was trusted
+            return
+
+
+def _project(root: str) -> str:
+    """The checkout that the folder lies in; without git the folder around it, if it is not one for everything."""
+    above, home = os.path.dirname(root), os.path.realpath(os.path.expanduser("~"))
+    top = above
+    while top != os.path.dirname(top):
+        if os.path.lexists(f"{top}/.git"):
+            return top
+        top = os.path.dirname(top)
+    return root if f"{home}/".startswith(f"{above.rstrip('/')}/") else above
+
+
+def _own(real: str, path: str, root: str, top: str) -> bool:
+    """Whether a file that is reached by this path is the folder's own, or its checkout's, wherever links lead."""
+    return real == path or real.startswith((f"{root}/", f"{top}/" if os.path.lexists(f"{top}/.git") else f"{root}/"))
+
+
+def _meant(word: str, folders: Iterable[str], top: str) -> Iterator[str]:
+    """The paths beneath `top` that this word may mean, seen from these folders: `$HERE/x.sh` ends with one."""
+    while word and len(word) < LONGEST_PATH and "\0" not in word:
+        for folder in folders:
+            path = os.path.normpath(os.path.join(folder, word))
+            if path.startswith(f"{top}/"):
+                yield path
+        word = word.partition("/")[2]
+
+
+def _is_program(path: str) -> bool:
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        first = fs.piece(os.path.realpath(path), 0, 2)
+    except OSError:
+        return False
+    return first == b"#!" or bool(status.st_mode & 0o111) or path.endswith(PROGRAMS)
+
+
+def _named(root: str, top: str) -> Iterator[Start]:
+    """What the folder itself says that it runs or connects to."""
+    name = _text(f"{root}/{LAYOUT}", root, top).strip()
     if name and name not in layouts.NAMES:
         yield Start(kind="plug-in", name=name, text=name)
-    address = _text(f"{root}/{ADDRESS}").strip()
+    address = _text(f"{root}/{ADDRESS}", root, top).strip()
     if address and not name:
         yield Start(kind="address", name=ADDRESS, text=address)
-    for event, command in _hooks(_text(f"{root}/{CONFIG}")).items():
+    if tokens := _text(f"{root}/{TOKENS}", root, top):
+        yield Start(kind="tokens", name=TOKENS, text=tokens)
+    for event, command in _hooks(_text(f"{root}/{CONFIG}", root, top)).items():
         yield Start(kind="hook", name=event, text=command if isinstance(command, str) else jsontext.dumps(command))
     for file in _presets(f"{root}/{PRESETS}"):
-        yield Start(kind="preset", name=file.removesuffix(".toml"), text=_text(f"{root}/{PRESETS}/{file}"))
+        yield Start(kind="preset", name=file.removesuffix(".toml"), text=_text(f"{root}/{PRESETS}/{file}", root, top))
     for folder in (root, os.path.dirname(root)):
         if os.path.lexists(f"{folder}/{CREW}"):
-            yield Start(kind="crew", name=f"{folder}/{CREW}", text=_text(f"{folder}/{CREW}"))
+            yield Start(kind="crew", name=f"{folder}/{CREW}", text=_text(f"{folder}/{CREW}", root, top))
             return
 
 
@@ -117,14 +221,24 @@ def _presets(folder: str) -> list[str]:
         return []
 
 
-def _text(path: str) -> str:
-    """The text that is read there, through links too; a few words instead if it is no plain file."""
+def _text(path: str, root: str, top: str) -> str:
+    """The text that is read there, through links too; a few words instead if it is no plain file.
+
+    Of what lies elsewhere, or is none, only a digest: what is shown is nothing but the project's own.
+    """
+    real = os.path.realpath(path)
     try:
-        return fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8", "backslashreplace")
+        data, _ = fs.read(real, LARGEST)
     except FileNotFoundError:
         return ""
+    except fs.TooBig:
+        status = os.stat(real)
+        return f"({status.st_size} bytes, of {status.st_mtime_ns} and {status.st_ctime_ns})"
     except OSError as error:
         return f"({error.strerror})"
+    if b"\0" in data or not _own(real, path, root, top):
+        return f"({real}, {len(data)} bytes: {blake2b(data, digest_size=32).hexdigest()})"
+    return data.decode("utf-8", "backslashreplace")
 
 
 def _hooks(text: str) -> dict[str, Any]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import time
 
 import pytest
 from waits import PATIENCE, until
+
+from taskpit import trust
 
 AGENTS = """
     [backend.sh]
@@ -118,6 +121,75 @@ def test_every_kind_of_change_asks_again(armed, name):
     assert armed("work", "--until", "empty", "--", "true").code == 9
     assert armed("up").code == 9
     assert armed.marked == []
+
+
+#: How a folder names a program of its own: the file that names it, its text, and the program.
+NAMED = {
+    "hook": (".taskpit/config.toml", '[hooks]\ndone = "sh notify.sh"\n', "notify.sh"),
+    "hook as a list": (".taskpit/config.toml", '[hooks]\nask = ["./my notes", "x"]\n', "my notes"),
+    "hook in the project": (".taskpit/config.toml", '[hooks]\ndone = "../tools/tell"\n', "../tools/tell"),
+    "quoted": (".taskpit/config.toml", "[hooks]\ndone = \"sh 'a b.sh'; true\"\n", "a b.sh"),
+    "by a variable": (".taskpit/config.toml", '[hooks]\ndone = "$TASKPIT_DIR/bin/tell --now"\n', "bin/tell"),
+    "escaped": (".taskpit/presets/claude.toml", 'bin = "./ag\\u0065nt.sh"\n', "agent.sh"),
+    "preset": (".taskpit/presets/claude.toml", 'bin = "tools/agent"\n', "../tools/agent"),
+    "crew": ("agents.toml", '[service.x]\ncommand = ["{here}/serve.py"]\n', "serve.py"),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_program_that_the_folder_names_is_trusted_as_it_is(project, monkeypatch, name):
+    """A pull that changed the script of a trusted hook was run unasked."""
+    file, text, program = NAMED[name]
+    project.write(file, text)
+    project.write(program, "#!/bin/sh\n. ./more.sh; exec $HERE/deep/last\n")
+    project.write("more.sh", "true\n")
+    project.write(os.path.join(os.path.dirname(program), "deep/last"), "#!/bin/sh\ntrue\n")
+    project.write("notes.txt", "notify.sh is a script\n")
+    project.clone()
+    monkeypatch.setenv("XDG_STATE_HOME", project.mine["XDG_STATE_HOME"])
+    shown = project("trust").out
+    for one in (program.removeprefix("../"), "more.sh", "deep/last", "exec $HERE"):
+        assert one in shown
+    for path in (program, "more.sh", os.path.join(os.path.dirname(program), "deep/last")):
+        assert trust.remember(str(project.pit))
+        with open(project.pit / path, "a", encoding="utf-8") as script:
+            script.write("curl evil\n")
+        assert "has changed" in trust.why_not(str(project.pit)), path
+    assert trust.remember(str(project.pit))
+    (project.pit / "notes.txt").write_text("another text\n")
+    assert trust.is_given(str(project.pit))
+
+
+def test_programs_elsewhere_and_endless_ones_are_not_shown(project, monkeypatch, tmp_path):
+    (tmp_path / "secret").write_text("S3CRET")
+    hooks = '[hooks]\ndone = "./a.sh; ./b.sh; ./c.sh; ./d.sh; ./e/"\n'
+    project.write(".taskpit/config.toml", hooks)
+    project.clone()
+    monkeypatch.setenv("XDG_STATE_HOME", project.mine["XDG_STATE_HOME"])
+    (project.pit / "a.sh").symlink_to(tmp_path / "secret")
+    os.mkfifo(project.pit / "b.sh")
+    (project.pit / "c.sh").symlink_to("/dev/zero")
+    (project.pit / "d.sh").write_bytes(b"")
+    os.truncate(project.pit / "d.sh", 1 << 40)
+    (project.pit / "e").mkdir()
+    shown = project("trust").out
+    assert "S3CRET" not in shown
+    assert str(tmp_path / "secret") in shown
+    assert trust.remember(str(project.pit))
+    assert trust.is_given(str(project.pit))
+    (tmp_path / "secret").write_text("another")
+    assert not trust.is_given(str(project.pit))
+
+
+def test_more_programs_than_anybody_reads_are_never_trusted(project, monkeypatch):
+    monkeypatch.setattr(trust, "MOST_SCRIPTS", 5)
+    project.write(".taskpit/config.toml", '[hooks]\ndone = "./0.sh"\n')
+    for number in range(8):
+        project.write(f"{number}.sh", f"sh ./{number + 1}.sh\n")
+    project.clone()
+    monkeypatch.setenv("XDG_STATE_HOME", project.mine["XDG_STATE_HOME"])
+    assert trust.remember(str(project.pit))
+    assert not trust.is_given(str(project.pit))
 
 
 def test_other_settings_and_tasks_may_change(armed):

@@ -59,8 +59,7 @@ class GatewayServer:
 
     def __init__(self, queue: Queue, place: Place, tell: Callable[[str], None] = lambda _: None) -> None:
         _refuse_exposure(place)
-        if queue.config.hooks.commands:
-            queue.need_trust()
+        queue.need_trust()  # tokens that came with the folder would open it
         papers = papers_of(queue)
         self.gateway = Gateway(queue)
         self._refusals = f"{papers}/{REFUSALS}"

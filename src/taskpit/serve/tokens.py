@@ -12,7 +12,7 @@ import hmac
 import os
 import secrets
 
-from taskpit import fs, schema
+from taskpit import fs, schema, trust
 from taskpit.clock import Clock, iso
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.layouts.layout import is_worker
@@ -30,7 +30,7 @@ __all__ = ["RIGHTS", "Grant", "Refused", "Tokens"]
 #: What a token may be for.
 RIGHTS = ("look", "work", "put", "all")
 #: Where they lie below the folder, and the most bytes of it.
-FILE, LARGEST = ".taskpit/tokens.json", 4 * 1024 * 1024
+FILE, LARGEST = trust.TOKENS, 4 * 1024 * 1024
 #: Letters of a name: workers have a number added to it.
 LONGEST_NAME = 40
 
@@ -61,6 +61,7 @@ class Tokens:
     """The tokens of one queue."""
 
     def __init__(self, folder: str, clock: Clock | None = None) -> None:
+        self._folder = folder
         self.path = f"{folder}/{FILE}"
         self._clock = clock or Clock()
         self._seen: tuple[int, int, int] | None = None
@@ -141,7 +142,10 @@ class Tokens:
         import json
 
         data = json.dumps({"schema": 1, "tokens": [grant.as_dict() for grant in grants]}, indent=1).encode()
+        trusted = trust.is_given(self._folder)
         fs.replace(self.path, data, f"{self.path}~{fs.fresh_name()}", sync=True, mode=0o600)
+        if trusted:  # whom it lets in is part of that, and this user says it here
+            trust.remember(self._folder)
 
 
 def _digest(secret: str) -> str:
