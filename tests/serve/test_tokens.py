@@ -10,10 +10,14 @@ import socket
 import pytest
 from waits import PATIENCE, until
 
+from taskpit import trust
 from taskpit.clock import Clock
-from taskpit.errors import Conflict, Denied, Invalid, NotFound, Unavailable, Unknown
+from taskpit.errors import Conflict, Denied, Invalid, NotFound, Unavailable, Unknown, Untrusted
+from taskpit.queue import Queue
 from taskpit.serve import app as apps
+from taskpit.serve.serving import GatewayServer, Place
 from taskpit.serve.tokens import Refused, Tokens
+from taskpit.store.opening import init
 from taskpit.store.remote import wire
 from taskpit.store.remote.address import parse
 from taskpit.task import End, Result, Said, State, Task, Verdict, Want
@@ -141,6 +145,37 @@ def test_a_token_claims_and_ends_under_its_own_name_only(served):
     assert {line["token"] for line in refusals(served)} == {"ann", "bob"}
     ann.close()
     bob.close()
+
+
+@pytest.mark.parametrize("other", [{"check": "true"}, {"title": "y"}, {"priority": 9}, {"tags": ("x",)}, {"body": "z"}])
+def test_who_works_on_a_task_does_not_change_what_it_asks_for(served, other):
+    """A claim came back with a check that proves nothing, or that another worker's machine should not run."""
+    put(served, "0001", check="make test", body="do it")
+    ann = served.store(served.token("ann"))
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
+    with pytest.raises(Denied, match="may not change what 0001 asks for"):
+        ann.finish([End(claim=claim, task=claim.task.replace(**other))])
+    grown = claim.task.replace(attempts=1, last_error="no", body="do it\n\nIt failed.", hold="waits for a person: why?")
+    assert ann.finish([End(claim=claim, task=grown)]) == [Said.OK]
+    ann.close()
+
+
+def test_tokens_that_came_with_a_folder_open_nothing_unasked(tmp_path):
+    root = str(tmp_path / "pit")
+    init(root, "pit")
+    tokens = Tokens(root)
+    tokens.add("mine", ["work"])
+    assert trust.is_given(root)  # who says it here means it
+    tokens.revoke("mine")
+    assert trust.is_given(root)
+    given = json.dumps({"schema": 1, "tokens": [{"name": "eve", "digest": "0" * 64, "rights": ["all"]}]})
+    with open(f"{root}/.taskpit/tokens.json", "w", encoding="ascii") as file:
+        file.write(given)
+    queue = Queue.open(root)
+    with pytest.raises(Untrusted, match="has changed"):
+        GatewayServer(queue, Place(port=0))
+    assert [one.kind for one in trust.starts(root)] == ["tokens"]
+    queue.close()
 
 
 def test_who_asks_for_a_task_is_who_asks(served):

@@ -212,7 +212,7 @@ class Gateway:
         if "renew" in body:
             lease = body.get("lease", self.queue.config.lease)
             said["renew"] = wire.SAIDS.write(await self._renewals(asked, {"held": body["renew"], "lease": lease}))
-        ends = self._given(asked, "finish", {"ends": body["finish"]})["ends"] if "finish" in body else []
+        ends = await self._given_ends(asked, {"ends": body["finish"]}) if "finish" in body else []
         if "claim" not in body:
             return {**said, "finish": wire.SAIDS.write(await self._ends(ends))} if "finish" in body else said
         wait = min(wire.SECONDS.read(body.get("wait", 0.0)), wire.LONGEST_POLL)
@@ -324,7 +324,17 @@ class Gateway:
         return [said[at] for at in range(len(items))]
 
     async def _ended(self, asked: Asked) -> Any:
-        return wire.SAIDS.write(await self._ends(self._given(asked, "finish", asked.body)["ends"]))
+        return wire.SAIDS.write(await self._ends(await self._given_ends(asked, asked.body)))
+
+    async def _given_ends(self, asked: Asked, body: dict[str, Any]) -> list[End]:
+        """The ends as this token may give them: a task that comes back asks for what it asked for before."""
+        ends: list[End] = self._given(asked, "finish", body)["ends"]
+        back = [] if rights.is_owner(asked.grant) else [end for end in ends if end.task is not None]
+        if back:
+            found = await self._run("look", self.store.read, [end.claim.task.id for end in back])
+            for end, card in zip(back, found, strict=True):
+                rights.check_unchanged(asked.grant, end, card)
+        return ends
 
     async def _ends(self, ends: Sequence[End]) -> list[Said]:
         if not ends:

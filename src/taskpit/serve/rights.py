@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from taskpit.serve.tokens import Grant
     from taskpit.task import Card, End, Event, Task, Want
 
-__all__ = ["acts_as", "check", "check_held", "check_verb", "is_owner"]
+__all__ = ["acts_as", "check", "check_held", "check_unchanged", "check_verb", "is_owner"]
 
 #: Where a task that was handed in says what, and how its hold begins.
 CANDIDATE, HANDED_IN = "candidate", (LANDING, REVIEW, PULL)
+
+#: What a task asks for, which is the same after a claim as before.
+ASKED = ("title", "check", "by", "parent", "priority", "tags", "limits", "touches")
 
 _PUT = ("allot", "vet", "put", "note")
 _WORK = (
@@ -105,6 +108,17 @@ def check_held(grant: Grant, cards: Iterable[Card | None]) -> None:
         told = f"the token {grant.name} may not change tasks that nobody works on"
         hint = "Whoever has a token with `--verb all` may."
         raise Denied(told, hint=hint, id=card.task.id if card is not None else "")
+
+
+def check_unchanged(grant: Grant, end: End, card: Card | None) -> None:
+    """Denied if a claim ends with another task than was claimed: who works on one does not change what it asks for."""
+    before, after = card.task if card is not None else None, end.task
+    if is_owner(grant) or before is None or after is None:
+        return
+    other = [name for name in ASKED if getattr(before, name) != getattr(after, name)]
+    if other or before.body.strip() not in after.body:
+        told = f"the token {grant.name} may not change what {after.id} asks for ({(other or ['body'])[0]})"
+        raise Denied(told, hint="Whoever has a token with `--verb all` may.", id=after.id)
 
 
 def _signed(grant: Grant, task: Task) -> Task:
