@@ -117,3 +117,41 @@ def test_no_message_has_a_password_in_it(pit, secret, shape, monkeypatch):
         for part in ("cret", "another-secret", "s e c", secret):
             assert part not in said, (line, said)
     assert "cret" not in shown(address)
+
+
+#: What a worker's role can write into rows, by the column: every one stopped `list` or `log` for everybody once.
+ROWS = {
+    "no object": ("task", "doc", "'[]'"),
+    "of the wrong kind": ("task", "doc", """'{"id": "a", "title": 5}'"""),
+    "another's": ("task", "doc", """'{"id": "../../x", "title": "x"}'"""),
+    "deep": ("task", "doc", "repeat('[', 100000)"),
+    "a result": ("task", "result", "'[]'"),
+    "a line": ("event", "doc", "repeat('[', 100000)"),
+    "a line of nothing": ("event", "doc", "'5'"),
+    "no time": ("event", "at", "'NaN'"),
+    "no end": ("event", "at", "'Infinity'"),
+    "a lease": ("lease", "seen", "'NaN'"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_that_a_worker_made_stops_nobody(queue, pit, server, name):
+    table, column, value = ROWS[name]
+    address, me = queue["worker"], ("--as", "me")
+    for words in (("add", "a", "--id", "a"), ("add", "b", "--id", "b"), ("claim", "a", *me), ("done", "a", *me)):
+        assert pit("-C", address, *words)[0] == 0
+    if table == "lease":
+        assert pit("-C", address, "claim", "b", *me)[0] == 0
+    elif column == "doc" and table == "task":
+        assert pit("-C", address, "add", "c", "--id", "c")[0] == 0
+    with psycopg.connect(parse(address).server, autocommit=True) as connection:
+        where = " WHERE id = 'b'" if column == "doc" and table == "task" else ""
+        assert connection.execute(f"UPDATE guarded.{table} SET {column} = {value}{where}").rowcount
+    for line in ("list --state all", "status", "log", "show b", "why a", "stats", "export", "doctor", "sweep"):
+        code, said = pit("-C", address, *line.split())
+        assert code in (0, 1), (line, said)
+        assert "unexpected" not in said, (line, said)
+    if column == "doc" and table == "task":
+        code, said = pit("-C", address, "claim", "--as", "you")
+        assert (code, "c" in said.split()) == (0, True), said  # the other one
+        assert "cannot be read" in pit("-C", address, "list")[1]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from taskpit import rules
+from taskpit import rules, schema
 from taskpit.errors import Invalid
-from taskpit.store.postgres.row_text import result_of, task_of, try_of
+from taskpit.store.postgres.row_text import read_result, read_task, read_tries
 from taskpit.store.postgres.schema import quoted
 from taskpit.task import Card, Page, State, Task
 
@@ -151,18 +151,18 @@ class Look:
 
 
 def _card(row: tuple[Any, ...], now: float) -> Card:
-    _, state, doc, result, fence, seen, until, member, tries, late, notes = row
+    task_id, state, doc, result, fence, seen, until, member, tries, late, notes = row
     over = {"d": State.DONE, "f": State.FAILED}
     where = over.get(state) or (State.READY if fence is None else State.CLAIMED)
     return Card(
-        task=task_of(doc),
+        task=read_task(doc, task_id),
         state=where,
         worker=fence or "",
-        since=seen or 0.0,
-        until=until or 0.0,
+        since=schema.amount(seen),
+        until=schema.amount(until),
         alive="yes" if member is not None and member > now and until > now else "unknown",
-        result=result_of(result) if result else None,
-        tries=tuple(map(try_of, tries or ())),
+        result=read_result(result, task_id, str(where)) if result and state in over else None,
+        tries=read_tries(tries or ()),
         late=tuple(f"the table late, number {number}" for number in late or ()),
         notes=notes or "",
     )

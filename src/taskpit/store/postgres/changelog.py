@@ -7,15 +7,17 @@ is over: late, but never out of turn.
 
 from __future__ import annotations
 
-import json
 import time
+from contextlib import suppress
 from itertools import takewhile
 
+from taskpit import schema
 from taskpit.clock import iso
 from taskpit.errors import CursorLost
 from taskpit.store.postgres.row_text import as_json, event_of
 from taskpit.store.postgres.schema import quoted
 from taskpit.task import Event
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,5 +136,6 @@ def _stamp(at: float) -> str:
 
 def _event(at: float, worker: str, action: str, task_id: str, details: str, doc: str | None) -> Event:
     if doc is not None:
-        return Event.of(json.loads(doc))
-    return event_of(iso(at), worker, action, task_id, details)
+        with suppress(ValueError, TypeError, AttributeError):  # else whoever wrote it wrote no line
+            return Event.of(read_json(doc))
+    return event_of(iso(schema.amount(at)), worker, action, task_id, details)

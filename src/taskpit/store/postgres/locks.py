@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taskpit import schema
 from taskpit.clock import iso
 from taskpit.errors import Invalid, Lost
 from taskpit.layouts.layout import check_word
@@ -58,4 +59,5 @@ def held(ask: Ask) -> list[Lock]:
 
 def _lock(row: tuple[Any, ...]) -> Lock:
     name, holder, kind, number, acquired, expires = row
-    return Lock(name=name, holder=holder, kind=kind, number=number, acquired=acquired, expires=expires)
+    begun, ends = schema.amount(acquired), schema.amount(expires)
+    return Lock(name=name, holder=holder, kind=kind, number=number, acquired=begun, expires=ends)

@@ -5,20 +5,39 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from contextlib import suppress
 
 from taskpit import schema
+from taskpit.errors import Invalid
 from taskpit.rules import order
-from taskpit.task import Claim, End, Event, Result, Task, Try, worker_type
+from taskpit.task import Claim, End, Event, Result, Task, Try, Verdict, worker_type
 from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from taskpit.records import Value
 
-__all__ = ["Lapsed", "as_ending", "as_item", "as_json", "event_of", "key_of", "result_of", "task_of", "try_of"]
+__all__ = [
+    "UNREADABLE",
+    "Lapsed",
+    "as_ending",
+    "as_item",
+    "as_json",
+    "event_of",
+    "key_of",
+    "read_result",
+    "read_task",
+    "read_tries",
+    "result_of",
+    "task_of",
+    "try_of",
+]
 
+#: What is said of a row that cannot be what it should, and how much of it is kept for a person to look at.
+UNREADABLE, LONGEST_KEPT = "its row in the database cannot be read", 65536
 #: Half of what eight bytes can count to: in the middle lies priority 0.
 MIDDLE = 1 << 63
 
@@ -51,6 +70,38 @@ def doc_of(task: Task) -> str:
 def task_of(doc: str) -> Task:
     """The task in these."""
     return schema.load(Task, read_json(doc))
+
+
+def read_task(doc: str, task_id: str) -> Task:
+    """The task of this row; of one that no worker of ours can have written, one that waits for a person and says why.
+
+    What stood there is its text: nothing of it is acted on, and nothing is lost.
+    """
+    try:
+        task = task_of(doc)
+        if task.id == task_id:
+            return task
+        why = f"it is of another task, {task.id[:80]!r}"
+    except (Invalid, ValueError, TypeError) as error:
+        why = str(error)
+    return Task(id=task_id, title=UNREADABLE, hold=f"{UNREADABLE}: {why[:300]}", body=doc[:LONGEST_KEPT])
+
+
+def read_result(doc: str, task_id: str, verdict: str) -> Result:
+    """The result of this row; of one that is none, one that says so."""
+    try:
+        return result_of(doc)
+    except (Invalid, ValueError, TypeError) as error:
+        return Result(id=task_id, verdict=Verdict(verdict), reason=f"{UNREADABLE}: {str(error)[:300]}")
+
+
+def read_tries(docs: Iterable[str]) -> tuple[Try, ...]:
+    """The attempts among these; what is none is left out."""
+    found = []
+    for doc in docs:
+        with suppress(Invalid, ValueError, TypeError):
+            found.append(try_of(doc))
+    return tuple(found)
 
 
 def _with_evidence(value: Result | Try) -> str:

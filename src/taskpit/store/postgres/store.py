@@ -18,10 +18,10 @@ from taskpit.store.postgres.cards import Look
 from taskpit.store.postgres.changelog import Changelog
 from taskpit.store.postgres.connection import Wire
 from taskpit.store.postgres.opening import leave_address, papers_of
-from taskpit.store.postgres.row_text import Lapsed, as_ending, as_item, as_json, task_of
+from taskpit.store.postgres.row_text import UNREADABLE, Lapsed, as_ending, as_item, as_json, read_task
 from taskpit.store.postgres.wakeup import Bell
 from taskpit.store.postgres.workers import Member, born, here, is_dead
-from taskpit.task import Claim, Said
+from taskpit.task import Claim, End, Said
 from taskpit.text import one_line
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.store.port import Mend
     from taskpit.store.postgres.address import Address
-    from taskpit.task import Card, End, Event, Lock, Page, State, Task, Want
+    from taskpit.task import Card, Event, Lock, Page, State, Task, Want
 
 __all__ = ["PostgresStore", "ServerClock"]
 
@@ -156,10 +156,16 @@ class PostgresStore:
         )
         self._sign()
         rows = self._ask("SELECT * FROM {s}.claim(%(want)s::jsonb, %(again)s, %(now)s)", want=asked)
-        return [self._claim(want, *row) for row in rows if row[1] is not None]  # a row of no task: doctor tells of it
+        claims = [self._claim(want, *row) for row in rows if row[1] is not None]  # a row of no task: doctor tells of it
+        broken = [claim for claim in claims if claim.task.title == UNREADABLE]
+        if broken:  # set aside for a person: nobody works on what cannot be read
+            self.finish([End(claim=one, task=one.task, action="blocked", details=one.task.hold) for one in broken])
+            claims = [claim for claim in claims if claim not in broken]
+            return claims if claims or want.ids else self.claim(want)
+        return claims
 
-    def _claim(self, want: Want, _id: str, doc: str, fence: str, since: float) -> Claim:
-        task = task_of(doc)
+    def _claim(self, want: Want, task_id: str, doc: str, fence: str, since: float) -> Claim:
+        task = read_task(doc, task_id)
         return Claim(
             task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=since
         )
@@ -266,7 +272,7 @@ class PostgresStore:
         schema.look(self.wire)  # a sweep comes often: whether this program may still work here is asked again
         dead = self._dead()
         rows = self._ask(
-            "SELECT t.doc, l.worker, l.fence, l.until, l.member IS NOT NULL AND m.id IS NULL "
+            "SELECT t.id, t.doc, l.worker, l.fence, l.until, l.member IS NOT NULL AND m.id IS NULL "
             "FROM (SELECT {s}.time_of(%(now)s) AS now, {s}.up_since(%(now)s) AS up OFFSET 0) x, "
             "{s}.lease l JOIN {s}.task t ON t.id = l.id AND t.state = 'o' "
             "LEFT JOIN {s}.member m ON m.id = l.member AND NOT m.id = ANY (%(dead)s) "
@@ -277,8 +283,8 @@ class PostgresStore:
             self._ask("DELETE FROM {s}.member m WHERE m.id = ANY (%(dead)s) RETURNING 1", dead=dead)
         return [self._lapse(*row) for row in rows]
 
-    def _lapse(self, doc: str, worker: str, fence: str, until: float, gone: bool) -> Lapse:
-        task = task_of(doc)
+    def _lapse(self, task_id: str, doc: str, worker: str, fence: str, until: float, gone: bool) -> Lapse:
+        task = read_task(doc, task_id)
         reason = f"{worker} is dead" if gone else f"{fence} did not renew"
         claim = Lapsed(task=task, worker=worker, fence=fence, attempt=task.attempts + 1, ended=until)
         return Lapse(claim=claim, reason=reason)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from taskpit.clock import Clock, iso
+from taskpit.schema import amount
 from taskpit.store.port import Mend
-from taskpit.store.postgres.row_text import as_item, as_json, task_of
+from taskpit.store.postgres.row_text import as_item, as_json, read_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def paused(ask: Ask, clock: Clock) -> str:
     if not rows:
         return ""
     said, until = rows[0]
-    return f"{said}, until {iso(until)}" if until else str(said)
+    return f"{said}, until {iso(amount(until))}" if until else str(said)
 
 
 def note(ask: Ask, task_id: str, text: str, line: str, worker: str, now: float) -> None:
@@ -108,7 +109,9 @@ def mend(ask: Ask, *, dry_run: bool) -> list[Mend]:
     """What stands nowhere is put back with all it says; what is no open task leaves; the rest is put in order."""
     rows = ask("SELECT id, kind, doc FROM {s}.astray()")
     if rows and not dry_run:
-        items = [as_item(task_of(doc), number) for number, (_, _, doc) in enumerate(rows) if doc is not None]
+        items = [
+            as_item(read_task(doc, task_id), number) for number, (task_id, _, doc) in enumerate(rows) if doc is not None
+        ]
         rows = ask("SELECT id, kind FROM {s}.put_right(%(items)s::json, %(now)s)", items=as_json(items))
     return [Mend(kind=row[1], what=row[0], details=ASTRAY[row[1]]) for row in rows]
 
