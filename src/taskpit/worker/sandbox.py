@@ -34,6 +34,10 @@ NEEDED = (
     *("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf", "/run/nscd"),
     *("/run/current-system", "/run/wrappers", "/run/opengl-driver"),
 )
+#: Nothing of other processes, and none of root's powers: with them a read-only mount is made writable again.
+ALONE = ("--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL", "--die-with-parent")
+#: Where our own state (tokens, what is trusted) and settings are, if that is not the home.
+KEPT = ("XDG_STATE_HOME", "XDG_CONFIG_HOME")
 #: Folders of a home in which a program's `bin` stands beside what is not that program's.
 SHARED = (".local", ".config", ".cache", ".local/share", ".local/state")
 
@@ -74,7 +78,9 @@ class Sandbox(Value):
         """What stands before a command that works in `cwd`; `programs` must be seen even if they lie in the home."""
         home = os.path.expanduser("~")
         words = [PROGRAM, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108 - a new one
-        for hidden in (*SOCKETS, home):
+        kept = (os.path.realpath(f"{os.environ[name]}/taskpit") for name in KEPT if os.environ.get(name))
+        above = ("/tmp/", *(f"{one}/" for one in (*SOCKETS, home)))  # noqa: S108 - hidden anyway
+        for hidden in (*SOCKETS, home, *(path for path in kept if not path.startswith(above))):
             words += (
                 ["--tmpfs", hidden] if os.path.isdir(hidden) and not os.path.islink(hidden) and hidden != "/" else []
             )
@@ -90,7 +96,10 @@ class Sandbox(Value):
         for path in dict.fromkeys((cwd, *writable)):
             words += ["--bind", path, path] if path != "/" else []
         words += ["--unshare-net"] if self.network == "off" else []
-        return (*words, "--unshare-pid", "--die-with-parent", "--chdir", cwd, "--")
+        words += (
+            ["--remount-ro", "/proc"] if os.geteuid() == 0 else []
+        )  # root writes the kernel's settings as their owner
+        return (*words, *ALONE, "--chdir", cwd, "--")
 
 
 def shut_in(pool: Sandbox | None, asked: object) -> Sandbox | None:
