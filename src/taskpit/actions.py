@@ -16,7 +16,7 @@ from taskpit.rules import check_task
 from taskpit.status import STATUSES, Status, status_of
 from taskpit.task import Failed, Release, Said, State, Task
 from taskpit.text import read_json
-from taskpit.worker.manual import answer_by_hand
+from taskpit.worker.manual import answer_by_hand, own_claim
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,9 @@ def _cancel(queue: Queue, task_id: str, worker: str, text: str) -> str:
     if card.task.hold.startswith((LANDING, PULL)):
         _refuse_landed(queue, task_id)
     if card.state is State.CLAIMED and card.worker == worker:  # one's own claim ends at once
-        said, _ = queue.finish(queue.holding(task_id, worker), Failed(error=reason or "cancelled", cancelled=True))
+        said, _ = queue.finish(
+            own_claim(queue, task_id, worker, os.environ), Failed(error=reason or "cancelled", cancelled=True)
+        )
         ended = said is not Said.LOST
     else:
         ended = queue.cancel(task_id, worker, reason)
@@ -108,7 +110,7 @@ def _refuse_landed(queue: Queue, task_id: str) -> None:
 
 
 def _release(queue: Queue, task_id: str, worker: str, text: str) -> str:
-    said, _ = queue.finish(queue.holding(task_id, worker), Release(reason=text))
+    said, _ = queue.finish(own_claim(queue, task_id, worker, os.environ), Release(reason=text))
     if said is Said.LOST:
         raise errors.Lost(f"{task_id} was over before it could be given back", id=task_id)
     return f"{task_id} is given back"

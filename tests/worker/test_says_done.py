@@ -10,6 +10,9 @@ import sys
 import pytest
 from waits import PATIENCE, until
 
+from taskpit.errors import Lost
+from taskpit.mcp.tools import Desk
+from taskpit.queue import Queue
 from taskpit.task import Done, State
 
 PIT = f'"{sys.executable}" -m taskpit'
@@ -86,7 +89,7 @@ def test_what_said_done_and_then_fell_over_is_judged_by_its_check(pit):
     assert pit.card(task).state is State.DONE
 
 
-def test_another_workers_claim_is_ended_only_by_a_person_who_says_so(pit):
+def test_another_workers_claim_is_ended_only_by_a_person_who_says_so(pit, monkeypatch):
     (task,) = pit.put("one")
     go = f"{pit.root}/go"
     script = f"echo $TASKPIT_AS > as.new; mv as.new as; while ! [ -e '{go}' ]; do sleep 0.1; done"
@@ -97,6 +100,15 @@ def test_another_workers_claim_is_ended_only_by_a_person_who_says_so(pit):
     assert "which ends it itself" in told
     assert "--not-mine" in said(pit, "done", task, "--as", fence, code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
     assert said(pit, "done", task, "--as", fence, "--not-mine", code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
+    for words in (["fail", task, "x"], ["release", task], ["split", task, "a", "b"], ["ask", task, "x"], ["undo"]):
+        told = said(pit, *words, "--as", fence, code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
+        assert "this is another run" in told, words
+    tool = Desk(lambda: Queue.open(pit.root), fence, pit.root)
+    monkeypatch.setenv("TASKPIT_RUN_DIR", "/x")
+    with pytest.raises(Lost, match="another run"):
+        tool.answer("give_back", {"id": task, "how": "fail", "reason": "x"})
+    monkeypatch.delenv("TASKPIT_RUN_DIR")
+    tool.close()
     assert pit.card(task).state is State.CLAIMED
     said(pit, "done", task, "--as", fence, "--not-mine")
     assert pit.card(task).state is State.DONE

@@ -18,7 +18,7 @@ from taskpit.cli.options import (
 )
 from taskpit.clock import iso
 from taskpit.task import Failed, Release, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, refuse_lost
+from taskpit.worker.manual import finish_by_hand, own_claim, refuse_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _fail(args: Namespace, context: Context) -> Reply:
         raise errors.Invalid("say what went wrong", hint=f"For example: `pit fail {args.id} 'no such column'`.")
     worker = context.worker(args)
     task_id, log = _only(args, context), ""
-    claim = context.queue.holding(task_id, worker)
+    claim = own_claim(context.queue, task_id, worker, context.env)
     if args.log:
         log = _kept_log(args.log, context, worker)
     return _finish(claim, Failed(error=error.strip(), final=args.final, log=log), context)
@@ -154,7 +154,7 @@ def _release_arguments(parser: ArgumentParser) -> None:
 
 def _release(args: Namespace, context: Context) -> Reply:
     queue, worker, reason = context.queue, context.worker(args), reason_words(args, context) or ""
-    claims = [queue.holding(task_id, worker) for task_id in named(context, args.ids)]
+    claims = [own_claim(queue, task_id, worker, context.env) for task_id in named(context, args.ids)]
     replies = [_finish(claim, Release(reason=reason), context) for claim in claims]
     data = [reply.data for reply in replies]
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(str(reply.text) for reply in replies))
@@ -194,7 +194,7 @@ def _split(args: Namespace, context: Context) -> Reply:
     if not ready:
         queue.holding(task_id, worker)  # says who has it, if that is another
     children = tuple(record.task for record in settle(queue, records))
-    claim = queue.claim(worker, ids=[task_id])[0] if ready else queue.holding(task_id, worker)
+    claim = queue.claim(worker, ids=[task_id])[0] if ready else own_claim(queue, task_id, worker, context.env)
     try:
         said, end = queue.finish(claim, Split(children=children, wait=not args.no_wait))
     except errors.TaskpitError:

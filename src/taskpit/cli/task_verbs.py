@@ -173,7 +173,9 @@ def _ask(args: Namespace, context: Context) -> Reply:
     question = _text(question, context)
     if not question.strip():
         raise Invalid("the question is empty")
-    claim = queue.holding(queue.resolve(task_id), context.worker(args))
+    from taskpit.worker.manual import own_claim
+
+    claim = own_claim(queue, queue.resolve(task_id), context.worker(args), context.env)
     said, end = queue.finish(claim, Ask(question=question, key=args.key, wanted=args.wanted))
     if said is Said.LOST:
         raise Lost(f"the claim on {claim.task.id} is over", id=claim.task.id)
@@ -241,6 +243,7 @@ def _resume_arguments(parser: ArgumentParser) -> None:
 
 
 def _resume(args: Namespace, context: Context) -> Reply:
+    need_person("the queue", context.env)  # what paused it may be what an agent has spent
     was = context.queue.store.resume(context.worker(args))
     return Reply(data={"resumed": was}, text="tasks are given out again" if was else "it was not paused")
 

@@ -13,7 +13,7 @@ from taskpit.json_facts import card_facts, full_facts
 from taskpit.queue import cards
 from taskpit.records import Value
 from taskpit.task import LISTS, Ask, Card, Failed, Release, Said, Split, State, Task
-from taskpit.worker.manual import finish_by_hand, need_ids, refuse_lost
+from taskpit.worker.manual import finish_by_hand, need_ids, own_claim, refuse_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class Desk:
             raise errors.Invalid("say what went wrong", hint="Give `reason`: the next attempt reads it.")
         if (how == "split") != ("parts" in given):
             raise errors.Invalid("a split needs `parts`, and nothing else has them", hint="Each part has a title.")
-        claim = self.queue.holding(self.queue.resolve(given["id"]), self._who(given))
+        claim = own_claim(self.queue, self.queue.resolve(given["id"]), self._who(given), os.environ)
         outcome: Outcome
         if how == "split":
             parts = self._parts(given["parts"], claim.task)
@@ -389,7 +389,7 @@ class Desk:
             return {"id": task_id, "noted": True}
         if not text.strip():
             raise errors.Invalid("the question is empty")
-        claim = queue.holding(task_id, self._who(given))
+        claim = own_claim(queue, task_id, self._who(given), os.environ)
         said, end = queue.finish(claim, Ask(question=text))
         refuse_lost(said, task_id)
         return {"id": task_id, "state": "ready", "held": (end.task or claim.task).hold}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Evidence
 
-__all__ = ["answer_by_hand", "finish_by_hand", "need_ids", "refuse_lost"]
+__all__ = ["answer_by_hand", "finish_by_hand", "need_ids", "own_claim", "refuse_lost"]
 
 #: What lets no task go on that has cost too much.
 NO = ("no", "n", "stop")
@@ -107,6 +107,16 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
         now = queue.card(task_id)
         facts |= {"state": str(now.state), "held": now.held}
     return facts
+
+
+def own_claim(queue: Queue, task_id: str, worker: str, env: Mapping[str, str]) -> Claim:
+    """The claim this worker has on this task, to end it; Lost also inside the run of another claim than that."""
+    claim = queue.holding(task_id, worker)
+    around = workers.run_around(env)
+    if around and around.get("TASKPIT_AS") != claim.fence and _runs_in_pool(queue, queue.card(task_id), claim):
+        told = f"{task_id} is run by a living pool as {claim.fence}, and this is another run"
+        raise errors.Lost(told, hint="Only its own run ends it, or a person.", id=task_id, holder=claim.fence)
+    return claim
 
 
 def _runs_in_pool(queue: Queue, card: Card, claim: Claim) -> bool:
