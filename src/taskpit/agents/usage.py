@@ -10,6 +10,7 @@ import math
 import os
 import re
 
+from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.records import Value
 from taskpit.text import read_toml
@@ -52,6 +53,7 @@ def amount(said: object) -> float | None:
 
 
 FILE = "prices.toml"
+LARGEST = 1024 * 1024
 MILLION = 1e6
 
 
@@ -93,7 +95,8 @@ def files(root: str = "", env: Mapping[str, str] | None = None) -> list[str]:
     env = os.environ if env is None else env
     home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
     mine = [f"{root}/.taskpit/{FILE}"] if root and os.path.isdir(root) else []
-    return [os.path.join(os.path.dirname(os.path.abspath(__file__)), FILE), f"{home}/taskpit/{FILE}", *mine]
+    ours = (os.path.join(os.path.dirname(os.path.abspath(__file__)), FILE), f"{home}/taskpit/{FILE}")
+    return [*map(os.path.realpath, ours), *mine]  # links of one's own are followed, those of a queue are not
 
 
 def load(paths: Sequence[str]) -> Prices:
@@ -101,8 +104,7 @@ def load(paths: Sequence[str]) -> Prices:
     date, models = "", {}
     for path in paths:
         try:
-            with open(path, encoding="utf-8") as file:
-                fields = read_toml(file.read())
+            fields = read_toml(fs.read(path, LARGEST)[0].decode())
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

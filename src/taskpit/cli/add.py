@@ -256,16 +256,18 @@ def _exclude(root: str, rule: str) -> str:
     """The rule stands in this checkout's own list, which no commit has; empty if git cannot say where that is."""
     import subprocess
 
-    asked = ["git", "-C", root, "rev-parse", "--path-format=absolute", "--git-path", "info/exclude"]
+    from taskpit import fs, trust
+
+    asked = ["git", "-C", root, "rev-parse", "--path-format=absolute", "--git-common-dir"]
     try:
-        path = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "a+", encoding="utf-8") as file:
-            file.seek(0)
-            before = file.read()
-            if rule in before.splitlines():
-                return f"git ignores it already: {rule} in {path}"
-            file.write(("" if before.endswith("\n") or not before else "\n") + f"{rule}\n")
+        info = f"{subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()}/info"
+        path = f"{info}/exclude"
+        os.makedirs(info, exist_ok=True)
+        if os.path.islink(info):  # an unpacked checkout may have any file there
+            return ""
+        if fs.exists(path) and rule.encode() in fs.read(path, trust.LARGEST)[0].splitlines():
+            return f"git ignores it already: {rule} in {path}"
+        fs.append(path, f"{rule}\n".encode())
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ""
     return f"git ignores it from now on: {rule} in {path}"

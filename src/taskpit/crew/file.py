@@ -527,12 +527,9 @@ class Template:
         written, kept = [], []
         for name in self.files():
             target = os.path.join(root, name)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(os.path.join(self.folder, name), encoding="utf-8") as file:
-                text = file.read()
+            fs.make_dir(os.path.dirname(target))
             try:
-                with open(target, "x", encoding="utf-8") as file:
-                    file.write(text)
+                fs.create(target, fs.read(os.path.join(self.folder, name), LARGEST)[0], sync=False)
             except FileExistsError:
                 kept.append(name)
             else:

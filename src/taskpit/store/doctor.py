@@ -329,10 +329,10 @@ def _differs(folder: Folder, path: str, said: set[str]) -> bool:
     status = fs.status(folder.at(path))
     if status is None or not status.st_size or not stat.S_ISREG(status.st_mode):
         return False
-    if not any(one.startswith(f"{status.st_size}-") for one in said):
+    if status.st_size > LARGEST_RESULT or not any(one.startswith(f"{status.st_size}-") for one in said):
         return True
     try:
-        return changelog.digest(fs.read(folder.at(path), status.st_size)[0]) not in said
+        return changelog.digest(fs.read(folder.at(path), LARGEST_RESULT)[0]) not in said
     except OSError:
         return False  # told as what cannot be read
 

@@ -6,6 +6,7 @@ import os
 import time
 from contextlib import suppress
 
+from taskpit import fs
 from taskpit.clock import say_duration
 from taskpit.errors import Storage
 from taskpit.task import Evidence
@@ -49,7 +50,7 @@ def run_check(
     from taskpit.worker.process import BEGIN, REAPER, end_reaper
 
     began = time.monotonic()
-    with open(log, "w+b") if log else TemporaryFile() as output:
+    with open(fs.open_file(log, empty=True), "w+b") if log else TemporaryFile() as output:
         try:
             process = subprocess.Popen(
                 [*REAPER, "0", os.devnull, *shell, command],
