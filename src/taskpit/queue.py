@@ -542,13 +542,16 @@ def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied:
             return
 
 
-def tally(store: Looking) -> dict[str, int]:
-    """How many tasks stand where, each counted once. Done and running ones are only counted, not read."""
+def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) -> dict[str, int]:
+    """How many tasks stand where, each counted once. Done and running ones are only counted, not read.
+
+    `seen` are all that there are in these states, if somebody has just looked at them.
+    """
     from taskpit.status import STATUSES, Status, status_of
 
-    there, counts = store.counts(), dict.fromkeys(map(str, STATUSES), 0)
+    there, counts, seen = store.counts(), dict.fromkeys(map(str, STATUSES), 0), seen or {}
     for state in (State.READY, State.FAILED):
-        for card in cards(store, state, tied=True):
+        for card in seen[state] if state in seen else cards(store, state, tied=True):
             counts[status_of(card)] += 1
     held = counts[Status.NEEDS_YOU] + counts[Status.WAITING]
     counts[Status.READY] = max(there[State.READY] - held, 0)

@@ -16,12 +16,13 @@ from taskpit.history import who
 from taskpit.json_facts import card_facts, full_facts
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
+from taskpit.task import State
 from taskpit.text import fit, revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from taskpit.cli.context import Context
     from taskpit.cli.verbs import Handlers
@@ -92,10 +93,18 @@ def _list(args: Namespace, context: Context) -> Reply:
     limit = args.limit if args.limit is not None else 0 if context.json else SCREENFUL
     size = PAGE if filters or not limit else limit + 1
     tied = Status.READY not in only
-    some, more = _some(cards(context.queue.store, state_with(only), min(size, PAGE), tied=tied), limit, keep)
+    state = state_with(only)
+    seen: dict[State, list[Card]] = {one: [] for one in (State.READY, State.FAILED) if state in (None, one)}
+
+    def look(card: Card) -> bool:
+        if card.state in seen:
+            seen[card.state].append(card)
+        return keep(card)
+
+    some, more = _some(cards(context.queue.store, state, min(size, PAGE), tied=tied), limit, look)
     if context.json:
         return Reply(data=[card_facts(card) for card in some])
-    return Reply(text=_page(context.queue, some, more=more))
+    return Reply(text=_page(context.queue, some, more=more, counts=tally(context.queue.store, {} if more else seen)))
 
 
 def _filter(args: Namespace, context: Context, only: frozenset[Status]) -> tuple[Callable[[Card], bool], bool]:
@@ -118,8 +127,8 @@ def _filter(args: Namespace, context: Context, only: frozenset[Status]) -> tuple
     return keep, bool(tags or since or args.worker or least is not None or only != read_status("all"))
 
 
-def _page(queue: Queue, some: list[Card], *, more: bool) -> str:
-    counts, strangers = tally(queue.store), _strangers(queue)
+def _page(queue: Queue, some: list[Card], counts: Mapping[str, int], *, more: bool) -> str:
+    strangers = _strangers(queue)
     if not any(counts.values()):
         return "\n".join(["The queue is empty. Put something in: pit add 'a first task'", *strangers])
     lines = [_rows(some)] if some else ["No matching tasks."]

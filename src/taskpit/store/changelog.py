@@ -27,6 +27,7 @@ __all__ = [
     "digest",
     "digests",
     "encode",
+    "is_tied",
     "latest",
     "marked",
     "mentions",
@@ -176,12 +177,16 @@ def _recent(path: str, task_id: str) -> Iterator[Event]:
 BRIEF = ("id", "slug", "hold", "not_before", "needs", "tags", "touches", "limits", "big")
 
 
+def is_tied(task: Task) -> bool:
+    """Whether something may hold it: a need, a time, a person, another task."""
+    return bool(task.hold or task.not_before or task.needs or task.touches or task.limits or task.big)
+
+
 def row_of(task: Task, file: str, status: fs.Stat) -> Row:
     """The row of a ready task: its order, its file, and what decides whether it may be taken."""
     said = task.__dict__
-    tied = bool(task.hold or task.not_before or task.needs or task.touches or task.limits or task.big)
     brief = [status.st_mtime_ns, *map(said.__getitem__, BRIEF)]
-    return (*order(task), file, status.st_ino, int(tied), jsontext.dumps(brief, tight=True))
+    return (*order(task), file, status.st_ino, int(is_tied(task)), jsontext.dumps(brief, tight=True))
 
 
 def with_row(event: Event, task: Task, file: str, status: fs.Stat) -> Event:

@@ -20,7 +20,7 @@ from taskpit import catalog, fs
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import NEVER
 from taskpit.rules import order
-from taskpit.store.changelog import row_of, task_of
+from taskpit.store.changelog import is_tied, row_of, task_of
 from taskpit.store.folder import CHANGELOG, INDEX, OUTCOMES, Unreadable
 from taskpit.task import State, Task
 
@@ -91,9 +91,9 @@ class Window:
             self._keys = {file: self._keys[file] for file in self.tasks}
             self._order, self._head = sorted((key, file) for file, key in self._keys.items()), 0
 
-    def page(self, after: tuple[object, ...] | None, limit: int) -> list[tuple[Order, str, Task]]:
-        """Orders, file names and tasks in order, after one of them."""
-        found = sorted((self._keys[file], file) for file in self.tasks)
+    def page(self, after: tuple[object, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
+        """Orders, file names and tasks in order, after one of them; only those that something may hold, if `tied`."""
+        found = sorted((self._keys[file], file) for file, task in self.tasks.items() if not tied or is_tied(task))
         start = 0 if after is None else bisect_right(found, (after[:4], after[4]))
         return [(key, file, self.tasks[file]) for key, file in found[start : start + limit]]
 
@@ -526,7 +526,7 @@ class Ready:
             except OSError:
                 self._forget()
                 self._list()
-        return self._window.page(after, limit)
+        return self._window.page(after, limit, tied=tied)
 
     def best(self, fits: Callable[[Task, Want], bool], want: Want) -> Iterator[Candidate]:
         """Candidates, best first; spread a little once somebody else was faster (see `gone`)."""

@@ -32,14 +32,14 @@ MOST_FILES = 1 << 20
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
-def _prctl(option: int, value: int) -> None:
-    """Where the kernel has no such thing, nothing happens."""
+def _prctl(option: int, value: int) -> bool:
+    """Whether the kernel has such a thing; where it has not, nothing happens."""
     try:
         import ctypes
 
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (ImportError, OSError, AttributeError):
-        return
+        return False
 
 
 def family(of: int) -> list[int]:
@@ -76,6 +76,8 @@ class Reaper:
         self.pid = 0
         self.status: int | None = None
         self._asked = False
+        #: Whether whatever loses its parent becomes our child: then without a child there is nobody left.
+        self._adopts = False
         self._awake, self._waker = os.pipe()
 
     def start(self, source: str, argv: list[str]) -> None:
@@ -86,7 +88,7 @@ class Reaper:
         signal.signal(signal.SIGTERM, self._ask)
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        self._adopts = _prctl(PR_SET_CHILD_SUBREAPER, 1)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self.pid = os.fork()
         if self.pid == 0:
@@ -138,15 +140,15 @@ class Reaper:
             self._tell(signal.SIGTERM)
         return bool(word) and b"k" not in word
 
-    def _reap(self) -> None:
-        """The dead are buried; how the command itself ended is kept."""
+    def _reap(self) -> bool:
+        """The dead are buried; how the command itself ended is kept. Whether there may be somebody left."""
         while True:
             try:
                 number, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return not self._adopts
             if number == 0:
-                return
+                return True
             if number == self.pid:
                 self.status = status
 
@@ -168,6 +170,8 @@ class Reaper:
 
     def end(self, grace: float) -> None:
         """Nothing is left of it: asked first, if there is time for that, then killed."""
+        if not self._reap():  # nobody is looked for among all processes of the machine
+            return
         deadline = time.monotonic() + grace
         left = self._tell(signal.SIGTERM) if grace else True
         while left and time.monotonic() < deadline:
