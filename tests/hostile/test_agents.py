@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from io import BytesIO
 
 import pytest
 from boxes import clean_environment, make, make_fast, pit
@@ -67,6 +68,14 @@ def test_an_agent_speaks_to_no_other_as_a_person(verb, tmp_path):
     assert pit("-C", root, *(word.format(id="1") for word in verb)).code == 0
 
 
+def test_an_agent_does_not_end_the_pause_that_its_costs_have_made(tmp_path):
+    root = make_fast(tmp_path / "queue", "pit")
+    assert pit("-C", root, "pause", "the budget is spent").code == 0
+    assert pit("-C", root, "resume", env={workers.RUN_DIR: str(tmp_path)}).code == 6
+    assert "the budget is spent" in pit("-C", root, "status").out
+    assert pit("-C", root, "resume").code == 0
+
+
 # -- whose child a command is -----------------------------------------------------------------------
 
 ASK = "from taskpit import workers; print(bool(workers.run_around({})))"
@@ -94,17 +103,15 @@ def test_a_parent_that_hides_what_it_has_is_passed_over(tmp_path, monkeypatch):
     """One that another user owns, or that may not be looked into (ssh-agent, sudo): its own parents tell."""
     real, asked = open, []
 
-    def no_environ(path, *words, **more):
+    def hidden(path, *words, **more):
         if str(path).endswith("/environ"):
             asked.append(path)
             if len(asked) < 3:
                 raise PermissionError(13, "hidden", path)
-            from io import BytesIO
-
             return BytesIO(f"{workers.RUN_DIR}=/run/of/it\0".encode())
-        return real(path, *words, **more)
+        return BytesIO(b"9 (sh) S 9 9 9") if str(path).endswith("/stat") else real(path, *words, **more)
 
-    monkeypatch.setattr("builtins.open", no_environ)
+    monkeypatch.setattr("builtins.open", hidden)
     assert workers.run_around({})[workers.RUN_DIR] == "/run/of/it"
     assert len(asked) == 3
 
@@ -289,6 +296,33 @@ def test_nobody_who_listens_on_this_machine_is_reached_from_a_sandbox(tmp_path):
     assert "systemd/private" not in listed.stdout
     assert "docker.sock" not in listed.stdout
     assert "user" not in listed.stdout.split()
+
+
+@pytest.mark.needs("bwrap")
+def test_a_sandbox_has_no_power_of_root(tmp_path):
+    """Pools run as root in containers: `mount -o remount,rw /` led out, and so did the kernel's `core_pattern`."""
+    tries = (
+        "! mount -o remount,rw,bind /usr && ! touch /usr/escaped && ! test -w /proc/sys/kernel/core_pattern"
+        " && ! nsenter -t 1 -m true && grep -q '^CapEff:[[:space:]]*0*$' /proc/self/status && touch here"
+    )
+    words = Sandbox(network="off").wrap(str(tmp_path), ())
+    ran = subprocess.run([*words, "sh", "-c", tries], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "here").exists()
+
+
+def test_a_sandbox_hides_what_we_keep_wherever_that_is(tmp_path, monkeypatch):
+    """Tokens of the board in a state directory outside the home could be read."""
+    kept = tmp_path / "state/taskpit"
+    kept.mkdir(parents=True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("taskpit.worker.sandbox.SOCKETS", ())
+    words = Sandbox().wrap("/", ())
+    hidden = [words[at + 1] for at, word in enumerate(words) if word == "--tmpfs"]
+    assert any(str(kept).startswith(f"{one}/") or one == str(kept) for one in hidden)
+    monkeypatch.setenv("XDG_STATE_HOME", "/usr/share")
+    monkeypatch.setattr(os.path, "isdir", lambda _: True)
+    assert "/usr/share/taskpit" in Sandbox().wrap("/", ())
 
 
 @pytest.mark.needs("bwrap")

@@ -1,12 +1,14 @@
 """Links, FIFOs, sockets, devices and directories at every path of a queue and of a run directory, before and between
 our calls: nothing outside is touched or told, nobody hangs.
 
-`TASKPIT_LONG=1` puts every thing in every place; otherwise each place gets one of them.
+`TASKPIT_LONG=1` puts every thing in every place, and has every consumer meet something in every place; otherwise each
+place gets one thing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,16 +16,30 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from boxes import clean_environment, make, pit
+from boxes import clean_environment, make, make_fast, pit
 from faults import record
-from hostility import CONSUMERS, LAYOUTS, SECRET, SLOW, THINGS, Yard, fifo, link_to_file, link_to_folder, put_in_place
+from hostility import (
+    CONSUMERS,
+    LAYOUTS,
+    SECRET,
+    SLOW,
+    THINGS,
+    Yard,
+    fifo,
+    link_to_file,
+    link_to_folder,
+    link_to_nothing,
+    put_in_place,
+)
 from monsters import patience
 from waits import PATIENCE
 
 from taskpit import fs, held_directories, layouts
+from taskpit.agents import usage
 from taskpit.crew.log_tail import log_of_task
-from taskpit.errors import Storage, TaskpitError
+from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.task import Done, Task
+from taskpit.worker.check import run_check
 from taskpit.worker.run_directory import Place
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
@@ -32,8 +48,8 @@ QUICK = [words for words in CONSUMERS if words not in SLOW]
 
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_whatever_stands_in_the_place_of_a_file_leads_nowhere(layout, tmp_path):
-    yard = Yard(tmp_path, layout)
+def test_whatever_stands_in_the_place_of_a_file_leads_nowhere(layout, place):
+    yard = Yard(place, layout)
     for number, relative in enumerate(yard.files()):
         for turn, thing in enumerate(THINGS if LONG else [THINGS[number % len(THINGS)]]):
             yard.fresh()
@@ -41,7 +57,7 @@ def test_whatever_stands_in_the_place_of_a_file_leads_nowhere(layout, tmp_path):
                 continue
             some = [QUICK[(number + turn + 5 * one) % len(QUICK)] for one in range(3)]
             if LONG:
-                some = [words for words in CONSUMERS if words not in SLOW or turn == number % len(THINGS)]
+                some = [*QUICK[(number + turn) % 5 :: 5], *(SLOW if turn == number % len(THINGS) else ())]
             for words in some:
                 yard.run(words)
             yard.judge((relative, thing.__name__))
@@ -156,8 +172,8 @@ def swapped(yard, path, thing, at, work):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("path", ["directory", "name"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_between_any_two_calls(verb, path, tmp_path):
-    yard = Yard(tmp_path, "pit")
+def test_between_any_two_calls(verb, path, place):
+    yard = Yard(place, "pit")
     yard.fresh()
     queue = make(yard.root, "pit")
     with record() as calls:
@@ -335,3 +351,61 @@ def test_a_message_obeys_no_terminal_and_is_whole_for_a_program(tmp_path):
     assert b"\x1b" not in shown[0]
     assert b"hello" in shown[0]
     assert message.encode() in shown[1]
+
+
+# -- what a person makes in a folder that is not theirs ----------------------------------------------
+
+
+@pytest.mark.parametrize("thing", [link_to_file, link_to_folder, link_to_nothing, fifo], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("pit/.gitignore", "pit/.taskpit/.gitignore", "pit/.gitattributes", "pit/.taskpit/config.toml", "pit/food"),
+        *("pit/food/.gitkeep", "pit/done/.gitkeep", "pit/scraps", "pit/.taskpit", "pit/agents.toml"),
+        *("pit/.taskpit/templates", "pit/.taskpit/presets", ".git/info/exclude"),
+    ],
+)
+def test_a_queue_that_is_made_among_links_makes_nothing_elsewhere(path, thing, tmp_path):
+    """`init` in a project that somebody else has made: `--git` and `--template` write more files than others do."""
+    yard = Yard(tmp_path, "pit")
+    for options in ("--git track", "--git ignore", "--template snakepit --git leave"):
+        shutil.rmtree(yard.root)
+        os.makedirs(f"{yard.root}/pit")
+        subprocess.run(["git", "init", "-q", yard.root], check=True)
+        os.makedirs(f"{yard.root}/{os.path.dirname(path)}", exist_ok=True)
+        put_in_place(yard, path, thing)
+        with patience(60):
+            answer = pit("init", f"{yard.root}/pit", *options.split())
+        assert "unexpected" not in answer.err, (options, answer.err)
+        yard.judge((path, thing.__name__, options))
+
+
+@pytest.mark.parametrize("thing", THINGS, ids=lambda one: one.__name__)
+def test_prices_are_read_from_a_file_of_the_queue_or_not_at_all(thing, tmp_path):
+    yard = Yard(tmp_path, "pit")
+    put_in_place(yard, ".taskpit/prices.toml", thing)
+    make(yard.root, "pit").close()
+    with patience(60), pytest.raises(Invalid) as refused:
+        usage.load(usage.files(yard.root))
+    assert SECRET not in str(refused.value)
+
+
+def test_a_check_does_not_write_through_what_stands_in_the_place_of_its_log(tmp_path):
+    (tmp_path / "outside").write_text("kept")
+    (tmp_path / "log").symlink_to(tmp_path / "outside")
+    with pytest.raises(OSError, match="not a regular file"):
+        run_check("echo x", str(tmp_path), 60.0, log=str(tmp_path / "log"))
+    assert (tmp_path / "outside").read_text() == "kept"
+
+
+def test_a_result_as_large_as_the_changelog_says_is_not_read_for_that(tmp_path):
+    """`doctor` read a terabyte that a line of the changelog called a result."""
+    root = make_fast(tmp_path / "queue", "pit")
+    for words in ("add x", "claim --as w", "done 1 --as w"):
+        assert pit("-C", root, *words.split()).code == 0
+    (outcome,) = (path for path in Path(root).rglob("0001~done") if path.is_file())
+    os.truncate(outcome, 1 << 40)
+    log = Path(root, "changelog.log") if Path(root, "changelog.log").exists() else next(Path(root).rglob("*changelog*"))
+    log.write_text(re.sub(r'"\d+-[0-9a-f]{8}"', f'"{1 << 40}-00000000"', log.read_text()))
+    with patience(60):
+        assert "not what was published" in pit("-C", root, "doctor").out

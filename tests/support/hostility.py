@@ -6,15 +6,16 @@ the tree beside it stays as it is: nothing of it is changed, nothing of it is re
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
 import socket
 import stat
-import subprocess
-import sys
+import traceback
 from pathlib import Path
 
-from boxes import Answer, clean_environment, make_fast, pit
+from boxes import Answer, make_fast, pit
 from monsters import patience
 from waits import PATIENCE
 
@@ -51,6 +52,16 @@ CONSUMERS = (
         "undo --as w",
         "prime",
     ),
+    *("edit {id} --priority 3", "fail {id} --as w --error x", "release {id} --as w", "renew {id} --as w", "retry {id}"),
+    *("split {id} --as w one two", "ask {id} what --as w", "answer {id} yes", "unblock {id}", "cancel {id} x"),
+    *("note {id} x", "pause --for 1s x", "lock name --as v", "token list", "trust", "hook session-start", "mcp"),
+    *(
+        "status --all",
+        "list --json --state all",
+        "show {id} --json",
+        "log --json",
+        "convert {home}/other --layout pit --release",
+    ),
     *("web", "work --until +1s --max-tasks 2 --limit 5s -- true"),
 )
 #: Those that start a server or processes take as long as all the others together.
@@ -58,6 +69,18 @@ SLOW = CONSUMERS[-2:]
 #: What a browser asks the board for, and what it has it do.
 PAGES = ("/", "/columns", "/task/{id}", "/task/{id}/part", "/search?q=good", "/agents", "/report", "/plots", "/metrics")
 POSTS = (("/tasks", {"title": "more"}), ("/task/{id}/note", {"text": "x"}), ("/task/{id}/cancel", {"reason": "x"}))
+#: What an agent asks for over MCP.
+CALLS = (
+    *(
+        ("list", {"state": "all"}),
+        ("show", {}),
+        ("claim", {}),
+        ("renew", {}),
+        ("note", {"text": "x"}),
+        ("add", {"title": "x"}),
+    ),
+    *(("give_back", {"how": "release"}), ("show", {}), ("show", {}), ("done", {"result": "x"})),
+)
 #: What it may answer: anything but that something unforeseen has happened.
 ANSWERS = frozenset((200, 201, 204, 303, 400, 403, 404, 405, 409, 413, 503))
 #: Where only we write; hostile hands make whatever they like there.
@@ -74,6 +97,14 @@ class Yard:
         self.layout = layout
         self.home = tmp_path
         self.outside = tmp_path / "outside"
+        self._build()
+        self.pristine = str(tmp_path / "pristine")
+        self._live(make_fast(self.pristine, layout))
+        self.root = str(tmp_path / "queue")
+        self.fresh()
+        self.before = self.tree()
+
+    def _build(self):
         for name in ("food", "deep/er"):
             (self.outside / name).mkdir(parents=True)
         for name in (
@@ -86,10 +117,14 @@ class Yard:
         ):
             (self.outside / name).write_text(f"# {SECRET}\n- **task:** {SECRET}\n")
             os.utime(self.outside / name, (1, 1))
-        self.pristine = str(tmp_path / "pristine")
-        self._live(make_fast(self.pristine, layout))
-        self.root = str(tmp_path / "queue")
-        self.fresh()
+
+    def reset(self):
+        """The tree beside it is made anew, after somebody touched it."""
+        for name in set(os.listdir(self.home)) - set(self.before[1]):
+            path = self.home / name
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        shutil.rmtree(self.outside)
+        self._build()
         self.before = self.tree()
 
     def _live(self, root):
@@ -154,12 +189,13 @@ class Yard:
 
     def run(self, words):
         """One consumer; whatever it says, it says it in time, and nothing of what is not the queue's."""
-        words = words.format(id=self.some[len(words) % 3])
+        words = words.format(id=self.some[len(words) % 3], home=self.home)
         with patience(PATIENCE):
-            if words in ("board", "web"):
-                self.look() if words == "board" else self.browse()
+            if words in ("board", "web", "mcp"):
+                {"board": self.look, "web": self.browse, "mcp": self.call}[words]()
                 return
             answer = self.work(words.split()) if words.startswith("work") else pit("-C", self.root, *words.split())
+        shutil.rmtree(self.home / "other", ignore_errors=True)
         told = answer.out + answer.err
         assert answer.code in FINE, (words, answer.code, told)
         assert "something unexpected happened" not in told, (words, told)
@@ -200,13 +236,50 @@ class Yard:
         finally:
             served.__exit__()
 
+    def call(self):
+        """What the tools of an agent answer."""
+        from taskpit.errors import TaskpitError
+        from taskpit.mcp.tools import Desk
+
+        try:
+            desk = Desk(lambda: Queue.open(self.root), "w", self.root)
+        except TaskpitError:
+            return
+        told = []
+        for number, (tool, given) in enumerate(CALLS):
+            try:
+                told.append(desk.answer(tool, {**given, "id": self.some[number % 4]}))
+            except TaskpitError as error:
+                told.append((str(error), error.hint, error.details))
+        desk.close()
+        assert SECRET not in json.dumps(told, default=str)
+
     def work(self, words):
-        """A pool, by itself: it is trusted, so whatever a task has for a check is run."""
-        command = [sys.executable, "-m", "taskpit", "-C", self.root, *words]
-        ran = subprocess.run(
-            command, env=clean_environment(TASKPIT_TRUST="1"), capture_output=True, timeout=PATIENCE, check=False
-        )
-        return Answer(words, ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode(errors="replace"))
+        """A pool, by itself: it is trusted, so whatever a task has for a check is run.
+
+        In a child that has everything loaded already: to start anew would be most of its work.
+        """
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                answer = pit("-C", self.root, *words, env={"TASKPIT_TRUST": "1"})
+                said = [answer.code, answer.out, answer.err]
+            except BaseException:
+                said = [-1, "something unexpected happened", traceback.format_exc()]
+            with open(writer, "w", encoding="utf-8", errors="backslashreplace") as file:
+                json.dump(said, file)
+            os._exit(0)
+        os.close(writer)
+        try:
+            with open(reader, encoding="utf-8") as file:
+                said = json.load(file)
+        except BaseException:
+            os.kill(child, signal.SIGKILL)
+            raise
+        finally:
+            os.waitpid(child, 0)
+        return Answer(words, *said)
 
     def judge(self, about):
         """The tree beside it is as it was."""

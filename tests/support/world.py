@@ -37,6 +37,7 @@ KNOBS = {
         "LOCK_ROUNDS",
         "FUZZ",
         "HOSTILE",
+        "HOSTILE_SEED",
         "PYTHONS",
         "SCREENS",
         "VM_LOG",
