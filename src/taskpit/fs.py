@@ -67,7 +67,6 @@ __all__ = [
 ]
 
 Stat = os.stat_result
-
 _hook: Callable[[str, str], int | None] | None = None
 
 

@@ -108,8 +108,8 @@ def attack(chance, yard, files):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_no_file_makes_us_do_what_nobody_asked(layout, part, place):
-    yard = Yard(place, layout)
+def test_no_file_makes_us_do_what_nobody_asked(layout, part, in_memory):
+    yard = Yard(in_memory, layout)
     files = [name for name in yard.files() if os.path.isfile(os.path.join(yard.pristine, name))]
     failed = []
     for number in range(-(-RUNS // 64)):

@@ -48,8 +48,8 @@ QUICK = [words for words in CONSUMERS if words not in SLOW]
 
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_whatever_stands_in_the_place_of_a_file_leads_nowhere(layout, place):
-    yard = Yard(place, layout)
+def test_whatever_stands_in_the_place_of_a_file_leads_nowhere(layout, in_memory):
+    yard = Yard(in_memory, layout)
     for number, relative in enumerate(yard.files()):
         for turn, thing in enumerate(THINGS if LONG else [THINGS[number % len(THINGS)]]):
             yard.fresh()
@@ -172,8 +172,8 @@ def swapped(yard, path, thing, at, work):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("path", ["directory", "name"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_between_any_two_calls(verb, path, place):
-    yard = Yard(place, "pit")
+def test_between_any_two_calls(verb, path, in_memory):
+    yard = Yard(in_memory, "pit")
     yard.fresh()
     queue = make(yard.root, "pit")
     with record() as calls:
