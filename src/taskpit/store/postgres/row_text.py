@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 #: What is said of a row that cannot be what it should, and how much of it is kept for a person to look at.
-UNREADABLE, LONGEST_KEPT = "its row in the database cannot be read", 65536
+UNREADABLE, LONGEST_KEPT = "its row cannot be read", 65536
 #: Half of what eight bytes can count to: in the middle lies priority 0.
 MIDDLE = 1 << 63
 
