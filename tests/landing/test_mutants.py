@@ -13,6 +13,7 @@ from itertools import count
 import pytest
 from forges import StandInForge
 from ground import Ground
+from rotation import part
 
 from taskpit.errors import TaskpitError
 from taskpit.landing import candidate, forge, lander, repository, reviewer
@@ -260,7 +261,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "victim"), CASES, ids=[mutant.__name__ for mutant, _ in CASES])
+@pytest.mark.parametrize(("mutant", "victim"), part(CASES, 2), ids=lambda one: one.__name__)
 def test_the_mutant_is_caught(mutant, victim, tmp_path, monkeypatch):
     name = victim.__module__.removeprefix("victims_")
     ground = Ground(tmp_path / "mutant", **TERMS.get(name, {}))

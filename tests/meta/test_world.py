@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import rotation
 from boxes import clean_environment
 from waits import PATIENCE
 
@@ -103,3 +104,19 @@ def test_a_child_that_outlives_its_test_is_ended_and_told(tmp_path):
     assert "sleep 1000" in ran.stdout
     pid = int((tmp_path / "base" / "orphan").read_text())
     assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_every_part_of_a_sweep_has_its_turn(request, monkeypatch):
+    """The seed says which part it is: one number repeats a run."""
+    assert getattr(request.config.option, "randomly_seed", 0) == rotation.TURN
+    monkeypatch.setattr(rotation, "LONG", False)
+    parts, layouts, kinds = set(), set(), set()
+    contract = type("Contract", (), {"KINDS": ("first", "second", "third"), "ALWAYS": 1})
+    for turn in range(40):
+        monkeypatch.setattr(rotation, "TURN", turn)
+        parts.add(tuple(rotation.part(range(7), 3)))
+        layouts.add(tuple(rotation.in_turn([("pit", "put"), ("mailbox", "put"), ("workspace", "put")])))
+        kinds.add(rotation.kinds(contract, "test_put"))
+    assert parts == {(0, 3, 6), (1, 4), (2, 5)}
+    assert layouts == {(("pit", "put"), (other, "put")) for other in ("mailbox", "workspace")}
+    assert kinds == {("first", "second"), ("first", "third")}

@@ -6,6 +6,7 @@ import pytest
 from models.cases import CONTROLS, SMALL
 from models.disk import create, link, look, move, remove
 from models.explorer import World, explore
+from rotation import part
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -15,7 +16,7 @@ def test_it_holds(name):
     assert found.whole
 
 
-@pytest.mark.parametrize("name", CONTROLS)
+@pytest.mark.parametrize("name", part(CONTROLS, 2))
 def test_the_control_breaks(name):
     """A shortest way to a broken promise, the one that this protocol is known to break."""
     make, words = CONTROLS[name]
