@@ -93,7 +93,8 @@ def fields(kind: type[Value]) -> dict[str, str]:
     """What the comment right above each field of a value says of it."""
     found: dict[str, str] = {}
     comment: list[str] = []
-    for line in inspect.getsource(kind).splitlines():
+    kinds = [one for one in reversed(kind.__mro__) if one is not Value and issubclass(one, Value)]
+    for line in [line for one in kinds for line in inspect.getsource(one).splitlines()]:
         told = line.strip()
         if told.startswith("#:"):
             comment.append(told[2:].strip())

@@ -41,6 +41,7 @@ CREW = {
         "land_check": "what must be green, beside the task's check, on what would land",
         "pr_command": "opens a pull request where neither `gh` nor `glab` does",
         "review": "who looks at each change before it lands",
+        "review_tags": "tags of tasks whose changes a person looks at, whatever `review` says",
         "frozen": "path globs that agents cannot change",
         "review_limit": "nothing is begun while this many changes wait for a person's look",
         "red_first": "ask about tasks whose check is green before the work",

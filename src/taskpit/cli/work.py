@@ -109,6 +109,12 @@ def _landing_arguments(parser: ArgumentParser) -> None:
     add("--copy", action="append", metavar="FILE", help="a file no commit has that clones need, e.g. .env; repeatable")
     add("--land-check", default="", metavar="CMD", help="must be green, beside the task's check, on what would land")
     add("--review", choices=REVIEWS, default="none", help="who looks at each change before it lands")
+    add(
+        "--review-tag",
+        action="append",
+        metavar="T",
+        help="a person looks at changes of tasks with this tag; repeatable",
+    )
     add("--reviewer", default="", metavar="AGENT", help="judges changes with review agent: a preset, or a command")
     add("--review-limit", type=a_count, default=0, metavar="N", help="begin nothing while N wait for a person's look")
     add("--pr-command", default="", metavar="CMD", help="opens a pull request where neither gh nor glab does")
@@ -324,6 +330,7 @@ def _landing(args: Namespace, context: Context, cwd: str) -> Pipe | None:
         copy=tuple(args.copy or ()),
         land_check=args.land_check,
         review=args.review,
+        review_tags=words(args.review_tag),
         frozen=tuple(args.frozen or ()),
         pr_command=args.pr_command,
         env=_seen_by_checks(args),

@@ -207,6 +207,7 @@ _SHARED: dict[str, Callable[[object], Any]] = {
     "land_check": _text,
     "pr_command": _text,
     "review": _one_of(REVIEWS),
+    "review_tags": _texts,
     "frozen": _texts,
     "red_first": _flag,
     "review_limit": _number,

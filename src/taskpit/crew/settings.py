@@ -72,6 +72,7 @@ class Post(Value):
     land_check: str = ""
     pr_command: str = ""
     review: str = "none"
+    review_tags: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
     red_first: bool = False
     review_limit: int = 0
@@ -105,6 +106,7 @@ class Post(Value):
             env=self.seen_by_checks,
             land_check=self.land_check,
             review=self.review,
+            review_tags=self.review_tags,
             frozen=self.frozen,
             pr_command=self.pr_command,
         )

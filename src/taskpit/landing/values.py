@@ -79,6 +79,8 @@ class Terms(Value):
     land_check: str = ""
     check_limit: float = 600.0
     review: str = "none"
+    #: Tags of tasks whose changes a person looks at, whatever `review` says.
+    review_tags: tuple[str, ...] = ()
     #: Path globs that are the target's in what is checked and landed, whatever the agent did to them.
     frozen: tuple[str, ...] = ()
     #: Opens a pull request where neither `gh` nor `glab` does; run without a shell.
@@ -95,9 +97,9 @@ class Terms(Value):
         if "frozen" in told:
             globs = told["frozen"] if isinstance(told["frozen"], list | tuple) else str(told["frozen"]).split(",")
             told["frozen"] = tuple(str(glob).strip() for glob in globs if str(glob).strip()) + self.frozen
-        if "review" in told:  # a task may ask for more than its pool, and never for less
-            told["review"] = max(told["review"], self.review, key=STRICTER.index)
-        if told.get("land") == "none" and self.review != "none":  # it would work in the checkout, past every look
+        pool = "person" if set(task.tags) & set(self.review_tags) else self.review
+        told["review"] = max(told.get("review", pool), pool, key=STRICTER.index)  # a task may ask for more, never less
+        if told.get("land") == "none" and pool != "none":  # it would work in the checkout, past every look
             raise Invalid(f"{task.id}: land none leaves out the review that its pool asks for", id=task.id)
         if not all(isinstance(told[key], str) for key in told.keys() - {"frozen"}):
             raise Invalid(f"{task.id}: land, onto, setup and review are texts", id=task.id)
