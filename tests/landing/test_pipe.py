@@ -11,7 +11,7 @@ from taskpit.errors import Invalid
 from taskpit.landing import review
 from taskpit.landing.clones import Setups
 from taskpit.landing.git import GitTrouble
-from taskpit.landing.repository import Repository
+from taskpit.landing.repository import Repository, line_of
 from taskpit.landing.values import CANDIDATE, SetupFailed, Terms, Waits
 from taskpit.policy import LANDING, REVIEW
 from taskpit.task import Done, Failed, Release, State, Task
@@ -203,6 +203,26 @@ def test_a_dirty_checkout_delays_only_the_last_step(ground):
     assert os.path.exists(f"{ground.top}/a.txt")
 
 
+@pytest.mark.parametrize("edited", [False, True], ids=["", "and edited"])
+def test_a_checkout_that_a_killed_git_has_brought_half_way_is_brought_there(ground, edited):
+    """Files and index are what landed, the branch is not. What a person has changed since is theirs."""
+    task = ground.put()
+    write(f"{ground.top}/README", "unsaved\n")
+    ground.work(task, a_dot_txt="x\n", README="landed\n")
+    ground.land(task)
+    git(ground.top, "checkout", "-q", "README")
+    git(ground.top, "fetch", "-q", ground.pipe.git.directory, line_of("main"))
+    git(ground.top, "read-tree", "-m", "-u", "HEAD", "FETCH_HEAD")
+    if edited:
+        write(f"{ground.top}/a.txt", "the person's\n")
+    told = ground.pipe.publish()
+    if edited:
+        assert "changes that are not committed (README, a.txt)" in told[0]
+        assert read(f"{ground.top}/a.txt") == "the person's\n"
+    else:
+        assert (told, git(ground.top, "status", "--porcelain"), len(ground.log())) == ([], "", 2)
+
+
 def test_commits_of_the_person_meanwhile_are_merged(ground):
     task = ground.put("one")
     ground.work(task, a_dot_txt="a")
@@ -321,6 +341,14 @@ def test_files_are_copied_and_never_committed_and_the_set_up_runs_everywhere(tmp
     ground.close()
 
 
+def test_a_set_up_that_hangs_is_ended_and_its_log_kept(tmp_path):
+    ground = Ground(tmp_path / "hangs", setup="echo begun; sleep 600", setup_limit=0.3)
+    with pytest.raises(SetupFailed, match="begun") as failed:
+        ground.pipe.enter(ground.claim(ground.put()).task, ground.hands)
+    assert read(failed.value.details["log"]) == "begun\n"
+    ground.close()
+
+
 def test_a_red_set_up_is_nothing_the_task_did(tmp_path):
     ground = Ground(tmp_path / "set", setup="echo no network; exit 3")
     task = ground.put()
@@ -392,6 +420,11 @@ def test_a_task_says_otherwise_than_its_pool(ground):
         ("agent", "person", "person"),
     ):
         assert Terms(review=pool).of(Task(id="1", title="x", extra={"review": asked})).review == wanted
+    pool = Terms(land="merge", review="agent", review_tags=("security", "api"))
+    assert pool.of(Task(id="1", title="x", tags=("api",), extra={"review": "none"})).review == "person"
+    assert pool.of(Task(id="1", title="x", tags=("docs",))).review == "agent"
+    with pytest.raises(Invalid, match="review"):
+        Terms(land="merge", review_tags=("api",)).of(Task(id="1", title="x", tags=("api",), extra={"land": "none"}))
     with pytest.raises(Invalid, match="land is one of"):
         Terms().of(Task(id="1", title="x", extra={"land": "yes"}))
     with pytest.raises(Invalid, match="review"):  # it would work in the checkout itself
@@ -406,6 +439,19 @@ def test_where_there_is_nothing_to_land_on_is_told_at_once(ground, tmp_path):
     git(ground.top, "checkout", "-q", "--detach")
     with pytest.raises(Invalid, match="no branch is checked out"):
         Repository(ground.top).current_branch()
+
+
+@pytest.mark.parametrize("how", ["detached", "unborn"])
+def test_a_task_that_is_to_land_where_no_branch_is_waits_and_spends_nothing(ground, how):
+    task = ground.put(extra={"land": "merge"})
+    words = ("--detach",) if how == "detached" else ("--orphan", "new")
+    git(ground.top, "checkout", "-q", *words)
+    ground.pool("touch ran", land="none", onto="")
+    card = ground.card(task)
+    told = {"detached": "no branch is checked out", "unborn": "there is no branch 'new'"}[how]
+    assert card.held.startswith(told)
+    assert (card.task.attempts, card.tries) == (0, ())
+    assert not os.path.exists(f"{ground.top}/ran")
 
 
 def test_done_twice_is_impossible_and_a_second_lander_finds_nothing(ground):

@@ -15,10 +15,11 @@ from waits import PATIENCE, until
 
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.landing import review
+from taskpit.landing.git import GitTrouble
 from taskpit.landing.review import Comment
 from taskpit.landing.values import CANDIDATE
 from taskpit.policy import LANDING, REVIEW
-from taskpit.task import State
+from taskpit.task import Release, State
 
 
 @pytest.fixture
@@ -38,13 +39,14 @@ def pit(ground, *words, code=0, **env):
 
 
 def test_nothing_lands_before_somebody_looked_and_what_was_seen_lands(looked):
-    task = looked.put("Say hello", check="grep -q hi a.txt")
+    task = looked.put("Say hello", check="grep -q hi a.txt", body="\n".join(f"Word {n}" for n in range(30)))
     looked.work(task, a_dot_txt="hi\n")
     assert "Say hello" in pit(looked, "review")
     page = pit(looked, "review", task)
     assert "+hi" in page
     assert "green in" in page
-    assert "did it" in page
+    assert "\nAsked\n  Word 0\n" in page
+    assert "  Word 19\n  … and 10 more lines\n\nsnake-1 says\n  did it\n" in page
     assert "--approve" in pit(looked, "why", task)
     said = pit(looked, "review", task, "--approve")
     assert "landed on main" in said
@@ -153,6 +155,29 @@ def test_taken_over_it_is_the_persons_with_the_change_on_a_branch(looked):
     assert looked.files(f"pit/{task}") == {"README", "a.txt"}
     pit(looked, "done", task, "--as", "ada")
     assert looked.card(task).state is State.DONE
+
+
+def test_taken_over_once_more_it_is_on_another_branch(looked):
+    """The branch of the first time is the person's, whatever they did with it."""
+    task = looked.put()
+    for number, name in enumerate((f"pit/{task}", f"pit/{task}-2"), 1):
+        looked.work(task, a_dot_txt=f"{number}\n")
+        for _ in range(2):  # the same once more is the same branch
+            claim, branch = review.take_over(looked.queue, task, "ada")
+            assert branch == name
+            looked.queue.finish(claim, Release())
+        assert git(looked.top, "show", f"{name}:a.txt") == str(number)
+        review.send_back(looked.queue, task, "ada", "once more")
+
+
+def test_a_change_that_cannot_be_given_waits_as_before(looked):
+    task = looked.put()
+    looked.work(task, a_dot_txt="x\n")
+    git(looked.top, "branch", "pit")  # there can be no branch below one
+    with pytest.raises(GitTrouble):
+        review.take_over(looked.queue, task, "ada")
+    assert looked.card(task).held.startswith(REVIEW)
+    assert [card.task.id for card in review.waiting(looked.queue)] == [task]
 
 
 def test_an_approved_change_that_conflicts_goes_back_and_is_looked_at_again(looked):

@@ -26,6 +26,8 @@ __all__ = ["VERBS"]
 
 #: The longest text of a review.
 LONGEST = 1024 * 1024
+#: So many lines of what was asked and of what was said are shown; `pit show` has all.
+QUOTED = 20
 
 
 def _review_arguments(parser: ArgumentParser) -> None:
@@ -125,8 +127,8 @@ def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], ch
         f"candidate {handed.commit[:12]} for {handed.target}, by {who(handed.worker)}, attempt {handed.attempt}",
         f"check: {check}",
         *(paint("yellow", f"asks: {one}") for one in handed.questions),
-        "",
-        *handed.output.strip().splitlines()[:20],
+        *_quoted("Asked", card.task.body),
+        *_quoted(f"{who(handed.worker)} says", handed.output),
         "",
         *(f"{one.letter}  {revealed(one.path)}  +{one.added} -{one.removed}" for one in rows),
         "",
@@ -135,6 +137,13 @@ def _page(context: Context, card: Card, handed: HandIn, rows: list[FileDiff], ch
         f"`{context.called(f'review {card.task.id} --approve')}`, or --send-back TEXT, or --take-over.",
     ]
     return "\n".join(lines)
+
+
+def _quoted(name: str, text: str) -> list[str]:
+    """The beginning of a text below its name; nothing if it is empty."""
+    lines = text.strip().splitlines()
+    more = [f"  … and {len(lines) - QUOTED} more lines"] if len(lines) > QUOTED else []
+    return ["", paint("bold", name), *(f"  {revealed(line)}" for line in lines[:QUOTED]), *more] if lines else []
 
 
 def _coloured(change: str) -> str:

@@ -392,6 +392,21 @@ class Repository:
                 fs.remove(self._reason(branch))
             return Published(branch=branch, behind=self.behind(branch), why=why)
 
+    def give(self, ref: str, branch: str) -> str:
+        """A branch of the person's is what this ref of ours is; the branch. Where they have another so called, it has
+        a number.
+        """
+        commit = self.git.ref(ref)
+        words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory)
+        for number in range(1, 100):
+            name = branch if number == 1 else f"{branch}-{number}"
+            there = outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}", ok=(0, 1, 128)).text
+            if not there:
+                outside(self.top, *words, f"{ref}:refs/heads/{name}", personal=True)
+            if there in ("", commit):
+                return name
+        raise GitTrouble(f"there are 99 branches like {branch} already", hint="Delete those that you do not need.")
+
     def look(self, branch: str) -> Published:
         """How far the person's branch is behind, and what was in the way at the last try. Runs nothing there."""
         try:
@@ -422,7 +437,10 @@ class Repository:
                 outside(self.top, *fetch, f"{line_of(branch)}:refs/heads/{branch}", personal=True)
                 return ""
             if why := self._occupied(place):
-                return why
+                if not self._is_half_moved(place, new):
+                    return why
+                outside(place, "update-ref", f"refs/heads/{branch}", new, old, personal=True)
+                return ""
             outside(place, *fetch, line_of(branch), personal=True)
             outside(place, "merge", "--quiet", "--ff-only", "--no-overwrite-ignore", new, personal=True)
         except GitTrouble as error:
@@ -444,14 +462,23 @@ class Repository:
         if not os.path.isdir(place):
             return f"the checkout {place} is not there"
         directory = outside(place, "rev-parse", "--absolute-git-dir").text
-        doing = next((what for name, what in BUSY.items() if os.path.lexists(f"{directory}/{name}")), "")
-        if doing:
-            return f"{doing} is under way in {place}"
+        for name, doing in BUSY.items():
+            if os.path.lexists(f"{directory}/{name}"):
+                return f"{doing} is under way in {place} ({name})"
         changed = outside(place, "status", "--porcelain", "-z", "--untracked-files=no", personal=True).out
         files = [entry[3:].decode("utf-8", "replace") for entry in changed.split(b"\0") if len(entry) > 3]
         if files:
             return f"{place} has changes that are not committed ({', '.join(files[:3])}{', …' if files[3:] else ''})"
         return ""
+
+    def _is_half_moved(self, place: str, new: str) -> bool:
+        """Whether all that is not committed there is exactly this commit: our own git was killed before it said so."""
+        entries = outside(
+            place, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", personal=True
+        ).out
+        staged = all(entry[1:2] == b" " for entry in entries.split(b"\0") if entry)
+        words = ("diff-index", "--cached", "--quiet", new, "--")
+        return staged and outside(place, *words, ok=(0, 1, 128), personal=True).code == 0
 
 
 class BranchTrouble(GitTrouble):

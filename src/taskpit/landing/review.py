@@ -10,14 +10,13 @@ import os
 
 from taskpit import fs, workers
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
-from taskpit.landing.git import outside
 from taskpit.landing.pipe import Pipe, queue_key
 from taskpit.landing.repository import Repository, state_folder
 from taskpit.landing.values import CANDIDATE, Terms, held, name_of
 from taskpit.policy import LANDING, PULL, REVIEW, REVIEWER
 from taskpit.queue import cards
 from taskpit.records import Value
-from taskpit.task import State, Want
+from taskpit.task import Release, State, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from taskpit.landing.values import HandIn
     from taskpit.queue import Queue
-    from taskpit.task import Card, Claim, Release, Task
+    from taskpit.task import Card, Claim, Task
 
 __all__ = [
     "Comment",
@@ -359,12 +358,12 @@ def quoted(pipe: Pipe, handed: HandIn, comment: Comment) -> str:
 def take_over(queue: Queue, task_id: str, worker: str) -> tuple[Claim, str]:
     """The task is this person's, and its candidate is on a branch of theirs: the claim and the branch."""
     pipe, _ = find(queue, task_id)
-    branch = f"pit/{name_of(task_id)}"
     want = Want(worker=worker, lease=queue.config.lease_of("human"), ids=(task_id,), even_held=True, verbatim=True)
     claims = queue.store.claim(want)
     if not claims:
         raise Conflict(f"{task_id} cannot be had just now", hint=f"See `pit why {task_id}`.", id=task_id)
-    where = pipe.repository
-    words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", where.git.directory)
-    outside(where.top, *words, f"{pipe.ref('cand', task_id)}:refs/heads/{branch}", personal=True)
-    return claims[0], branch
+    try:
+        return claims[0], pipe.repository.give(pipe.ref("cand", task_id), f"pit/{name_of(task_id)}")
+    except BaseException:
+        queue.finish(claims[0], Release(reason="its change could not be brought onto a branch"))
+        raise
