@@ -123,15 +123,19 @@ def test_a_run_cut_short_without_a_green_check_is_not_handed_in(ground, check):
 
 def test_a_command_beside_the_repository_is_found_from_a_clone_too(ground):
     """`../agent.sh` is the person's file; `./agent.sh` that is committed is the clone's own."""
-    write(f"{ground.folder}/agent.sh", "echo out > out.txt\n")
+    write(f"{ground.folder}/agent.sh", 'echo "$TASKPIT_TASK" > out.txt\n')
     ground.commit("inner.sh", 'echo "$PWD" > "$(dirname "$0")/in.txt"\n')
     for path in (f"{ground.folder}/agent.sh", f"{ground.top}/inner.sh"):
         os.chmod(path, 0o755)
         write(path, f"#!/bin/sh\n{read(path)}")
     git(ground.top, "commit", "-qam", "executable")
-    for program, name in (("../agent.sh", "out.txt"), ("./inner.sh", "in.txt")):
+    for argv, name in (
+        (("../agent.sh",), "out.txt"),
+        (("sh", "../agent.sh"), "out.txt"),
+        (("./inner.sh",), "in.txt"),
+    ):
         task = ground.put()
-        ground.pool(CommandRunner((program,), cwd=ground.top))
+        ground.pool(CommandRunner(argv, cwd=ground.top))
         assert ground.card(task).state is State.DONE
         assert name in ground.files()
     assert ground.top not in read(f"{ground.top}/in.txt")

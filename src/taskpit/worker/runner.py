@@ -196,11 +196,19 @@ class CommandRunner:
         process.check_command(self.argv[0], self.cwd, env)
 
     def command(self, run: Run, prompt: str = "") -> tuple[str, ...]:  # noqa: ARG002 - as other runners have it
-        """The command for this run; one in the folder where the pool was started is that, also in another place."""
+        """The command for this run; one in the folder where the pool was started is that, also in another place, and
+        so is a file beside that folder.
+        """
         program, *rest = run.fill(self.argv)
-        if run.cwd and "/" in program and not os.path.exists(os.path.join(run.cwd, program)):
-            program = os.path.join(self.cwd, program)
-        return program, *rest
+        if not run.cwd:
+            return program, *rest
+        meant = [word if not word.startswith("../") else self._found(run.cwd, word) for word in rest]
+        return self._found(run.cwd, program) if "/" in program else program, *meant
+
+    def _found(self, place: str, word: str) -> str:
+        """A path as it is meant from here, if there is nothing so called in the other place."""
+        here = os.path.join(self.cwd, word)
+        return word if os.path.exists(os.path.join(place, word)) or not os.path.exists(here) else here
 
     def __call__(self, claim: Claim, run: Run) -> Outcome:  # noqa: ARG002 - the run knows its claim
         """The command has run on this task."""
