@@ -197,8 +197,18 @@ def beside(disk):
 #: Where claimed files lie in one layout or another.
 CLAIMED = ("claimed", "processing", "tasks")
 #: Functions that only pass an fsync on.
-PASSING_ON = ("create", "replace", "append", "sync_dir", "sync_all", "sync_filesystem", "sync", "settle", "<listcomp>")
-PASSING_ON += ("<lambda>", "_write", "write", "_bring_in", "sync_path", "sync_file", "_settle", "_settle_seal")
+PASSING_ON = ("create", "replace", "append", "sync_dir", "sync_all", "_sync", "sync_filesystem", "sync", "settle")
+PASSING_ON += (
+    "<listcomp>",
+    "<lambda>",
+    "_write",
+    "write",
+    "_bring_in",
+    "sync_path",
+    "sync_file",
+    "_settle",
+    "_settle_seal",
+)
 
 
 def kind_of(op):
