@@ -163,6 +163,17 @@ class Member:
         self._lock.drop()
 
 
+def _told(path: str) -> bytes:
+    """What the kernel tells there; with half the calls of an open file, since every `done` asks for each parent."""
+    fd, data = os.open(path, os.O_RDONLY | os.O_CLOEXEC), b""
+    try:
+        while more := os.read(fd, 1 << 18):
+            data += more
+    finally:
+        os.close(fd)
+    return data
+
+
 def run_around(env: Mapping[str, str]) -> Mapping[str, str]:
     """The variables of the run that this process is part of; empty if of none.
 
@@ -174,15 +185,13 @@ def run_around(env: Mapping[str, str]) -> Mapping[str, str]:
     number = os.getppid()
     while number > 0:  # each is older than its child: this ends
         try:
-            with open(f"/proc/{number}/environ", "rb") as file:
-                told = dict(part.partition("=")[::2] for part in os.fsdecode(file.read()).split("\0"))
+            told = dict(part.partition("=")[::2] for part in os.fsdecode(_told(f"/proc/{number}/environ")).split("\0"))
             if told.get(RUN_DIR):
                 return told
         except OSError:
             pass  # another user's, or one that hides what it has: its parents are asked all the same
         try:
-            with open(f"/proc/{number}/stat", "rb") as file:
-                number = int(file.read().rpartition(b")")[2].split()[1])
+            number = int(_told(f"/proc/{number}/stat").rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             break
     return {}
