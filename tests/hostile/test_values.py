@@ -160,6 +160,15 @@ def test_odd_names_in_our_own_folders_stop_nobody(tmp_path):
         assert "unexpected" not in answer.err + answer.out, (words, answer.err, answer.out)
 
 
+def test_a_split_of_what_nobody_gets_says_why(tmp_path):
+    """A queue that is paused, or a file that is none: the split met an empty list."""
+    root = make_fast(tmp_path / "queue", "pit")
+    for words in ("add x", "pause x"):
+        assert pit("-C", root, *words.split()).code == 0
+    answer = pit("-C", root, "split", "1", "one", "two")
+    assert (answer.code, "paused" in answer.err) == (3, True), answer.err
+
+
 # -- workers' names --------------------------------------------------------------------------------
 
 

@@ -179,6 +179,7 @@ def _split_arguments(parser: ArgumentParser) -> None:
 def _split(args: Namespace, context: Context) -> Reply:
     from taskpit.cli.import_ids import settle
     from taskpit.cli.import_records import Record, collect
+    from taskpit.explain import nothing
     from taskpit.workers import run_around
 
     if args.no_wait and run_around(context.env):
@@ -194,7 +195,10 @@ def _split(args: Namespace, context: Context) -> Reply:
     if not ready:
         queue.holding(task_id, worker)  # says who has it, if that is another
     children = tuple(record.task for record in settle(queue, records))
-    claim = queue.claim(worker, ids=[task_id])[0] if ready else own_claim(queue, task_id, worker, context.env)
+    claims = queue.claim(worker, ids=[task_id]) if ready else [own_claim(queue, task_id, worker, context.env)]
+    if not claims:
+        raise nothing(queue.store.counts(), queue.store.paused(), task_id)
+    claim = claims[0]
     try:
         said, end = queue.finish(claim, Split(children=children, wait=not args.no_wait))
     except errors.TaskpitError:
