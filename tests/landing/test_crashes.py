@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 from functools import partial
 
 import pytest
 from faults import CHANGES, Killed, kill_at, record
-from ground import Ground, git, write
+from ground import Ground, git, read, write
 from waits import until
 
+from taskpit.errors import TaskpitError
 from taskpit.keeper import sweep
 from taskpit.landing.git import Git
 from taskpit.landing.pipe import Pipe
@@ -37,17 +39,15 @@ PLACES = frozenset((*CHANGES, "git"))
 def scene(tmp_path_factory):
     """Two tasks handed in that do not conflict; the second must be merged and checked again. Copied for each kill."""
     folder = tmp_path_factory.mktemp("scene")
-    before = os.environ.get("XDG_STATE_HOME")
-    os.environ["XDG_STATE_HOME"] = str(folder / "state")
-    ground = Ground(folder)
-    ids = [ground.put("one", check="true"), ground.put("two", check="true #2")]
-    for task in ids:
-        ground.work(task, **{f"{task}_dot_txt": "x\n"})
-    ground.land(ids[0])
-    ground.close()
-    del os.environ["XDG_STATE_HOME"]
-    if before is not None:
-        os.environ["XDG_STATE_HOME"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", f"{folder}/state")
+        ground = Ground(folder)
+        ids = [ground.put("one", check="true"), ground.put("two", check="true #2")]
+        for task in ids:
+            ground.work(task, **{f"{task}_dot_txt": "x\n"})
+        ground.land(ids[0])
+        ground.close()
+    keep(folder)
     return folder, ids[1]
 
 
@@ -109,10 +109,15 @@ def steps(ground):
     return [number for number, (call, _) in enumerate(calls, 1) if call in PLACES]
 
 
-def copied(folder, target, monkeypatch):
-    """The scene again, under the same path: P and its clones know where they are."""
+def keep(folder):
+    """A scene as it is now comes again by `fresh`."""
+    shutil.copytree(folder, f"{folder}.kept", symlinks=True)
+
+
+def fresh(folder, monkeypatch):
+    """The scene as it was kept, under the same path: P and its clones know where they are."""
     shutil.rmtree(folder)
-    shutil.copytree(target, folder, symlinks=True)
+    shutil.copytree(f"{folder}.kept", folder, symlinks=True)
     return opened(folder, monkeypatch)
 
 
@@ -123,21 +128,20 @@ def bare(tmp_path_factory):
     ground = Ground(folder)
     task = ground.put("one", check="grep -q x a.txt")
     ground.close()
+    keep(folder)
     return folder, task
 
 
-def test_killed_at_every_git_call_and_every_change_before_it_is_handed_in(bare, tmp_path, monkeypatch):
+def test_killed_at_every_git_call_and_every_change_before_it_is_handed_in(bare, monkeypatch):
     """Clone, candidate, check, hand-in: the next worker goes on, and what was handed in is not built again."""
     folder, task = bare
-    kept = f"{tmp_path}/kept"
-    shutil.copytree(folder, kept, symlinks=True)
     with record() as calls:
-        Life(opened(folder, monkeypatch), "first").build(task)
+        Life(fresh(folder, monkeypatch), "first").build(task)
     numbers = [number for number, (call, _) in enumerate(calls, 1) if call in PLACES]
     assert len(numbers) > 60
     outcomes = set()
     for number in numbers if os.environ.get("TASKPIT_LONG") else some(numbers, 5):
-        ground = copied(folder, kept, monkeypatch)
+        ground = fresh(folder, monkeypatch)
         with contextlib.suppress(Killed), kill_at(number):
             Life(ground, "first").build(task)
         queue = Queue.open(ground.root)
@@ -172,35 +176,153 @@ def some(numbers, count):
     return [numbers[round(step * number)] for number in range(count)]
 
 
-def test_killed_at_every_git_call_and_every_change(scene, tmp_path, monkeypatch):
+def test_killed_at_every_git_call_and_every_change(scene, monkeypatch):
     folder, task = scene
-    kept = f"{tmp_path}/kept"
-    shutil.copytree(folder, kept, symlinks=True)
-    numbers = steps(opened(folder, monkeypatch))
+    numbers = steps(fresh(folder, monkeypatch))
     assert len(numbers) > 30
     outcomes = set()
     for number in numbers if os.environ.get("TASKPIT_LONG") else some(numbers, 6):
-        ground = copied(folder, kept, monkeypatch)
+        ground = fresh(folder, monkeypatch)
         with contextlib.suppress(Killed), kill_at(number):
             Life(ground, "first").land()
-        line = git(f"{_ours(folder)}", "log", "--format=%s", "refs/pit/line/main").splitlines()
+        outcomes.add(_landed_by_the_next(ground, task, number))
+    assert {(False, 2), (True, 3)} <= outcomes  # each side of the decision was met
+
+
+def _landed_by_the_next(ground, task, number):
+    """Whoever comes next lands it, if it has not landed; whether it was done before, and how long the line was."""
+    line = git(_ours(ground.folder), "log", "--format=%s", "refs/pit/line/main").splitlines()
+    queue = Queue.open(ground.root)
+    state = queue.card(task).state
+    assert (state is not State.DONE) or line == ["two", "one", "begin"], number  # git first, seal second
+    assert line in (["one", "begin"], ["two", "one", "begin"]), number
+    until(partial(_given_back, queue, task))
+    queue.close()
+    Life(ground, "second").land()
+    queue = Queue.open(ground.root)
+    card = queue.card(task)
+    assert (card.state, card.task.attempts) == (State.DONE, 0), number
+    told = [event.action for event in queue.store.events(limit=1000)[0]]
+    assert told.count("completed_task") <= 2, number  # the log may lack a line, and never has one too many
+    queue.close()
+    assert git(ground.top, "log", "--format=%s", "main").splitlines() == ["two", "one", "begin"], number
+    assert git(ground.top, "status", "--porcelain") == "", number
+    return state is State.DONE, len(line)
+
+
+#: Counts what git renames and links, in one file for all its processes, and kills the one that is to die before it.
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void step(void) {
+    int fd = open(getenv("SHIM_COUNT"), O_WRONLY | O_APPEND | O_CREAT, 0600);
+    if (write(fd, "x", 1) == 1 && lseek(fd, 0, SEEK_CUR) == atol(getenv("SHIM_AT"))) kill(getpid(), SIGKILL);
+    close(fd);
+}
+typedef int call(const char *, const char *);
+int rename(const char *old, const char *new) { step(); return ((call *)dlsym(RTLD_NEXT, "rename"))(old, new); }
+int link(const char *old, const char *new) { step(); return ((call *)dlsym(RTLD_NEXT, "link"))(old, new); }
+"""
+
+
+class Shim:
+    """A `git` that dies where it is told to."""
+
+    def __init__(self, folder, monkeypatch):
+        self.count, self._at = f"{folder}/count", f"{folder}/at"
+        write(f"{folder}/shim.c", SHIM)
+        subprocess.run(("cc", "-shared", "-fPIC", "-o", "shim.so", "shim.c", "-ldl"), cwd=folder, check=True)
+        known = f"SHIM_COUNT={self.count} SHIM_AT=$(cat {self._at}) LD_PRELOAD={folder}/shim.so"
+        write(f"{folder}/bin/git", f'#!/bin/sh\n{known} exec {shutil.which("git")} "$@"\n')
+        os.chmod(f"{folder}/bin/git", 0o755)
+        monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+        self.kill_at(0)
+
+    def kill_at(self, number):
+        """At the so-manieth from now on; 0: never."""
+        write(self.count, "")
+        write(self._at, f"{number}\n")
+
+    def counted(self):
+        return os.stat(self.count).st_size
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.parametrize("dies", [False, True], ids=["its worker goes on", "with its worker"])
+def test_git_killed_at_every_rename_of_its_own(scene, tmp_path, monkeypatch, dies):
+    folder, task = scene
+    shim = Shim(str(tmp_path), monkeypatch)
+    Life(fresh(folder, monkeypatch), "first").land()
+    numbers = list(range(1, shim.counted() + 1))
+    assert len(numbers) > 8
+    real = Git._run
+
+    def run(self, *words, **more):
+        ran = real(self, *words, **more)
+        if ran.code == -signal.SIGKILL and dies:
+            raise Killed
+        return ran
+
+    monkeypatch.setattr(Git, "_run", run)
+    outcomes = set()
+    for number in numbers if os.environ.get("TASKPIT_LONG") else some(numbers, 3):
+        ground = fresh(folder, monkeypatch)
+        shim.kill_at(number)
+        with contextlib.suppress(Killed, TaskpitError):
+            Life(ground, "first").land()
+        assert shim.counted() >= number
+        shim.kill_at(0)
+        outcomes.add(_landed_by_the_next(ground, task, number))
+    assert {length for _, length in outcomes} == {2, 3}
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory):
+    """Two tasks handed in that change the same line; the first has landed."""
+    folder = tmp_path_factory.mktemp("apart")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", f"{folder}/state")
+        ground = Ground(folder)
+        ids = [ground.put("one", check="true"), ground.put("two", check="! grep -q '<<<' README")]
+        for task in ids:
+            ground.work(task, README=f"{task}\n", **{f"{task}_dot_txt": "x\n"})
+        ground.land(ids[0])
+        ground.close()
+    keep(folder)
+    return folder, ids
+
+
+def test_killed_at_every_git_call_and_every_change_while_a_conflict_goes_back(apart, monkeypatch):
+    """Its agent finds both sides in its clone, whoever brought them there, and what has landed is not undone."""
+    folder, (one, two) = apart
+    numbers = steps(fresh(folder, monkeypatch))
+    for number in numbers if os.environ.get("TASKPIT_LONG") else some(numbers, 5):
+        ground = fresh(folder, monkeypatch)
+        with contextlib.suppress(Killed), kill_at(number):
+            Life(ground, "first").land()
         queue = Queue.open(ground.root)
-        state = queue.card(task).state
-        outcomes.add((state is State.DONE, len(line)))
-        assert (state is not State.DONE) or line == ["two", "one", "begin"], number  # git first, seal second
-        assert line in (["one", "begin"], ["two", "one", "begin"]), number
-        until(partial(_given_back, queue, task))
+        until(partial(_given_back, queue, two))
         queue.close()
         Life(ground, "second").land()
         queue = Queue.open(ground.root)
-        card = queue.card(task)
-        assert (card.state, card.task.attempts) == (State.DONE, 0), number
-        told = [event.action for event in queue.store.events(limit=1000)[0]]
-        assert told.count("completed_task") <= 2, number  # the log may lack a line, and never has one too many
+        card = queue.card(two)
+        kinds = [one.kind for one in card.tries if one.kind != "lost"]
+        assert (card.state, card.held, kinds, card.task.attempts) == (State.READY, "", ["conflict"], 1), number
         queue.close()
+        third = Life(ground, "third")
+        text = read(f"{third.pipe.workspace(two)}/README")
+        assert text.splitlines()[1:4:2] == [one, two], (number, text)
+        write(f"{third.pipe.workspace(two)}/README", "both\n")
+        third.build(two)
+        Life(ground, "fourth").land()
         assert git(ground.top, "log", "--format=%s", "main").splitlines() == ["two", "one", "begin"], number
-        assert git(ground.top, "status", "--porcelain") == "", number
-    assert {(False, 2), (True, 3)} <= outcomes  # each side of the decision was met
+        landed = git(ground.top, "ls-tree", "--name-only", "main").splitlines()
+        assert landed == [f"{one}.txt", f"{two}.txt", "README", "a.txt"], number
+        assert git(ground.top, "show", "main:README") == "both", number
 
 
 def _given_back(queue, task):
@@ -397,6 +519,8 @@ def test_an_empty_object_deletes_no_branch(ground):
     ground.work(ground.put(), a_dot_txt="x")
     with pytest.raises(GitTrouble):
         ground.pipe.git.move(line_of("main"), "", ground.pipe.repository.line("main"))
+    with pytest.raises(GitTrouble, match="was to be pushed as"):
+        ground.pipe.repository.push("", "main", ground.pipe.repository.line("main"))
     assert ground.pipe.repository.line("main")
 
 
