@@ -140,7 +140,7 @@ FOUND = f"{ROOT}/.cache/agents/tried.json"
 
 def pytest_runtest_logreport(report):
     what = dict(report.user_properties)
-    if "row" in what and (report.when == "call" or report.failed):
+    if "row" in what and (report.when == "call" or not report.passed):
         key = (what["row"], what["agent"])
         if report.skipped:
             _seen[key] = f"no: {what['cannot']}" if "cannot" in what else "not tried"

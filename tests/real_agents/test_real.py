@@ -163,7 +163,6 @@ def test_limit_green(bench):
 #: How long each of these goes on by itself before it gives up, shortened where it can be told.
 REFUSALS = {
     "429": Refuse(429),
-    "429 that says when it ends": Refuse(429, message="Rate limit reached. Please try again in 20s."),
     "credit": Refuse(
         400, "invalid_request_error", "Your credit balance is too low to access the API. Please purchase credits."
     ),
@@ -181,8 +180,7 @@ def test_rests(bench, why):
         return REFUSALS[why] if waits else Say("Done.")
 
     bench.model.scripts["limited"] = [answer]
-    pause = "1h" if "ends" in why else "8s"
-    bench.preset(f'pause = "{pause}"\nstall = "90s"')
+    bench.preset('pause = "8s"\nstall = "90s"')
     tasks = [bench.put("limited") for _ in range(3)]
     process = bench.start("--until", "empty", "-n", "3")
     until(lambda: "rests until" in bench.said(), 300)
