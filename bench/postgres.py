@@ -30,6 +30,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 sys.path[:0] = [os.path.join(ROOT, "src"), os.path.join(ROOT, "tests", "support")]
 
+import psycopg  # noqa: E402
 from pgservers import Server, system, wheel  # noqa: E402
 
 from taskpit.config import Config  # noqa: E402
@@ -108,15 +109,14 @@ class Ours:
         store.close()
 
     def drain(self, count: int, batch: int = 1) -> None:
-        """So many tasks claimed and finished."""
+        """So many tasks claimed and finished: an end and the next claim in one call, as a gateway makes them."""
         store, done = PostgresStore(parse(self.address)), 0
         want = Want(worker=f"w{os.getpid()}", lease=900.0, count=batch)
-        while done < count:
-            claims = store.claim(want)
-            if not claims:
-                break
-            store.finish([settle(claim, Done(output="ok"), (), CONFIG, 0.0) for claim in claims])
+        claims = store.claim(want)
+        while claims:
             done += len(claims)
+            ends = [settle(claim, Done(output="ok"), (), CONFIG, 0.0) for claim in claims]
+            _, (claims,) = store.turn(ends, [want]) if done < count else (store.finish(ends), [[]])
         store.close()
 
 
@@ -256,6 +256,37 @@ class Bench:
             self.note("leases renewed/s, 1000 in a call", 10 * len(claims) / (time.monotonic() - began))
         store.close()
 
+    def held(self, many: int) -> None:
+        """Claims while a transaction that stays open keeps so many dead rows from being cleaned away."""
+        lap = self._fresh(Ours)
+        store = PostgresStore(parse(lap.address))
+        self.server.fill(store, many + 4000)
+
+        def claims(count: int) -> float:
+            self.meter.begin()
+            began = time.monotonic()
+            for _ in range(count):
+                store.claim(Want(worker="w", lease=900.0))
+            self.note("claim, server CPU ms", self.meter.spent(count)["cpu_ms"])
+            return 1000 * (time.monotonic() - began) / count
+
+        self.note("claim, ms, no dead rows", claims(500))
+        line = psycopg.connect(self.server.address())
+        line.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        line.execute("SELECT pg_current_xact_id()")
+        for _ in range(many // 500):
+            store.claim(Want(worker="w", lease=900.0, count=500))
+        time.sleep(1.5)  # the server counts its dead rows once a second
+        store.claim(Want(worker="w", lease=900.0))
+        time.sleep(1.1)
+        store.claim(Want(worker="w", lease=900.0))
+        self.note(f"claim, ms, {many:,} dead rows", claims(500))
+        store.wire.ask(f"DELETE FROM {store._schema}.floor")  # noqa: S608, SLF001 - its own name; to compare
+        store._raised = time.monotonic() + 3600  # noqa: SLF001
+        self.note(f"claim, ms, {many:,} dead rows, no floor", claims(200))
+        line.close()
+        store.close()
+
     def wake(self) -> None:
         """From put to claimed, by a worker that sleeps."""
         lap, count = self._fresh(Ours), 50 if self.quick else 300
@@ -339,6 +370,7 @@ def main() -> int:
         bench.lives()
         bench.batches()
         bench.renewals()
+        bench.held(10_000 if args.quick else 40_000)
         bench.wake()
         bench.backlog(args.backlog)
         report = {"server version": server.sql("SHOW server_version")[0][0], **bench.report()}

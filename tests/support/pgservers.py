@@ -22,6 +22,7 @@ from waits import PATIENCE
 from taskpit.store.postgres import schema
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.connection import Wire
+from taskpit.store.postgres.opening import roles_script
 from taskpit.store.postgres.store import PostgresStore
 
 #: For servers whose data is of no worth after the test. Power loss is not what these tests are about.
@@ -36,6 +37,8 @@ SETTINGS = {
     "max_wal_senders": "4",
 }
 USER = "pit"
+#: Who works: not the owner of anything.
+LEAST = "least"
 #: As many ready tasks, each with one of three tags, as done ones.
 FILL = """
     WITH n AS (
@@ -210,8 +213,9 @@ class Server:
     # -- queues on it ------------------------------------------------------------------------------
 
     def queue(self, clock=None, config=None, **query: str) -> PostgresStore:
-        """An empty queue: one that was used before and wiped, or a new one."""
-        return PostgresStore(parse(self.new(**query)), clock=clock, config=config)
+        """An empty queue: one that was used before and wiped, or a new one. Whoever works there may work, no more."""
+        address = self.new(**query).replace(f"//{USER}@", f"//{LEAST}@")
+        return PostgresStore(parse(address), clock=clock, config=config)
 
     def new(self, **query: str) -> str:
         """The address of an empty queue."""
@@ -223,6 +227,10 @@ class Server:
             name = f"queue{self._made}"
             wire = Wire(parse(self.address(schema=name)))
             schema.bring_up(wire, {})
+            script, (_, worker, _) = roles_script(name)
+            self.sql(f"DO $$ BEGIN CREATE ROLE {LEAST} LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
+            self.sql(script)
+            self.sql(f"GRANT {worker} TO {LEAST}")
         return self.address(schema=name, **query)
 
     def _wipe(self, name: str) -> None:

@@ -250,7 +250,8 @@ def _diagnosis(place: str, findings: Sequence[Mend]) -> str:
 def _archive_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Old results leave their place for a folder of their month in .taskpit/archive. Nothing is copied or deleted,\n"
-        "and everything still finds them: show, search, needs, export, doctor."
+        "and everything still finds them: show, search, needs, export, doctor. Of a queue in a database, done tasks\n"
+        "leave for a compressed file of their month among the papers of whoever archives them; there they are found."
     )
     parser.epilog = example("pit archive --dry-run", "pit archive --older 90d")
     told = "results published longer ago than this (default: 30d)"
@@ -267,12 +268,12 @@ def _an_age(text: str) -> float:
 
 
 def _archive(args: Namespace, context: Context) -> Reply:
-    from taskpit.store.files import FileStore
-
     store = context.queue.store
-    if not isinstance(store, FileStore):
-        raise Invalid(f"a queue of layout {store.info().layout} keeps its results where they are")
-    mends = store.archive(args.older, dry_run=args.dry_run)
+    away = getattr(store, "archive", None)
+    if away is None:
+        where = "; archive where it is" if store.info().kind == "remote" else ""
+        raise Invalid(f"a queue of layout {store.info().layout} keeps its results where they are{where}")
+    mends = away(args.older, dry_run=args.dry_run)
     data = {"dry_run": args.dry_run, "did": [mend.as_dict() for mend in mends]}
     return Reply(data=data, text=lambda: _put_away(mends, dry_run=args.dry_run))
 
@@ -281,7 +282,9 @@ def _put_away(mends: Sequence[Mend], *, dry_run: bool) -> str:
     """How many went where."""
     if not mends:
         return "nothing to archive"
-    months = Counter(mend.details.rpartition("/")[0] for mend in mends)
+    months = Counter(
+        mend.details if mend.details.endswith(".gz") else mend.details.rpartition("/")[0] for mend in mends
+    )
     told = "would go to" if dry_run else "now in"
     return "\n".join(f"{count} result{'s' * (count > 1)} {told} {month}" for month, count in sorted(months.items()))
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from taskpit.store.postgres.archive import Archive
     from taskpit.store.postgres.connection import Wire
 
 __all__ = ["Look"]
@@ -28,7 +29,7 @@ CARDS = """
     SELECT t.id, t.state::text, t.doc, t.result, l.fence, l.seen, l.until, m.until,
            (SELECT array_agg(a.doc ORDER BY a.n) FROM {s}.attempt a WHERE a.id = t.id),
            (SELECT array_agg(x.n ORDER BY x.n) FROM {s}.late x WHERE x.id = t.id),
-           (SELECT string_agg(n.words, '' ORDER BY n.n) FROM {s}.note n WHERE n.id = t.id)
+           (SELECT string_agg(n.words, '' ORDER BY n.n) FROM {s}.note n WHERE n.id = t.id), t.archived
     FROM {s}.task t LEFT JOIN {s}.lease l ON l.id = t.id LEFT JOIN {s}.member m ON m.id = l.member
     WHERE t.id = ANY (%(ids)s) AND t.state <> 'w'
 """
@@ -60,8 +61,9 @@ EXACT = "SELECT t.id FROM {s}.task t WHERE t.id = ANY (%(ids)s) AND t.state <> '
 class Look:
     """Reads one queue."""
 
-    def __init__(self, wire: Wire, limits: Mapping[str, str]) -> None:
+    def __init__(self, wire: Wire, limits: Mapping[str, str], archive: Archive) -> None:
         self._wire = wire
+        self._archive = archive
         #: What the queue's settings allow of each key.
         self._limits = limits
         self._schema = quoted(wire.address.schema)
@@ -72,7 +74,9 @@ class Look:
     def cards(self, ids: Sequence[str], now: float) -> list[Card | None]:
         """Each as it stands, in order."""
         usable = [task_id for task_id in ids if "\0" not in task_id]
-        found = {row[0]: _card(row, now) for row in self._ask(CARDS, ids=usable)} if usable else {}
+        rows = self._ask(CARDS, ids=usable) if usable else []
+        found = {row[0]: _card(row, now) for row in rows}
+        found |= {row[0]: self._archive.whole(found[row[0]], row[-1]) for row in rows if row[-1] is not None}
         ready = [card.task for card in found.values() if card.state is State.READY]
         for task_id, reason in self._held(ready, now).items():
             found[task_id] = found[task_id].replace(held=reason)
@@ -151,7 +155,7 @@ class Look:
 
 
 def _card(row: tuple[Any, ...], now: float) -> Card:
-    task_id, state, doc, result, fence, seen, until, member, tries, late, notes = row
+    task_id, state, doc, result, fence, seen, until, member, tries, late, notes, _ = row
     over = {"d": State.DONE, "f": State.FAILED}
     where = over.get(state) or (State.READY if fence is None else State.CLAIMED)
     return Card(

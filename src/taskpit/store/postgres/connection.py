@@ -30,6 +30,10 @@ __all__ = ["Wire"]
 
 #: First pause before another try, and the longest, in seconds.
 FIRST, LONGEST = 0.02, 1.0
+#: No verb takes longer than so many seconds: one that does is undone, and whoever asked is told. Who has set another
+#: limit (for the user, the database, in the address) keeps it; upkeep that looks at every task has none.
+STATEMENT = 60.0
+TIME_OUT = "SELECT set_config('statement_timeout', %s, false) WHERE current_setting('statement_timeout') = '0'"
 #: What was undone since others were in the way is tried this often.
 TURNS = 50
 #: A dead peer is noticed after about half a minute; an unreachable one when connecting, after ten seconds.
@@ -66,8 +70,10 @@ class Wire:
         if self.address.pooled is None and not self._met:
             row = connection.execute("SELECT pg_backend_pid()").fetchone()
             self.pooled = row is not None and row[0] != connection.info.backend_pid
-        if self.pooled:
+        if self.pooled:  # sessions are others', too: what they are set to is the server's business
             connection.prepare_threshold = None
+        else:
+            connection.execute(TIME_OUT, [f"{STATEMENT:.0f}s"])
         self._met = True
         return connection
 
@@ -90,16 +96,26 @@ class Wire:
         for connection in spare:
             connection.close()
 
-    def ask(self, sql: str, words: Mapping[str, object] | None = None, *, repeat: bool = True) -> list[Row]:
-        """The rows it answers. `again` among the words tells the server whether this may have happened before."""
+    def ask(
+        self, sql: str, words: Mapping[str, object] | None = None, *, repeat: bool = True, slow: bool = False
+    ) -> list[Row]:
+        """The rows it answers. `again` among the words tells the server whether this may have happened before.
+
+        `slow`: it may take as long as it does.
+        """
         until, pause, turns, again = time.monotonic() + self.address.patience, FIRST, 0, False
         while True:
             connection = None
             try:
                 connection = self._take()
+                if slow and not self.pooled:
+                    connection.execute("SET statement_timeout = 0")
                 cursor = connection.execute(sql.encode(), None if words is None else {**words, "again": again})
                 rows = cursor.fetchall() if cursor.description else []
-                self._give(connection)
+                if slow:
+                    connection.close()
+                else:
+                    self._give(connection)
                 return rows
             except psycopg.Error as error:
                 turns += 1

@@ -49,6 +49,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=3, serves=1, files=("0005_limits.sql", "0002_verbs.sql", "0003_ends.sql")),
     Migration(version=4, serves=1, files=("0006_retention.sql",)),
     Migration(version=5, serves=1, files=("0002_verbs.sql", "0003_ends.sql")),
+    Migration(version=6, serves=1, files=("0007_floor.sql", "0002_verbs.sql", "0003_ends.sql")),
 )
 
 
@@ -96,7 +97,8 @@ def bring_up(wire: Wire, settings: Mapping[str, object]) -> list[int]:
                     table = f"{quoted(wire.address.schema)}.meta"
                     row = connection.execute(f"SELECT config FROM {table}").fetchone()  # noqa: S608 - a quoted name
                     known = jsontext.loads(row[0]) if row and row[0] else {}
-                    more = {"limits": {**known.get("limits", {}), **config.limits}} if config.limits else {}
+                    told_tables = {"limits": config.limits, "shares": config.shares}
+                    more = {name: {**known.get(name, {}), **table} for name, table in told_tables.items() if table}
                     told = as_json({**known, **settings, **more})
                     connection.execute(f"UPDATE {table} SET config = %s", [told])  # noqa: S608
                 return done
@@ -129,7 +131,7 @@ def _migrate(connection: psycopg.Connection[Row], address: Address) -> list[int]
     schema, done = address.schema, []
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK, schema])
-        connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+        connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0")
         row = connection.execute(
             "SELECT to_regnamespace(%s) IS NOT NULL, to_regclass(%s) IS NOT NULL",
             [quoted(schema), f"{quoted(schema)}.meta"],

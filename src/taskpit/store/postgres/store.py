@@ -14,6 +14,7 @@ from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
 from taskpit.layouts.layout import check_word
 from taskpit.store.port import Info, Lapse
 from taskpit.store.postgres import locks, schema, upkeep
+from taskpit.store.postgres.archive import Archive
 from taskpit.store.postgres.cards import Look
 from taskpit.store.postgres.changelog import Changelog
 from taskpit.store.postgres.connection import Wire
@@ -40,6 +41,8 @@ __all__ = ["PostgresStore", "ServerClock"]
 TOGETHER = 500
 #: The largest priority that can be sorted by.
 LARGEST_PRIORITY = (1 << 62) - 1
+#: How often it is looked whether dead rows lie in the way of claims, in seconds, and how many that takes.
+FLOOR_EVERY, DEAD = 1.0, 2000
 #: A worker that stays says so again after this part of its lease.
 SIGN_OF_LIFE = 4
 
@@ -73,20 +76,25 @@ class PostgresStore:
         self.clock: Clock = clock or ServerClock(meta.offset)
         self._given = clock
         self._schema = schema.quoted(address.schema)
-        self._look = Look(self.wire, self.config.limits)
+        self._archive = Archive(self._papers)
+        self._look = Look(self.wire, self.config.limits, self._archive)
         self._log = Changelog(self.wire, meta.space)
         self._bell = Bell(self.wire, meta.space)
         self._members: dict[str, Member] = {}
         self._signed = 0.0
+        #: When it was last looked whether dead rows lie in the way; a process that comes and goes never looks.
+        self._raised = time.monotonic()
         self._turn = threading.Lock()
 
     def _now(self) -> float | None:
         """What the server is told of the time: nothing, it knows better; but a test's clock counts for all."""
         return self._given.now() if self._given else None
 
-    def _ask(self, sql: str, *, repeat: bool = True, fetch: bool = True, **words: Any) -> list[tuple[Any, ...]]:
+    def _ask(
+        self, sql: str, *, repeat: bool = True, fetch: bool = True, slow: bool = False, **words: Any
+    ) -> list[tuple[Any, ...]]:
         told = {"now": self._now(), **words} if fetch else None
-        return self.wire.ask(sql.replace("{s}", self._schema), told, repeat=repeat)
+        return self.wire.ask(sql.replace("{s}", self._schema), told, repeat=repeat, slow=slow)
 
     def _tell(self, sql: str, **words: Any) -> list[Said]:
         """A verb that may bring news: what it said of each, after whoever sleeps was woken."""
@@ -138,22 +146,7 @@ class PostgresStore:
 
     def claim(self, want: Want) -> list[Claim]:
         """One function call, however many there are."""
-        member = self._members.get(want.worker)
-        asked = as_json(
-            {
-                "worker": want.worker,
-                "lease": want.lease,
-                "count": want.count,
-                "ids": [task_id.replace("\0", "\ufffd") for task_id in want.ids],  # which nobody is called
-                "tags": list(want.tags),
-                "big": want.big,
-                "even_held": want.even_held,
-                "verbatim": want.verbatim,
-                "member": member.number if member and not want.verbatim else None,
-                "limits": dict(self.config.limits),
-                "call": want.call or _fresh(),
-            }
-        )
+        asked = as_json(self._wish(want))
         self._sign()
         rows = self._ask("SELECT * FROM {s}.claim(%(want)s::jsonb, %(again)s, %(now)s)", want=asked)
         claims = [self._claim(want, *row) for row in rows if row[1] is not None]  # a row of no task: doctor tells of it
@@ -163,6 +156,44 @@ class PostgresStore:
             claims = [claim for claim in claims if claim not in broken]
             return claims if claims or want.ids else self.claim(want)
         return claims
+
+    def turn(self, ends: Sequence[End], wants: Sequence[Want]) -> tuple[list[Said], list[list[Claim]]]:
+        """Ends and claims of several workers in one call and one transaction."""
+        last = max(0, (len(ends) - 1) // TOGETHER * TOGETHER)
+        said = self.finish(ends[:last]) if last else []
+        now = self.clock.now()
+        told = [as_ending(end, number, now) for number, end in enumerate(ends[last:])]
+        self._sign()
+        rows = self._ask(
+            "SELECT * FROM {s}.turn(%(ends)s::json, %(wants)s::jsonb, %(again)s, %(now)s)",
+            ends=as_json(told),
+            wants=as_json([self._wish(want) for want in wants]),
+        )
+        claims: list[list[Claim]] = [[] for _ in wants]
+        for number, words, rings, *claim in rows:
+            if number < 0:
+                said += [Said(word) for word in words]
+                if rings:
+                    self._ring()
+            elif claim[1] is not None:
+                claims[number].append(self._claim(wants[number], *claim))
+        return said, claims
+
+    def _wish(self, want: Want) -> dict[str, Any]:
+        member = self._members.get(want.worker)
+        return {
+            "worker": want.worker,
+            "lease": want.lease,
+            "count": want.count,
+            "ids": [task_id.replace("\0", "\ufffd") for task_id in want.ids],  # which nobody is called
+            "tags": list(want.tags),
+            "big": want.big,
+            "even_held": want.even_held,
+            "verbatim": want.verbatim,
+            "member": member.number if member and not want.verbatim else None,
+            "limits": dict(self.config.limits),
+            "call": want.call or _fresh(),
+        }
 
     def _claim(self, want: Want, task_id: str, doc: str, fence: str, since: float) -> Claim:
         task = read_task(doc, task_id)
@@ -254,7 +285,13 @@ class PostgresStore:
         return [number for number, host, pid, birth in rows if is_dead(host, pid, birth)]
 
     def _sign(self) -> None:
-        """Our workers that stay live, and say so now and then."""
+        """Our workers that stay live, and say so now and then; and claims begin to look where it is worth it."""
+        now = time.monotonic()
+        with self._turn:
+            raises = now - self._raised >= FLOOR_EVERY
+            self._raised = now if raises else self._raised
+        if raises:
+            self._ask("SELECT {s}.raise_floor(%(many)s)", many=DEAD)
         with self._turn:
             members = list(self._members.values())
             if not members or time.monotonic() - self._signed < min(one.lease for one in members) / SIGN_OF_LIFE:
@@ -308,6 +345,10 @@ class PostgresStore:
         if not dry_run:
             upkeep.vacuum(self._ask, self.address.schema)
         return upkeep.compost(self._ask, self.config, dry_run=dry_run)
+
+    def archive(self, older: float, *, dry_run: bool = False) -> list[Mend]:
+        """Done tasks that ended so many seconds ago leave for files among the papers, by which they are still found."""
+        return self._archive.put_away(self._ask, older, dry_run=dry_run)
 
     # -- looking -----------------------------------------------------------------------------------
 

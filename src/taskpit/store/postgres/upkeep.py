@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     class Ask(Protocol):
         """How a verb asks the server."""
 
-        def __call__(self, sql: str, *, repeat: bool = True, fetch: bool = True, **words: Any) -> list[tuple[Any, ...]]:
+        def __call__(
+            self, sql: str, *, repeat: bool = True, fetch: bool = True, slow: bool = False, **words: Any
+        ) -> list[tuple[Any, ...]]:
             """The rows it answers."""
 
 
@@ -107,12 +109,12 @@ ASTRAY = {
 
 def mend(ask: Ask, *, dry_run: bool) -> list[Mend]:
     """What stands nowhere is put back with all it says; what is no open task leaves; the rest is put in order."""
-    rows = ask("SELECT id, kind, doc FROM {s}.astray()")
+    rows = ask("SELECT id, kind, doc FROM {s}.astray()", slow=True)
     if rows and not dry_run:
         items = [
             as_item(read_task(doc, task_id), number) for number, (task_id, _, doc) in enumerate(rows) if doc is not None
         ]
-        rows = ask("SELECT id, kind FROM {s}.put_right(%(items)s::json, %(now)s)", items=as_json(items))
+        rows = ask("SELECT id, kind FROM {s}.put_right(%(items)s::json, %(now)s)", slow=True, items=as_json(items))
     return [Mend(kind=row[1], what=row[0], details=ASTRAY[row[1]]) for row in rows]
 
 
@@ -163,7 +165,7 @@ def vacuum(ask: Ask, schema: str) -> list[str]:
     )
     names = [row[0] for row in rows]
     for name in names:
-        ask(f"VACUUM (SKIP_LOCKED) {{s}}.{name}", fetch=False)
+        ask(f"VACUUM (SKIP_LOCKED) {{s}}.{name}", fetch=False, slow=True)
     return names
 
 

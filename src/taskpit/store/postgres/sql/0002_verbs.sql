@@ -29,6 +29,45 @@ BEGIN
     RETURN greatest(served, extract(epoch FROM pg_postmaster_start_time()));
 END $$;
 
+-- -- where claims begin to look -----------------------------------------------------------------
+
+-- Whoever makes a task ready holds this, shared, until it is committed; whoever raises the floor holds it alone. So no
+-- task becomes ready behind a floor that was raised meanwhile.
+CREATE OR REPLACE FUNCTION {s}.lower_floor(p_big boolean, p_key bytea) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(1953720681, '{q}.ready'::regclass::oid::int);
+    UPDATE {s}.floor f SET key = p_key WHERE f.big = p_big AND f.key > p_key;
+END $$;
+
+-- Where many rows are dead and cannot be cleaned away, claims begin at what is ready now; else at the start, as ever.
+-- In a transaction of its own, so that nobody waits for it and it for nobody. Whether it could look.
+CREATE OR REPLACE FUNCTION {s}.raise_floor(p_many bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE w_dead bigint := pg_stat_get_dead_tuples('{q}.ready'::regclass); w_was bigint; w_big boolean; w_key bytea;
+BEGIN
+    SELECT max(f.dead) INTO w_was FROM {s}.floor f;
+    IF (w_was IS NULL AND w_dead < p_many) OR (w_dead >= p_many AND w_dead BETWEEN w_was AND w_was + p_many / 2) THEN
+        RETURN true;
+    ELSIF NOT pg_try_advisory_xact_lock(1953720681, '{q}.ready'::regclass::oid::int) THEN
+        RETURN false;
+    ELSIF w_dead < p_many THEN
+        DELETE FROM {s}.floor;
+        RETURN true;
+    END IF;
+    FOREACH w_big IN ARRAY ARRAY[false, true] LOOP
+        SELECT r.key INTO w_key FROM {s}.ready r
+            WHERE r.big = w_big AND r.key >= {s}.floor_of(w_big) ORDER BY r.key LIMIT 1;
+        IF NOT FOUND THEN
+            w_key := '\xffffffffffffffffffffffffffffffff';
+        END IF;
+        INSERT INTO {s}.floor (big, key, dead) VALUES (w_big, w_key, w_dead)
+            ON CONFLICT (big) DO UPDATE SET key = excluded.key, dead = excluded.dead;
+    END LOOP;
+    RETURN true;
+END $$;
+
+CREATE OR REPLACE FUNCTION {s}.floor_of(p_big boolean) RETURNS bytea LANGUAGE plpgsql STABLE AS
+$$ BEGIN RETURN coalesce((SELECT f.key FROM {s}.floor f WHERE f.big = p_big), ''); END $$;
+
 -- -- in ------------------------------------------------------------------------------------------
 
 -- These open tasks are nobody's: ready, or waiting if something holds them.
@@ -63,6 +102,8 @@ BEGIN
     END IF;
     INSERT INTO {s}.ready (big, key, id, tags, touches, limits, mark)
         SELECT i.big, decode(i.key, 'hex'), i.id, i.tags, i.touches, i.limits, i.mark FROM unnest(p_items) i;
+    PERFORM {s}.lower_floor(x.big, x.key) FROM (
+        SELECT DISTINCT ON (i.big) i.big, decode(i.key, 'hex') AS key FROM unnest(p_items) i ORDER BY i.big, 2) x;
     IF EXISTS (SELECT 1 FROM unnest(p_items) i WHERE i.tags IS NOT NULL) THEN
         INSERT INTO {s}.ready_tag (tag, big, key)
             SELECT DISTINCT x.tag, i.big, decode(i.key, 'hex') FROM unnest(p_items) i, unnest(i.tags) x(tag);
@@ -71,18 +112,25 @@ END $$;
 
 -- Those of these waiting tasks that nothing holds any more are ready.
 CREATE OR REPLACE FUNCTION {s}.promote(p_ids text[], p_now float8) RETURNS int LANGUAGE plpgsql AS $$
-DECLARE moved int;
+DECLARE moved int; small bytea; large bytea;
 BEGIN
     WITH free AS (
         DELETE FROM {s}.waiting w WHERE w.id = ANY (p_ids) AND NOT w.held AND NOT w.blocked AND w.due <= p_now
             AND w.lane IS NULL RETURNING w.*),
     ready AS (
         INSERT INTO {s}.ready (big, key, id, tags, touches, limits, mark)
-            SELECT f.big, f.key, f.id, f.tags, f.touches, f.limits, f.mark FROM free f RETURNING 1),
+            SELECT f.big, f.key, f.id, f.tags, f.touches, f.limits, f.mark FROM free f RETURNING big, key),
     tagged AS (
         INSERT INTO {s}.ready_tag (tag, big, key)
             SELECT DISTINCT x.tag, f.big, f.key FROM free f, unnest(f.tags) x(tag))
-    SELECT count(*) FROM ready INTO moved;
+    SELECT count(*), (array_agg(r.key ORDER BY r.key) FILTER (WHERE NOT r.big))[1],
+           (array_agg(r.key ORDER BY r.key) FILTER (WHERE r.big))[1] FROM ready r INTO moved, small, large;
+    IF small IS NOT NULL THEN
+        PERFORM {s}.lower_floor(false, small);
+    END IF;
+    IF large IS NOT NULL THEN
+        PERFORM {s}.lower_floor(true, large);
+    END IF;
     RETURN moved;
 END $$;
 
@@ -146,6 +194,7 @@ BEGIN
                     THEN 'exists' ELSE 'conflict' END;
     END IF;
     INSERT INTO {s}.ready (big, key, id, mark) VALUES (i.big, decode(i.key, 'hex'), i.id, i.mark);
+    PERFORM {s}.lower_floor(i.big, decode(i.key, 'hex'));
     INSERT INTO {s}.event (at, worker, action, id, details) VALUES (p_now, i.worker, 'added_task', i.id, i.details);
     RETURN 'created';
 END $$;
@@ -343,7 +392,8 @@ BEGIN
         SELECT array_agg(h.key ORDER BY h.key), bool_or(h.alone) INTO keys, alone FROM (
             SELECT head.* FROM unnest(p_bigs) lane(big), LATERAL (
                 SELECT r.key, r.touches IS NOT NULL OR r.limits IS NOT NULL AS alone FROM {s}.ready r
-                WHERE r.big = lane.big AND r.key > p_after ORDER BY r.key LIMIT p_count FOR UPDATE SKIP LOCKED) head
+                WHERE r.big = lane.big AND r.key > p_after AND r.key >= {s}.floor_of(lane.big)
+                ORDER BY r.key LIMIT p_count FOR UPDATE SKIP LOCKED) head
             ORDER BY head.key LIMIT p_count) h;
     ELSE
         SELECT array_agg(h.key ORDER BY h.key), bool_or(h.alone) INTO keys, alone FROM (
@@ -351,7 +401,7 @@ BEGIN
                 SELECT one.key, one.alone FROM {s}.ready_tag g, LATERAL (
                     SELECT r.key, r.touches IS NOT NULL OR r.limits IS NOT NULL AS alone FROM {s}.ready r
                     WHERE r.big = g.big AND r.key = g.key FOR UPDATE SKIP LOCKED) one
-                WHERE g.tag = wanted.tag AND g.big = lane.big AND g.key > p_after
+                WHERE g.tag = wanted.tag AND g.big = lane.big AND g.key > p_after AND g.key >= {s}.floor_of(lane.big)
                 ORDER BY g.key LIMIT p_count) head
             ORDER BY head.key LIMIT p_count) h;
     END IF;
@@ -502,7 +552,8 @@ DECLARE
 BEGIN
     FOREACH lane IN ARRAY p_bigs LOOP
         SELECT r.* INTO head FROM {s}.ready r
-            WHERE r.big = lane ORDER BY r.key LIMIT 1 FOR UPDATE SKIP LOCKED;
+            WHERE r.big = lane AND r.key >= coalesce((SELECT f.key FROM {s}.floor f WHERE f.big = lane), '')
+            ORDER BY r.key LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF FOUND AND (best.key IS NULL OR head.key < best.key) THEN
             best := head;
         END IF;
@@ -602,19 +653,22 @@ END $$;
 
 CREATE OR REPLACE FUNCTION {s}.renew(p_ids text[], p_fences text[], p_lease float8, p_now float8)
 RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE w_now float8 := {s}.time_of(p_now); said text[] := '{}'; one record; word text;
+DECLARE w_now float8 := {s}.time_of(p_now); said text[] := array_fill('lost'::text, ARRAY[cardinality(p_ids)]); place bigint;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);  -- a renewal that a crash takes is made again soon
-    IF cardinality(p_ids) > 1 THEN
-        PERFORM 1 FROM {s}.lease l WHERE l.id = ANY (p_ids) ORDER BY l.id FOR UPDATE;
-    END IF;
-    FOR one IN SELECT * FROM unnest(p_ids, p_fences) x(id, fence) LOOP
-        word := 'lost';
-        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now WHERE l.id = one.id AND l.fence = one.fence;
-        IF FOUND THEN
-            word := CASE WHEN EXISTS (SELECT 1 FROM {s}.stop s WHERE s.id = one.id) THEN 'cancel' ELSE 'ok' END;
-        END IF;
-        said := array_append(said, word);
+    FOR place IN
+        UPDATE {s}.lease l SET until = w_now + p_lease, seen = w_now
+        FROM (SELECT x.* FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n) ORDER BY x.id OFFSET 0) g
+        WHERE l.id = g.id AND l.fence = g.fence RETURNING g.n LOOP
+        said[place] := 'ok';
     END LOOP;
+    IF EXISTS (SELECT 1 FROM {s}.stop) THEN
+        FOR place IN SELECT x.n FROM unnest(p_ids) WITH ORDINALITY x(id, n)
+            WHERE EXISTS (SELECT 1 FROM {s}.stop s WHERE s.id = x.id) LOOP
+            IF said[place] = 'ok' THEN
+                said[place] := 'cancel';
+            END IF;
+        END LOOP;
+    END IF;
     RETURN said;
 END $$;

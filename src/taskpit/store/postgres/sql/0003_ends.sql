@@ -198,6 +198,48 @@ BEGIN
     rings := 'ok' = ANY (said) AND {s}.waits();
 END $$;
 
+-- Several workers' ends, then their claims: one transaction, on the disk when it answers if anything has ended. First a
+-- row of what became of the ends, then a row for each claim, with the number of its wish. Who wants what the one before
+-- wanted in vain is not looked for.
+CREATE OR REPLACE FUNCTION {s}.turn(p_ends json, p_wants jsonb, p_again boolean, p_now float8)
+RETURNS TABLE (n int, said text[], rings boolean, id text, doc text, fence text, since float8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    w_commit text := current_setting('synchronous_commit');
+    w_wanted jsonb;
+    w_missed jsonb;
+BEGIN
+    IF json_array_length(p_ends) > 0 THEN
+        RETURN QUERY SELECT -1, f.said, f.rings, NULL::text, NULL::text, NULL::text, NULL::float8
+            FROM {s}.finish(p_ends, p_again, p_now) f;
+    END IF;
+    FOR place IN 0 .. jsonb_array_length(p_wants) - 1 LOOP
+        w_wanted := jsonb_build_array(p_wants -> place -> 'tags', p_wants -> place -> 'big', p_wants -> place -> 'ids');
+        IF p_again OR w_missed IS DISTINCT FROM w_wanted THEN
+            RETURN QUERY SELECT place, NULL::text[], NULL::boolean, c.* FROM {s}.claim(p_wants -> place, p_again, p_now) c;
+            IF NOT FOUND THEN
+                w_missed := w_wanted;
+            END IF;
+        END IF;
+    END LOOP;
+    IF json_array_length(p_ends) > 0 THEN
+        PERFORM set_config('synchronous_commit', w_commit, true);  -- a claim need not be on the disk, an end must
+    END IF;
+END $$;
+
+-- These done tasks are in that file: what stays is what others need of them.
+CREATE OR REPLACE FUNCTION {s}.archive(p_ids text[], p_file text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE {s}.task t SET archived = p_file,
+        doc = (SELECT json_object_agg(x.key, x.value)::text FROM json_each(t.doc::json) x
+               WHERE x.key IN ('id', 'title', 'slug', 'priority', 'created', 'number', 'big', 'tags', 'parent', 'by')),
+        result = (SELECT json_object_agg(x.key, x.value)::text FROM json_each(t.result::json) x
+                  WHERE x.key IN ('id', 'verdict', 'worker', 'attempt', 'finished', 'seconds', 'children'))
+        WHERE t.id = ANY (p_ids) AND t.state = 'd' AND t.archived IS NULL;
+    DELETE FROM {s}.attempt a USING {s}.task t WHERE a.id = ANY (p_ids) AND t.id = a.id AND t.archived = p_file;
+    DELETE FROM {s}.note n USING {s}.task t WHERE n.id = ANY (p_ids) AND t.id = n.id AND t.archived = p_file;
+END $$;
+
 -- -- locks ---------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION {s}.take_lock(p_name text, p_holder text, p_kind text, p_seconds float8, p_now float8)
@@ -354,7 +396,7 @@ DO $$
 DECLARE verb text; setting text;
 BEGIN
     FOREACH verb IN ARRAY ARRAY['put(json, float8)', 'claim(jsonb, boolean, float8)', 'finish(json, boolean, float8)',
-                                'renew(text[], text[], float8, float8)', 'reopen(json, boolean, float8)', 'places(text, bytea, int)'] LOOP
+                                'renew(text[], text[], float8, float8)', 'turn(json, jsonb, boolean, float8)', 'reopen(json, boolean, float8)', 'places(text, bytea, int)'] LOOP
         FOREACH setting IN ARRAY ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
                                         'jit'] LOOP
             EXECUTE format('ALTER FUNCTION {q}.%s SET %s = off', verb, setting);

@@ -20,6 +20,12 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {s} TO {worker}, {reader};
 GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {s} TO {worker};
 GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {s} TO {worker};
 REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON {s}.meta FROM {worker}, {reader};
+-- Sweeps clean dead rows away at once where the server lets others than the owner do so.
+DO $$ BEGIN
+    IF current_setting('server_version_num')::int >= 170000 THEN
+        EXECUTE 'GRANT MAINTAIN ON ALL TABLES IN SCHEMA {q} TO {worker}';
+    END IF;
+END $$;
 GRANT ALL ON SCHEMA {s} TO {owner};
 GRANT ALL ON ALL TABLES IN SCHEMA {s} TO {owner};
 GRANT ALL ON ALL SEQUENCES IN SCHEMA {s} TO {owner};
