@@ -28,6 +28,8 @@ class Hooks(Value):
     parallel: int = 4
 
 
+#: The largest share.
+MOST_SHARES = 1000
 #: What a hook may be told.
 EVENTS = ("done", "failed", "choked", "ask", "budget")
 
@@ -81,6 +83,9 @@ class Config(Value):
     git: str = ""
     #: What tasks with a `limit` of such a key may use: `staging = 1`, `api = "10/min"`; the table `[limits]`.
     limits: Mapping[str, str] = {}
+    #: Which part of the claims each tag has while others wait, too: `team-a = 2`, `"*" = 1` for all together; the table
+    #: `[shares]`.
+    shares: Mapping[str, int] = {}
     #: Commands to run when something has happened.
     hooks: Hooks = Hooks()
 
@@ -158,6 +163,10 @@ SAMPLE = """\
 # staging = 1               # at once
 # api = "10/min"            # begun in any minute
 #
+# [shares]                  # which part of the claims tasks of each tag have; see docs/working.md
+# web = 2                   # twice as many as docs, while both wait
+# docs = 1
+#
 # [hooks]                   # commands run when something has happened; see docs/hooks.md
 # done = "notify-send done"
 # failed = "notify-send failed"
@@ -177,7 +186,7 @@ def plain_settings(text: str) -> dict[str, object] | None:
         told = line.strip()
         if not told or told.startswith("#"):
             continue
-        if told in ("[hooks]", "[limits]") and told[1:-1] not in whole:
+        if told in ("[hooks]", "[limits]", "[shares]") and told[1:-1] not in whole:
             whole[told[1:-1]] = found = {}
             continue
         key, equals, value = (part.strip() for part in told.partition("="))
@@ -203,7 +212,7 @@ def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
                 hint=did_you_mean(key, Config._fields, "Settings are"),
                 key=key,
             )
-        tables = {"hooks": _hooks, "limits": _limits}
+        tables = {"hooks": _hooks, "limits": _limits, "shares": _shares}
         known[key] = tables[key](value) if key in tables else _typed(key, value)
     config = (base or Config()).replace(**known)
     for key, words in _CHOICES.items():
@@ -270,6 +279,17 @@ def _limits(table: object) -> dict[str, str]:
             raise Invalid(told, key=f"limits.{key}") from None
         found[key] = said
     return found
+
+
+def _shares(table: object) -> dict[str, int]:
+    """What the table `[shares]` says: each tag with its weight."""
+    if not isinstance(table, dict):
+        raise Invalid("config.toml: shares is a table: [shares]", key="shares")
+    for key, value in table.items():
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SHARES:
+            told = f"config.toml: shares: {key} is {value!r}; write a number from 1 to {MOST_SHARES}"
+            raise Invalid(told, key=f"shares.{key}")
+    return dict(table)
 
 
 def _command(key: str, value: object) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from itertools import filterfalse
 from taskpit import errors
 from taskpit.clock import Clock
 from taskpit.config import Config
-from taskpit.rules import check_task, find_cycle
+from taskpit.rules import ANY, check_task, drawn, find_cycle
 from taskpit.task import (
     Claim,
     End,
@@ -186,7 +186,7 @@ class Queue:
         )
         deadline = self.clock.monotonic() + wait
         while True:
-            taken = self.store.claim(want)
+            taken = self._draw(want)
             if claims := list(filterfalse(self._fired, taken)):
                 return claims
             if taken:
@@ -197,6 +197,17 @@ class Queue:
             if left <= 0:
                 return []
             self.store.wait(min(left, LOOK_AGAIN))
+
+    def _draw(self, want: Want) -> list[Claim]:
+        """By priority and age; where the settings give shares to tags, first among those of a tag that was drawn."""
+        if not self.config.shares or want.ids or want.tags:
+            return self.store.claim(want)
+        import random  # only a queue with shares pays for it
+
+        for tag in drawn(self.config.shares, random.random):
+            if taken := self.store.claim(want if tag == ANY else want.replace(tags=(tag,))):
+                return taken
+        return []
 
     def _fired(self, claim: Claim) -> bool:
         """Whether this is no work itself, and its claim has ended: a schedule, whose due runs are in the queue now; a

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from taskpit.task import Task, Want
 
 __all__ = [
+    "ANY",
     "Use",
     "check_mode",
     "check_task",
+    "drawn",
     "find_cycle",
     "held",
     "in_the_way",
@@ -235,6 +237,31 @@ def check_task(task: Task) -> None:
             raise Invalid(f"{word!r} cannot stand in {name}: no commas, # or line breaks", id=task.id)
     if task.id in task.needs:
         raise Invalid(f"{task.id} needs itself", hint="Leave out that need.", id=task.id)
+
+
+#: The share of all tasks together, whatever their tags.
+ANY = "*"
+
+
+def drawn(shares: Mapping[str, int], draw: Callable[[], float]) -> list[str]:
+    """The tags in the order in which they are asked for, each drawn by its share, up to `*`: that has the others, too.
+
+    A lottery: nobody keeps count, so it is the same for one worker and for a thousand on many machines, and whoever has
+    a share is first in every so many claims.
+    """
+    left = {**shares, ANY: shares.get(ANY, 1)}
+    order: list[str] = []
+    while ANY in left:
+        ticket = draw() * sum(left.values())
+        chosen = ANY
+        for tag, share in left.items():
+            ticket -= share
+            if ticket < 0:
+                chosen = tag
+                break
+        del left[chosen]
+        order.append(chosen)
+    return order
 
 
 def _check_limits(task: Task) -> None:

@@ -174,7 +174,7 @@ def _init_database(address: str, args: Namespace, context: Context) -> Reply:
     for key, _, text in pairs:
         value = int(text) if text.isdecimal() else text
         table, dot, word = key.strip().partition(".")
-        if dot and table == "limits":  # `limits.staging=1`
+        if dot and table in ("limits", "shares"):  # `limits.staging=1`
             settings.setdefault(table, {})[word] = value
         else:
             settings[key.strip()] = value
