@@ -353,6 +353,25 @@ def test_what_was_dealt_to_nobody_goes_back(served, cutter, monkeypatch):
     store.close()
 
 
+def test_who_comes_back_to_another_gateway_keeps_what_the_first_one_claimed(served, cutter, monkeypatch):
+    """Two gateways before one queue: the first waits in vain for its caller, whom the second has answered."""
+    monkeypatch.setattr(gateways, "COME_BACK", 1.0)
+    served.queue.store.put(tasks(1))
+    store = open_store(served.queue.store.info().where, {}, Clock())
+    other = Served.__new__(Served)
+    other.owner = served.owner
+    Served.begin(other, Queue(store, CONFIG, store.clock))
+    ann = cutter.store(served.owner)
+    before = len(served.gateway.calls._known)
+    cutter.swallow, cutter.port = 1, other.server.port
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
+    until(lambda: len(served.gateway.calls._known) == before)  # it has given up waiting
+    assert ann.renew([claim], LEASE) == [Said.OK]
+    assert ann.finish([done(claim)]) == [Said.OK]
+    ann.close()
+    other.close()
+
+
 def test_what_is_dealt_and_not_wanted_any_more_goes_back(served):
     store = served.store()
     assert store.claim(Want(worker="ann", lease=LEASE)) == []

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from gateways import Process, Served
@@ -186,8 +188,9 @@ def machines():
         subprocess.run(["ip", "link", "del", here], capture_output=True, check=False)
 
 
-def test_a_pool_on_another_machine(machines, tmp_path):
-    """TLS, a token, a pool in a network of its own."""
+@pytest.fixture
+def gateway(machines, tmp_path):
+    """A queue served over TLS on the one machine, and what the other one has."""
     address, before = machines
     cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -195,16 +198,101 @@ def test_a_pool_on_another_machine(machines, tmp_path):
     subprocess.run([*command, "-keyout", key, "-out", cert], check=True, capture_output=True)
     root = str(tmp_path / "pit")
     init(root, "pit")
-    token = Tokens(root).add("ann", ["work", "put"])
-    gateway = Process(root, 0, "--host", "0.0.0.0", "--cert", cert, "--key", key)
-    far = there(tmp_path, token)
+    far = there(tmp_path, Tokens(root).add("ann", ["work", "put"]))
     far["env"]["TASKPIT_CA"] = cert
-    try:
-        where = f"https://{address}:{gateway.port}/q"
-        pit("-C", where, "add", "over there", "--check", "true", before=before, **far)
-        said = pit("-C", where, "work", "--until", "empty", "--", "true", before=before, **far)
-        listed = json.loads(pit("-C", where, "--json", "list", "--state", "done", before=before, **far))
-    finally:
-        gateway.kill()
-    assert "1 done" in said
+    one = Process(root, 0, "--host", "0.0.0.0", "--cert", cert, "--key", key)
+    yield (
+        root,
+        lambda *words, **more: pit("-C", f"https://{address}:{one.port}/q", *words, before=before, **{**far, **more}),
+    )
+    one.kill()
+
+
+def test_a_pool_on_another_machine(gateway):
+    """TLS, a token, a pool in a network of its own."""
+    _, there_pit = gateway
+    there_pit("add", "over there", "--check", "true")
+    assert "1 done" in there_pit("work", "--until", "empty", "--", "true")
+    listed = json.loads(there_pit("--json", "list", "--state", "done"))
     assert [task["title"] for task in listed["data"]] == ["over there"]
+
+
+@pytest.mark.needs("git")
+def test_a_change_made_on_another_machine_is_pushed_from_there(gateway, machines, tmp_path):
+    """The queue on one machine, the pool and its clone on the other, the forge reached over the network."""
+    address, before = machines
+    root, there_pit = gateway
+    forge = str(tmp_path / "forge" / "work.git")
+    git("init", "-q", "--bare", "-b", "main", forge)
+    git("-C", forge, "config", "http.receivepack", "true")
+    server = GitServer(str(tmp_path / "forge"), address)
+    url = f"http://{address}:{server.server_address[1]}/work.git"
+    work = str(tmp_path / "there" / "work")
+    git("init", "-q", "-b", "main", work)
+    git("-C", work, "config", "user.name", "Ann")
+    git("-C", work, "config", "user.email", "ann@there.example")
+    git("-C", work, "commit", "-q", "--allow-empty", "-m", "begin")
+    git("-C", work, "remote", "add", "origin", url)
+    git("-C", work, "push", "-q", "origin", "main", before=before)
+    there_pit("add", "Say hello", "--check", "grep -q hello hello.txt")
+    lands = ("work", "--land", "pr", "--pr-command", "echo http://forge.example/pull/1", "--until", "empty")
+    said = there_pit(*lands, "--", "sh", "-c", "echo hello > hello.txt", cwd=work)
+    (branch,) = [one for one in git("-C", forge, "branch", "--format=%(refname:short)").split() if one != "main"]
+
+    assert branch.startswith("pit/0001-"), said
+    assert git("-C", forge, "show", f"{branch}:hello.txt") == "hello\n"
+    held = open_store(root, {}, Clock())
+    assert held.read(["0001"])[0].task.hold.startswith("waits for the pull request")
+    git("-C", forge, "update-ref", "refs/heads/main", branch)  # merged, at the forge
+    there_pit("review", "0001", "--approve", cwd=work)
+    assert held.read(["0001"])[0].state is State.DONE
+    held.close()
+    server.shutdown()
+    server.server_close()
+
+
+def git(*words, before=()):
+    ran = subprocess.run([*before, "git", *words], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+class GitServer(ThreadingHTTPServer):
+    """Repositories over HTTP, by git's own program for it."""
+
+    def __init__(self, root, address):
+        class Answers(BaseHTTPRequestHandler):
+            def do_GET(self):
+                path, _, query = self.path.partition("?")
+                length = int(self.headers.get("Content-Length", 0))
+                env = {
+                    **os.environ,
+                    "GIT_PROJECT_ROOT": root,
+                    "GIT_HTTP_EXPORT_ALL": "1",
+                    "PATH_INFO": path,
+                    "QUERY_STRING": query,
+                    "REQUEST_METHOD": self.command,
+                    "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+                    "CONTENT_LENGTH": str(length),
+                    "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+                    "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+                }
+                ran = subprocess.run(
+                    ["git", "http-backend"], input=self.rfile.read(length), env=env, capture_output=True, check=False
+                )
+                head, _, body = ran.stdout.partition(b"\r\n\r\n")
+                told = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
+                self.send_response(int(told.pop("Status", "200").split()[0]))
+                for name, value in told.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_POST = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        super().__init__((address, 0), Answers)
+        threading.Thread(target=self.serve_forever, daemon=True).start()

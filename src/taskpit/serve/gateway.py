@@ -49,6 +49,8 @@ SLOW = ("mend", "fix", "compost", "check")
 CARDS, LINES, LARGEST_ANSWER = 1000, 5000, 64 * 1024 * 1024
 #: How long a claim waits for a caller that was cut off to ask again, in seconds, before it goes back.
 COME_BACK = 10.0
+#: What a lease ends later than it did is renewed, in seconds.
+RENEWED = 0.001
 #: Sweeps are this far apart, at least and at most; and a whole one takes no larger part of the time.
 SWEEP_AT_LEAST, SWEEP_AT_MOST, SWEEP_SHARE = 2.0, 30.0, 20.0
 
@@ -236,8 +238,8 @@ class Gateway:
                 hint = "`pit list --state claimed` shows what you have."
                 raise Unknown("the gateway was started again before it answered", hint=hint)
             found: list[Claim] = (await self.batches["find"].ask([want]))[0] if want.call else []
-            if found:
-                self.members.holds(found)
+            if found:  # renewed at once: the gateway that made them sees that their worker has come back to another
+                await self.batches["renew"].ask([(claim, want.lease) for claim in found])
                 return await self._ends(ends), found
         line = self.waiting
         if line is None or wait <= 0 or want.ids or not line:
@@ -285,12 +287,16 @@ class Gateway:
             return
         self.calls.drop(asked.grant.name, asked.call)
         answer = call.work.result()
-        claims: list[Claim] = wire.CLAIMS.read(answer["claim"] if isinstance(answer, dict) else answer)
-        keys = {(claim.task.id, claim.fence) for claim in claims}
+        made: list[Claim] = wire.CLAIMS.read(answer["claim"] if isinstance(answer, dict) else answer)
+        keys = {(claim.task.id, claim.fence) for claim in made}
         self._returning |= keys
         try:
             with contextlib.suppress(TaskpitError):  # their leases end
-                await self._ends([End(claim=claim, details="its worker was gone") for claim in claims])
+                cards = await self._run("look", self.store.read, [claim.task.id for claim in made])
+                gone = [
+                    claim for claim, card in zip(made, cards, strict=True) if card and not _was_renewed(claim, card)
+                ]
+                await self._ends([End(claim=claim, details="its worker was gone") for claim in gone])
         finally:
             self._returning -= keys
         self._tell()
@@ -519,6 +525,11 @@ class _Kept:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._gateway.store, name)
+
+
+def _was_renewed(claim: Claim, card: Card) -> bool:
+    """Whether its lease was made longer since it was claimed: its worker has it, by way of another gateway."""
+    return card.worker == claim.fence and card.until > claim.since + claim.lease + RENEWED
 
 
 def _claim_of(card: Card, lease: float = 0.0) -> Claim:
