@@ -354,20 +354,34 @@ def test_what_was_dealt_to_nobody_goes_back(served, cutter, monkeypatch):
 
 
 def test_who_comes_back_to_another_gateway_keeps_what_the_first_one_claimed(served, cutter, monkeypatch):
-    """Two gateways before one queue: the first waits in vain for its caller, whom the second has answered."""
-    monkeypatch.setattr(gateways, "COME_BACK", 1.0)
+    """Two gateways before one queue: the first has claimed for a caller that is cut off and that the second answers."""
+    monkeypatch.setattr(gateways, "COME_BACK", 0.0)
+    began, go_on, taken = threading.Event(), threading.Event(), []
+    claim = served.gateway.store.claim
+
+    def slow(want):
+        claims = claim(want)
+        began.set()
+        assert go_on.wait(PATIENCE)
+        return claims
+
     served.queue.store.put(tasks(1))
+    served.gateway.store.claim = slow
     store = open_store(served.queue.store.info().where, {}, Clock())
     other = Served.__new__(Served)
     other.owner = served.owner
     Served.begin(other, Queue(store, CONFIG, store.clock))
     ann = cutter.store(served.owner)
-    before = len(served.gateway.calls._known)
-    cutter.swallow, cutter.port = 1, other.server.port
-    (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
-    until(lambda: len(served.gateway.calls._known) == before)  # it has given up waiting
-    assert ann.renew([claim], LEASE) == [Said.OK]
-    assert ann.finish([done(claim)]) == [Said.OK]
+    asks = threading.Thread(target=lambda: taken.extend(ann.claim(Want(worker="ann", lease=LEASE))))
+    asks.start()
+    assert began.wait(PATIENCE)
+    cutter.port = other.server.port
+    cutter.cut()
+    asks.join(PATIENCE)
+    go_on.set()
+    until(lambda: not served.gateway.calls._known and not served.gateway._returning)  # the first one has given up
+    assert ann.renew(taken, LEASE) == [Said.OK]
+    assert ann.finish([done(taken[0])]) == [Said.OK]
     ann.close()
     other.close()
 
