@@ -662,6 +662,12 @@ BEGIN
         WHERE l.id = g.id AND l.fence = g.fence RETURNING g.n LOOP
         said[place] := 'ok';
     END LOOP;
+    IF 'lost' = ANY (said) THEN  -- a claim that is named twice was renewed once
+        FOR place IN SELECT x.n FROM unnest(p_ids, p_fences) WITH ORDINALITY x(id, fence, n)
+            WHERE EXISTS (SELECT 1 FROM {s}.lease l WHERE l.id = x.id AND l.fence = x.fence) LOOP
+            said[place] := 'ok';
+        END LOOP;
+    END IF;
     IF EXISTS (SELECT 1 FROM {s}.stop) THEN
         FOR place IN SELECT x.n FROM unnest(p_ids) WITH ORDINALITY x(id, n)
             WHERE EXISTS (SELECT 1 FROM {s}.stop s WHERE s.id = x.id) LOOP
