@@ -312,7 +312,7 @@ def undo(queue: Queue, worker: str) -> tuple[str, str]:
         queue.edit(task_id, worker, lambda _: before, why="taken back")
         return task_id, f"{task_id} is as it was before"
     raise errors.Conflict(
-        f"{task_id} was {did.removesuffix('_task')}, which cannot be taken back",
+        f"the last thing you did cannot be taken back: {task_id} was {did.removesuffix('_task').replace('_', ' ')}",
         hint=_instead(did, task_id),
         id=task_id,
     )
@@ -345,4 +345,6 @@ def _instead(did: str, task_id: str) -> str:
         return "A result stands for ever, others may have begun on it: add a new task for what is wrong with it."
     if did == "released_task":
         return f"`pit claim {task_id}` takes it again."
+    if did == "reopened_task":
+        return f"`pit cancel {task_id}` calls it off again; undo goes one step back."
     return f"`pit why {task_id}` says where it stands."

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from taskpit.errors import CursorLost
-from taskpit.history import moment
+from taskpit.history import author, moment
 from taskpit.policy import REVIEW, question_of
 from taskpit.records import Value
 from taskpit.rules import order
@@ -122,7 +122,7 @@ class Slip(Value):
             held=card.held,
             question=question_of(task),
             not_before=task.not_before,
-            worker=card.worker or (result.worker if result else ""),
+            worker=card.worker or (author(result) if result else ""),
             since=begun,
             until=card.until,
             alive=card.alive if card.state is State.CLAIMED else "",

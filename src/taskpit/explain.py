@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskpit import errors
 from taskpit.clock import iso, say_duration
-from taskpit.history import who
+from taskpit.history import author, who
 from taskpit.status import LABELS, Status, status_of
 from taskpit.task import LATER, State
 from taskpit.text import headline, one_line, revealed
@@ -117,7 +117,7 @@ def _attempts(card: Card) -> str:
 
 def ending(result: Result) -> list[str]:
     """How it ended, in lines."""
-    said = f"{result.verdict} by {who(result.worker) or 'an unknown worker'}, attempt {result.attempt}"
+    said = f"{result.verdict} by {author(result) or 'an unknown worker'}, attempt {result.attempt}"
     when = f", at {iso(result.finished)}" if result.finished else ""
     after = f" after {say_duration(result.seconds)}" if result.finished and result.seconds else ""
     head = headline(result.reason)
@@ -143,7 +143,8 @@ def costs(cost: Mapping[str, object]) -> str:
 def tries(all_of_them: Sequence[Try]) -> list[str]:
     """The last tries, a line for each."""
     shown = [
-        f"{iso(one.at)}  {one.kind:<8} {who(one.worker)}  {headline(one.error)}" for one in all_of_them[-LAST_TRIES:]
+        f"{iso(one.at)}  {one.kind:<8} {who(one.worker)}  {headline(one.error)}".rstrip()
+        for one in all_of_them[-LAST_TRIES:]
     ]
     earlier = len(all_of_them) - len(shown)
     return [*([f"({earlier} earlier)"] if earlier else []), *shown]
@@ -231,13 +232,15 @@ def known_otherwise(task_id: str, card: Card | None) -> errors.Conflict:
 def why(card: Card, now: float, paused: str) -> list[str]:
     """What holds it, what happened to it, what to do."""
     told = [_where(card, now), *_what_to_do(card, paused)]
-    told += [f"{one.kind} at {iso(one.at)} by {who(one.worker)}: {headline(one.error)[:300]}" for one in card.tries]
-    return told + [f"A late result is kept in {late}." for late in card.late]
+    for one in card.tries:
+        what = headline(one.error)[:300] or ("attempts reset" if one.kind == "reset" else one.kind)
+        told.append(f"{iso(one.at)} {who(one.worker)}: {what}")
+    return told + [f"A result that came late or was taken back is kept in {late}." for late in card.late]
 
 
 def _where(card: Card, now: float) -> str:
     task_id = card.task.id
-    by = f" (by {who(card.result.worker)})" if card.result and card.result.worker else ""
+    by = f" (by {author(card.result)})" if card.result and card.result.worker else ""
     if card.held:
         told = _held(card)
         return f"{task_id} {told}" if told.endswith("?") else f"{task_id} {told}."

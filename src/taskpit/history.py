@@ -12,9 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from taskpit.task import Event
+    from taskpit.task import Event, Result
 
-__all__ = ["Flow", "History", "Span", "moment", "who"]
+__all__ = ["Flow", "History", "Span", "author", "moment", "who"]
 
 #: So many spans and waits are remembered; older ones are forgotten first.
 MOST = 50_000
@@ -152,6 +152,13 @@ def moment(timestamp: str) -> float:
 def who(fence: str) -> str:
     """The worker's name without what makes each of its claims unique."""
     return fence.partition("~")[0]
+
+
+def author(result: Result) -> str:
+    """Who did the work; of what landed the last line of the output says it, since a lander ended the claim."""
+    last = result.output.rstrip().rpartition("\n")[2]
+    landed = last.startswith("Landed on ") and last.endswith(".")
+    return who(last.rpartition(" ")[2].rstrip(".") if landed else result.worker)
 
 
 def _middle(values: list[float]) -> float | None:

@@ -9,7 +9,7 @@ import re
 
 from taskpit.clock import iso, say_duration
 from taskpit.explain import reason_of
-from taskpit.history import who
+from taskpit.history import author, who
 from taskpit.queue import cards
 from taskpit.race import parent_of, racers_of
 from taskpit.records import Value
@@ -101,7 +101,7 @@ class Report(Value):
             lines += [f"| {by} | {count} | {say_duration(took)} | {usd:.2f} |" for by, count, took, usd in self.costs]
             lines.append("")
         if self.next_steps():
-            lines += ["## What it takes", "", *(f"- `{step}`" for step in self.next_steps()), ""]
+            lines += ["## Next", "", *(f"- `{step}`" for step in self.next_steps()), ""]
         return "\n".join(lines)
 
     def next_steps(self) -> list[str]:
@@ -179,12 +179,7 @@ def _row(card: Card) -> Row:
 
 
 def _author(card: Card) -> str:
-    """Who did the work; of what landed the last line of the output says it, since a lander ended the claim."""
-    if card.result is None:
-        return who(card.worker)
-    last = card.result.output.rstrip().rpartition("\n")[2]
-    landed = last.startswith("Landed on ") and last.endswith(".")
-    return who(last.rpartition(" ")[2].rstrip(".") if landed else card.result.worker)
+    return who(card.worker) if card.result is None else author(card.result)
 
 
 def _costs(

@@ -23,7 +23,7 @@ def test_json_lines(pit, place):
     (place / "tasks.jsonl").write_text(lines({"id": "a", "title": "one"}, {"title": "two", "needs": ["a"]}))
     answer = pit("import", "tasks.jsonl")
 
-    assert (answer.code, answer.out) == (0, "2 in\n")
+    assert (answer.code, answer.out) == (0, "2 added\n")
     assert ids(pit) == ["a", "0001"]
 
 
@@ -42,7 +42,7 @@ def test_json_objects_lists_and_folders(pit, place):
 
 
 def test_standard_input(pit):
-    assert pit("import", "-", stdin=lines({"title": "one"})).out == "1 in\n"
+    assert pit("import", "-", stdin=lines({"title": "one"})).out == "1 added\n"
 
 
 def test_words_of_others(pit):
@@ -260,11 +260,11 @@ def test_twice_is_once_without_ids_too(pit, place):
         )
     (folder / "three.jsonl").write_text(lines({"title": "same"}, {"title": "same"}, {"title": "x", "tags": ["b", "a"]}))
 
-    assert pit("import", "stories").out == "5 in\n"
+    assert pit("import", "stories").out == "5 added\n"
     pit("claim")
-    assert pit("import", "stories", "--dry-run").out == "0 would come in, 5 there already; nothing was changed\n"
-    assert pit("import", "stories").out == "0 in, 5 there already\n"
-    assert pit("import", "stories", "--again").out == "5 in\n"
+    assert pit("import", "stories", "--dry-run").out == "0 would be added, 5 already there; nothing was changed\n"
+    assert pit("import", "stories").out == "0 added, 5 already there\n"
+    assert pit("import", "stories", "--again").out == "5 added\n"
 
 
 def test_what_is_finished_comes_in_anew(pit):
@@ -274,7 +274,7 @@ def test_what_is_finished_comes_in_anew(pit):
     pit("claim")
     pit("done", "1")
 
-    assert pit("import", "-", stdin=nightly).out == "1 in\n"
+    assert pit("import", "-", stdin=nightly).out == "1 added\n"
 
 
 def test_so_many_are_open_that_nothing_is_compared(pit, monkeypatch):
@@ -283,7 +283,7 @@ def test_so_many_are_open_that_nothing_is_compared(pit, monkeypatch):
     pit("import", "-", stdin=two)
     answer = pit("import", "-", stdin=two)
 
-    assert answer.out == "2 in\n"
+    assert answer.out == "2 added\n"
     assert "not compared" in answer.err
 
 
@@ -303,4 +303,4 @@ def test_an_interrupted_import_says_how_far_it_got(pit, monkeypatch):
 
     assert answer.code == 130
     assert "10 of 30 are in" in answer.err
-    assert pit("import", "-", stdin=many).out == "20 in, 10 there already\n"
+    assert pit("import", "-", stdin=many).out == "20 added, 10 already there\n"

@@ -111,10 +111,10 @@ def test_a_dry_run_changes_nothing(pit, place):
     before = files(place / "pit")
     answer = pit("import", SAMPLES / "taskmaster", "--dry-run")
 
-    assert answer.out.startswith("from taskmaster: 5 would come in, 2 left out")
+    assert answer.out.startswith("from taskmaster: 5 would be added, 2 left out")
     assert files(place / "pit") == before
     plain = '{"id": "with-dash", "title": "plain"}'
-    assert pit("import", "-", "--dry-run", stdin=plain).out == "1 would come in; nothing was changed\n"
+    assert pit("import", "-", "--dry-run", stdin=plain).out == "1 would be added; nothing was changed\n"
     assert files(place / "pit") == before
     assert pit("list", "--json").data == []
 
@@ -195,7 +195,7 @@ def test_projects_with_equal_ids_are_told_apart_by_name(pit):
 def test_standard_input(pit):
     text = (SAMPLES / "github/issues.json").read_text()
 
-    assert pit("import", "-", "--from", "github", stdin=text).out.startswith("from github: 2 in")
+    assert pit("import", "-", "--from", "github", stdin=text).out.startswith("from github: 2 added")
 
 
 def test_bad_wishes(pit, place):

@@ -294,6 +294,7 @@ def test_init_writes_the_ignore_rule_of_the_checkout(run, tmp_path):
     assert "git ignores it from now on: /pit/" in answer.out
     assert subprocess.run(["git", "status", "--porcelain"], check=True, capture_output=True, text=True).stdout == ""
     assert "ignores it already" in run("init", "--git", "ignore").out
+    assert "git" not in run("init").err
 
 
 def test_a_limit_is_said_kept_and_told(pit):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from taskpit.board import Board
 from taskpit.queue import Queue
 from taskpit.report import events_since, make_report
 from taskpit.store.memory import MemoryStore
@@ -26,7 +27,10 @@ def night():
 
     ends("old", Done())
     clock.advance(2 * 86400)
-    ends("landed one", Done(reason="landed on main as 0123456789ab", output=LANDED, cost={"usd": 1.5, "model": "big"}))
+    ends(
+        "landed one",
+        Done(reason="claude won: landed on main as 0123456789ab", output=LANDED, cost={"usd": 1.5, "model": "big"}),
+    )
     ends("plain one", Done(output="x", seconds=60.0))
     ends("broken", Failed(error="line one\nno such file", final=True))
     ends("not wanted", Failed(error="cancelled", cancelled=True))
@@ -48,6 +52,7 @@ def test_each_task_is_in_one_part(night):
     assert (report.ready, report.waiting) == (1, 1)
     assert report.costs == (("big", 1, 0.0, 1.5), ("snake-1", 3, 60.0, 0.0))
     assert report.landed[0].worker == "snake-2"
+    assert Board(night).load().slips[report.landed[0].id].worker == "snake-2"  # who did it, not who landed it
     assert report.headline().startswith("1 needs you, 1 landed, 1 done, 1 failed")
 
 

@@ -54,8 +54,12 @@ def test_what_cannot_be_taken_back_is_said(pit, task):
     pit("done", "1")
     answer = pit("undo")
     assert answer.code == 6
-    assert "was completed, which cannot be taken back" in answer.err
+    assert "cannot be taken back: 0001 was completed" in answer.err
     assert "add a new task" in answer.err
+    pit("add", "two")
+    pit("cancel", "2")
+    pit("undo")
+    assert "`pit cancel 0002` calls it off again" in pit("undo").err
 
 
 def test_what_another_has_changed_since_is_left_alone(pit, task):

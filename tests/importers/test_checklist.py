@@ -128,7 +128,7 @@ def test_it_comes_in_once(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plan.md").write_text("1. [ ] First\n2. [ ] Second\n", encoding="utf-8")
     assert main(["init"]) == 0
-    for wanted in ("2 in", "0 in, 2 there already"):
+    for wanted in ("2 added", "0 added, 2 already there"):
         capsys.readouterr()
         assert main(["import", "plan.md", "--from", "checklist"]) == 0
         assert wanted in capsys.readouterr().out

@@ -12,7 +12,6 @@ import pytest
 
 from taskpit.queue import Queue
 from taskpit.store.git_tracked import ELSEWHERE
-from taskpit.store.opening import init
 from taskpit.task import Done, Failed, State, Task
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is missing")
@@ -160,7 +159,6 @@ def test_a_clone_has_the_tasks_and_no_trust(checkout, tmp_path):
     checkout.commit("a task")
     checkout.git("clone", "-q", checkout.top, str(tmp_path / "clone"))
     clone = Checkout(tmp_path / "clone")
-    init(clone.root)
     assert clone.states() == {"shared": READY}
     (task,) = json.loads(clone.pit("list", "--json"))["data"]
     clone.end(task["id"], Done(output="in the clone"))

@@ -63,6 +63,22 @@ def test_each_task_has_a_clone_of_its_own_and_keeps_it_for_the_next_attempt(grou
     assert git(first, "config", "user.email") == "ada@example.org"
 
 
+def test_who_mends_the_branch_and_says_retry_has_it_begin_from_there(ground):
+    """What was red for the branch's sake stayed red for ever, in the clone of the first attempt."""
+    write(f"{ground.top}/check", "false")
+    git(ground.top, "add", "-A")
+    git(ground.top, "commit", "-qm", "a check that cannot be green")
+    task = ground.put("a", check="sh check", max_attempts=1)
+    ground.pool("echo hi >> a.txt")
+    assert ground.card(task).state is State.FAILED
+    write(f"{ground.top}/check", "true")
+    git(ground.top, "commit", "-qam", "mended")
+    ground.queue.retry(task, "ada@here")
+    ground.pool("echo hi >> a.txt")
+    assert ground.card(task).state is State.DONE
+    assert read(f"{ground.top}/a.txt") == "hi\nhi\n"  # its work went along
+
+
 def test_a_clone_that_was_not_finished_is_made_again(ground):
     task = ground.put()
     _, path = ground.enter(task)

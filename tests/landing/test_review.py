@@ -197,12 +197,12 @@ def test_an_approved_change_that_conflicts_goes_back_and_is_looked_at_again(look
 
 def test_what_is_not_there_is_told(ground):
     task = ground.put()
-    with pytest.raises(NotFound, match="nothing of"):
+    with pytest.raises(NotFound, match="no change that waits"):
         review.find(ground.queue, task)
     assert "no candidate" in pit(ground, "diff", task, code=5)
     ground.work(task, a_dot_txt="x")
     ground.land(task)
-    assert "waits here" in pit(ground, "review", task, "--approve", code=5)
+    assert "no change that waits for review" in pit(ground, "review", task, "--approve", code=5)
 
 
 def test_status_doctor_and_sweep_tell_and_bring_in_what_is_not_in_the_checkout(ground):
@@ -266,7 +266,7 @@ def test_a_damaged_repository_of_ours_stops_no_look_at_the_queue(ground):
 
 
 def test_a_repository_that_was_moved_away_is_told_everywhere_and_goes_on_once_it_is_back(looked):
-    """Its candidate was silently not shown; "nothing waits here" was all that was said."""
+    """Its candidate was silently not shown; that nothing waits was all that was said."""
     task = looked.put("Say hello", check="grep -q hi a.txt")
     looked.work(task, a_dot_txt="hi\n")
     away = f"{looked.top}.away"

@@ -232,7 +232,7 @@ def test_read_only_changes_nothing(drive, full):
         assert "read-only" in board.lines[0]
         assert "hold" not in board.lines[-1]
         assert full.store.page().cards == before
-        assert any("only looks" in toast for toast in board.toasts)
+        assert any("is read-only" in toast for toast in board.toasts)
 
     drive(full, act, read_only=True)
 

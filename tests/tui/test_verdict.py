@@ -68,7 +68,7 @@ def test_who_only_looks_changes_nothing_and_long_changes_scroll(drive, ground):
         assert f"more: `pit diff {task}` shows all" in board.text
         for key in "aso":
             await board.press(key)
-            assert "this board only looks" in board.toasts[-1]
+            assert "this board is read-only" in board.toasts[-1]
             await board.press("v")
         assert ground.card(task).held.startswith(REVIEW)
 

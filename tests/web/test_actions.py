@@ -105,7 +105,7 @@ def test_what_was_done_last_is_undone(queue, board, one):
     queue.finish(queue.claim("ada@home", ids=[one])[0], Done())
     status, told = undo(board)
     assert status == 409
-    assert "0001 was completed, which cannot be taken back" in told
+    assert "the last thing you did cannot be taken back: 0001 was completed" in told
     assert queue.card(one).state is State.DONE
 
 

@@ -146,7 +146,7 @@ def test_a_file_is_dropped(queue, board, visit):
         }"""
     )
     api.expect(card(page, "0001", "ready")).to_contain_text("Build a boat")
-    api.expect(page.locator(".toast.good")).to_contain_text("boat.md: 0001 is in")
+    api.expect(page.locator(".toast.good")).to_contain_text("boat.md: 0001 is added")
     api.expect(page.locator(".toast.bad")).to_contain_text("boat.exe: can't tell what it is")
     assert queue.card("0001").task.by == "ada@home"
     assert [line for line in visit.complaints if "400" not in line] == []
@@ -546,7 +546,7 @@ def test_nobody_is_kept_out_of_a_review(ground, visit, scheme):
 @pytest.mark.skipif(not os.path.exists(AXE), reason="axe-core is missing: sh scripts/axe .venv")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nobody_is_kept_out(queue, board, visit, scheme):
-    """B9: contrast under 4.5; measured by axe on six pages, by day and by night."""
+    """B9: contrast under 4.5; measured by axe on seven pages, by day and by night."""
     queue.put([Task(id=f"000{number}", title=f"task {number}", tags=("web",), priority=3) for number in range(1, 8)])
     (claim,) = queue.claim("w", ids=["0001"])
     queue.finish(claim, Ask(question="blue or green?"))
@@ -560,7 +560,7 @@ def test_nobody_is_kept_out(queue, board, visit, scheme):
     home = "/".join(page.url.split("/")[:3])
     with open(AXE, encoding="utf-8") as file:
         axe = file.read()
-    for path in ("/", "/task/0001", "/task/0002", "/agents", "/plots", "/search?q=task"):
+    for path in ("/", "/task/0001", "/task/0002", "/agents", "/report", "/plots", "/search?q=task"):
         page.goto(home + path)
         opened(page)
         page.evaluate(axe)

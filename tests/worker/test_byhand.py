@@ -78,7 +78,7 @@ def test_a_no_to_what_a_task_costs_lets_nothing_go_on(tmp_path, said):
     queue.put([Task(id="0001", title="one"), Task(id="0002", title="two")])
     for claim, question in zip(queue.claim("snake", count=2), (f"it has cost $5{GO_ON}", "tabs?"), strict=True):
         queue.finish(claim, Ask(question=question))
-    with pytest.raises(Invalid, match="0001 stays held") as told:
+    with pytest.raises(Invalid, match="0001 still waits") as told:
         answer_by_hand(queue, "1", said, "me")
     assert "pit cancel 0001" in told.value.hint
     assert queue.card("0001").held

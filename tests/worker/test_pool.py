@@ -61,6 +61,7 @@ def test_needs_and_priorities_are_kept(pit):
 
 
 def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, monkeypatch):
+    """B8: the pool printed a task as claimed before it printed that its need was done."""
     first = pit.put("base")[0]
     last = pit.put("roof", needs=(first,))[0]
     begun, shown, seen = threading.Event(), threading.Event(), []
@@ -273,7 +274,7 @@ def test_a_pool_that_waits_says_what_for(pit, monkeypatch):
     until(lambda: show.said)
     pit.queue.finish(claim, Done())
     thread.join()
-    assert show.said == ["waiting for 1 that others have; `pit list --state claimed` shows them"]
+    assert show.said == ["waiting for 1 that others have; `pit list --state running` shows them"]
 
 
 def test_cancel_stops_a_run(pit):

@@ -215,6 +215,8 @@ def _init_pointer(shown: str, leave: Callable[[str], None], args: Namespace, con
 
 def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
     """What was done about the repository around the folder: an ignore rule of this checkout alone, or a warning."""
+    if wish == "ask" and _settled(root):
+        return ""
     if wish == "ask" and sys.stdin.isatty() and sys.stdout.isatty() and not context.json:
         context.tell("This folder lies in a git checkout. Keep its files out of commits? [Y/n] ")
         wish = "leave" if sys.stdin.readline().strip().lower() in ("n", "no") else "ignore"
@@ -250,6 +252,21 @@ def _track(root: str) -> str:
     if trusted:
         trust.remember(root)
     return "git tracks its tasks and results from now on; new ids are random, so that branches agree: commit the folder"
+
+
+def _settled(root: str) -> bool:
+    """Whether the checkout has its rule already: git tracks the queue, or ignores it."""
+    import subprocess
+
+    from taskpit.store.git_tracked import IGNORED
+
+    if os.path.exists(f"{root}/{next(iter(IGNORED))}"):
+        return True
+    asked = ["git", "-C", os.path.dirname(root), "check-ignore", "-q", root]
+    try:
+        return subprocess.run(asked, capture_output=True, check=False, timeout=10).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
 
 
 def _exclude(root: str, rule: str) -> str:

@@ -97,7 +97,7 @@ def _told(claim: Claim, context: Context, named_worker: str | None) -> str:
         lines += ["", task.body.strip("\n")]
     mine = f" --as {named_worker}" if named_worker else ""
     done = context.called(f"done {task.id}{mine}")
-    fail = context.called(f"fail {task.id} --error '...'{mine}")
+    fail = context.called(f"fail {task.id} 'what went wrong'{mine}")
     lines += ["", paint("dim", f"then: {done}   or: {fail}")]
     return "\n".join(lines)
 

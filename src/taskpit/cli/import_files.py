@@ -59,7 +59,7 @@ def _import_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="source", metavar="TRACKER", help="beads, claude, backlog, taskmaster, github, checklist"
     )
-    parser.add_argument("--dry-run", action="store_true", help="show what would come in, change nothing")
+    parser.add_argument("--dry-run", action="store_true", help="show what would be added, change nothing")
     parser.add_argument("--again", action="store_true", help="put in also what reads like an open task")
     parser.add_argument("--closed", action="store_true", help="with --from: what is closed there comes in as done")
     parser.add_argument("--name", default="", metavar="NAME", help="with --from: tells projects with equal ids apart")
@@ -88,8 +88,8 @@ def _import(args: Namespace, context: Context) -> Reply:
     records, twins = _apart(queue, records, context) if not args.again else (records, [])
     if args.dry_run:
         titles = [record.task.title for record in records]
-        there = f", {len(twins)} there already" if twins else ""
-        return Reply(data={"would_create": titles}, text=f"{len(titles)} would come in{there}; nothing was changed")
+        there = f", {len(twins)} already there" if twins else ""
+        return Reply(data={"would_create": titles}, text=f"{len(titles)} would be added{there}; nothing was changed")
     said = _put(queue, records, context)
     created = [task_id for task_id, word in said if word is Said.CREATED]
     existing = [*twins, *(task_id for task_id, word in said if word is Said.EXISTS)]
@@ -185,8 +185,8 @@ def _missing(queue: Queue, records: Sequence[Record], coming: set[str]) -> list[
 
 def _told(data: Mapping[str, Collection[str]]) -> str:
     counts = {key: len(value) for key, value in data.items()}
-    parts = [f"{counts['created']} in"]
-    parts += [f"{counts['existing']} there already"] if counts["existing"] else []
+    parts = [f"{counts['created']} added"]
+    parts += [f"{counts['existing']} already there"] if counts["existing"] else []
     parts += [f"{counts['skipped']} left out (finished)"] if counts["skipped"] else []
     parts += [f"{counts['mapped']} with new ids"] if counts["mapped"] else []
     return ", ".join(parts)

@@ -275,8 +275,8 @@ def _reply(
 ) -> Reply:
     for one in haul.bad:
         context.warn(f"{one.where}: {one.why}")
-    parts = [f"{len(haul.created)} {'would come in' if dry_run else 'in'}"]
-    parts += [f"{len(haul.existing)} there already"] if haul.existing else []
+    parts = [f"{len(haul.created)} {'would be added' if dry_run else 'added'}"]
+    parts += [f"{len(haul.existing)} already there"] if haul.existing else []
     parts += [f"{len(haul.changed)} read otherwise there now and were left as they are here"] if haul.changed else []
     parts += [f"{len(haul.skipped)} left out (closed; --closed brings them in as done)"] if haul.skipped else []
     parts += [f"{len(haul.bad)} could not be read"] if haul.bad else []

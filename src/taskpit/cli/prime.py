@@ -327,7 +327,7 @@ def _notify(args: Namespace, context: Context) -> Reply:
     else:
         event = _event()
     told = tell(channels, event, now)
-    return Reply(data={"told": told}, text=f"told: {', '.join(told)}" if told else "")
+    return Reply(data={"told": told}, text=f"sent: {', '.join(told)}" if told else "")
 
 
 def _event() -> dict[str, Any] | None:

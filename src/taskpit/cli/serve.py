@@ -57,7 +57,9 @@ def _tell(server: GatewayServer, context: Context) -> None:
     else:
         context.tell(f"The queue is at {server.address} for callers with a token. Ctrl-C ends it.")
     if not _tokens(context).all():
-        context.warn("there is no token, so nobody can ask", hint=f"`{context.called('token add NAME')}` makes one.")
+        context.warn(
+            "there is no token yet, so no worker can connect", hint=f"`{context.called('token add NAME')}` makes one."
+        )
 
 
 # -- tokens ----------------------------------------------------------------------------------------
@@ -94,7 +96,7 @@ def _token(args: Namespace, context: Context) -> Reply:
         raise errors.Untrusted("who may ask is for a person to decide, not for a worker's command", hint="Ask one.")
     if args.action == "revoke":
         tokens.revoke(args.name)
-        return Reply(data={"revoked": args.name}, text=f"{args.name} opens nothing any more")
+        return Reply(data={"revoked": args.name}, text=f"the token {args.name} is revoked")
     token = tokens.add(args.name, args.verb or ["work"], words(args.tag), args.expires)
     told = (
         f"{token}\n\nIt is shown this once. There, put it into TASKPIT_TOKEN, or a file that TASKPIT_TOKEN_FILE names."

@@ -50,7 +50,7 @@ def _setup(args: Namespace, _: Context) -> Reply:
     if unknown:
         raise Invalid(f"there is no agent {unknown[0]!r}", hint=f"There are {', '.join(AGENTS)}.")
     if args.check + args.remove + args.show > 1:
-        raise Invalid("--check, --remove and --print are three different things", hint="Say one of them.")
+        raise Invalid("--check, --remove and --print cannot be combined", hint="Choose one.")
     if args.show:
         shown = {_where(part): by_hand(part) for name in args.agents for part in AGENTS[name]}
         return Reply(data=shown, text="\n".join(f"--- {path}\n{text}" for path, text in shown.items()))

@@ -217,7 +217,7 @@ def _sheet(card: Card, now: float) -> str:
         *(_result_sections(result) if result else ()),
         ("Tries", "\n".join(tries(card.tries))),
         ("Notes", card.notes),
-        ("Late results, kept aside", "\n".join(card.late)),
+        ("Results that came late or were taken back", "\n".join(card.late)),
     ]
     for title, text in sections:
         if text.strip():

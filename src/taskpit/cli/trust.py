@@ -38,7 +38,7 @@ A queue that you made with `pit init` is trusted from birth. Looking at a queue 
 
 def _trust(args: Namespace, context: Context) -> Reply:
     if args.yes and args.revoke:
-        raise Usage("--yes and --revoke mean opposite things")
+        raise Usage("--yes and --revoke exclude each other")
     root = _root(context)
     if args.revoke:
         was = trust.forget(root)

@@ -137,9 +137,14 @@ def _unlanded(context: Context) -> list[Mend]:
 def _swept(mends: Sequence[Mend], *, dry_run: bool) -> str:
     if not mends:
         return "nothing to do"
+    logs = sum(1 for mend in mends if mend.kind == "composted")
     lines = [
-        f"{paint('bold', mend.kind)}  {mend.what}" + (f": {mend.details}" if mend.details else "") for mend in mends
+        f"{paint('bold', mend.kind)}  {mend.what}" + (f": {mend.details}" if mend.details else "")
+        for mend in mends
+        if mend.kind != "composted"
     ]
+    if logs:
+        lines.append(f"{paint('bold', 'pruned')}  {logs} old log{'s' * (logs > 1)}, of each a line is kept")
     return "\n".join([*(["would do:"] if dry_run else []), *lines])
 
 

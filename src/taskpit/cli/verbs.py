@@ -95,7 +95,7 @@ VERBS: tuple[Verb, ...] = (
         ("crew", "crew", "the crew of agents.toml: up, down, restart", (), ""),
         ("lock", "lock", "take an exclusive lock, or run a command under it", (), ""),
         ("prime", "prime", "what an agent must know: what you hold, what is next, how", (), ""),
-        ("setup", "setup", "tell an agent of the queue, in its own files", (), ""),
+        ("setup", "setup", "tell an agent about the queue, in its own files", (), ""),
         ("lessons", "prime", "what turned red checks green, as agents are told it", (), ""),
         ("notify", "prime", "tell a person, as a hook: desktop, ntfy, Slack, Discord, webhook", (), ""),
         ("hook", "prime", "what an agent's session calls as it goes on", (), ""),

@@ -62,7 +62,11 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     )
     add = parser.add_argument
     add("-n", dest="slots", type=a_count, default=1, metavar="N", help="tasks at once (default 1)")
-    add("--agent", metavar="PRESET,...", help="run this agent CLI, as its preset says; further ones when it rests")
+    add(
+        "--agent",
+        metavar="PRESET,...",
+        help="run this agent CLI, as its preset says; others while it has no quota left",
+    )
     add("--model", default="", metavar="M", help="the model the agent uses, as it calls it")
     add(
         "--env",
@@ -76,11 +80,11 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
         choices=("on", "off"),
         const="on",
         metavar="on|off",
-        help="shut agent and check in, by bubblewrap: only the place of work can be written; the word is its network",
+        help="run agent and check in a bubblewrap sandbox that writes only to the place of work; on, off: its network",
     )
     add("--tag", action="append", metavar="T", help="only tasks with this tag; may be repeated")
     add("--big", action="store_true", help="only big tasks, to plan and split; without it they are left alone")
-    add("--until", metavar="empty|T", help="end once nothing is left that could come, or at 07:00, +8h, ...")
+    add("--until", metavar="empty|T", help="end when no task is left, or at 07:00, +8h, ...")
     add("--max-tasks", type=a_count, default=0, metavar="N", help="end after this many claims")
     add("--limit", type=a_duration, default=LIMIT, metavar="D", help="time a task may take (default 1h)")
     add("--lease", type=a_duration, default=0.0, metavar="D", help="lease of a claim, renewed while it runs")
@@ -264,14 +268,14 @@ def _sandbox(args: Namespace) -> Sandbox | None:
 
 
 def _left(report: Report, context: Context) -> str:
-    """A pool that did nothing says what it has left lying, and where to look."""
+    """What needs a person; a pool that did nothing also says what is left, and where to look."""
     from taskpit.queue import tally
     from taskpit.status import Status
 
-    if report.tally:
-        return ""
     counts = tally(context.queue.store)
     lines = [""]
+    if report.tally:
+        counts = {Status.NEEDS_YOU: counts[Status.NEEDS_YOU], Status.READY: 0, Status.WAITING: 0}
     if (ready := counts[Status.READY]) and not report.started:
         paused = context.queue.store.paused()
         why = f"the queue is {paused}. `pit resume` gives out tasks again." if paused else NONE_FITS

@@ -98,17 +98,37 @@ class Pipe:
 
     # -- 1, 2: a place to work -----------------------------------------------------------------------
 
-    def enter(self, task: Task, hands: Hands) -> str:
-        """The task's own clone; the one of an earlier attempt is as that left it. Waits says what a person must do."""
+    def enter(self, task: Task, hands: Hands, tries: Sequence[Try] = ()) -> str:
+        """The task's own clone; the one of an earlier attempt is as that left it, but for what `_catch_up` says.
+        Waits says what a person must do.
+        """
         terms = self._settled(task)
         path = self.workspace(task.id)
         if self.clones.is_ours(path):
+            if tries and tries[-1].kind == "reset":
+                self._catch_up(task, terms, hands)
             return path
         self._ready()
         base = self._base(task, terms)
         self.git.set(self.ref("base", task.id), base)
         self.clones.make(task.id, base, terms, hands)
         return path
+
+    def _catch_up(self, task: Task, terms: Terms, hands: Hands) -> None:
+        """A person said that it shall be tried again, perhaps because they mended the branch: the clone begins from
+        that now, with its changes merged in. Where they do not go together it stays as it is; landing tells of it.
+        """
+        self._ready()
+        base, line = self.git.ref(self.ref("base", task.id)), self._base(task, terms)
+        if not base or base == line:
+            return
+        tree, _ = self._files.tree_of(self.workspace(task.id), terms, base, self._target(terms, base))
+        commit = self.git.commit(tree, [base], _message(task))
+        merge = self.repository.merge(line, commit)
+        if not merge.conflicts:
+            self.git.set(self.ref("cand", task.id), commit)
+            self._rebase(task.id, terms.onto, line, merge.tree)
+            hands.say(f"its clone begins from {terms.onto} at {line[:12]} now")
 
     def _settled(self, task: Task) -> Terms:
         """How it lands, with a branch that is there: resolved by name, once for each clone."""

@@ -97,7 +97,12 @@ class Standing(Value):
             lines.append(f"{_wait(self.judged)} for a reviewer agent{none}")
         lines += [f"{_wait(self.landing)} for landing: the next `pit work` does that"] if self.landing else []
         lines += [f"{_wait(self.pulls)} for a pull request"] if self.pulls else []
-        return [*lines, *self.stranded, *self.behind, *(f"a clone is kept: {path}" for path in self.kept)]
+        return [
+            *lines,
+            *self.stranded,
+            *self.behind,
+            *(f"{path.rpartition('/')[2]} is over, and its clone is kept: {path}" for path in self.kept),
+        ]
 
 
 def _wait(ids: Sequence[str]) -> str:
@@ -117,7 +122,7 @@ def _repositories(queue: Queue) -> tuple[list[Pipe], list[str]]:
         folder = f"{state_folder()}/{name}"
         if not os.path.exists(f"{folder}/queues/{Pipe.digest(key)}"):
             continue
-        place = "(nobody noted where)"
+        place = "(where is not known)"
         try:
             place = fs.read(f"{folder}/repository", 8192)[0].decode("utf-8", "surrogateescape").strip()
             repository = Repository(place)
@@ -153,7 +158,9 @@ def find(queue: Queue, task_id: str) -> tuple[Pipe, HandIn]:
     if told is not None and gone:
         hint = "Nothing is lost: what was handed in is kept, and goes on once the repository is there again."
         raise NotFound(_stranded(found, gone, [task_id])[0], hint=hint, id=task_id)
-    raise NotFound(f"nothing of {task_id} waits here", hint=f"`pit why {task_id}` says where it is.", id=task_id)
+    raise NotFound(
+        f"{task_id} has no change that waits for review", hint=f"`pit why {task_id}` says where it is.", id=task_id
+    )
 
 
 def landed(queue: Queue, task_id: str) -> str:

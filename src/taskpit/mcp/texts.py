@@ -65,7 +65,7 @@ def task_text(queue: Queue, task_id: str) -> str:
     task = card.task
     facts = [("id", task.id), ("state", str(card.state)), ("check", task.check), ("needs", ", ".join(task.needs))]
     facts += [("priority", str(task.priority or "")), ("tags", ", ".join(task.tags)), ("parent", task.parent)]
-    facts += [("asked by", task.by), ("created", iso(task.created) if task.created else "")]
+    facts += [("added by", task.by), ("created", iso(task.created) if task.created else "")]
     lines = [f"# {task.title}", "", *(f"- {key}: {value}" for key, value in facts if value)]
     result = card.result
     sections = [

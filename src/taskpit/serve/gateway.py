@@ -235,7 +235,7 @@ class Gateway:
             rights.check_held(asked.grant, await self._run("look", self.store.read, want.ids))
         if asked.again is not None:
             if want.verbatim and not want.ids:
-                hint = "`pit list --state claimed` shows what you have."
+                hint = "`pit list --state running` shows what you have."
                 raise Unknown("the gateway was started again before it answered", hint=hint)
             found: list[Claim] = (await self.batches["find"].ask([want]))[0] if want.call else []
             if found:  # renewed at once: the gateway that made them sees that their worker has come back to another

@@ -46,7 +46,7 @@ def check_verb(grant: Grant, verb: str) -> None:
     """Denied unless the token is for this."""
     if not is_owner(grant) and not any(verb in VERBS.get(right, ()) for right in grant.rights):
         told = f"the token {grant.name} is not for this ({verb})"
-        raise Denied(told, hint="Whoever serves the queue can give another: `pit token add`.", name=grant.name)
+        raise Denied(told, hint="Its owner can make another: `pit token add`.", name=grant.name)
 
 
 def acts_as(grant: Grant, worker: str) -> bool:
@@ -87,7 +87,7 @@ def _claim(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
     if is_owner(grant):
         return given
     if want.even_held and not want.ids:
-        raise Denied(f"the token {grant.name} may not change tasks that nobody works on", name=grant.name)
+        raise Denied(f"the token {grant.name} may not change tasks that no worker has", name=grant.name)
     if grant.tags:
         tags = tuple(tag for tag in want.tags if tag in grant.tags) if want.tags else grant.tags
         if not tags:
@@ -105,8 +105,8 @@ def check_held(grant: Grant, cards: Iterable[Card | None]) -> None:
         )
         if is_owner(grant) or (isinstance(candidate, dict) and candidate.get("token") == grant.name):
             continue
-        told = f"the token {grant.name} may not change tasks that nobody works on"
-        hint = "Whoever has a token with `--verb all` may."
+        told = f"the token {grant.name} may not change tasks that no worker has"
+        hint = "A token with `--verb all` may."
         raise Denied(told, hint=hint, id=card.task.id if card is not None else "")
 
 

@@ -136,7 +136,7 @@ class Grip(Turn):
 
     def _told(self, seen: Seen, until: float) -> str:
         ago = max(self._folder.clock.now() - until, 0.0)
-        return f"the lock of {seen.lock.holder or 'somebody'} expired {say_duration(ago)} ago"
+        return f"the lock of {seen.lock.holder or 'an unknown holder'} expired {say_duration(ago)} ago"
 
     def _even(self, record: dict[str, Any]) -> bool:
         """Whether the clock has run evenly since the record was written."""

@@ -15,7 +15,7 @@ from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.held_directories import Holding
 from taskpit.store.disk_errors import storage_error, verb
 from taskpit.store.files import FileStore
-from taskpit.store.folder import HIDDEN, OURS, QUARANTINE, Folder
+from taskpit.store.folder import HIDDEN, IDS, OURS, QUARANTINE, Folder
 from taskpit.store.port import Mend
 from taskpit.text import read_toml
 
@@ -222,6 +222,14 @@ def open_store(
         holding.close()
 
 
+def _furnish(root: str, name: str) -> None:
+    """A clone has no empty folder; where it may only be looked at, none is needed."""
+    try:
+        init(root, name)
+    except Storage:
+        return
+
+
 def _open_folder(
     root: str, env: Mapping[str, str], clock: Clock | None
 ) -> FileStore | ActivityStore | PostgresStore | RemoteStore | OpenStore:
@@ -246,6 +254,8 @@ def _open_folder(
     layout = layouts.get(name)
     config = _config(root, layout, env)
     if name != "activities":
+        if config.git == "track" and not os.path.isdir(f"{root}/{IDS}"):
+            _furnish(root, name)
         store = FileStore(root, layout, config, clock)
         if config.git == "track":
             from taskpit.store.git_tracked import agree

@@ -125,7 +125,7 @@ class PitBoard(App[None]):
         yield Panel()
         with Horizontal(id="filter"):
             yield Label("/", markup=False)
-            yield Input(placeholder="words that must be on a slip", compact=True, id="words")
+            yield Input(placeholder="words, or #tag", compact=True, id="words")
         yield Static(id="keys", markup=False)
 
     def on_mount(self) -> None:
@@ -239,7 +239,7 @@ class PitBoard(App[None]):
         slips = self.view.columns[name]
         if self._words:
             slips = [slip for slip in slips if slip.mentions(self._words)]
-        self.column(name).show(slips, "Nothing here mentions that." if self._words else drawing.EMPTY[name])
+        self.column(name).show(slips, "No matching tasks." if self._words else drawing.EMPTY[name])
 
     # -- what is said in one line ------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ class PitBoard(App[None]):
         if card is None:
             empty = self.view is not None and not any(self.view.counts.values())
             first = "The queue is empty. Press n to add a first task, or: pit add 'a first task'"
-            self.panel.detail.say(first if empty else "No task is picked.")
+            self.panel.detail.say(first if empty else "No task is selected.")
         else:
             await self.panel.detail.show(card, self.desk.now())
         if fresh:
@@ -528,7 +528,7 @@ class PitBoard(App[None]):
                 except (TaskpitError, OSError) as error:
                     trouble = error
         except SuspendNotSupported:
-            told = "this terminal cannot be lent to an editor: use `pit edit`"
+            told = "an editor cannot be opened in this terminal: use `pit edit`"
         if trouble is not None:
             self.complain(trouble)
         else:

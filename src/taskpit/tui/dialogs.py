@@ -51,7 +51,7 @@ class Ask(ModalScreen[str]):
             yield Label(one_line(self._about), classes="about", markup=False)
             yield Label(one_line(self._question), classes="question", markup=False)
             yield Input(compact=True)
-            yield Label("enter does it · esc leaves all as it is", classes="keys", markup=False)
+            yield Label("enter confirms · esc cancels", classes="keys", markup=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """It is answered, if there is anything or need not be."""
@@ -90,7 +90,7 @@ class AddForm(ModalScreen["Task | list[str]"]):
                     hint = f"instead: {', '.join(self._templates)}, with fields, area=api"
                     yield Input(placeholder=hint, id="template", compact=True)
             yield TextArea(id="body", compact=True, placeholder="What else there is to know, as Markdown")
-            yield Label("enter or ctrl+s adds it · tab goes on · esc leaves", classes="keys", markup=False)
+            yield Label("enter or ctrl+s adds it · tab next field · esc cancels", classes="keys", markup=False)
 
     def on_input_submitted(self) -> None:
         """Enter in any line."""
@@ -143,7 +143,7 @@ class Find(ModalScreen[str]):
             yield Label("Find in titles, texts, results, reasons and notes", classes="about", markup=False)
             yield Input(placeholder='words, or "a phrase"', compact=True)
             yield OptionList(id="hits", compact=True, markup=False)
-            yield Label("enter looks, then goes there · esc leaves", classes="keys", markup=False)
+            yield Label("enter searches, then opens · esc cancels", classes="keys", markup=False)
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         """Look for it."""

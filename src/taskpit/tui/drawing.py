@@ -81,7 +81,7 @@ def _told(slip: Slip, now: float) -> Parts:
         return [(f" {slip.reason or slip.verdict}", slip.column)]
     if slip.column == "done":
         parts = [who(slip.worker), say_age(slip.seconds) if slip.seconds else ""]
-        parts += [f"${slip.usd:.2f}" if slip.usd else "", f"split in {len(slip.children)}" if slip.children else ""]
+        parts += [f"${slip.usd:.2f}" if slip.usd else "", f"split into {len(slip.children)}" if slip.children else ""]
         return [(f" {' · '.join(filter(None, parts))}", "meta")]
     parts = [f"try {slip.attempts + 1}" if slip.attempts else "", "big" if slip.big else "", " ".join(slip.tags)]
     return [(f" {' · '.join(filter(None, parts))}", "meta")]

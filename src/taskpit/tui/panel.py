@@ -65,7 +65,7 @@ def _rest(card: Card) -> Iterator[tuple[str, list[str]]]:
         yield "Check", [ran, *proof.tail.splitlines()]
     yield "Tries", tries(card.tries)
     yield "Notes", card.notes.splitlines()
-    yield "Late results, kept aside", list(card.late)
+    yield "Results that came late or were taken back", list(card.late)
 
 
 def _sections(sections: Iterator[tuple[str, list[str]]]) -> Content:

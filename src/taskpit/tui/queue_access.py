@@ -166,4 +166,4 @@ class Desk:
 
     def _writable(self) -> None:
         if self.read_only:
-            raise Invalid("this board only looks", hint="Start it without --read-only.")
+            raise Invalid("this board is read-only", hint="Start it without --read-only.")

@@ -71,7 +71,7 @@ class Actions:
         """A task from the form."""
         form = await _form(request)
         task_id = await self.desk.do(lambda: self._add(form))
-        return self._said(request, f"{task_id} is in", self.desk.paper.link(task_id), undoable=True)
+        return self._said(request, f"{task_id} is added", self.desk.paper.link(task_id), undoable=True)
 
     async def add_from(self, request: Request) -> Response:
         """The tasks of a template, with the fields of the form."""
@@ -80,7 +80,7 @@ class Actions:
         desk = self.desk
         tasks, _ = await desk.do(lambda: put_filled(desk.queue, name, given, lambda task: task.replace(by=desk.worker)))
         ids = ", ".join(task.id for task in tasks)
-        return self._said(request, f"{ids} {'are' if len(tasks) > 1 else 'is'} in", desk.paper.link(tasks[0].id))
+        return self._said(request, f"{ids} {'are' if len(tasks) > 1 else 'is'} added", desk.paper.link(tasks[0].id))
 
     async def file(self, request: Request) -> Response:
         """The tasks of one file that was dropped on the page; it is all of them or none."""
@@ -89,7 +89,7 @@ class Actions:
         ids = await self.desk.do(lambda: self.desk.bring(self.desk.queue, name, data))
         shown = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
         return self._said(
-            request, f"{name}: {shown} {'are' if len(ids) > 1 else 'is'} in" if ids else f"{name}: nothing new", ""
+            request, f"{name}: {shown} {'are' if len(ids) > 1 else 'is'} added" if ids else f"{name}: nothing new", ""
         )
 
     def _said(self, request: Request, told: str, then: str, *, undoable: bool = False) -> Response:
@@ -140,5 +140,5 @@ async def _form(request: Request) -> Form:
             (await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"
         )
     except ValueError:
-        raise Invalid("that is no form of ours") from None
+        raise Invalid("the form was not understood: load the page again") from None
     return {key: value.replace("\r\n", "\n") for key, value in pairs}

@@ -15,7 +15,7 @@ from taskpit.landing.diff import FilePart, read_hunks
 from taskpit.landing.values import CANDIDATE, HandIn
 from taskpit.policy import REVIEW, question_of
 from taskpit.records import Value
-from taskpit.report import PARTS, make_report
+from taskpit.report import LANDED, PARTS, make_report
 from taskpit.search import search
 from taskpit.status import status_of
 from taskpit.task import State
@@ -66,7 +66,7 @@ class Shown(Value):
 def change_of(queue: Queue, card: Card) -> Shown | None:
     """What its agent changed, while that waits and once it has landed; None if there is nothing of the kind."""
     waits = CANDIDATE in card.task.extra and card.state is State.READY
-    landed = card.state is State.DONE and card.result is not None and card.result.reason.startswith("landed on ")
+    landed = card.state is State.DONE and card.result is not None and bool(LANDED.search(card.result.reason))
     if not waits and not landed:
         return None
     handed = None

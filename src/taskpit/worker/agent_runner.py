@@ -35,7 +35,7 @@ from taskpit.worker import process
 from taskpit.worker.agent_output import Listener, Talk
 from taskpit.worker.preset import Backend, fill
 from taskpit.worker.process import CannotRun
-from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, OUTPUT_TAIL, say_exit
+from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, ONLY_TALK, OUTPUT_TAIL, say_exit
 from taskpit.worker.transcript import ORDER as SIGNS
 from taskpit.worker.transcript import Finding, judge
 
@@ -135,8 +135,6 @@ AGAIN = "\nYou have worked on this before, in this very session. Go on from ther
 FAILED = {"failed": "it says that it failed", "silent": "it ended without a word"}
 #: Facts that are no costs.
 NO_COST = frozenset(("text", "error", "session", "model"))
-#: What is said of a run that has changed nothing.
-ONLY_TALK = "it has only talked: it used no tool and left no result file"
 #: So many changed files are listed in a log.
 MOST_CHANGES = 100
 #: The largest account of its usage that an agent may leave.

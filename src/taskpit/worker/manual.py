@@ -50,7 +50,7 @@ def answer_by_hand(queue: Queue, word: str, text: str, worker: str) -> list[str]
         card = next(iter(queue.store.read(queue.store.resolve(word))), None)  # none: it is a question's key
         if card is not None and question_of(card.task).endswith(GO_ON):
             hint = f"`pit cancel {card.task.id}` ends it. Any other answer lets it go on, and cost as much again."
-            raise errors.Invalid(f"{card.task.id} stays held", hint=hint, id=card.task.id)
+            raise errors.Invalid(f"{card.task.id} still waits", hint=hint, id=card.task.id)
     ids = queue.answer(word, text, worker)
     papers = queue.store.info().papers  # who says go on means: it may cost as much again
     for task_id in ids if papers else ():
@@ -161,7 +161,7 @@ def _checked(queue: Queue, claim: Claim, cwd: str) -> Evidence:
     if not evidence.green and check_mode(task) == "strict":
         raise errors.CheckFailed(
             f"the check of {task.id} is red: {task.check} exited {evidence.exit_code}",
-            hint=f"The task is still yours: mend it and repeat, or `pit fail {task.id} --error '...'`.",
+            hint=f"The task is still yours: mend it and repeat, or `pit fail {task.id} 'what went wrong'`.",
             id=task.id,
             exit_code=evidence.exit_code,
             tail=evidence.tail,

@@ -235,7 +235,7 @@ class Pool:
             return False
         self._looked = time.monotonic() + 10 * (time.monotonic() - began)
         if not self._threads and not found.coming and found.claimed:
-            self._wait_for(f"waiting for {found.claimed} that others have; `pit list --state claimed` shows them")
+            self._wait_for(f"waiting for {found.claimed} that others have; `pit list --state running` shows them")
         return not found.coming and not found.claimed
 
     def _wait_for(self, what: str) -> None:

@@ -21,9 +21,9 @@ from taskpit.landing.review import to_land
 from taskpit.landing.values import Stopped
 from taskpit.task import Done, Failed, Release, Retry, Want
 from taskpit.worker.agent_limits import gate_for
-from taskpit.worker.agent_runner import ONLY_TALK
 from taskpit.worker.process import CannotRun
 from taskpit.worker.prompt import task_text
+from taskpit.worker.runner import ONLY_TALK
 from taskpit.worker.slot import RunHands, crashed, what_became
 
 TYPE_CHECKING = False

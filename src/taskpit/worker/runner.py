@@ -52,6 +52,8 @@ OUTPUT_TAIL = 4096
 LARGEST_PROMPT = 64 * 1024 * 1024
 #: Lines of the log that an error carries.
 ERROR_LINES = 8
+#: What is said of an agent that has changed nothing.
+ONLY_TALK = "it has only talked: it used no tool and left no result file"
 
 _PLACEHOLDER = re.compile(r"\{(task_file|prompt_file|result_file|run_dir|worktree|id)\}")
 

@@ -22,6 +22,7 @@ from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
 from taskpit.worker.budget import GO_ON, Ledger
 from taskpit.worker.check import run_check
 from taskpit.worker.process import CannotRun
+from taskpit.worker.runner import ONLY_TALK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -235,12 +236,13 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
             if (landed := pipe.already(parent_of(task) or task.id)) is not None:
                 return landed  # a crash came between landing and its seal, and then somebody let it go on
             card = queue.store.read([task.id])[0]
-            if (left := pipe.left_by(task, card.tries if card else ())) is not None:
+            tries = card.tries if card else ()
+            if (left := pipe.left_by(task, tries)) is not None:
                 return left  # a crash came between handing in and the end of the claim: it is paid for
             if run.sandbox is not None:  # its clone borrows the objects of ours
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))
             run.variables["TASKPIT_SLOT"] = str(run.slot)
-            run.cwd = pipe.enter(task, RunHands(run))
+            run.cwd = pipe.enter(task, RunHands(run), tries)
     except Stopped:
         return Release(reason="its worker was asked to stop")
     except (Waits, Invalid) as error:
@@ -284,6 +286,8 @@ def _hand_in(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcom
     if orders.landing is None or not isinstance(outcome, Done) or run.stopping:
         return cut or outcome
     done = outcome.replace(log=_keep_log(queue, run), seconds=outcome.seconds, cost=outcome.cost or run.cost)
+    if done.reason == ONLY_TALK:
+        done = done.replace(reason="")  # what it changed speaks for it; where nothing changed, nothing lands
     for pause_ in (FIRST_PAUSE, 10 * FIRST_PAUSE, 0.0):
         try:
             ended = orders.landing.hand_in(run.claim, done, RunHands(run), check=orders.check_in is not None)
