@@ -117,7 +117,7 @@ class GatewayApp:
         """So many bytes more are held."""
         self._bytes += count
         if self._bytes > MOST_BYTES:
-            raise Refused(503, "unavailable", "the gateway has its hands full", "Try again.")
+            raise Refused(503, "unavailable", "the gateway is busy", "Try again.")
 
     def drop(self, count: int) -> None:
         """They are not."""
