@@ -142,10 +142,10 @@ def costs(cost: Mapping[str, object]) -> str:
 
 def tries(all_of_them: Sequence[Try]) -> list[str]:
     """The last tries, a line for each."""
-    shown = [
-        f"{iso(one.at)}  {one.kind:<8} {who(one.worker)}  {headline(one.error)}".rstrip()
-        for one in all_of_them[-LAST_TRIES:]
-    ]
+    shown = []
+    for one in all_of_them[-LAST_TRIES:]:
+        kind = "failed" if one.kind == "task" else one.kind
+        shown.append(f"{iso(one.at)}  {kind:<8} {who(one.worker)}  {headline(one.error)}".rstrip())
     earlier = len(all_of_them) - len(shown)
     return [*([f"({earlier} earlier)"] if earlier else []), *shown]
 

@@ -197,4 +197,4 @@ def _costs(
         tasks, seconds, usd = found.get(by[:60], (set(), 0.0, 0.0))
         found[by[:60]] = (tasks | {task_id}, seconds + took, usd + dollars)
     ordered = sorted(found.items(), key=lambda one: (-one[1][2], one[0]))
-    return tuple((by, len(tasks), seconds, usd) for by, (tasks, seconds, usd) in ordered)
+    return tuple((by, len(tasks), seconds, usd) for by, (tasks, seconds, usd) in ordered if seconds or usd)

@@ -162,6 +162,15 @@ def test_attempts_and_notes_are_shown(queue, board):
     assert "retried" in text
 
 
+def test_a_failure_is_shown_once(queue, board):
+    """The last attempt is the result: it stood there again below, with the same output."""
+    queue.put([Task(id="0001", title="one")])
+    red = Evidence(command="make test", exit_code=2, tail="41 passed")
+    (claim,) = queue.claim("snake", ids=["0001"])
+    queue.finish(claim, Failed(error="the check is red", final=True, evidence=red))
+    assert board.get("/task/0001").text.count("41 passed") == 1
+
+
 def test_parts_of_a_task_are_listed_and_drawn(queue, board):
     queue.put([Task(id="0001", title="big one", big=True)])
     children = (Task(id="", title="first part"), Task(id="", title="second part"))
