@@ -140,7 +140,7 @@ def tell(queue: Queue, task_id: str, worker: str, text: str) -> tuple[str, str]:
     need_person(task_id, os.environ)  # an agent reads it as a person's word
     card = queue.card(task_id)
     if card.result is not None or not text.strip():
-        told = "there is nothing to say" if card.result is None else f"{task_id} is finished: no agent reads it"
+        told = "the message is empty" if card.result is None else f"{task_id} is finished: no agent reads it"
         hint = "`pit note ID TEXT` leaves a note; `pit retry ID` has a failed task tried again."
         raise errors.Invalid(told, hint=hint, id=task_id)
     queue.note(task_id, f"told: {text}", worker)
