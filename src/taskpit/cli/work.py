@@ -62,11 +62,7 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     )
     add = parser.add_argument
     add("-n", dest="slots", type=a_count, default=1, metavar="N", help="tasks at once (default 1)")
-    add(
-        "--agent",
-        metavar="PRESET,...",
-        help="run this agent CLI, as its preset says; others while it has no quota left",
-    )
+    add("--agent", metavar="PRESET,...", help="run this agent CLI, as its preset says; others when its quota is spent")
     add("--model", default="", metavar="M", help="the model the agent uses, as it calls it")
     add(
         "--env",

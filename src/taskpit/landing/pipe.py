@@ -99,9 +99,7 @@ class Pipe:
     # -- 1, 2: a place to work -----------------------------------------------------------------------
 
     def enter(self, task: Task, hands: Hands, tries: Sequence[Try] = ()) -> str:
-        """The task's own clone; the one of an earlier attempt is as that left it, but for what `_catch_up` says.
-        Waits says what a person must do.
-        """
+        """The task's own clone; that of an earlier attempt as it left it, or caught up. Waits: a person must act."""
         terms = self._settled(task)
         path = self.workspace(task.id)
         if self.clones.is_ours(path):
@@ -115,9 +113,7 @@ class Pipe:
         return path
 
     def _catch_up(self, task: Task, terms: Terms, hands: Hands) -> None:
-        """A person said that it shall be tried again, perhaps because they mended the branch: the clone begins from
-        that now, with its changes merged in. Where they do not go together it stays as it is; landing tells of it.
-        """
+        """A person says: again. The clone begins from the branch as it is now, its changes merged in, if they fit."""
         self._ready()
         base, line = self.git.ref(self.ref("base", task.id)), self._base(task, terms)
         if not base or base == line:
@@ -128,7 +124,7 @@ class Pipe:
         if not merge.conflicts:
             self.git.set(self.ref("cand", task.id), commit)
             self._rebase(task.id, terms.onto, line, merge.tree)
-            hands.say(f"its clone begins from {terms.onto} at {line[:12]} now")
+            hands.say(f"its clone begins from {line[:12]} now")
 
     def _settled(self, task: Task) -> Terms:
         """How it lands, with a branch that is there: resolved by name, once for each clone."""
