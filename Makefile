@@ -35,7 +35,7 @@ quick: $(VENV)/dev  ## what one runs while editing: half a minute (QUICK=tests/c
 
 test-all: $(VENV)/dev  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
 	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
-	-@sh scripts/system-packages postgres
+	-@sh scripts/system-packages postgres foreign
 	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=20 TASKPIT_HOSTILE=20000 $(BIN)/pytest -n $(JOBS) --timeout 3000
 
 test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm and PyPI against a stand-in model, on loopback only; writes docs/agents-tried.md
@@ -59,11 +59,11 @@ test-mutants: $(VENV)/dev  ## which of COUNT small changes to MODULES no test of
 	$(BIN)/python scripts/mutants.py --count $(COUNT) $(MODULES) -- $(TESTS)
 
 faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks, other programs: half an hour
-	-@sh scripts/system-packages vm
+	-@sh scripts/system-packages vm foreign
 	$(BIN)/python scripts/faults.py
 
 soak: $(VENV)/dev  ## the same for HOURS hours, with other seeds each time
-	-@sh scripts/system-packages vm
+	-@sh scripts/system-packages vm foreign
 	$(BIN)/python scripts/faults.py --hours $(HOURS)
 
 bench: bench/.venv/ready  ## ours beside peers and the bare system calls, with plots: twenty minutes (BENCH=--quick: two minutes)

@@ -39,7 +39,7 @@ queue.close()
 
 def in_go(tmp_path):
     if shutil.which("go") is None:
-        pytest.skip("Go is not installed: scripts/system-packages golang-go:go")
+        pytest.skip("Go is not installed: scripts/system-packages foreign")
     built = str(tmp_path / "worker")
     subprocess.run(["go", "build", "-o", built, f"{HERE}/literal/mailbox.go"], check=True, timeout=PATIENCE)
     return [built]
@@ -47,7 +47,7 @@ def in_go(tmp_path):
 
 def in_node(tmp_path):
     if shutil.which("node") is None:
-        pytest.skip("Node is not installed: scripts/system-packages nodejs:node")
+        pytest.skip("Node is not installed: scripts/system-packages foreign")
     return ["node", f"{HERE}/literal/mailbox.js"]
 
 

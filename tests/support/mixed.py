@@ -76,7 +76,7 @@ class Mixed:
         yield [sys.executable, f"{LITERAL}/worker.py", self.layout, self.root, "py"]
         for tool in COMPILED.get(self.layout, ()):
             if shutil.which(tool) is None:
-                print(f"without {tool}: scripts/system-packages installs it")
+                print(f"without {tool}: scripts/system-packages foreign installs it")
             elif tool == "node":
                 yield ["node", f"{LITERAL}/mailbox.js", self.root]
             else:
