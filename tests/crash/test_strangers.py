@@ -16,12 +16,13 @@ from pits import CONFIG, LEASE, make, put, reopened, root_of, take, task
 from rotation import LONG as EVERY
 from rotation import TURN, part
 
+from taskpit.clock import Clock
 from taskpit.errors import Conflict, Held, Lost, NotFound
 from taskpit.keeper import sweep
 from taskpit.task import Done, State, Want
 from taskpit.testing import FakeClock
 
-JSON = '{"id": "%s", "title": "by hand", "description": "", "status": "ready", "priority": 9}'
+JSON = '{"id": "%s", "title": "by hand", "description": "", "status": "ready", "priority": 9, "test_command": "true"}'
 
 
 class Place:
@@ -43,7 +44,7 @@ PLACES = {
         "claimed/sh.food-{}-hand.md",
         "food/food-{}-other.md",
         "done/food-{}-hand.result.md",
-        "- **task:** by hand\n- **priority:** 9\n",
+        "- **task:** by hand\n- **priority:** 9\n- **done-when:** `true`\n",
     ),
     "mailbox": Place("inbox/{}.json", "processing/{}.json", "processing/{}.json", "outbox/{}_result.json", JSON),
     "workspace": Place(
@@ -51,7 +52,7 @@ PLACES = {
         "tasks/{}_inprogress_sh.md",
         "tasks/{}_inprogress_sh.md",
         "outputs/{}_result.md",
-        "# by hand\n- **priority:** 9\n",
+        "# by hand\n- **priority:** 9\n- **done-when:** `true`\n",
         "tasks/{}_done.md",
     ),
 }
@@ -64,6 +65,7 @@ class Stranger:
 
     def __init__(self, layout, root, task_id):
         self._place, self._root, self._id = PLACES[layout], root, task_id
+        self._open = None
 
     def _at(self, which):
         return self._place.at(self._root, which, self._id)
@@ -93,6 +95,19 @@ class Stranger:
             with open(self._at(0), "w", encoding="utf-8") as file:
                 file.write(self._place.text(self._id) + "\n\n")
 
+    def half(self):
+        """An editor that has begun to write into the file: the check is still to come."""
+        if os.path.exists(self._at(0)):
+            self._open = open(self._at(0), "w", encoding="utf-8")  # noqa: SIM115 - it stays open meanwhile
+            self._open.write(self._place.text(self._id)[:40])
+            self._open.flush()
+
+    def close(self):
+        """It writes the rest."""
+        if self._open is not None:
+            self._open.write(self._place.text(self._id)[40:])
+            self._open.close()
+
     def chmod(self):
         """Nobody may read it any more; said by the test, since root may."""
         return self._at(0)
@@ -115,7 +130,7 @@ def _quietly(step, *args):
         return
 
 
-ACTS = ("mv", "rm", "cp", "save", "write", "chmod", "finish")
+ACTS = ("mv", "rm", "cp", "save", "write", "half", "chmod", "finish")
 
 
 def claim(queue):
@@ -133,10 +148,11 @@ def start(queue):
     """What a pool does first."""
     member = queue.store.join("w", LEASE)
     sweep(queue)
-    queue.claim("w")
+    claims = queue.claim("w")
     queue.store.wait(0.0)
-    queue.claim("w")
+    claims += queue.claim("w")
     member.leave()
+    return claims
 
 
 def look(queue):
@@ -159,7 +175,7 @@ def template(request, tmp_path_factory):
     """A folder with a task of ours, one made by hand, and others in every state."""
     layout, root = request.param, str(tmp_path_factory.mktemp(request.param) / "queue")
     queue = make(root, FakeClock(), CONFIG, layout)
-    put(queue, task(1), task(2), task(3), task(4), task(5, id=OURS, slug="hand", priority=8))
+    put(queue, task(1), task(2), task(3), task(4), task(5, id=OURS, slug="hand", priority=8, check="true"))
     take(queue, "0002", "other")
     queue.finish(take(queue, "0003", "other"), Done(output="x"))
     with open(PLACES[layout].at(root, 0, HAND), "w", encoding="utf-8") as file:
@@ -191,10 +207,18 @@ def test_a_stranger_at_every_call(verb, whose, template, tmp_path):
     for number in part(range(1, len(calls) + 1), 4):
         for act in ACTS if EVERY else [ACTS[(number // 4 + TURN) % len(ACTS)]]:
             queue = stage()
+            if act == "half":  # who looks twice at what was written in the last two seconds, by the clock of the files
+                queue.close()
+                queue = reopened(root_of(queue), Clock())
+                queue.store.folder.grace = 2.0
             where = f"{act} before call {number} of {verb.__name__}, {calls[number - 1]}"
+            stranger = Stranger(layout, root_of(queue), whose)
             try:
-                with stranger_at(number, getattr(Stranger(layout, root_of(queue), whose), act)):
-                    verb(queue)
+                with stranger_at(number, getattr(stranger, act)):
+                    found = verb(queue)
+                stranger.close()
+                if verb in (claim, claim_by_name, start):
+                    assert all(one.task.check for one in found if one.task.id in (HAND, OURS))
                 judge(queue, whose, act, where)
             except Exception as error:
                 raise AssertionError(where) from error

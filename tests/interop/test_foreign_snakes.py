@@ -14,6 +14,7 @@ from waits import PATIENCE
 
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
+from taskpit.store.folder import CLEANED
 from taskpit.store.opening import init
 from taskpit.task import Done, Said, State, Task
 
@@ -91,11 +92,11 @@ def test_a_snake_in_sh_races_four_of_ours(queue):
 
 
 def test_the_foreign_cleanup_leaves_our_claims_alone(queue):
-    """A claim's file is stamped with the end of its lease, in the future: it never looks abandoned."""
+    """A claim's file is stamped so that it looks abandoned when its lease is over, and not before."""
     put(queue, 1)
     (claim,) = queue.claim("snake", lease=HOUR)
     (name,) = os.listdir(f"{root_of(queue)}/claimed")
-    assert os.stat(f"{root_of(queue)}/claimed/{name}").st_mtime > time.time() + HOUR - 60
+    assert os.stat(f"{root_of(queue)}/claimed/{name}").st_mtime > time.time() + HOUR - CLEANED - 60
     assert clean_up(queue) == []
     assert queue.renew(claim, HOUR) is Said.OK
     assert clean_up(queue) == []
@@ -117,6 +118,21 @@ def test_every_moment_of_a_claim_is_safe_from_the_foreign_cleanup(queue):
             break
         stopped_at.append(stopped.call[0])
     assert "rename" in stopped_at
+
+
+@pytest.mark.parametrize("lease", [60, CLEANED, HOUR])
+def test_a_dead_workers_claim_is_the_foreign_cleanups_when_its_lease_is_over(lease, queue):
+    """Fifteen minutes after its last sign of life by default; nobody of ours need look at it."""
+    put(queue, 1)
+    queue.claim("snake", lease=lease)
+    (name,) = os.listdir(f"{root_of(queue)}/claimed")
+    path = f"{root_of(queue)}/claimed/{name}"
+    stamped = os.stat(path).st_mtime
+    for passed, cleaned in ((lease - 30, []), (lease + 90, [name])):  # `find` counts whole minutes
+        os.utime(path, (stamped - passed,) * 2)
+        assert clean_up(queue) == cleaned
+    (again,) = queue.claim("healthy")
+    assert queue.finish(again, Done())[0] is Said.OK
 
 
 def put_one(queue, number):
@@ -174,3 +190,55 @@ def test_what_list_shows_can_be_shown(queue, text):
 
     assert queue.resolve(text) == "0043"
     assert queue.card("0043").result.output == "done by hand\n"
+
+
+def test_food_that_a_snake_choked_on_is_anybodys_again(queue):
+    """Back by `mv`, with a note in the scraps; also if it wrote into the file what went wrong."""
+    root = root_of(queue)
+    put(queue, 1)
+    os.rename(f"{root}/food/food-0001-task-1.md", f"{root}/claimed/sh.food-0001-task-1.md")
+    with open(f"{root}/scraps/sh-choked.md", "w", encoding="utf-8") as file:
+        file.write("three times the same\n")
+    with open(f"{root}/claimed/sh.food-0001-task-1.md", "a", encoding="utf-8") as file:
+        file.write("\nIt chokes.\n")
+    os.rename(f"{root}/claimed/sh.food-0001-task-1.md", f"{root}/food/food-0001-task-1.md")
+    assert sweep(queue) == []
+    (claim,) = queue.claim("snake")
+    assert (claim.task.title, claim.task.body.strip(), claim.task.attempts) == ("task 1", "It chokes.", 0)
+    assert queue.finish(claim, Done())[0] is Said.OK
+    assert [card.state for card in queue.store.page().cards] == [State.DONE]
+    assert os.path.exists(f"{root}/scraps/sh-choked.md")
+
+
+def test_parts_that_a_snake_regurgitates_are_food_for_everybody(queue):
+    """It writes them into food/, notes that in its result and removes its claim; no step is ours."""
+    root = root_of(queue)
+    put(queue, 1)
+    os.rename(f"{root}/food/food-0001-task-1.md", f"{root}/claimed/sh.food-0001-task-1.md")
+    for part in ("a", "b"):
+        with open(f"{root}/food/food-0001{part}-part.md", "w", encoding="utf-8") as file:
+            file.write(f"# food-0001{part}-part\n- **task:** part {part}\n- **tossed-by:** sh\n")
+    with open(f"{root}/done/food-0001-task-1.result.md", "w", encoding="utf-8") as file:
+        file.write("in two parts: 0001a, 0001b\n")
+    os.unlink(f"{root}/claimed/sh.food-0001-task-1.md")
+    parts = queue.claim("snake", count=9)
+    assert sorted((claim.task.title, claim.task.by) for claim in parts) == [("part a", "sh"), ("part b", "sh")]
+    assert queue.card("0001").result.output == "in two parts: 0001a, 0001b\n"
+
+
+def test_a_result_that_is_written_where_it_belongs_is_whole_in_the_end(queue):
+    """As the protocol says it: written, not moved; however long that takes."""
+    root = root_of(queue)
+    put(queue, 1)
+    os.rename(f"{root}/food/food-0001-task-1.md", f"{root}/claimed/sh.food-0001-task-1.md")
+    with open(f"{root}/done/food-0001-task-1.result.md", "w", encoding="utf-8") as file:
+        file.write("first\n")
+        file.flush()
+        sweep(queue)
+        assert queue.card("0001").state is State.DONE
+        file.write("second\n")
+    if os.path.exists(f"{root}/claimed/sh.food-0001-task-1.md"):
+        os.unlink(f"{root}/claimed/sh.food-0001-task-1.md")
+    sweep(queue)
+    assert sweep(queue) == []
+    assert queue.card("0001").result.output == "first\nsecond\n"

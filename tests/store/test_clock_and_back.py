@@ -7,6 +7,7 @@ from pits import LEASE, make, put, reopened, root_of, take, task
 
 from taskpit import fs
 from taskpit.store import leases
+from taskpit.store.folder import CLEANED
 from taskpit.task import Said
 from taskpit.testing import FakeClock
 
@@ -27,7 +28,7 @@ def queue(tmp_path, monkeypatch):
         if seen is None or "/claimed/" not in path:
             return seen
         fields = list(seen.__reduce__()[1][0]), dict(seen.__reduce__()[1][1])
-        stamped = min(seen.st_ctime, seen.st_mtime - LEASE)
+        stamped = min(seen.st_ctime, seen.st_mtime + CLEANED - LEASE)
         fields[1].update(st_ctime=stamped, st_ctime_ns=int(stamped * 1e9))
         return type(seen)(*fields)
 

@@ -9,11 +9,11 @@ import shutil
 from copy import copy
 
 from faults import CHANGES, record
-from pits import CONFIG, actions, drain, files, misplaced, picture, plain, reopened, root_of, wrong
+from pits import CONFIG, LEASE, actions, drain, files, misplaced, picture, plain, reopened, root_of, wrong
 from scenes import ID
 
 from taskpit.keeper import sweep
-from taskpit.store.folder import SEALED
+from taskpit.store.folder import CLEANED, SEALED
 from taskpit.task import State
 from taskpit.testing import FakeClock
 
@@ -92,13 +92,13 @@ class Stages:
         return self._judged[left]
 
     def _leavings(self, queue):
-        """Every file by its name without nonces, its size and links, and whether it is stamped for a lease."""
+        """Every file by its name without nonces, its size and links, and whether it is stamped."""
         root, found = root_of(queue), []
         for folder, _, names in os.walk(root):
             for name in names:
                 path = os.path.join(folder, name)
                 status = os.lstat(path)
-                stamped = status.st_mtime > queue.clock.now() + 1
+                stamped = abs(status.st_mtime + CLEANED - LEASE - queue.clock.now()) < 0.0001  # by a clock that stands
                 place = re.sub(r"~[0-9a-z]{14}|~[0-9a-z]{6}(?=[~.])", "~", os.path.relpath(path, root))
                 found.append((place, status.st_size, status.st_nlink, stamped))
         return tuple(sorted(found))

@@ -3,7 +3,7 @@
     choose    the best candidate that fits, by priority and age (`Chooser`, from `index`)
     known     stat ids/<id>, its outcomes and the visible result: the registered task, and it has not ended;
               anything else is judged first (`registry`)
-    decide    utime ready = now + lease; rename ready to claimed
+    decide    utime ready = now + lease, less what a foreign cleaner waits; rename ready to claimed
     look      stat claimed: whether it was that very file, and whose stamp it has
     tell      one line of the log for all that were taken
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 __all__ = ["Chooser", "renew", "stamp", "take", "tell"]
 
 
-def stamp(path: str, until: float, record: str) -> bool:
+def stamp(folder: Folder, path: str, until: float, record: str) -> bool:
     """The claim lasts until then; False if its name is gone.
 
     Only its owner may set a file's times. What another user put is claimed all the same: then the worker's own
     record is stamped. If that is another's too, there must at least be a sign of life on the file.
     """
     try:
-        return fs.set_times(path, until)
+        return fs.set_times(path, until - folder.cleaned_after)
     except PermissionError:
         if not fs.exists(path):
             return False
@@ -90,7 +90,7 @@ def _take_known(folder: Folder, ready: Spot, fence: str, want: Want, known: Task
     status = fs.status(target)
     if status is None:
         return None
-    if status.st_ino != inode or (status.st_size != len(known.source) and folder.unfinished(target, status)):
+    if status.st_ino != inode or _is_half(folder, target, status, known):
         _give_back(folder, ready, target)  # another file, or one that is just being written
         return None
     since = _stamp_again(folder, target, status, now, want, fence)
@@ -131,6 +131,9 @@ def _take(folder: Folder, ready: Spot, fence: str, want: Want, known: Task | Non
     status = fs.status(target)
     if status is None:
         return None
+    if not folder.layout.rewritten and _is_half(folder, target, status, known):
+        _give_back(folder, ready, target)
+        return None
     since = _stamp_again(folder, target, status, now, want, fence)
     task = _load(folder, ready, target, known)
     if task is None:
@@ -140,13 +143,20 @@ def _take(folder: Folder, ready: Spot, fence: str, want: Want, known: Task | Non
     return _claim(task, fence, want, since)
 
 
+def _is_half(folder: Folder, target: str, status: fs.Stat, known: Task | None) -> bool:
+    """Whether an editor has begun to save it in place between our look and our rename, and is not done."""
+    if known is not None and status.st_size == len(known.source):
+        return False
+    return not status.st_size or folder.writing.has_writer(target)
+
+
 def _rename(folder: Folder, ready: Spot, target: str, until: float, want: Want) -> bool:
     """The lease is stamped, then one rename decides. A rename leaves the times alone, so whoever judges by the mtime
     never sees a claim that has none.
     """
     source = f"{folder.root}/{ready.path}"
     try:
-        if not fs.set_times(source, until):
+        if not fs.set_times(source, until - folder.cleaned_after):
             return False
     except PermissionError:  # another user's: it is stamped where it may be, once it is ours
         if not freshen(source):
@@ -168,8 +178,9 @@ def _stamp_again(folder: Folder, target: str, status: fs.Stat, began: float, wan
     and one that stood still before its rename has not much of its lease left.
     """
     since = folder.clock.now()
-    if abs(status.st_mtime - began - want.lease) >= SHIFTED or since - began > want.lease / 10:
-        stamp(target, since + want.lease, _record(folder, fence))
+    until = status.st_mtime + folder.cleaned_after
+    if abs(until - began - want.lease) >= SHIFTED or since - began > want.lease / 10:
+        stamp(folder, target, since + want.lease, _record(folder, fence))
     _mind_the_clock(folder, fence)
     return since
 
@@ -183,7 +194,10 @@ def _load(folder: Folder, ready: Spot, target: str, known: Task | None) -> Task 
     except Unreadable:
         _give_back(folder, ready, target)
     except Invalid as error:
-        folder.set_aside(target[len(folder.root) + 1 :], error.message)
+        if folder.writing.has_writer(target):
+            _give_back(folder, ready, target)
+        else:
+            folder.set_aside(target[len(folder.root) + 1 :], error.message)
     except OSError:  # too many open files, a disk that fails: nobody would know of the claim until its lease ends
         _give_back(folder, ready, target)
         raise
@@ -208,7 +222,7 @@ def _write_holder(folder: Folder, task: Task, fence: str, taken: tuple[str, fs.S
     scratch = folder.tmp(task.id, fs.fresh_name(), "claim")
     # It takes the task's place, so it must not be torn where the task was whole.
     folder.write(scratch, folder.layout.claimed_bytes(task, fence, folder.clock.now()), sync=folder.durable)
-    fs.set_times(scratch, until)
+    fs.set_times(scratch, until - folder.cleaned_after)
     after = fs.status(target)
     if after is not None and before.st_ino == after.st_ino:
         fs.move(scratch, target)
@@ -221,7 +235,8 @@ def renew(folder: Folder, claim: Claim, lease: float) -> Said:
     path = folder.layout.claimed_path(claim.task, claim.fence)
     with folder.guard(claim.task.id):
         until = folder.clock.now() + lease
-        if not folder.holds(claim, path) or not stamp(folder.at(path), until, _record(folder, claim.fence)):
+        held = folder.holds(claim, path)
+        if not held or not stamp(folder, folder.at(path), until, _record(folder, claim.fence)):
             return Said.LOST
     _mind_the_clock(folder, claim.fence)
     return Said.CANCEL if fs.exists(folder.of(STOPS, claim.task.id)) else Said.OK

@@ -71,6 +71,8 @@ ENDS = frozenset(("ready", *VERDICTS))
 SLACK = 64 * 1024
 #: Results may be larger than tasks; this is where reading one stops being sane.
 LARGEST_RESULT = 64 * 1024 * 1024
+#: After so many seconds without a sign of life other programs clean up a claim.
+CLEANED = 900.0
 #: From so many files on, one sync of the filesystem is cheaper than one of each.
 MANY = 8
 #: From so many times on that a process writes to the changelog it keeps it open.
@@ -95,6 +97,8 @@ class Folder:
         #: What was touched less than this many seconds ago is left to whoever is at it.
         self.grace = grace
         self.durable = config.durability == "power"
+        #: So long after a claim's mtime other programs take it for abandoned: our stamps are earlier by that.
+        self.cleaned_after = min(config.lease, config.abandoned, CLEANED)
         #: Wall clock minus monotonic when this process last looked; None: it has not.
         self.even: float | None = None
         #: Whether one call can put all that was written on the disk, and whether the disk keeps the order of names;

@@ -47,7 +47,7 @@ def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tu
         elif record and workers.lives(_path(folder, spot.worker), record) is False:
             found.append((spot, f"{workers.base(spot.worker)} is dead (process {record.pid})"))
         elif record and _clock_unchanged(folder, record) and not _set_since(folder, noted, status):
-            if clocks[0] > max(_stamped(folder, spot, status) / 1e9, _unless_ours(status, record.lease)):
+            if clocks[0] > _end(folder, spot, status, record.lease):
                 found.append((spot, f"{spot.worker} did not renew within {say_duration(record.lease)}"))
         else:
             lease = record.lease if record else folder.config.abandoned
@@ -64,7 +64,7 @@ def _record(folder: Folder, worker: str) -> workers.Record | None:
 
 
 def _stamped(folder: Folder, spot: Spot, status: fs.Stat) -> int:
-    """What the claim was last stamped with, in nanoseconds: on its file, or on its worker's record if that is later.
+    """Until when the claim was last stamped, in nanoseconds: by its file, or by its worker's record if that is later.
 
     Only where they are of different users: a worker that can stamp its claims is judged by each of them.
     """
@@ -73,16 +73,18 @@ def _stamped(folder: Folder, spot: Spot, status: fs.Stat) -> int:
     except (OSError, ValueError):
         record = None  # a holder that somebody made up, whom no file can be called after
     if record is None or record.st_uid == status.st_uid:
-        return status.st_mtime_ns
+        return status.st_mtime_ns + int(folder.cleaned_after * 1e9)
     return max(status.st_mtime_ns, record.st_mtime_ns)
 
 
-def _unless_ours(status: fs.Stat, lease: float) -> float:
-    """When a claim ends whose stamp is not its worker's: none at all, or a shorter one of another who tried for it.
+def _end(folder: Folder, spot: Spot, status: fs.Stat, lease: float) -> float:
+    """When a claim of ours ends.
 
-    A worker's own is a lease later than the ctime it leaves.
+    Its stamp may not be its worker's: none at all, or a shorter one of another who tried for it. A worker's own tells
+    an end that is a lease later than the ctime it leaves.
     """
-    return status.st_ctime + lease if status.st_mtime - status.st_ctime < lease / 2 else 0.0
+    until = _stamped(folder, spot, status) / 1e9
+    return until if until - status.st_ctime >= lease / 2 else max(until, status.st_ctime + lease)
 
 
 def _clock_unchanged(folder: Folder, record: workers.Record) -> bool:
@@ -204,4 +206,5 @@ def standing(folder: Folder, spot: Spot, status: fs.Stat) -> tuple[str, float]:
     if record is None:
         return "unknown", max(status.st_mtime, status.st_ctime) + folder.config.abandoned
     lives = workers.lives(_path(folder, spot.worker), record)
-    return "unknown" if lives is None else "yes" if lives else "no", _stamped(folder, spot, status) / 1e9
+    until = _stamped(folder, spot, status) / 1e9
+    return "unknown" if lives is None else "yes" if lives else "no", until
