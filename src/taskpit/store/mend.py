@@ -6,10 +6,11 @@ repeat. Anybody may run all of them at any time, any number at once.
 
 from __future__ import annotations
 
+import contextlib
 import stat
 
 from taskpit import fs
-from taskpit.errors import Conflict, Invalid, Unavailable
+from taskpit.errors import Conflict, Invalid, TaskpitError, Unavailable
 from taskpit.layouts import Spot
 from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
@@ -28,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["mend"]
+__all__ = ["carry_out_ends", "mend"]
 
 #: What a put's own copy for the registry is called once nobody may link it any more.
 GONE = "gone"
@@ -41,6 +42,16 @@ def mend(folder: Folder, *, dry_run: bool, prune: bool = True) -> list[Mend]:
     if prune and job.act:
         job.drop_marks()
     return [found for repair in (*repairs, *([job.leftovers] if prune else [])) for found in repair()]
+
+
+def carry_out_ends(folder: Folder) -> None:
+    """What is in no visible folder since its worker was killed in the middle of its end, whatever was asked for.
+
+    Where that is not possible (another user's folder, a full disk) a sweep will say so.
+    """
+    with contextlib.suppress(OSError, TaskpitError):
+        for _ in _Mender(folder, act=True).ends():
+            pass
 
 
 class _Mender:

@@ -15,7 +15,7 @@ from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.held_directories import Holding
 from taskpit.store.disk_errors import storage_error, verb
 from taskpit.store.files import FileStore
-from taskpit.store.folder import HIDDEN, IDS, OURS, QUARANTINE, Folder
+from taskpit.store.folder import HIDDEN, IDS, OURS, QUARANTINE, SEALED, Folder
 from taskpit.store.port import Mend
 from taskpit.text import read_toml
 
@@ -261,6 +261,10 @@ def _open_folder(
             from taskpit.store.git_tracked import agree
 
             agree(store.folder)
+        if fs.names(f"{root}/{SEALED}"):
+            from taskpit.store.mend import carry_out_ends
+
+            carry_out_ends(store.folder)
         return store
     from taskpit.store.activities.store import ActivityStore
 
