@@ -110,14 +110,15 @@ def test_every_action_where_it_should_be(queue, clock):
 def test_who_did_it(queue, clock):
     whole_life(queue, clock)
     kinds = {(event.worker.partition("~")[0], event.worker_type) for event in queue.store.events()[0]}
-    assert kinds - {("keeper", "system")} == {("ann@home", "human"), ("agent-1", "agent")}
+    assert kinds - {("keeper", "agent")} == {("ann@home", "human"), ("agent-1", "agent")}
 
 
-def test_the_queue_itself_is_the_system(queue):
+def test_the_queue_itself_is_an_agent(queue):
+    """A work item's changelog knows two words."""
     by_hand(queue, DOCUMENT)
     queue.store.items.tell("noticed", FIRST)
     (event,) = queue.store.events()[0]
-    assert (event.worker, event.worker_type) == ("keeper", "system")
+    assert (event.worker, event.worker_type) == ("keeper", "agent")
 
 
 def test_what_others_wrote_is_kept_and_passed_on(queue):

@@ -7,6 +7,9 @@ import difflib
 import pytest
 from workitems import FIRST, by_hand, take
 
+from taskpit.store.activities import steps
+from taskpit.task import Done, Failed, Release, State
+
 TOOL = """\
 # Progress tracking
 # See the guide for the fields
@@ -96,3 +99,26 @@ def test_a_claim_changes_its_own_lines_and_not_a_byte_besides(style, queue):
     changed = [(line[0], line[2:].partition(":")[0].strip()) for line in lines if line[0] in "+-"]
     assert sorted(key for sign, key in changed if sign == "-") == sorted(CLAIM[:4])
     assert sorted(key for sign, key in changed if sign == "+") == sorted(CLAIM)
+
+
+#: What the rest of a life changes of what stood there: the result and its parts are new lines.
+LIFE = {*CLAIM, "completed_at", "notes"}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_nor_does_the_rest_of_its_life(style, queue):
+    """Given back, blocked and unblocked, its first task done, failed, tried again and done."""
+    before = TOOL.replace(*STYLES[style]) if STYLES[style][0] else TOOL
+    path = by_hand(queue, before)
+    queue.finish(take(queue, FIRST), Release())
+    queue.block(FIRST, "ann", "no access")
+    queue.unblock(FIRST, "ann")
+    steps.finish(queue.store.items, f"{FIRST}-T1", "agent-1", "agent")
+    queue.finish(take(queue, FIRST), Failed(error="no", final=True))
+    queue.retry(FIRST, "ann")
+    queue.finish(take(queue, FIRST), Done(output="x"))
+    told = path.read_bytes().decode()
+    lines = difflib.ndiff(before.splitlines(keepends=True), told.splitlines(keepends=True))
+    gone = {line[2:].partition(":")[0].strip() for line in lines if line[0] == "-"}
+    assert gone <= LIFE | {"blockers"}
+    assert queue.card(FIRST).state is State.DONE

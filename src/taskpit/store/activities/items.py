@@ -273,13 +273,13 @@ class Items:
             yield f"{name}/{names.CHANGELOG}"
 
     def tell(self, action: str, task_id: str, worker: str = "keeper", details: str = "", kind: str = "") -> None:
-        """One line in the work item's changelog."""
+        """One line in the work item's changelog, which knows people and agents: the queue itself is one of these."""
         spot = names.place(task_id)
         activity = spot.activity if spot else ""
         if spot is not None and not activity:  # a line has no field for a whole work item
             details = f"{spot.item}: {details}" if details else spot.item
         event = self.folder.event(action, spot.step if spot else "", worker, details)
-        event = event.replace(activity_id=activity, worker_type=kind or worker_type(worker))
+        event = event.replace(activity_id=activity, worker_type=kind or worker_type(worker).replace("system", "agent"))
         self.record([event], spot.item if spot else "")
 
     def record(self, events: list[Event], item: str = "") -> None:
