@@ -11,8 +11,10 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
+from boxes import read, write
 from pits import CONFIG, put, root_of, task
 from waits import PATIENCE, until
 from workshop import Pit
@@ -29,43 +31,53 @@ from taskpit.task import State
 from taskpit.testing import FakeClock
 from taskpit.watch import Watch
 
-MANY = 1000 if os.environ.get("TASKPIT_LONG") else 6
-#: A line long enough that no program writes the file in one go.
-PAD = "- **pad:** " + "x" * 200_000
-HEAD = "- **task:** half written\n"
-CHECK = "- **done-when:** `false`\n"
-TEXT = f"{HEAD}{PAD}\n{CHECK}"
+LONG = bool(os.environ.get("TASKPIT_LONG"))
+#: A text long enough that no program writes the file in one go.
+PAD = "x" * 200_000
 
+#: What each program does with the lines of a file: write the first as the second.
 SHELL = """
-n=0
-while [ $n -lt "$2" ]; do
-    n=$((n + 1))
-    { head -c 100 "$1"; sleep 0.005; tail -c +101 "$1"; } | cat > "$3/food-sh$n-x.md"
-done
+while read -r from to; do
+    { head -c 100 "$from"; sleep 0.005; tail -c +101 "$from"; } | cat > "$to"
+done < "$1"
 """
 PYTHON = """
 import sys, time
-text = open(sys.argv[1], encoding="utf-8").read()
-for n in range(1, int(sys.argv[2]) + 1):
-    with open(f"{sys.argv[3]}/food-py{n}-x.md", "w", encoding="utf-8") as file:
+for line in open(sys.argv[1], encoding="utf-8"):
+    source, target = line.split()
+    text = open(source, encoding="utf-8").read()
+    with open(target, "w", encoding="utf-8") as file:
         file.write(text[:30])
         file.flush()
         time.sleep(0.005)
         file.write(text[30:])
 """
-COPY = 'n=0; while [ $n -lt "$2" ]; do n=$((n + 1)); cp "$1" "$3/food-cp$n-x.md"; done'
-RSYNC = 'n=0; while [ $n -lt "$2" ]; do n=$((n + 1)); rsync "$1" "$3/food-rs$n-x.md"; done'
-#: Named anew and filled, saved once more in place, and by a rename: what editors do.
+COPY = 'while read -r from to; do cp "$from" "$to"; done < "$1"'
+RSYNC = 'while read -r from to; do rsync "$from" "$to"; done < "$1"'
+#: Named anew and filled later, moved over the name, and saved once more in place: what editors do.
 EDITOR = """
 import os, sys
-text = open(sys.argv[1], encoding="utf-8").read()
-for n in range(1, int(sys.argv[2]) + 1):
-    path = f"{sys.argv[3]}/food-ed{n}-x.md"
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644))
-    fd = os.open(path, os.O_WRONLY)
+def fill(path, text, flags):
+    try:
+        fd = os.open(path, os.O_WRONLY | flags, 0o644)
+    except FileNotFoundError:
+        return  # saved a second time, when it had been taken
     for at in range(0, len(text), 65536):
-        os.write(fd, text[at : at + 65536].encode())
+        os.write(fd, text[at : at + 65536])
     os.close(fd)
+for number, line in enumerate(open(sys.argv[1], encoding="utf-8")):
+    source, target = line.split()
+    text = open(source, "rb").read()
+    if number % 3 == 0:
+        fill(target, b"", os.O_CREAT)
+        fill(target, text, 0)
+    elif number % 3 == 1:
+        swap = os.path.join(os.path.dirname(target), ".swap")
+        fill(swap, text, os.O_CREAT | os.O_TRUNC)
+        os.rename(swap, target)
+    else:
+        fill(target, text, os.O_CREAT)
+        fill(target, text, os.O_TRUNC)
 """
 WRITERS = {
     "sh": ["sh", "-c", SHELL, "sh"],
@@ -74,37 +86,100 @@ WRITERS = {
     "rs": ["sh", "-c", RSYNC, "sh"],
     "ed": [sys.executable, "-c", EDITOR],
 }
+#: Where each layout has a task of a name, and its text, whose check is last.
+MARKDOWN = f"# half written\n- **pad:** {PAD}\n- **done-when:** `false`\n"
+JSON = f'{{"id": "@", "title": "half written", "status": "ready", "pad": "{PAD}", "test_command": "false"}}'
+YAML = "title: x\nactivities:\n  - id: A1\n    title: x\n    status: pending\n"
+TASKS = {
+    "pit": ("food/food-{}-x.md", MARKDOWN),
+    "workspace": ("tasks/{}_pending.md", MARKDOWN),
+    "mailbox": ("inbox/{}.json", JSON),
+    "activities": ("WI-{}-x/progress.yaml", f"{YAML}    pad: {PAD}\n    done_when: 'false'\n"),
+}
+#: `pit` where the kernel tells nothing of directories.
+BLIND = """
+import sys
+from taskpit.cli.main import main
+from taskpit.watch import Watch
+Watch._open = lambda self: None
+sys.exit(main(sys.argv[1:]))
+"""
+POOLS = [(layout, told, 1000 if (layout, told) == ("pit", True) else 60) for layout in TASKS for told in (True, False)]
 
 
-@pytest.mark.timeout(1200)
-def test_a_waiting_pool_takes_nothing_that_is_still_being_written(tmp_path):
-    pit = Pit(tmp_path / "pit")
-    pit.configure('durability = "process"\nmax_attempts = 1\n')
-    source = tmp_path / "source"
-    source.write_text(TEXT, encoding="utf-8")
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize(("layout", "told", "many"), POOLS if LONG else [("pit", True, 6)])
+def test_a_waiting_pool_takes_nothing_that_is_still_being_written(layout, told, many, tmp_path):
+    """With and without word from the kernel."""
+    root, begins = str(tmp_path / "queue"), ["-m", "taskpit"] if told else ["-c", BLIND]
+    init(root, layout)
+    write(f"{root}/.taskpit/config.toml", 'durability = "process"\nmax_attempts = 1\n')
+    kinds = [kind for kind in WRITERS if kind != "rs" or shutil.which("rsync")]
+    lists = {kind: prepare(root, layout, kind, many) for kind in kinds}
+    with open(f"{tmp_path}/said", "wb") as said:
+        command = [sys.executable, *begins, "-C", root, "work", "-n", "4", "--", "true"]
+        pool = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
     try:
-        pool = pit.start("-n", "4", "--", "true")
-        until(lambda: "-4" in "".join(os.listdir(f"{pit.root}/.taskpit/workers")))
-        kinds = [kind for kind in WRITERS if kind != "rs" or shutil.which("rsync")]
-        writers = [
-            subprocess.Popen([*WRITERS[kind], str(source), str(MANY), f"{pit.root}/food"], stderr=subprocess.PIPE)
-            for kind in kinds
-        ]
+        until(lambda: "-4" in "".join(os.listdir(f"{root}/.taskpit/workers")))
+        writers = [subprocess.Popen([*WRITERS[kind], lists[kind]], stderr=subprocess.PIPE) for kind in kinds]
         assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * len(kinds)
-        wanted = {f"{kind}{number}" for kind in kinds for number in range(1, MANY + 1)}
-        until(lambda: ended(pit, State.FAILED) | ended(pit, State.DONE) >= wanted or pool.poll(), 1000)
-        assert pool.poll() is None, pit.said()
-        assert ended(pit, State.DONE) == set()
-        assert ended(pit, State.FAILED) == wanted
-        assert os.listdir(f"{pit.root}/.taskpit/quarantine") == []
+        queue = Queue.open(root)
+        ended = until(lambda: all_ended(queue, many * len(kinds)) or pool.poll(), 2000)
+        assert pool.poll() is None, read(f"{tmp_path}/said")
+        assert ended == {State.FAILED: many * len(kinds)}
+        assert os.listdir(f"{root}/.taskpit/quarantine") == []
+        queue.close()
+    finally:
+        pool.kill()
+        pool.wait()
+
+
+def prepare(root, layout, kind, many):
+    """A file with lines, each a text and where it is to be written."""
+    place, text = TASKS[layout]
+    made, lines = f"{root}/.made-{kind}", []
+    os.mkdir(made)
+    for number in range(1, many + 1):
+        name = f"{list(WRITERS).index(kind) + 1}{number:05d}" if layout == "activities" else f"{kind}{number}"
+        lines.append(f"{made}/{name} {root}/{place.format(name)}\n")
+        os.makedirs(os.path.dirname(f"{root}/{place.format(name)}"), exist_ok=True)
+        if number == 1 or "@" in text:
+            write(f"{made}/{name}", text.replace("@", name))
+        else:
+            os.link(lines[0].split()[0], f"{made}/{name}")
+    write(f"{made}/lines", "".join(lines))
+    return f"{made}/lines"
+
+
+def all_ended(queue, wanted):
+    """How many are in which state, once all have ended."""
+    counts = queue.store.counts()
+    if counts[State.DONE] + counts[State.FAILED] < wanted:
+        return None
+    return {state: count for state, count in counts.items() if count}
+
+
+@pytest.mark.skipif(not LONG, reason="a measurement: TASKPIT_LONG=1")
+def test_the_median_wait_of_what_is_moved_in(tmp_path):
+    """From its rename until a waiting pool of four has it."""
+    pit, waits = Pit(tmp_path / "pit"), []
+    pit.configure('durability = "process"\nmax_attempts = 1\n')
+    try:
+        pit.start("-n", "4", "--", "true")
+        until(lambda: "-4" in "".join(os.listdir(f"{pit.root}/.taskpit/workers")))
+        for number in range(300):
+            write(f"{pit.root}/.coming", f"# {number}\n")
+            time.sleep(0.05)  # they sleep again
+            came, began = f"{pit.root}/food/food-m{number}-x.md", time.perf_counter()
+            os.rename(f"{pit.root}/.coming", came)
+            while os.path.exists(came):
+                pass
+            waits.append(time.perf_counter() - began)
+        waits.sort()
+        print(f"median {waits[150] * 1000:.2f} ms, 99 of 100 within {waits[297] * 1000:.2f} ms")
+        assert waits[150] < 0.005
     finally:
         pit.close()
-
-
-def ended(pit, state):
-    names = os.listdir(f"{pit.root}/.taskpit/outcomes")
-    wanted = "done" if state is State.DONE else "failed"
-    return {name.partition("~")[0] for name in names if name.endswith(f"~{wanted}")}
 
 
 #: Each layout whose tasks are Markdown: where a task of an id lies while it is ready.

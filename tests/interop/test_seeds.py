@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from boxes import load, make_fast, pit, read, write
 
+from taskpit.clock import instant
+
 FOOD = """# food-0007-reverse-string
 - **task:** Implement a `reverse(s)` function in scraps/reverse.py and a test that proves it.
 - **done-when:** `python -m pytest scraps/test_reverse.py -q` is green.
@@ -47,7 +49,9 @@ RESULT |= {"duration_ms": int, "completed_at": int}
 ERROR = {"task_id": str, "status": str, "error": str, "attempts": int, "last_attempt_at": int, "failed_at": int}
 MANIFEST = ("id", "status", "owner", "created_at", "completed_at", "output")
 LOCK = ("holder", "holder_type", "acquired", "expires", "task_id", "task_acquired", "task_expires")
-EVENT = {"timestamp", "worker", "worker_type", "action"}
+EVENT = ("timestamp", "worker", "worker_type", "action", "activity_id", "task_id", "details")
+#: How long the document lets each kind of worker have an activity, and a task of it, in seconds.
+DURATIONS = {"agent": (3600, 1800), "human": (8 * 3600, 4 * 3600)}
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
@@ -182,7 +186,7 @@ def test_a_lock_and_the_lines_of_an_activity(box):
     run(box, "done", "WI-001-A1", "--as", "agent-abc123")
     assert not os.path.exists(path)
     lines = [json.loads(line) for line in read(f"{box}/WI-001-login/changelog.log").splitlines() if line]
-    assert all(EVENT <= line.keys() <= EVENT | {"activity_id", "task_id", "details"} for line in lines)
+    assert all(set(EVENT[:4]) <= line.keys() and list(line) == [key for key in EVENT if key in line] for line in lines)
     assert all(MOMENT.fullmatch(line["timestamp"]) and line["worker_type"] == "agent" for line in lines)
     told = [line["action"] for line in lines]
     assert [word for word in told if word in ("claimed_activity", "completed_task", "completed_activity")] == [
@@ -192,3 +196,18 @@ def test_a_lock_and_the_lines_of_an_activity(box):
     ]
     done = next(line for line in lines if line["action"] == "completed_task")
     assert (done["activity_id"], done["task_id"]) == ("WI-001-A1", "WI-001-A1-T1")
+
+
+@pytest.mark.parametrize("kind", DURATIONS)
+@pytest.mark.parametrize("box", ["activities"], indirect=True)
+def test_how_long_locks_last(box, kind):
+    os.makedirs(f"{box}/WI-001-login")
+    text = "activities:\n  - id: WI-001-A1\n    tasks: [{id: WI-001-A1-T1}]\n"
+    write(f"{box}/WI-001-login/progress.yaml", text)
+    words = ("--as", "ann") + (("--human",) if kind == "human" else ())
+    run(box, "claim", "WI-001-A1", *words)
+    run(box, "task", "start", "WI-001-A1-T1", *words)
+    lock = load(f"{box}/WI-001-login/locks/WI-001-A1.lock")
+    times = {key: instant(lock[key], 0.0) for key in LOCK if lock[key][:2] == "20"}
+    lasts = times["expires"] - times["acquired"], times["task_expires"] - times["task_acquired"]
+    assert (lock["holder_type"], lasts) == (kind, DURATIONS[kind])

@@ -7,7 +7,7 @@ import os
 import pytest
 from boxes import make_fast, pit
 
-from taskpit.errors import Invalid
+from taskpit.errors import Invalid, Storage
 from taskpit.store.opening import discover, open_store
 
 
@@ -36,6 +36,12 @@ def test_our_own_ways_of_naming_a_queue_come_first(box, tmp_path):
     assert discover(str(tmp_path), variables(box, TASKPIT_DIR=other)) == other
     assert pit("-C", other, "add", "x", env=variables(box)).code == 0
     assert os.listdir(f"{box}/inbox") == []
+
+
+def test_without_a_folder_it_is_where_drover_has_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(os.path, "isdir", lambda path: path == str(tmp_path))
+    with pytest.raises(Storage, match="there is no mailbox /tmp/drover/mailbox"):
+        discover(str(tmp_path), {"DROVER_MAILBOX_ENABLED": "true"})
 
 
 def test_a_mailbox_that_drover_made_is_adopted(tmp_path):
