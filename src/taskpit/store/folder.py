@@ -428,11 +428,10 @@ class Folder:
         """Whether a program may still be writing this file: what can't be read yet is left alone for a moment."""
         return self.is_young(status) or not self.writing.is_whole(path)
 
-    def unfinished(self, path: str, here: fs.Stat, *, whole: bool = False) -> str:
+    def unfinished(self, path: str, here: fs.Stat) -> str:
         """Why a ready file is no task yet although it can be read; empty if it is one, or something else is wrong.
 
-        What `put` let in has a second name in the registry: it is whole, unless it was written to last, just now, and
-        the kernel has not said that its writer is done.
+        What `put` let in has a second name in the registry: it is whole, unless it was changed just now and is open.
         """
         if not stat.S_ISREG(here.st_mode):
             return ""
@@ -440,10 +439,9 @@ class Folder:
             return ""  # half a JSON object, or nothing, cannot be read
         if not here.st_size:
             return "it is empty: its writer has yet to fill it"
-        young = 0 <= self.clock.now() - here.st_ctime < self.grace
-        saved = not whole and young and here.st_mtime_ns == here.st_ctime_ns
+        changed = 0 <= self.clock.now() - here.st_ctime < self.grace
         known = here.st_nlink > 1
-        written = saved and self.writing.has_writer(path) if known else not self.writing.is_whole(path)
+        written = changed and self.writing.has_writer(path) if known else not self.writing.is_whole(path)
         return "it is still being written" if written else ""
 
     def set_aside(
