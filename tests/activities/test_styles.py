@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 import pytest
+from rotation import part
 from workitems import FIRST, by_hand, take
 
 from taskpit.store.activities import steps
@@ -105,7 +106,7 @@ def test_a_claim_changes_its_own_lines_and_not_a_byte_besides(style, queue):
 LIFE = {*CLAIM, "completed_at", "notes"}
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", part(STYLES, 4))
 def test_nor_does_the_rest_of_its_life(style, queue):
     """Given back, blocked and unblocked, its first task done, failed, tried again and done."""
     before = TOOL.replace(*STYLES[style]) if STYLES[style][0] else TOOL

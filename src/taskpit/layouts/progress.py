@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-__all__ = ["SCHEMA", "Activity", "Progress", "Step", "begin"]
+__all__ = ["SCHEMA", "Activity", "Progress", "Step", "begin", "clear"]
 
 #: The form that new files are written in.
 SCHEMA = 3
@@ -220,7 +220,7 @@ class Progress:
         version = str(self._home("version").get("version"))
         self._home("version")["version"] = int(version) + 1 if version.isascii() and version.isdecimal() else 1
         self._home("last_modified")["last_modified"] = iso(now)
-        self._home("last_modified_by")["last_modified_by"] = worker
+        self._home("last_modified_by")["last_modified_by"] = worker.partition("~")[0]
 
     def _home(self, word: str) -> Any:
         """Where a word of the file stands: in a header of its own only if it is there already."""
@@ -377,7 +377,17 @@ class Progress:
             self.head["completed_at"] = iso(now)
         elif self.status == "completed":
             self.head["status"] = "in_progress"
-            self.head.pop("completed_at", None)
+            clear(self.head, "completed_at")
+
+
+def clear(fields: Any, *words: str) -> None:
+    """These words say nothing any more. One that lines of a person follow stays, or they would go with it."""
+    lines = getattr(getattr(fields, "ca", None), "items", {})
+    for word in words:
+        if fields.get(word) is not None and word in lines:
+            fields[word] = None
+        elif fields.get(word) is not None:
+            del fields[word]
 
 
 def begin(task: Task, worker: str, now: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid, Unavailable
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
-from taskpit.layouts.progress import ABANDONED, ENDED, status_of
+from taskpit.layouts.progress import ABANDONED, ENDED, clear, status_of
 from taskpit.schema import path_of
 from taskpit.store.activities.items import Items, Unreadable
 from taskpit.store.folder import LATE, STOPS
@@ -256,8 +256,7 @@ def reopen(items: Items, task: Task) -> Said:
         if fields is None or verdict not in (Verdict.FAILED, Verdict.CANCELLED):
             return Said.LOST
         _set_aside(items, task.id, activities.load_result(task.id, fields, verdict))  # before it is gone from here
-        for word in ("result", "completed_by", "completed_at"):
-            fields.pop(word, None)
+        clear(fields, "result", "completed_by", "completed_at")
         _go_back(now, fields, now.activity(task.id, fields).task, task, "keeper", items.folder.clock.now())
         now.settle(items.folder.clock.now())
         return Said.OK

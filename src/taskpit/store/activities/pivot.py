@@ -7,7 +7,7 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
-from taskpit.layouts.progress import ABANDONED, ENDED, Progress, append, status_of
+from taskpit.layouts.progress import ABANDONED, ENDED, Progress, append, clear, status_of
 from taskpit.store.activities.items import Items
 from taskpit.store.activities.states import View
 from taskpit.store.disk_errors import verb
@@ -165,8 +165,7 @@ def _renew_steps(
             or (spot is not None and spot.activity in redo)
         ):
             step["status"] = "pending"
-            for word in ("completed_by", "completed_at"):
-                step.pop(word, None)
+            clear(step, "completed_by", "completed_at")
 
 
 def _reset(items: Items, found: Progress, activity_id: str, fields: object) -> None:
@@ -178,5 +177,4 @@ def _reset(items: Items, found: Progress, activity_id: str, fields: object) -> N
     old = activities.plain(fields.pop("result", None))
     if isinstance(old, dict):
         fields["superseded"] = [*(fields.get("superseded") or []), old]
-    for word in ("completed_by", "completed_at", "started_at", "not_before", "hold"):
-        fields.pop(word, None)
+    clear(fields, "completed_by", "completed_at", "started_at", "not_before", "hold")
