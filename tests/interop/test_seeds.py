@@ -210,4 +210,5 @@ def test_how_long_locks_last(box, kind):
     lock = load(f"{box}/WI-001-login/locks/WI-001-A1.lock")
     times = {key: instant(lock[key], 0.0) for key in LOCK if lock[key][:2] == "20"}
     lasts = times["expires"] - times["acquired"], times["task_expires"] - times["task_acquired"]
-    assert (lock["holder_type"], lasts) == (kind, DURATIONS[kind])
+    assert lock["holder_type"] == kind
+    assert all(wanted <= one <= wanted + 1 for one, wanted in zip(lasts, DURATIONS[kind], strict=True))

@@ -179,6 +179,8 @@ class Mixed:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             did, claims = sweep(queue), queue.claim("last", count=100)
+            if did or claims:  # however slowly
+                end = time.monotonic() + PATIENCE
             for claim in claims:
                 red = claim.task.title.startswith("red")
                 queue.finish(claim, Failed(error="red", final=True) if red else Done(output="last"))
