@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -40,7 +41,7 @@ class Stranger:
         self._replace(lambda text: text + "theirs: kept\n")
 
     def complete(self):
-        self._replace(lambda text: text.replace("status: pending", "status: completed", 1))
+        self._replace(lambda text: re.sub(r"(    status: )\w+", r"\1completed", text, count=1))
 
     def _replace(self, change):
         if os.path.exists(self._file):

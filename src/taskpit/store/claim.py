@@ -18,7 +18,7 @@ from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
 from taskpit.store.flock import Turn
-from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen
+from taskpit.store.folder import HALF, IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen
 from taskpit.store.in_use import excluded, in_use, note_starts
 from taskpit.store.index import Ready
 from taskpit.store.registry import register
@@ -91,7 +91,7 @@ def _take_known(folder: Folder, ready: Spot, fence: str, want: Want, known: Task
     if status is None:
         return None
     if status.st_ino != inode or _is_half(folder, target, status, known):
-        _give_back(folder, ready, target)  # another file, or one that is just being written
+        _give_back(folder, ready, target, half=status.st_ino == inode)  # or another file
         return None
     since = _stamp_again(folder, target, status, now, want, fence)
     task: Task | None = known
@@ -132,7 +132,7 @@ def _take(folder: Folder, ready: Spot, fence: str, want: Want, known: Task | Non
     if status is None:
         return None
     if not folder.layout.rewritten and _is_half(folder, target, status, known):
-        _give_back(folder, ready, target)
+        _give_back(folder, ready, target, half=True)
         return None
     since = _stamp_again(folder, target, status, now, want, fence)
     task = _load(folder, ready, target, known)
@@ -208,12 +208,24 @@ def _claim(task: Task, fence: str, want: Want, since: float) -> Claim:
     return Claim(task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=since)
 
 
-def _give_back(folder: Folder, ready: Spot, target: str) -> None:
-    """What we may not read is nothing for us: where it was it is somebody's to look at."""
+def _give_back(folder: Folder, ready: Spot, target: str, *, half: bool = False) -> None:
+    """What we may not read is nothing for us: where it was it is somebody's to look at.
+
+    One that is `half` written says so by its time, until its writer goes on: it is moved in like one that is whole.
+    """
+    if half:
+        _mark_half(folder, target)
     try:
         fs.move_new(target, folder.at(ready.path))
     except FileExistsError:
         return  # another file has come there: the lease of this one will end
+
+
+def _mark_half(folder: Folder, target: str) -> None:
+    try:
+        fs.set_times(target, int(folder.clock.now()) + HALF / 1e9)
+    except PermissionError:
+        return  # another user's: then it is as whole as it looks
 
 
 def _write_holder(folder: Folder, task: Task, fence: str, taken: tuple[str, fs.Stat], until: float) -> None:

@@ -73,6 +73,8 @@ SLACK = 64 * 1024
 LARGEST_RESULT = 64 * 1024 * 1024
 #: After so many seconds without a sign of life other programs clean up a claim.
 CLEANED = 900.0
+#: The nanoseconds of a time that says of a file that it was found half written when it was claimed.
+HALF = 250_000_000
 #: From so many files on, one sync of the filesystem is cheaper than one of each.
 MANY = 8
 #: From so many times on that a process writes to the changelog it keeps it open.
@@ -428,10 +430,11 @@ class Folder:
         """Whether a program may still be writing this file: what can't be read yet is left alone for a moment."""
         return self.is_young(status) or not self.writing.is_whole(path)
 
-    def unfinished(self, path: str, here: fs.Stat) -> str:
+    def unfinished(self, path: str, here: fs.Stat, *, whole: bool = False) -> str:
         """Why a ready file is no task yet although it can be read; empty if it is one, or something else is wrong.
 
-        What `put` let in has a second name in the registry: it is whole, unless it was changed just now and is open.
+        What `put` let in has a second name in the registry: it is whole, unless it was written to last, just now, and
+        the kernel has not said that its writer is done; or unless it was found half written.
         """
         if not stat.S_ISREG(here.st_mode):
             return ""
@@ -439,9 +442,11 @@ class Folder:
             return ""  # half a JSON object, or nothing, cannot be read
         if not here.st_size:
             return "it is empty: its writer has yet to fill it"
-        changed = 0 <= self.clock.now() - here.st_ctime < self.grace
+        young = 0 <= self.clock.now() - here.st_ctime < self.grace
+        saved = not whole and young and here.st_mtime_ns == here.st_ctime_ns
+        doubtful = saved or here.st_mtime_ns % 10**9 == HALF
         known = here.st_nlink > 1
-        written = changed and self.writing.has_writer(path) if known else not self.writing.is_whole(path)
+        written = doubtful and self.writing.has_writer(path) if known else not self.writing.is_whole(path)
         return "it is still being written" if written else ""
 
     def set_aside(

@@ -345,7 +345,7 @@ class Ready:
             data, status = folder.read(path)
             if status.st_nlink == 1 and not folder.layout.rewritten:
                 folder.writing.told(path, whole=whole)
-            if len(data) != status.st_size or folder.unfinished(path, status):
+            if len(data) != status.st_size or folder.unfinished(path, status, whole=whole):
                 return None, True  # also if it was written to between the look and the read
             return (folder.parse(spot, data), status), False
         except FileNotFoundError:

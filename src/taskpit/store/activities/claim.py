@@ -208,7 +208,10 @@ def claim(items: Items, want: Want) -> list[Claim]:
             if want.ids and not view.held(standing, "agent"):  # nobody else will say why
                 raise Held(f"{standing.activity.id}: {reason}", id=standing.activity.id)
             continue
-        got = _take(items, standing, want, kind)
+        try:
+            got = _take(items, standing, want, kind)
+        except (NotFound, FileNotFoundError):
+            continue  # its folder has gone
         if got is not None:
             taken.append(got)
             if len(taken) == want.count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from taskpit import fs, workers
-from taskpit.errors import CursorLost, TooLarge
+from taskpit.errors import CursorLost, NotFound, TooLarge
 from taskpit.layouts import activities as names
 from taskpit.layouts import yamltext
 from taskpit.layouts.layout import check_word
@@ -22,7 +22,8 @@ from taskpit.text import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import ParamSpec, TypeVar
 
     from taskpit.clock import Clock
     from taskpit.config import Config
@@ -32,10 +33,32 @@ if TYPE_CHECKING:
     from taskpit.task import Card, Claim, End, Event, Lock, Said, Task, Want
     from taskpit.watch import Watch
 
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
 __all__ = ["ActivityStore"]
 
 #: States in the order a page shows them.
 SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
+
+
+#: So often a verb begins again because a work item went while it was looked at.
+LOOKS = 3
+
+
+def steadily(method: Callable[P, R]) -> Callable[P, R]:
+    """A verb on all work items: one whose folder goes in the instant in which it is looked at is none of them."""
+
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        for _ in range(LOOKS):
+            try:
+                return method(*args, **kwargs)
+            except (NotFound, FileNotFoundError):
+                continue
+        return method(*args, **kwargs)
+
+    wrapped.__name__, wrapped.__doc__ = method.__name__, method.__doc__
+    return wrapped
 
 
 class ActivityStore(House):
@@ -79,6 +102,7 @@ class ActivityStore(House):
         return [taking.put(self.items, task) for task in tasks]
 
     @verb
+    @steadily
     def claim(self, want: Want) -> list[Claim]:
         """Whoever has the lock has it."""
         self._introduce(want.worker, want.lease)
@@ -116,13 +140,18 @@ class ActivityStore(House):
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> FileMember:
         """Hold the lock on the worker's record; what the name's last owner had is nobody's."""
         member = super().join(worker, lease, patience=patience)
-        for standing in View(self.items).standings().values():
+        for standing in self._standings():
             holder = standing.seen.lock.holder if standing.seen else ""
             if workers.MARK in holder and workers.base(holder) == worker:
                 self._orphans.add((standing.activity.id, holder))
         return member
 
+    @steadily
+    def _standings(self) -> list[Standing]:
+        return list(View(self.items).standings().values())
+
     @verb
+    @steadily
     def lapsed(self, *, dry_run: bool = False) -> list[Lapse]:  # noqa: ARG002 - looking changes nothing here
         """Locks that no longer count."""
         from taskpit.store.activities.upkeep import lapsed
@@ -130,6 +159,7 @@ class ActivityStore(House):
         return lapsed(self.items, self._orphans)
 
     @verb
+    @steadily
     def mend(self, *, dry_run: bool = False) -> list[Mend]:
         """What a crash left undone."""
         from taskpit.store.activities.upkeep import mend
@@ -141,6 +171,7 @@ class ActivityStore(House):
         return self.mend(dry_run=dry_run)
 
     @verb
+    @steadily
     def check(self) -> list[Mend]:
         """What is out of order."""
         from taskpit.store.activities.upkeep import check
@@ -155,6 +186,7 @@ class ActivityStore(House):
         return compost_logs(self.folder, dry_run=dry_run)
 
     @verb
+    @steadily
     def locks(self) -> list[Lock]:
         """Of activities, then of names."""
         from taskpit.store.locks import locks
@@ -169,12 +201,14 @@ class ActivityStore(House):
     # -- looking -----------------------------------------------------------------------------------
 
     @verb
+    @steadily
     def read(self, ids: Sequence[str]) -> list[Card | None]:
         """Each as it stands."""
         view = View(self.items)
         return [view.card(task_id) for task_id in ids]
 
     @verb
+    @steadily
     def resolve(self, text: str) -> list[str]:
         """Itself, a work item's number, a shorter spelling, or what begins with it."""
         view = View(self.items)
@@ -186,6 +220,7 @@ class ActivityStore(House):
         return sorted((one for one in known if one.startswith(text)), key=natural)
 
     @verb
+    @steadily
     def page(
         self,
         state: State | None = None,
@@ -204,6 +239,7 @@ class ActivityStore(House):
         return Page(cards=cards, cursor=json.dumps([rows[limit - 1][0], rows[limit - 1][1]]) if more else "")
 
     @verb
+    @steadily
     def counts(self) -> dict[State, int]:
         """Activities by state."""
         found = dict.fromkeys(State, 0)
