@@ -12,6 +12,7 @@ from taskpit import fs
 from taskpit.keeper import sweep
 from taskpit.layouts import Spot
 from taskpit.store import claim as taking
+from taskpit.store.folder import CLEANED
 from taskpit.task import Done, Failed, Release, Retry, Said, Split, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
 
@@ -187,7 +188,7 @@ def test_a_rivals_stamp_robs_nobody(tmp_path):
     put(queue, task(1))
     (claim,) = queue.claim("slow", lease=3600.0)
     path = queue.store.folder.at(queue.store.folder.layout.claimed_path(claim.task, claim.fence))
-    os.utime(path, (queue.clock.now() + 5.0,) * 2)
+    os.utime(path, (queue.clock.now() + 5.0 - CLEANED,) * 2)
     queue.clock.advance(60.0)
     assert queue.store.lapsed() == []
     assert queue.finish(claim, MINE)[0] is Said.OK
@@ -201,7 +202,7 @@ def test_a_rivals_stamp_before_our_rename_is_made_good(tmp_path):
 
     def stamp(call, path):
         if call == "rename" and "/food/" in path:
-            os.utime(path, (queue.clock.now() + 5.0,) * 2)
+            os.utime(path, (queue.clock.now() + 5.0 - CLEANED,) * 2)
 
     fs.set_hook(stamp)
     try:
