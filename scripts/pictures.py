@@ -177,10 +177,10 @@ def _print(queue: Queue, claim: Claim) -> None:
 def board(queue: Queue, size: tuple[int, int], *pressed: str, light: bool = False) -> str:
     """The terminal board as an SVG, after these keys."""
     from taskpit.tui.app import PitBoard
-    from taskpit.tui.queue_access import Desk
+    from taskpit.tui.queue_access import QueueAccess
 
     async def look() -> str:
-        app = PitBoard(Desk(queue, "ann@home"), pace=0, light=light)
+        app = PitBoard(QueueAccess(queue, "ann@home"), pace=0, light=light)
         async with app.run_test(size=size) as pilot:
             app.desk.where = "~/shop/pit"
             for key in ("", *pressed):

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from taskpit.job import Job
     from taskpit.task import Claim, Event, Outcome
-    from taskpit.worker.pool_options import Report
+    from taskpit.worker.pool_options import PoolReport
     from taskpit.worker.runner import Run, Runner
 
     #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
     AsyncHandler = Callable[[Job], Awaitable[str | Outcome | None]]
 
-    class Wish(TypedDict, total=False):
+    class ClaimFields(TypedDict, total=False):
         """What `claim` may be told of a task to have."""
 
         ids: Sequence[str]
@@ -124,7 +124,7 @@ class AsyncQueue:
     renew = _verb(Queue.renew)
     finish = _verb(Queue.finish)
 
-    async def claim(self, worker: str, **wish: Unpack[Wish]) -> list[Claim]:
+    async def claim(self, worker: str, **wish: Unpack[ClaimFields]) -> list[Claim]:
         """Up to `count` tasks for this worker; the wish is that of `Queue.claim`."""
         return await _unless_left(_start(self.sync.claim, worker, **wish), self._give_back)
 
@@ -139,7 +139,7 @@ class AsyncQueue:
         """
         return _taking(self.sync.take(worker, **wish))
 
-    async def work(self, handler: AsyncHandler, n: int = 1, **told: Unpack[Working]) -> Report:
+    async def work(self, handler: AsyncHandler, n: int = 1, **told: Unpack[Working]) -> PoolReport:
         """Run this coroutine function on task after task, `n` at once; cancelled, it gives back what runs.
 
         It is told what `Queue.work` is.

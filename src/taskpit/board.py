@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Event, Page
 
-__all__ = ["COLUMNS", "Board", "Change", "Slip"]
+__all__ = ["COLUMNS", "Board", "BoardChange", "Slip"]
 
 #: The columns of every board, from left to right.
 COLUMNS: tuple[str, ...] = tuple(map(str, STATUSES))
@@ -150,7 +150,7 @@ def _usd(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-class Change(Value):
+class BoardChange(Value):
     """What is new on a board: the tasks whose slips came, went or changed, and the lines that told so."""
 
     ids: frozenset[str] = frozenset()
@@ -268,14 +268,14 @@ class Board:
 
     # -- following ---------------------------------------------------------------------------------
 
-    def follow(self) -> Change:
+    def follow(self) -> BoardChange:
         """What has changed since the last look; the board shows it from now on."""
         try:
             events = self._new_events()
         except CursorLost:
             self._cursor = ""
             self.load()
-            return Change(anew=True)
+            return BoardChange(anew=True)
         now = self.queue.clock.monotonic()
         touched = {event.about for event in events if event.about}
         touched |= {other for one in touched for other in self._dependants.get(one, ())}
@@ -286,8 +286,8 @@ class Board:
             self.paused, self.version = paused, self.version + 1
         if not events and self._is_off(now):  # while lines come in, counts can't be compared
             self.load()
-            return Change(events=tuple(events), anew=True)
-        return Change(ids=changed, events=tuple(events))
+            return BoardChange(events=tuple(events), anew=True)
+        return BoardChange(ids=changed, events=tuple(events))
 
     def _new_events(self) -> list[Event]:
         found: list[Event] = []

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Event, Result
 
-__all__ = ["Flow", "History", "Span", "author", "moment", "who"]
+__all__ = ["ClaimSpan", "Flow", "History", "author", "moment", "who"]
 
 #: So many spans and waits are remembered; older ones are forgotten first.
 MOST = 50_000
@@ -33,7 +33,7 @@ ENDS = {
 }
 
 
-class Span(Value):
+class ClaimSpan(Value):
     """One claim, from its beginning to its end; `end` 0 goes on, `how` is how it ended."""
 
     worker: str
@@ -60,9 +60,9 @@ class History:
     """The past as far as it was told; feed it more lines as they come."""
 
     def __init__(self, most: int = MOST) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[ClaimSpan] = []
         self._most = most
-        self._open: dict[str, Span] = {}
+        self._open: dict[str, ClaimSpan] = {}
         self._added: dict[str, float] = {}
         #: (when, what) of tasks that came and went, and (when, how long) of waits that ended.
         self._happened: list[tuple[float, str]] = []
@@ -77,7 +77,7 @@ class History:
                 self._happened.append((at, "added"))
             elif did == "claimed_task":
                 self._close(about, at, "lost")
-                self._open[about] = Span(worker=who(event.worker), id=about, start=at)
+                self._open[about] = ClaimSpan(worker=who(event.worker), id=about, start=at)
                 if about in self._added:
                     self._waits.append((at, max(at - self._added.pop(about), 0.0)))
             elif did in ENDS:
@@ -99,7 +99,7 @@ class History:
         times += [span.start for span in self.spans[:1]] + [span.start for span in self._open.values()]
         return min(times, default=0.0)
 
-    def recent(self, since: float, limit: int = MOST) -> list[Span]:
+    def recent(self, since: float, limit: int = MOST) -> list[ClaimSpan]:
         """Spans that were not over before this, oldest first; those that go on are among them."""
         found = [span for span in self.spans if span.end >= since] + list(self._open.values())
         return sorted(found, key=lambda span: (span.start, span.id))[-limit:]

@@ -22,7 +22,7 @@ from taskpit.queue import Queue as Verbs
 from taskpit.task import Done, Outcome, Release, Task
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_display import Silent
-from taskpit.worker.pool_options import Orders, Report
+from taskpit.worker.pool_options import Orders, PoolReport
 from taskpit.worker.run_directory import end_commands_of
 
 TYPE_CHECKING = False
@@ -194,7 +194,7 @@ class Queue(Verbs):
         lease: float = 0.0,
         max_tasks: int = 0,
         checks: str | None = ".",
-    ) -> Report:
+    ) -> PoolReport:
         """Run this function on task after task, `n` at once, until interrupted or nothing is left; what came of it.
 
         It is called in threads. In the main thread, an interrupt lets running ones finish and a second one

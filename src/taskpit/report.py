@@ -35,7 +35,7 @@ LANDED = re.compile(r"(\A|; | won: )landed on ")
 LONGEST = 160
 
 
-class Row(Value):
+class ReportRow(Value):
     """A task in the report."""
 
     id: str
@@ -59,12 +59,12 @@ class Report(Value):
 
     since: float
     until: float
-    landed: tuple[Row, ...] = ()
-    done: tuple[Row, ...] = ()
-    needs_you: tuple[Row, ...] = ()
-    failed: tuple[Row, ...] = ()
-    cancelled: tuple[Row, ...] = ()
-    running: tuple[Row, ...] = ()
+    landed: tuple[ReportRow, ...] = ()
+    done: tuple[ReportRow, ...] = ()
+    needs_you: tuple[ReportRow, ...] = ()
+    failed: tuple[ReportRow, ...] = ()
+    cancelled: tuple[ReportRow, ...] = ()
+    running: tuple[ReportRow, ...] = ()
     #: Tasks that go on by themselves.
     ready: int = 0
     waiting: int = 0
@@ -121,7 +121,7 @@ PARTS = (
 )
 
 
-def _line(row: Row) -> str:
+def _line(row: ReportRow) -> str:
     by = f" ({row.worker}{f', attempt {row.attempt}' if row.attempt > 1 else ''})" if row.worker else ""
     return f"- **{row.id}** {row.title}{by}{f': {row.what}' if row.what else ''}"
 
@@ -143,7 +143,7 @@ def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float
     store, now = queue.store, queue.clock.now()
     ended = dict.fromkeys(event.about for event in events_since(store, iso(since))[0] if event.did in _ENDS)
     finished = [card for card in store.read(list(ended)) if card is not None and card.result is not None]
-    parts: dict[str, list[Row]] = {name: [] for name, _ in PARTS}
+    parts: dict[str, list[ReportRow]] = {name: [] for name, _ in PARTS}
     for card in finished:
         if not parent_of(card.task):  # how its race ended is what the task says that they raced for
             parts[_part(card)].append(_row(card))
@@ -163,11 +163,11 @@ def _part(card: Card) -> str:
     return "cancelled" if status_of(card) is Status.CANCELLED else "failed"
 
 
-def _row(card: Card) -> Row:
+def _row(card: Card) -> ReportRow:
     result = card.result
     told = result.reason if result and result.verdict is Verdict.DONE else reason_of(card)
     what = " ".join(told.split())
-    return Row(
+    return ReportRow(
         id=card.task.id,
         title=card.task.title,
         what=what if len(what) <= LONGEST else f"{what[: LONGEST - 1]}…",

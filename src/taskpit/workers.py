@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from taskpit.clock import Clock
 
-__all__ = ["Member", "Record", "base", "default_worker", "host", "introduce", "lives", "load", "run_around"]
+__all__ = ["LocalMember", "WorkerRecord", "base", "default_worker", "host", "introduce", "lives", "load", "run_around"]
 
 #: Between a worker's name and what makes one claim of it unique.
 MARK = "~"
@@ -36,7 +36,7 @@ RUN_DIR = "TASKPIT_RUN_DIR"
 LARGEST_TOLD = 1 << 26
 
 
-class Record(Value):
+class WorkerRecord(Value):
     """What a worker says of itself before it first claims."""
 
     worker: str
@@ -76,9 +76,9 @@ def base(worker: str) -> str:
     return worker.split(MARK, 1)[0]
 
 
-def describe(worker: str, lease: float, clock: Clock, *, stays: bool) -> Record:
+def describe(worker: str, lease: float, clock: Clock, *, stays: bool) -> WorkerRecord:
     """This process as a record."""
-    return Record(
+    return WorkerRecord(
         worker=worker,
         host=host(),
         pid=os.getpid(),
@@ -89,11 +89,11 @@ def describe(worker: str, lease: float, clock: Clock, *, stays: bool) -> Record:
     )
 
 
-def _bytes(record: Record) -> bytes:
+def _bytes(record: WorkerRecord) -> bytes:
     return jsontext.dumps(record.as_dict()).encode("utf-8", "replace") + b"\n"
 
 
-def introduce(path: str, record: Record) -> None:
+def introduce(path: str, record: WorkerRecord) -> None:
     """Leave the record of a worker that does not stay; one that stays under this name keeps its own.
 
     A judge looking whether the name's last holder lives has the lock for an instant: try again, or our
@@ -110,15 +110,15 @@ def introduce(path: str, record: Record) -> None:
         time.sleep(0.002)
 
 
-def load(path: str) -> Record | None:
+def load(path: str) -> WorkerRecord | None:
     """The record, or None if there is none that can be read."""
     try:
-        return schema.load(Record, read_json(fs.read(path, LIMIT)[0]))
+        return schema.load(WorkerRecord, read_json(fs.read(path, LIMIT)[0]))
     except (OSError, ValueError, Invalid):
         return None
 
 
-def lives(path: str, record: Record) -> bool | None:
+def lives(path: str, record: WorkerRecord) -> bool | None:
     """Whether the worker lives; None if this machine can't tell."""
     if not record.stays or record.host != host():
         return None
@@ -132,13 +132,13 @@ def lives(path: str, record: Record) -> bool | None:
     return False
 
 
-class Member:
+class LocalMember:
     """A worker that stays: holds the lock on its record until `leave`."""
 
     def __init__(self, path: str) -> None:
         self._lock = fs.Flock(path)
 
-    def join(self, record: Record, clock: Clock, *, patience: float = 1.0) -> bool:
+    def join(self, record: WorkerRecord, clock: Clock, *, patience: float = 1.0) -> bool:
         """Ours is the record of this name; False if a living process has it.
 
         A judge looking whether the name's last holder lives has the lock for an instant: be patient.
@@ -151,7 +151,7 @@ class Member:
         self.update(record)
         return True
 
-    def update(self, record: Record) -> None:
+    def update(self, record: WorkerRecord) -> None:
         """Say something new of ourselves: another lease, or that the clock was set."""
         fs.overwrite(self._lock.fd, _bytes(record), self._lock.path)
 

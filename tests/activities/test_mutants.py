@@ -83,7 +83,7 @@ def finish_without_mine(patch):
 
 
 def edit_without_the_turn(patch):
-    patch.setattr(items, "Turn", lambda _path: Open())
+    patch.setattr(items, "BoundedLock", lambda _path: Open())
 
 
 def verbs_without_the_turn(patch):

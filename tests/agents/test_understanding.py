@@ -14,7 +14,7 @@ from taskpit.worker import process
 from taskpit.worker.agent_limits import moment, seconds_in
 from taskpit.worker.agent_output import Listener
 from taskpit.worker.preset import Preset, Rule, Source, find, places
-from taskpit.worker.run_directory import Place
+from taskpit.worker.run_directory import RunDirectory
 from taskpit.worker.transcript import Transcript, judge, look_up
 
 NOW = datetime(2026, 5, 11, 11, 46, 40, tzinfo=timezone.utc).timestamp()
@@ -167,7 +167,7 @@ def test_what_is_cut_from_a_long_stream_is_not_missed(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "LONGEST_LOG", 4000)
     monkeypatch.setattr(process, "KEPT_LOG", 500)
     made = preset(take={"count": (Source(when=((("type",), ("talk",)),), how="count"),)}, grace=0.0)
-    place = Place(str(tmp_path))
+    place = RunDirectory(str(tmp_path))
     listener = Listener(made, place, lambda _: None)
     line = json.dumps({"type": "talk", "text": "x" * 40}).encode() + b"\n"
     for _ in range(20):

@@ -14,7 +14,7 @@ from waits import PATIENCE
 
 from taskpit.cli import progress
 from taskpit.cli.context import Context
-from taskpit.cli.progress import Progress
+from taskpit.cli.progress import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -36,7 +36,7 @@ def last(screen):
 
 def test_a_bar_says_how_far_it_is_and_is_gone_at_the_end(hours):
     screen = Terminal()
-    with Progress(Context({}), "importing", 400, stream=screen) as bar:
+    with ProgressBar(Context({}), "importing", 400, stream=screen) as bar:
         hours[0] += 10
         bar.step(100)
         assert last(screen) == f"importing [{'#' * 6:<24}] 100 of 400, 31s left"
@@ -48,7 +48,7 @@ def test_a_bar_says_how_far_it_is_and_is_gone_at_the_end(hours):
 
 def test_what_is_quick_shows_nothing(hours):
     screen = Terminal()
-    with Progress(Context({}), "importing", 400, stream=screen) as bar:
+    with ProgressBar(Context({}), "importing", 400, stream=screen) as bar:
         hours[0] += 0.5
         bar.step(399)
     assert screen.getvalue() == ""
@@ -56,7 +56,7 @@ def test_what_is_quick_shows_nothing(hours):
 
 def test_without_a_total_it_counts(hours):
     screen = Terminal()
-    with Progress(Context({}), "reading", stream=screen) as bar:
+    with ProgressBar(Context({}), "reading", stream=screen) as bar:
         hours[0] += 2
         bar.step(12_345)
         assert last(screen)[2:] == "reading 12,345"
@@ -72,7 +72,7 @@ def test_without_a_total_it_counts(hours):
     ids=["pipe", "json", "dumb"],
 )
 def test_silence_where_nobody_looks(hours, context, stream):
-    with Progress(context, "importing", 400, stream=stream, turns=True) as bar:
+    with ProgressBar(context, "importing", 400, stream=stream, turns=True) as bar:
         hours[0] += 10
         bar.step(100)
     assert stream.getvalue() == ""
@@ -87,7 +87,7 @@ def test_a_wheel_turns_by_itself(hours):
 
     screen = Watched()
     hours[0] += 5
-    with Progress(Context({}), "sweeping", turns=True, stream=screen) as wheel:
+    with ProgressBar(Context({}), "sweeping", turns=True, stream=screen) as wheel:
         hours[0] += 5
         assert drawn.wait(PATIENCE)
         assert "sweeping, 5s" in screen.getvalue()
@@ -101,7 +101,7 @@ def test_verbs_show_it_on_a_terminal(pit, monkeypatch, verb, place):
     monkeypatch.setattr(progress, "PATIENCE", -1.0)
     monkeypatch.setattr(progress, "PACE", -1.0)
     shown = []
-    monkeypatch.setattr(Progress, "step", _noting(Progress.step, shown))
+    monkeypatch.setattr(ProgressBar, "step", _noting(ProgressBar.step, shown))
     (place / "some.jsonl").write_text('{"title": "a"}\n{"title": "b"}\n', encoding="utf-8")
     ours, theirs = pty.openpty()
     threading.Thread(target=_read_all, args=(ours,), daemon=True).start()  # one that nobody reads is full soon

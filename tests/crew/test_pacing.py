@@ -12,7 +12,7 @@ from workshop import alive, read_pid
 
 from taskpit.clock import instant, iso
 from taskpit.crew.settings import Post
-from taskpit.crew.state import Papers, Seen, Wish, waiting_until
+from taskpit.crew.state import MemberPlan, MemberState, Papers, waiting_until
 from taskpit.crew.supervisor import Charge
 from taskpit.task import State
 
@@ -144,7 +144,7 @@ def a_charge(tmp_path, monkeypatch, **fields):
     charge = Charge("bell", papers)
     started = []
     monkeypatch.setattr(charge, "_spawn", lambda post: started.append(post) or _Ended())
-    return charge, Wish(post=Post(name="bell", kind="service", **fields)), started
+    return charge, MemberPlan(post=Post(name="bell", kind="service", **fields)), started
 
 
 class _Ended:
@@ -179,7 +179,7 @@ def test_pauses_grow_up_to_five_minutes_and_calm_forgets(tmp_path, monkeypatch):
 
 def test_what_a_killed_supervisor_knew_is_known_to_the_next(tmp_path, monkeypatch):
     charge, wish, started = a_charge(tmp_path, monkeypatch)
-    charge.papers.note("bell", Seen(state="waiting", until=time.time() + 100, turn=1, restarts=4))
+    charge.papers.note("bell", MemberState(state="waiting", until=time.time() + 100, turn=1, restarts=4))
     charge = Charge("bell", charge.papers)
     monkeypatch.setattr(charge, "_spawn", lambda post: started.append(post) or _Ended())
     charge.look(wish)

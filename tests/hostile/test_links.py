@@ -41,7 +41,7 @@ from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.task import Done, Task
 from taskpit.worker.check import run_check
-from taskpit.worker.run_directory import Place
+from taskpit.worker.run_directory import RunDirectory
 
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 QUICK = [words for words in CONSUMERS if words not in SLOW]
@@ -250,7 +250,7 @@ def test_whatever_an_agent_leaves_in_its_run_directory_is_not_followed(name, thi
     yard.fresh()
     run = ".taskpit/runs/0001~1~abc"
     make(yard.root, "pit").close()
-    place = Place(f"{yard.root}/{run}")
+    place = RunDirectory(f"{yard.root}/{run}")
     place.make()
     fs.write(place.prompt, b"do it")
     if not put_in_place(yard, f"{run}/{name}".rstrip("/"), thing):

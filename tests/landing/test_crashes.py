@@ -21,7 +21,7 @@ from waits import until
 from taskpit.errors import TaskpitError
 from taskpit.keeper import sweep
 from taskpit.landing.git import Git
-from taskpit.landing.pipe import Pipe
+from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Repository, line_of
 from taskpit.landing.values import FenceLost
 from taskpit.queue import Queue
@@ -56,7 +56,7 @@ class Life:
 
     def __init__(self, ground, worker):
         self.queue = Queue.open(ground.root)
-        self.pipe = Pipe(Repository(ground.top), os.path.realpath(ground.root), ground.terms)
+        self.pipe = LandingPipe(Repository(ground.top), os.path.realpath(ground.root), ground.terms)
         self.ground, self.worker = ground, worker
         self.built = []
 
@@ -147,7 +147,7 @@ def test_killed_at_every_git_call_and_every_change_before_it_is_handed_in(bare, 
         queue = Queue.open(ground.root)
         if queue.card(task).state is State.CLAIMED:
             until(partial(_given_back, queue, task))
-        pipe = Pipe(Repository(ground.top), os.path.realpath(ground.root), ground.terms)
+        pipe = LandingPipe(Repository(ground.top), os.path.realpath(ground.root), ground.terms)
         handed = pipe.repository.is_known() and pipe.hand_in_of(task) is not None
         was_held = bool(queue.card(task).held)
         outcomes.add((handed, was_held))

@@ -8,7 +8,7 @@ from ground import git, write
 
 from taskpit.landing import review
 from taskpit.landing.diff import read_hunks
-from taskpit.landing.review import Comment, remarks
+from taskpit.landing.review import ReviewComment, remarks
 
 
 def diffed(ground, **files):
@@ -74,6 +74,6 @@ def test_lines_that_name_a_place_in_the_candidate_are_comments(ground):
     ground.work(task, src__a_dot_py="one\ntwo\n")
     text = "all of it\nsrc/a.py:2: use the helper\nsrc/b.py:2: not there\nnote: 3: this\nsrc/a.py:x: no\n"
     rest, comments = remarks(ground.pipe, ground.pipe.hand_in_of(task), text)
-    assert comments == [Comment(path="src/a.py", line=2, text="use the helper")]
+    assert comments == [ReviewComment(path="src/a.py", line=2, text="use the helper")]
     assert rest.splitlines() == ["all of it", "src/b.py:2: not there", "note: 3: this", "src/a.py:x: no"]
     assert git(ground.top, "status", "--short") == ""

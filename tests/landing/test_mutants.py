@@ -21,7 +21,7 @@ from taskpit.landing.candidate import Candidates
 from taskpit.landing.clones import Clones
 from taskpit.landing.forge import Pulls
 from taskpit.landing.git import Git, GitTrouble
-from taskpit.landing.pipe import Pipe
+from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Merge, Repository
 from taskpit.task import Done
 
@@ -55,7 +55,7 @@ def no_fence(patch):
 
 def seal_first(patch):
     """The task is done before its commit is in the line."""
-    real = Pipe._turn
+    real = LandingPipe._turn
 
     def turn(self, claim, handed, fence, hands):
         queues[-1].finish(claim, Done(output="sealed before it landed"))
@@ -69,22 +69,22 @@ def seal_first(patch):
         begin(self, queue, *rest)
 
     patch.setattr(lander.Lander, "__init__", init)
-    patch.setattr(Pipe, "_turn", turn)
+    patch.setattr(LandingPipe, "_turn", turn)
 
 
 def two_ref_mark(patch):
     """A mark beside the line decides what has landed: a crash comes between the two."""
-    patch.setattr(Pipe, "landed", lambda self, task_id: self.git.ref(self.ref("land", task_id)))
+    patch.setattr(LandingPipe, "landed", lambda self, task_id: self.git.ref(self.ref("land", task_id)))
 
 
 def no_look_at_what_landed(patch):
     """A landing that was not sealed is landed again."""
-    patch.setattr(Pipe, "landed", lambda *_: "")
+    patch.setattr(LandingPipe, "landed", lambda *_: "")
 
 
 def the_check_of_the_candidate_is_enough(patch):
     """What lands is not what was checked."""
-    patch.setattr(Pipe, "_recheck", lambda *_: None)
+    patch.setattr(LandingPipe, "_recheck", lambda *_: None)
 
 
 def any_exit_is_a_conflict(patch):
@@ -133,13 +133,13 @@ def the_clone_is_not_looked_at(patch):
 
 def the_base_is_noted_first(patch):
     """A clone whose files are of an older base than the one noted for it."""
-    real = Pipe._rebase
+    real = LandingPipe._rebase
 
     def rebase(self, task_id, target, base, tree):
         Git.alone(self.git, "update-ref", self.ref("base", task_id), base)
         real(self, task_id, target, base, tree)
 
-    patch.setattr(Pipe, "_rebase", rebase)
+    patch.setattr(LandingPipe, "_rebase", rebase)
 
 
 def overwriting_ignored_files(patch):
@@ -199,12 +199,12 @@ def old_words_count(patch):
 
 def an_approval_covers_whatever_lands(patch):
     """What was approved and what lands may be two changes."""
-    patch.setattr(Pipe, "_is_another", lambda *_: False)
+    patch.setattr(LandingPipe, "_is_another", lambda *_: False)
 
 
 def sent_back_is_approved_still(patch):
     """What a person sent back lands if it comes again."""
-    patch.setattr(Pipe, "forget", lambda self, task_id, **_: self.git.drop(self.ref("hand", task_id)))
+    patch.setattr(LandingPipe, "forget", lambda self, task_id, **_: self.git.drop(self.ref("hand", task_id)))
 
 
 def the_builder_judges(patch):
@@ -214,7 +214,7 @@ def the_builder_judges(patch):
 
 def handed_in_is_built_again(patch):
     """Work that was paid for is done once more, because its worker died after it."""
-    patch.setattr(Pipe, "left_by", lambda *_: None)
+    patch.setattr(LandingPipe, "left_by", lambda *_: None)
 
 
 def any_word_is_a_verdict(patch):

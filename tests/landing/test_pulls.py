@@ -14,7 +14,7 @@ from ground import Ground, git, read, write
 from taskpit.errors import Invalid
 from taskpit.landing.forge import Forge, Pulls, template
 from taskpit.landing.git import Git
-from taskpit.landing.pipe import Pipe
+from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Repository
 from taskpit.policy import PULL, REVIEW
 from taskpit.task import Release, State
@@ -157,7 +157,7 @@ def test_a_head_that_came_between_look_and_push_is_not_pushed_over(pulled, forge
 def test_killed_on_the_way_there_is_one_pull_request_all_the_same(pulled, forge, monkeypatch, place):
     task = pulled.put()
     pulled.work(task, a_dot_txt="hi\n")
-    where = {"push": (Repository, "push"), "create": (Forge, "_create"), "noted": (Pipe, "note")}
+    where = {"push": (Repository, "push"), "create": (Forge, "_create"), "noted": (LandingPipe, "note")}
     owner, name = where[place]
     real = getattr(owner, name)
 

@@ -11,7 +11,7 @@ from ground import Ground, git, read, write
 
 from taskpit.errors import Invalid
 from taskpit.landing import review
-from taskpit.landing.pipe import Pipe
+from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Repository
 from taskpit.queue import Queue
 from taskpit.store.opening import init
@@ -115,7 +115,7 @@ def test_two_queues_on_one_repository(ground):
     other = Ground.__new__(Ground)
     other.__dict__.update(ground.__dict__)
     other.root, other.queue = root, Queue.open(root)
-    other.pipe = Pipe(Repository(ground.top), os.path.realpath(root), ground.terms)
+    other.pipe = LandingPipe(Repository(ground.top), os.path.realpath(root), ground.terms)
     mine, theirs = ground.put("mine"), other.put("theirs")
     assert mine == theirs
     ground.work(mine, a_dot_txt="x")

@@ -16,7 +16,7 @@ from waits import PATIENCE, until
 from taskpit.errors import Conflict, Invalid, NotFound
 from taskpit.landing import review
 from taskpit.landing.git import GitTrouble
-from taskpit.landing.review import Comment
+from taskpit.landing.review import ReviewComment
 from taskpit.landing.values import CANDIDATE
 from taskpit.policy import LANDING, REVIEW
 from taskpit.task import Release, State
@@ -98,7 +98,7 @@ def test_a_comment_on_what_is_not_there_is_refused_and_changes_nothing(looked):
     task = looked.put()
     looked.work(task, a_dot_txt="x\n")
     before = looked.card(task)
-    for one in (Comment(path="b.txt", line=1, text="?"), Comment(path="a.txt", line=9, text="?")):
+    for one in (ReviewComment(path="b.txt", line=1, text="?"), ReviewComment(path="a.txt", line=9, text="?")):
         with pytest.raises(Invalid):
             review.send_back(looked.queue, task, "ada", "no", [one])
     assert looked.card(task) == before

@@ -14,7 +14,7 @@ from talks import PIT
 from waits import PATIENCE
 
 from taskpit.mcp.server import QueueServer
-from taskpit.mcp.tools import Desk
+from taskpit.mcp.tools import ToolCalls
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 
@@ -45,7 +45,7 @@ def serve():
     desks = []
 
     def serve(root, worker="", cwd="."):
-        desk = Desk(lambda: Queue.open(root), worker, cwd)
+        desk = ToolCalls(lambda: Queue.open(root), worker, cwd)
         desks.append(desk)
         return QueueServer(desk)
 

@@ -19,7 +19,7 @@ from waits import PATIENCE
 from taskpit import fs
 from taskpit.clock import Clock
 from taskpit.mcp.server import QueueServer
-from taskpit.mcp.tools import Desk
+from taskpit.mcp.tools import ToolCalls
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import State, Task
@@ -197,7 +197,7 @@ def test_several_may_wait_for_a_task(root, queue):
         opened.append(Counted.open(root))
         return opened[-1]
 
-    desk = Desk(open_queue)
+    desk = ToolCalls(open_queue)
 
     async def work(client):
         waiting = [asyncio.ensure_future(told(client, "claim", worker=name, wait_seconds=50)) for name in ("w1", "w2")]

@@ -22,7 +22,7 @@ from waits import PATIENCE, until
 from taskpit.cli.main import main
 from taskpit.errors import NotFound
 from taskpit.mcp.server import QueueServer
-from taskpit.mcp.tools import TOOLS, Desk
+from taskpit.mcp.tools import TOOLS, ToolCalls
 from taskpit.queue import Queue
 from taskpit.task import State
 
@@ -215,7 +215,7 @@ def test_nobody_listens_elsewhere_by_mistake(root, capsys, monkeypatch):
 
 def test_a_parent_tells_nothing_of_files(root, queue):
     """One that leads to a file and one that leads nowhere get the same answer, and nothing is added."""
-    desk = Desk(lambda: Queue.open(root), "me", root)
+    desk = ToolCalls(lambda: Queue.open(root), "me", root)
     told = set()
     for parent in ("../..", "../../../../etc/passwd", "../nowhere", "/etc", "x/../../y"):
         with pytest.raises(NotFound) as refused:
@@ -228,7 +228,7 @@ def test_a_parent_tells_nothing_of_files(root, queue):
 
 def test_those_who_wait_for_work_keep_nobody_else_waiting(root, queue):
     """Sixty calls wait for a task, more than there are threads to answer calls; all others go by."""
-    desk = Desk(lambda: Queue.open(root), "me", root)
+    desk = ToolCalls(lambda: Queue.open(root), "me", root)
     server = QueueServer(desk)
     waiting = {"worker": "w", "wait_seconds": 50}
 

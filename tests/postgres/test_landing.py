@@ -7,7 +7,7 @@ import os
 import pytest
 from ground import Ground, git
 
-from taskpit.landing.pipe import Pipe, queue_key
+from taskpit.landing.pipe import LandingPipe, queue_key
 from taskpit.landing.repository import Repository
 from taskpit.landing.values import CANDIDATE
 from taskpit.policy import LANDING
@@ -24,7 +24,7 @@ def ground(tmp_path, server, monkeypatch):
     address = server.new()
     init_database(address, {"lease": "1m", "backoff": "0s", "backoff_longest": "0s"})
     made.queue = Queue.open(address)
-    made.pipe = Pipe(Repository(made.top), queue_key(made.queue), made.terms)
+    made.pipe = LandingPipe(Repository(made.top), queue_key(made.queue), made.terms)
     yield made
     made.close()
 

@@ -175,7 +175,7 @@ def test_a_look_and_an_unlink_take_a_later_result_away(tmp_path, monkeypatch):
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr(withdraw, "Turn", Nobody)
+    monkeypatch.setattr(withdraw, "BoundedLock", Nobody)
     with pytest.raises(AssertionError):
         test_a_reopening_that_stalls_takes_no_later_result_away(tmp_path)
 

@@ -18,7 +18,7 @@ from waits import PATIENCE
 from taskpit.clock import Clock
 from taskpit.errors import Invalid, Storage
 from taskpit.queue import Queue
-from taskpit.serve.serving import GatewayServer, Place
+from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import Tokens
 from taskpit.store.opening import init, open_store
 from taskpit.task import State, Task
@@ -138,7 +138,7 @@ def test_over_tls_the_certificate_is_checked(tmp_path, certificate):
 )
 def test_where_it_does_not_listen(served, place, told):
     with pytest.raises(Invalid, match=told):
-        GatewayServer(served.queue, Place(port=0, **place))
+        GatewayServer(served.queue, ServeOptions(port=0, **place))
 
 
 def test_behind_a_proxy_it_answers_to_other_names(tmp_path):

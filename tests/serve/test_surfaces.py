@@ -13,7 +13,7 @@ from waits import until
 from taskpit.cli.main import main
 from taskpit.clock import Clock
 from taskpit.library import Queue as Library
-from taskpit.mcp.tools import Desk
+from taskpit.mcp.tools import ToolCalls
 from taskpit.queue import Queue
 from taskpit.store.opening import init, open_store
 from taskpit.task import Done, Said, State, Task
@@ -101,7 +101,7 @@ def test_a_crew_works_through_an_address(pit, there, tmp_path):
 
 
 def test_agents_tools(there):
-    desk = Desk(lambda: Queue.open(there.address), "owner-1", ".")
+    desk = ToolCalls(lambda: Queue.open(there.address), "owner-1", ".")
     made = desk.answer("add", {"title": "by a tool"})
     assert desk.answer("claim", {})["task"]["id"] == made["id"]
     desk.answer("done", {"id": made["id"], "result": "ok"})

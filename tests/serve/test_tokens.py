@@ -15,8 +15,8 @@ from taskpit.clock import Clock
 from taskpit.errors import Conflict, Denied, Invalid, NotFound, Unavailable, Unknown, Untrusted
 from taskpit.queue import Queue
 from taskpit.serve import app as apps
-from taskpit.serve.serving import GatewayServer, Place
-from taskpit.serve.tokens import Refused, Tokens
+from taskpit.serve.serving import GatewayServer, ServeOptions
+from taskpit.serve.tokens import TokenRefused, Tokens
 from taskpit.store.opening import init
 from taskpit.store.remote import wire
 from taskpit.store.remote.address import parse
@@ -70,7 +70,7 @@ def test_a_token_is_hashed_shown_once_and_its_owners_alone(tmp_path):
     with pytest.raises(Conflict):
         tokens.add("ann", ["work"])
     tokens.revoke("ann")
-    with pytest.raises(Refused):
+    with pytest.raises(TokenRefused):
         tokens.check(token)
     with pytest.raises(NotFound):
         tokens.revoke("ann")
@@ -84,7 +84,7 @@ def test_a_token_ends(tmp_path):
     token = Tokens(str(tmp_path)).add("ann", ["work"], lasts=50.0)
 
     assert Tokens(str(tmp_path)).check(token)
-    with pytest.raises(Refused, match="ended"):
+    with pytest.raises(TokenRefused, match="ended"):
         Tokens(str(tmp_path), Late()).check(token)
 
 
@@ -173,7 +173,7 @@ def test_tokens_that_came_with_a_folder_open_nothing_unasked(tmp_path):
         file.write(given)
     queue = Queue.open(root)
     with pytest.raises(Untrusted, match="has changed"):
-        GatewayServer(queue, Place(port=0))
+        GatewayServer(queue, ServeOptions(port=0))
     assert [one.kind for one in trust.starts(root)] == ["tokens"]
     queue.close()
 

@@ -16,7 +16,7 @@ from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
 from taskpit.web import serve
-from taskpit.web.app import Overview
+from taskpit.web.app import QueuesPages
 from taskpit.web.html import Paper
 from taskpit.worker.user_queues import Queues
 
@@ -70,7 +70,7 @@ class Served:
     def __enter__(self):
         usual, serve.PORT = serve.PORT, 0
         try:
-            self.server = serve.BoardServer(self._made, serve.Wish(**self._wish))
+            self.server = serve.BoardServer(self._made, serve.WebOptions(**self._wish))
         finally:
             serve.PORT = usual
         self.port, self.host = self.server.port, f"127.0.0.1:{self.server.port}"
@@ -123,7 +123,7 @@ class AllServed(Served):
         super().__init__("", opened=Queue.open, **wish)
 
     def _made(self):
-        return Overview(Queues({}), self._desk, read_only=self._wish.get("read_only", False))
+        return QueuesPages(Queues({}), self._desk, read_only=self._wish.get("read_only", False))
 
 
 class Listener:

@@ -14,7 +14,7 @@ from taskpit import fs
 from taskpit.logfile import Log
 from taskpit.store import changelog, finish, folder, leases, put, registry
 from taskpit.store import claim as claims
-from taskpit.store.flock import Turn
+from taskpit.store.flock import BoundedLock
 from taskpit.task import Said, State
 
 # What the store loads when it first needs it must be loaded before anything is broken: a module that is
@@ -297,7 +297,7 @@ def copies_run(patch):
 
 def no_guard_in_the_mailbox(patch):
     """Verbs on one fixed name don't take turns."""
-    patch.setattr(folder.Folder, "guard", lambda self, _: Turn(self.at(f"{folder.GUARDS}/{fs.fresh_name()}")))
+    patch.setattr(folder.Folder, "guard", lambda self, _: BoundedLock(self.at(f"{folder.GUARDS}/{fs.fresh_name()}")))
 
 
 def holder_not_looked_at(patch):

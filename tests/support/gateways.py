@@ -13,7 +13,7 @@ import time
 
 from waits import PATIENCE
 
-from taskpit.serve.serving import GatewayServer, Place
+from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import Tokens
 from taskpit.store.remote.address import parse
 from taskpit.store.remote.store import RemoteStore
@@ -29,7 +29,7 @@ class Served:
     def begin(self, queue, **place):
         self.queue = queue
         self.tokens = Tokens(queue.store.info().papers)
-        self.server = GatewayServer(queue, Place(**{"port": 0, **place}))
+        self.server = GatewayServer(queue, ServeOptions(**{"port": 0, **place}))
         self.address = self.server.address
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self.server.run, args=(self._ready.set,), daemon=True)

@@ -11,7 +11,7 @@ from functools import cache
 from world import keep, require
 
 from taskpit.landing.lander import Lander
-from taskpit.landing.pipe import Pipe
+from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Repository
 from taskpit.landing.values import Terms
 from taskpit.queue import Queue
@@ -105,7 +105,7 @@ class Ground:
         self.pipe = self.new_pipe()
 
     def new_pipe(self):
-        return Pipe(Repository(self.top), os.path.realpath(self.root), self.terms)
+        return LandingPipe(Repository(self.top), os.path.realpath(self.root), self.terms)
 
     def commit(self, name, text="x\n", message=""):
         """The person commits a file."""

@@ -239,10 +239,10 @@ class Yard:
     def call(self):
         """What the tools of an agent answer."""
         from taskpit.errors import TaskpitError
-        from taskpit.mcp.tools import Desk
+        from taskpit.mcp.tools import ToolCalls
 
         try:
-            desk = Desk(lambda: Queue.open(self.root), "w", self.root)
+            desk = ToolCalls(lambda: Queue.open(self.root), "w", self.root)
         except TaskpitError:
             return
         told = []

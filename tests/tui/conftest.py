@@ -17,7 +17,7 @@ from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Evidence, Failed, Task
 from taskpit.testing import FakeClock
 from taskpit.tui.app import PitBoard
-from taskpit.tui.queue_access import Desk
+from taskpit.tui.queue_access import QueueAccess
 
 Pilot._wait_for_screen.__defaults__ = (PATIENCE,)
 NOON = 1_800_000_000.0
@@ -117,7 +117,7 @@ def drive():
 
     def drive(queue, scenario, size=(100, 24), desk=None, **options) -> None:
         async def run() -> None:
-            app = PitBoard(desk or Desk(queue, "me@here", **options), pace=0)
+            app = PitBoard(desk or QueueAccess(queue, "me@here", **options), pace=0)
             async with app.run_test(size=size) as pilot:
                 driver = Driver(app, pilot)
                 await driver.settle()

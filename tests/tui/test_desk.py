@@ -12,7 +12,7 @@ from taskpit.crew.log_tail import Tail
 from taskpit.errors import Invalid
 from taskpit.task import Done, Task
 from taskpit.testing import FakeClock
-from taskpit.tui.queue_access import Desk
+from taskpit.tui.queue_access import QueueAccess
 from taskpit.worker.run_directory import place_for
 from taskpit.worker.transcript import readable
 
@@ -25,7 +25,7 @@ def folder(tmp_path):
 
 
 def test_the_log_of_a_claim_is_what_its_worker_prints_and_then_what_was_kept(folder):
-    desk = Desk(folder, "me")
+    desk = QueueAccess(folder, "me")
     folder.put([task(1)])
     (claim,) = folder.claim("snake-1")
     assert desk.log_of(desk.card("0001")) == ""
@@ -46,7 +46,7 @@ def test_the_log_of_a_claim_is_what_its_worker_prints_and_then_what_was_kept(fol
 
 def test_a_log_that_leads_out_of_the_queue_is_not_followed(folder, tmp_path):
     """A result names its log; one that names a file elsewhere, or a link to one, gets nothing."""
-    desk, secret = Desk(folder, "me"), tmp_path / "secret"
+    desk, secret = QueueAccess(folder, "me"), tmp_path / "secret"
     secret.write_text("for nobody")
     os.symlink(secret, tmp_path / "pit/waste/link.log")
     for number, log in enumerate((str(secret), "../secret", "waste/link.log", "waste"), 1):
@@ -80,13 +80,13 @@ def test_the_log_of_the_running_agent_is_live(folder, drive):
 
 def test_a_need_may_be_written_as_its_number(folder):
     folder.put([task(1)])
-    added = Desk(folder, "me").add(Task(id="", title="x", needs=("1", "0001", "9")))
+    added = QueueAccess(folder, "me").add(Task(id="", title="x", needs=("1", "0001", "9")))
     assert folder.card(added).task.needs == ("0001", "0009")
 
 
 def test_a_need_must_be_a_name_of_this_queue(folder):
     with pytest.raises(Invalid):
-        Desk(folder, "me").add(Task(id="", title="x", needs=("../up",)))
+        QueueAccess(folder, "me").add(Task(id="", title="x", needs=("../up",)))
     assert not folder.store.page().cards
 
 

@@ -6,12 +6,12 @@ import os
 
 import pytest
 
-from taskpit.board import COLUMNS, Change, Slip
-from taskpit.crew.status import Row
+from taskpit.board import COLUMNS, BoardChange, Slip
+from taskpit.crew.status import MemberRow
 from taskpit.errors import Unavailable
 from taskpit.task import Done, Task
 from taskpit.tui.column import Column
-from taskpit.tui.queue_access import Desk, View
+from taskpit.tui.queue_access import BoardView, QueueAccess
 
 
 def test_every_task_is_in_its_column(drive, full):
@@ -176,12 +176,14 @@ def test_the_changelog(drive, full):
 
 
 def test_the_crew(drive, full):
-    rows = [Row(name="snake-1", role="snake", kind="tasks", state="up", pid=7, task="0005", title="Piece", last="hm")]
+    rows = [
+        MemberRow(name="snake-1", role="snake", kind="tasks", state="up", pid=7, task="0005", title="Piece", last="hm")
+    ]
 
     async def look(board):
         await board.press("w")
         assert "snake-1  up" in board.text
-        rows.append(Row(name="keeper", role="keeper", kind="rounds", state="stalled", pid=8, wanted=True))
+        rows.append(MemberRow(name="keeper", role="keeper", kind="rounds", state="stalled", pid=8, wanted=True))
         for _ in range(8):
             await board.follow()
         assert "stalled" in board.text
@@ -344,14 +346,14 @@ def test_another_size_while_it_runs(drive, full):
     drive(full, look)
 
 
-class Large(Desk):
+class Large(QueueAccess):
     """Ten thousand slips that nobody had to write to a disk."""
 
     def load(self, progress=None):
         slips = [Slip(id=f"{number:05d}", title=f"Piece {number}", column="ready") for number in range(10_000)]
         columns = {name: slips if name == "ready" else [] for name in COLUMNS}
         counts = {name: len(column) for name, column in columns.items()}
-        return View(columns=columns, counts=counts, paused="", change=Change(anew=True))
+        return BoardView(columns=columns, counts=counts, paused="", change=BoardChange(anew=True))
 
 
 def test_of_ten_thousand_only_what_is_seen_is_drawn(drive, queue, monkeypatch):

@@ -22,7 +22,7 @@ from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Evidence, Failed, Split, Task
 from taskpit.web import charts
-from taskpit.web.crew import Crew
+from taskpit.web.crew import CrewPages
 from taskpit.web.html import NAMES
 from taskpit.worker.budget import Ledger
 from taskpit.worker.run_directory import place_for
@@ -218,7 +218,7 @@ def test_the_crew_of_a_queue_that_is_no_folder_is_where_its_papers_are(tmp_path)
     (tmp_path / ".taskpit").mkdir()
     Ledger(str(tmp_path)).enter("0001", "snake-1~abc", {"usd": 1.25}, 3.0, 0.0)
     desk = SimpleNamespace(queue=Queue(Elsewhere(Clock())))
-    assert Crew(desk)._standing().usd == {"snake-1": 1.25}
+    assert CrewPages(desk)._standing().usd == {"snake-1": 1.25}
 
 
 def test_the_crew_and_everybody_else(queue, root, board):

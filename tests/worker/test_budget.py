@@ -12,7 +12,7 @@ from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.task import Done, Failed, State
 from taskpit.worker import pool_display
-from taskpit.worker.budget import Ledger, Limit, Spent, parse
+from taskpit.worker.budget import BudgetLimit, Ledger, Spent, parse
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import Orders
 
@@ -28,7 +28,7 @@ from taskpit.worker.pool_options import Orders
     ],
 )
 def test_how_a_budget_is_written(text, amount, unit, scope):
-    assert parse(text) == Limit(amount=amount, unit=unit, scope=scope)
+    assert parse(text) == BudgetLimit(amount=amount, unit=unit, scope=scope)
 
 
 @pytest.mark.parametrize("text", ["5", "$5/week", "much/day", "/day", "$/task"])

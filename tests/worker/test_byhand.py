@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskpit.errors import Conflict, Invalid
-from taskpit.mcp.tools import Desk
+from taskpit.mcp.tools import ToolCalls
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import init
@@ -60,7 +60,7 @@ def test_who_is_answered_may_cost_as_much_again_wherever_the_queue_is(tmp_path, 
 
 def test_a_need_that_nobody_has_yet_is_called_as_it_will_be(tmp_path):
     init(str(tmp_path), "pit")
-    desk = Desk(lambda: Queue.open(str(tmp_path)), "me")
+    desk = ToolCalls(lambda: Queue.open(str(tmp_path)), "me")
     try:
         assert need_ids(desk.queue, ["7", "0007", "later"]) == ("0007", "later")
         assert desk.answer("add", {"title": "x", "needs": ["9"]})["missing_needs"] == ["0009"]
@@ -94,7 +94,7 @@ def test_what_is_to_land_is_done_by_nobodys_word_but_a_persons_who_says_so(tmp_p
     one, two = queue.claim("me", count=2)
     with pytest.raises(Conflict, match="done when its change has landed"):
         finish_by_hand(queue, one.task.id, one.fence)
-    desk = Desk(lambda: Queue.open(str(tmp_path)), one.fence)
+    desk = ToolCalls(lambda: Queue.open(str(tmp_path)), one.fence)
     with pytest.raises(Conflict):
         desk.answer("done", {"id": one.task.id})
     desk.close()

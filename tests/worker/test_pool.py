@@ -19,7 +19,7 @@ from taskpit.task import Done, Failed, Retry, State, Task
 from taskpit.worker import heartbeat, pool_display, slot
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import Orders
-from taskpit.worker.run_directory import Place, prune
+from taskpit.worker.run_directory import RunDirectory, prune
 from taskpit.worker.runner import CannotRun
 
 
@@ -417,7 +417,7 @@ def test_papers_of_a_killed_pool_are_cleared_once_they_are_old(pit):
     runs = f"{pit.root}/.taskpit/runs"
     held, dead, with_more = (f"{runs}/{task}.1.{word}" for word in (claim.fence.partition("~")[2], "dead01", "dead02"))
     for path in (held, dead, with_more):
-        Place(path).make()
+        RunDirectory(path).make()
         with open(f"{path}/log", "w", encoding="ascii") as file:
             file.write("x")
     with open(f"{with_more}/precious", "w", encoding="ascii"):

@@ -13,9 +13,9 @@ from waits import PATIENCE
 from taskpit.store.port import Mend
 from taskpit.task import Claim, Task
 from taskpit.text import fit, last_lines, plain
-from taskpit.worker.pool_display import Board, Lines, choose
+from taskpit.worker.pool_display import Lines, PoolBoard, choose
 from taskpit.worker.pool_options import Survey
-from taskpit.worker.run_directory import Place
+from taskpit.worker.run_directory import RunDirectory
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over
 
@@ -51,8 +51,8 @@ def test_nobody_listening_does_not_stop_the_work():
 
 def test_the_board_is_redrawn_in_place_and_the_cursor_comes_back(tmp_path):
     out = io.StringIO()
-    board = Board(out, {"NO_COLOR": "1"})
-    run = Run(a_claim("x" * 300), Place(str(tmp_path)), "")
+    board = PoolBoard(out, {"NO_COLOR": "1"})
+    run = Run(a_claim("x" * 300), RunDirectory(str(tmp_path)), "")
     (tmp_path / "log").write_text("first\n\x1b[2Jlast words\n")
     board.claimed(run.claim)
     survey = Survey(done=0, failed=0, claimed=1, ready=3, held=1, coming=4)
@@ -71,8 +71,8 @@ def test_the_board_is_redrawn_in_place_and_the_cursor_comes_back(tmp_path):
 
 def test_the_last_words_are_on_the_board(tmp_path):
     out = io.StringIO()
-    board = Board(out, {"NO_COLOR": "1"})
-    run = Run(a_claim(), Place(str(tmp_path)), "")
+    board = PoolBoard(out, {"NO_COLOR": "1"})
+    run = Run(a_claim(), RunDirectory(str(tmp_path)), "")
     (tmp_path / "log").write_text("first\n\x1b[2Jlast words\n")
     board.claimed(run.claim)
     board.look({"snake-1": run}, None)

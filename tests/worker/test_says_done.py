@@ -11,7 +11,7 @@ import pytest
 from waits import PATIENCE, until
 
 from taskpit.errors import Lost
-from taskpit.mcp.tools import Desk
+from taskpit.mcp.tools import ToolCalls
 from taskpit.queue import Queue
 from taskpit.task import Done, State
 
@@ -103,7 +103,7 @@ def test_another_workers_claim_is_ended_only_by_a_person_who_says_so(pit, monkey
     for words in (["fail", task, "x"], ["release", task], ["split", task, "a", "b"], ["ask", task, "x"], ["undo"]):
         told = said(pit, *words, "--as", fence, code=4, TASKPIT_AS="other~1", TASKPIT_RUN_DIR="/x")
         assert "this is another run" in told, words
-    tool = Desk(lambda: Queue.open(pit.root), fence, pit.root)
+    tool = ToolCalls(lambda: Queue.open(pit.root), fence, pit.root)
     monkeypatch.setenv("TASKPIT_RUN_DIR", "/x")
     with pytest.raises(Lost, match="another run"):
         tool.answer("give_back", {"id": task, "how": "fail", "reason": "x"})

@@ -8,7 +8,7 @@ from taskpit.cli.options import a_duration, example, words, worker_option
 from taskpit.cli.output import paint, terminal_width
 from taskpit.clock import iso, say_duration
 from taskpit.layouts.progress import Progress
-from taskpit.store.activities.states import View
+from taskpit.store.activities.states import ActivityStates
 from taskpit.task import State, worker_type
 from taskpit.text import fit
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from taskpit.cli.verbs import Handlers
     from taskpit.layouts.progress import Step
     from taskpit.store.activities.items import Items
-    from taskpit.store.activities.states import Standing
+    from taskpit.store.activities.states import ActivityState
     from taskpit.task import Card
 
 __all__ = ["VERBS", "facts", "lines", "work_items"]
@@ -41,7 +41,7 @@ MARKS = {
 
 def facts(items: Items, only: str = "") -> list[dict[str, Any]]:
     """For programs: every work item with its activities and their tasks."""
-    view, now = View(items), items.folder.clock.now()
+    view, now = ActivityStates(items), items.folder.clock.now()
     found: list[dict[str, Any]] = []
     view.standings()
     for item, progress in items.all():
@@ -64,7 +64,7 @@ def facts(items: Items, only: str = "") -> list[dict[str, Any]]:
     return found
 
 
-def _activity(view: View, standing: Standing, now: float) -> dict[str, Any]:
+def _activity(view: ActivityStates, standing: ActivityState, now: float) -> dict[str, Any]:
     activity, card = standing.activity, view.brief(standing)
     status = activity.status
     if standing.state is State.CLAIMED and not standing.over:

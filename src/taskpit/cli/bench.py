@@ -12,7 +12,7 @@ from taskpit import errors
 from taskpit.cli.context import Context, Reply
 from taskpit.cli.options import example, refusal
 from taskpit.cli.output import paint, table
-from taskpit.cli.progress import Progress
+from taskpit.cli.progress import ProgressBar
 from taskpit.records import Value
 
 TYPE_CHECKING = False
@@ -387,7 +387,7 @@ def _bench(args: Namespace, context: Context) -> Reply:
     root = mkdtemp(prefix=".taskpit-bench-", dir=place)
     gauge = Gauge(root)
     try:
-        with Progress(context, "measuring", turns=True) as bar:
+        with ProgressBar(context, "measuring", turns=True) as bar:
             rounds = gauge.run(args.seconds, bar.say)
     finally:
         try:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from taskpit.cli.verbs import Handlers
-    from taskpit.crew.status import Row
+    from taskpit.crew.status import MemberRow
     from taskpit.queue import Queue
     from taskpit.web.serve import BoardServer
-    from taskpit.web.shared import Desk
+    from taskpit.web.shared import BoardThreads
 
 __all__ = ["VERBS", "run", "web_arguments"]
 
@@ -78,10 +78,10 @@ def _board(args: Namespace, context: Context) -> Reply:
 
 def _one_queue(args: Namespace, context: Context) -> None:
     from taskpit.tui.app import PitBoard
-    from taskpit.tui.queue_access import Desk
+    from taskpit.tui.queue_access import QueueAccess
 
     worker = context.worker(args)
-    desk = Desk(
+    desk = QueueAccess(
         context.queue,
         worker,
         read_only=args.read_only,
@@ -122,7 +122,7 @@ def _edit(context: Context, worker: str, task_id: str) -> str:
     return f"{task_id} is changed"
 
 
-def _crew(context: Context) -> Callable[[], list[Row]] | None:
+def _crew(context: Context) -> Callable[[], list[MemberRow]] | None:
     """Who of the crew does what; None if there is no folder for its papers."""
     if not context.queue.store.info().papers:
         return None
@@ -165,7 +165,7 @@ def run(args: Namespace, context: Context) -> Reply:
 
 def _one_board(args: Namespace, context: Context) -> BoardServer:
     try:
-        from taskpit.web.serve import BoardServer, Wish, open_desk
+        from taskpit.web.serve import BoardServer, WebOptions, open_desk
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRA:
             raise
@@ -174,25 +174,25 @@ def _one_board(args: Namespace, context: Context) -> BoardServer:
             hint="Install it with: pip install 'taskpit[web]'",
         ) from None
     from taskpit.queue import Queue
-    from taskpit.web.app import Overview
+    from taskpit.web.app import QueuesPages
     from taskpit.web.html import Paper
     from taskpit.worker.user_queues import Queues, project_name
 
     where, worker = "" if args.all else context.find(), context.worker(args)
     token = given_token(args, context)
-    wish = Wish(host=args.host, port=args.port, expose=args.expose, token=token, read_only=args.read_only)
+    wish = WebOptions(host=args.host, port=args.port, expose=args.expose, token=token, read_only=args.read_only)
 
     def bring(queue: Queue, name: str, data: bytes) -> list[str]:
         from taskpit.cli.import_files import bring_file
 
         return bring_file(queue, name, data, worker)
 
-    def desk(path: str, paper: Paper) -> Desk:
+    def desk(path: str, paper: Paper) -> BoardThreads:
         return open_desk(lambda: Queue.open(path, context.env), paper, worker, bring)
 
-    def make() -> Desk | Overview:
+    def make() -> BoardThreads | QueuesPages:
         if args.all:
-            return Overview(Queues(context.env), desk, read_only=args.read_only)
+            return QueuesPages(Queues(context.env), desk, read_only=args.read_only)
         return desk(where, Paper(title=project_name(where), read_only=args.read_only))
 
     return BoardServer(make, wish)

@@ -9,7 +9,7 @@ from taskpit import layouts, transfer
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import harmless
-from taskpit.cli.progress import Progress
+from taskpit.cli.progress import ProgressBar
 from taskpit.errors import Conflict, Invalid, Lost
 from taskpit.task import State
 
@@ -50,7 +50,7 @@ def _export(args: Namespace, context: Context) -> Reply:
     try:
         with (
             open(args.output, "x", encoding="utf-8", errors="surrogatepass") as file,
-            Progress(context, "writing") as bar,
+            ProgressBar(context, "writing") as bar,
         ):
             for line in lines:
                 file.write(line + "\n")
@@ -124,9 +124,9 @@ def _convert(args: Namespace, context: Context) -> Reply:
 
 def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Queue, context: Context) -> Reply:
     check_id = layouts.get(into.store.info().layout).check_id
-    with Progress(context, "moving", len(cards)) as bar:
+    with ProgressBar(context, "moving", len(cards)) as bar:
         moved = transfer.copy(cards, events, into.store, check_id, layout=layout, step=bar.step)
-    with Progress(context, "comparing", turns=True):
+    with ProgressBar(context, "comparing", turns=True):
         wrong = transfer.verify(cards, into.store, check_id)
     if wrong:
         shown = "; ".join(wrong[:5])

@@ -178,7 +178,7 @@ def _split_arguments(parser: ArgumentParser) -> None:
 
 def _split(args: Namespace, context: Context) -> Reply:
     from taskpit.cli.import_ids import settle
-    from taskpit.cli.import_records import Record, collect
+    from taskpit.cli.import_records import ImportedTask, collect
     from taskpit.explain import nothing
     from taskpit.workers import run_around
 
@@ -188,7 +188,7 @@ def _split(args: Namespace, context: Context) -> Reply:
     if bool(args.titles) == bool(args.file):
         raise Usage("name the children by their titles, or by a file", hint="`pit split 7 'Design it' 'Build it'`.")
     queue, worker, task_id = context.queue, context.worker(args), _only(args, context)
-    records = [Record(task=Task(id="", title=title), where=title) for title in args.titles]
+    records = [ImportedTask(task=Task(id="", title=title), where=title) for title in args.titles]
     if args.file:
         records = collect([args.file], queue.config.largest_task, kind="jsonl")
     ready = queue.card(task_id).state is State.READY

@@ -11,7 +11,7 @@ from taskpit.cli.import_ids import COMPARED, ORIGINAL, open_twins, settle, too_m
 from taskpit.cli.import_records import collect, read_records
 from taskpit.cli.options import example, read_text
 from taskpit.cli.output import quoted
-from taskpit.cli.progress import Progress
+from taskpit.cli.progress import ProgressBar
 from taskpit.errors import Conflict, TooLarge
 from taskpit.task import Said
 from taskpit.workers import default_worker
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from taskpit.cli.context import Context
-    from taskpit.cli.import_records import Record
+    from taskpit.cli.import_records import ImportedTask
     from taskpit.cli.verbs import Handlers
     from taskpit.queue import Queue
 
@@ -135,7 +135,7 @@ def bring_file(queue: Queue, name: str, data: bytes, worker: str) -> list[str]:
     return [task_id for task_id, _ in queue.put(tasks)]
 
 
-def _signed(records: list[Record], worker: str, now: float) -> list[Record]:
+def _signed(records: list[ImportedTask], worker: str, now: float) -> list[ImportedTask]:
     """Who brings them and when, where they don't say; a file that is a task already keeps its bytes."""
     signed = []
     for record in records:
@@ -146,7 +146,7 @@ def _signed(records: list[Record], worker: str, now: float) -> list[Record]:
     return signed
 
 
-def _apart(queue: Queue, records: list[Record], context: Context) -> tuple[list[Record], list[str]]:
+def _apart(queue: Queue, records: list[ImportedTask], context: Context) -> tuple[list[ImportedTask], list[str]]:
     """The records that are new here, and the ids of open tasks that read like the others."""
     if all(record.task.id for record in records):
         return records, []
@@ -157,8 +157,8 @@ def _apart(queue: Queue, records: list[Record], context: Context) -> tuple[list[
     return [record for record, twin in zip(records, twins, strict=True) if not twin], [*filter(None, twins)]
 
 
-def _put(queue: Queue, records: Sequence[Record], context: Context) -> list[tuple[str, Said]]:
-    count, bar = 0, Progress(context, "importing", len(records))
+def _put(queue: Queue, records: Sequence[ImportedTask], context: Context) -> list[tuple[str, Said]]:
+    count, bar = 0, ProgressBar(context, "importing", len(records))
 
     def each(_task_id: str, _said: Said) -> None:
         nonlocal count
@@ -177,7 +177,7 @@ def _put(queue: Queue, records: Sequence[Record], context: Context) -> list[tupl
         raise Conflict(told, hint=error.hint, **error.details, where=where, done=count) from None
 
 
-def _missing(queue: Queue, records: Sequence[Record], coming: set[str]) -> list[str]:
+def _missing(queue: Queue, records: Sequence[ImportedTask], coming: set[str]) -> list[str]:
     outside = [need for record in records for need in record.task.needs if need not in coming]
     outside = list(dict.fromkeys(outside))
     return [need for need, card in zip(outside, queue.store.read(outside), strict=True) if card is None]

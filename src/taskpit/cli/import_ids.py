@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from taskpit.cli.import_records import Record
+    from taskpit.cli.import_records import ImportedTask
     from taskpit.layouts import Layout
     from taskpit.queue import Queue
     from taskpit.task import Task
@@ -28,7 +28,7 @@ ORIGINAL = "original-id"
 COMPARED = 20_000
 
 
-def settle(queue: Queue, records: Sequence[Record], *, dry_run: bool = False) -> list[Record]:
+def settle(queue: Queue, records: Sequence[ImportedTask], *, dry_run: bool = False) -> list[ImportedTask]:
     """The records that go in, each with an id of this queue or none yet, checked as they will be put.
 
     In a dry run no ids are given away: those that need a new one have some number.
@@ -56,7 +56,7 @@ def settle(queue: Queue, records: Sequence[Record], *, dry_run: bool = False) ->
     return settled
 
 
-def open_twins(queue: Queue, records: Sequence[Record]) -> list[str]:
+def open_twins(queue: Queue, records: Sequence[ImportedTask]) -> list[str]:
     """For each record without an id the open task that reads like it, else nothing: so an import can be repeated.
 
     A finished task is no twin: what is to be done every night reads the same every night.
@@ -88,7 +88,7 @@ def _reads(task: Task) -> tuple[object, ...]:
     return (*what, *(frozenset(getattr(task, name)) for name in LISTS))
 
 
-def _refuse_twins(records: Sequence[Record]) -> None:
+def _refuse_twins(records: Sequence[ImportedTask]) -> None:
     first: dict[str, str] = {}
     for record in records:
         if record.given and first.setdefault(record.given, record.where) != record.where:
@@ -102,7 +102,7 @@ def _refuse_large(task: Task, layout: Layout, most: int) -> None:
         raise TooLarge(f"the task is {size} bytes; {most} is the most")
 
 
-def _ids(queue: Queue, layout: Layout, records: Sequence[Record], *, dry_run: bool) -> dict[str, str]:
+def _ids(queue: Queue, layout: Layout, records: Sequence[ImportedTask], *, dry_run: bool) -> dict[str, str]:
     """New ids for those that file names can't carry; the same ones if they were brought in before."""
     foreign = [record.given for record in records if record.given and not _fits(layout, record.given)]
     if not foreign:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from taskpit.layouts import Layout
 
-__all__ = ["DONE", "Record", "bad_record", "collect", "read_records"]
+__all__ = ["DONE", "ImportedTask", "bad_record", "collect", "read_records"]
 
 #: A file with many records may be larger than one task.
 LARGEST_FILE = 64 * 1024 * 1024
@@ -69,7 +69,7 @@ DONE = ("done", "closed", "completed", "complete", "finished", "resolved")
 _GONE = ("failed", "cancelled", "canceled", "tombstone", "rejected")
 
 
-class Record(Value):
+class ImportedTask(Value):
     """A task on its way in, and where it was read."""
 
     task: Task
@@ -80,9 +80,9 @@ class Record(Value):
     over: str = ""
 
 
-def collect(paths: Sequence[str], limit: int, *, layout: Layout | None = None, kind: str = "") -> list[Record]:
+def collect(paths: Sequence[str], limit: int, *, layout: Layout | None = None, kind: str = "") -> list[ImportedTask]:
     """Every record in these files and folders (`-`: JSON lines on standard input)."""
-    found: list[Record] = []
+    found: list[ImportedTask] = []
     for path in paths:
         if path != "-" and os.path.isdir(path):
             for name in _inside(path):
@@ -100,7 +100,7 @@ def _inside(folder: str) -> list[str]:
     return names
 
 
-def _file(path: str, limit: int, layout: Layout | None, kind: str) -> list[Record]:
+def _file(path: str, limit: int, layout: Layout | None, kind: str) -> list[ImportedTask]:
     kind = "jsonl" if path == "-" else kind or _kind_of(path)
     if kind not in KINDS and not os.path.exists(path):
         raise NotFound(f"there is no file {path}", hint="Name a .md, .json or .jsonl file, or a folder.", path=path)
@@ -112,7 +112,7 @@ def _kind_of(path: str) -> str:
     return os.path.splitext(path)[1].lstrip(".").lower()
 
 
-def read_records(path: str, data: bytes, *, layout: Layout | None = None, kind: str = "") -> list[Record]:
+def read_records(path: str, data: bytes, *, layout: Layout | None = None, kind: str = "") -> list[ImportedTask]:
     """Every record in the bytes of a file of this name."""
     kind = kind or _kind_of(path)
     if kind == "md":
@@ -124,27 +124,27 @@ def read_records(path: str, data: bytes, *, layout: Layout | None = None, kind: 
     raise Invalid(f"{path}: can't tell what it is", hint="Files end in .md, .json or .jsonl.", path=path)
 
 
-def _markdown(path: str, data: bytes, layout: Layout) -> Record:
+def _markdown(path: str, data: bytes, layout: Layout) -> ImportedTask:
     """Named like a task it keeps id, name and bytes; any other text becomes a new task."""
     name = os.path.basename(path)
     try:
         spot = layout.spot(layout.ready, name)
         if spot is not None:
-            return Record(task=layout.load(spot, data), where=path, given=spot.id)
+            return ImportedTask(task=layout.load(spot, data), where=path, given=spot.id)
         fresh = layouts.get("pit").load(layouts.Spot(state=State.READY, id=""), data)
     except Invalid as error:
         raise bad_record(path, error) from None
     title = fresh.title or os.path.splitext(name)[0]
-    return Record(task=fresh.replace(title=title, slug=layouts.slugify(title)), where=path)
+    return ImportedTask(task=fresh.replace(title=title, slug=layouts.slugify(title)), where=path)
 
 
-def _json_lines(path: str, data: bytes) -> Iterator[Record]:
+def _json_lines(path: str, data: bytes) -> Iterator[ImportedTask]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
             yield _record(_parse(line, f"{path}:{number}"), f"{path}:{number}")
 
 
-def _json(path: str, data: bytes) -> Iterator[Record]:
+def _json(path: str, data: bytes) -> Iterator[ImportedTask]:
     value = _parse(data, path)
     if isinstance(value, dict) and "schema" in value and "data" in value:
         value = value["data"]  # an envelope of our own
@@ -173,7 +173,7 @@ def bad_record(where: str, error: TaskpitError) -> Invalid:
     return kind(told, hint=error.hint or "Nothing was put in.", where=where)
 
 
-def _record(value: object, where: str) -> Record:
+def _record(value: object, where: str) -> ImportedTask:
     try:
         if not isinstance(value, dict):
             raise Invalid(f"a task is an object, not {_kind(value)}")  # noqa: TRY301 - told with its place below
@@ -182,7 +182,7 @@ def _record(value: object, where: str) -> Record:
         raise bad_record(where, error) from None
 
 
-def _task(value: dict[str, Any], where: str) -> Record:
+def _task(value: dict[str, Any], where: str) -> ImportedTask:
     past = (*_PAST, "status") if "state" in value else _PAST
     rest = {key: one for key, one in value.items() if key not in past and one not in (None, "", [], {})}
     rest = {key: one for key, one in rest.items() if _SILENT.get(key, "") != one}
@@ -201,7 +201,7 @@ def _task(value: dict[str, Any], where: str) -> Record:
     _keep_done_when(fields, extra, command)
     _keep_rest(fields, {**rest, **extra})
     over = state if state in (*DONE, *_GONE) else ""
-    return Record(task=Task(id=given, **fields), where=where, given=given, over=over)
+    return ImportedTask(task=Task(id=given, **fields), where=where, given=given, over=over)
 
 
 def _lift_dependencies(rest: dict[str, Any]) -> None:

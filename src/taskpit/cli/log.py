@@ -6,7 +6,7 @@ from taskpit.cli import output
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import a_count, a_duration, example, past_moment
 from taskpit.cli.output import aligned, paint, terminal_width
-from taskpit.cli.progress import Progress
+from taskpit.cli.progress import ProgressBar
 from taskpit.clock import instant, iso, say_duration
 from taskpit.errors import CursorLost, Invalid
 from taskpit.queue import cards, tally
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from taskpit.cli.context import Context
     from taskpit.cli.verbs import Handlers
     from taskpit.queue import Queue
-    from taskpit.report import Report, Row
+    from taskpit.report import Report, ReportRow
     from taskpit.task import Event
-    from taskpit.worker.traces import Span
+    from taskpit.worker.traces import TraceSpan
 
 __all__ = ["VERBS", "event_line"]
 
@@ -168,7 +168,7 @@ def _past(context: Context, now: float) -> dict[str, object]:
     """What the changelog tells, in numbers."""
     from taskpit.store.stats_cache import tally as totals
 
-    with Progress(context, "reading the changelog", turns=True):
+    with ProgressBar(context, "reading the changelog", turns=True):
         found = totals(context.queue.store, now)
     happened = found.happened
     return {
@@ -272,7 +272,7 @@ def _ended(queue: Queue, seconds: float) -> list[str]:
     return list(dict.fromkeys(event.about for event in events if event.did in OVER))
 
 
-def _send(queue: Queue, ids: Sequence[str], *, sends: bool) -> list[Span]:
+def _send(queue: Queue, ids: Sequence[str], *, sends: bool) -> list[TraceSpan]:
     from taskpit.worker.traces import send_spans, trace_of, trails
 
     told, where = trails(queue, ids) if ids else {}, queue.store.info().where
@@ -312,7 +312,7 @@ def _follow_trace(args: Namespace, context: Context) -> Reply:
     return Reply(data={"sent": sent}, text=f"{sent} sent")
 
 
-def _shown(spans: Sequence[Span]) -> str:
+def _shown(spans: Sequence[TraceSpan]) -> str:
     """The spans as a tree."""
     depth: dict[str, int] = {"": -1}
     lines = []
@@ -359,7 +359,7 @@ def _screen(report: Report, context: Context) -> str:
     width = terminal_width()
     lines = [paint("bold", _span(report)), report.headline()]
     for name, word in PARTS:
-        rows: tuple[Row, ...] = getattr(report, name)
+        rows: tuple[ReportRow, ...] = getattr(report, name)
         if rows:
             shown = [(row.id, row.title, row.what) for row in rows]
             lines += ["", paint("bold", word), *aligned(shown[:PART_SHOWN], width, PART_COLOURS.get(name, "dim"))]

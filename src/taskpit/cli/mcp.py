@@ -36,24 +36,24 @@ def _mcp_arguments(parser: ArgumentParser) -> None:
 
 def _mcp(args: Namespace, context: Context) -> Reply:
     from taskpit.asgi_guard import new_token, refuse_exposure
-    from taskpit.mcp.tools import Desk
+    from taskpit.mcp.tools import ToolCalls
     from taskpit.queue import Queue
 
     token = given_token(args, context) if args.http else ""
     if args.http:
         refuse_exposure(args.host, token, exposed=args.expose)
     try:
-        from taskpit.mcp.server import Address, QueueServer, serve_http, serve_stdio
+        from taskpit.mcp.server import McpOptions, QueueServer, serve_http, serve_stdio
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"`pit mcp` needs {error.name}, which is not installed", hint="pip install 'taskpit[mcp]'"
         ) from error
     where = context.find()
     worker = args.worker or context.env.get("TASKPIT_AS", "")
-    desk = Desk(lambda: Queue.open(where, context.env), worker, os.getcwd())
+    desk = ToolCalls(lambda: Queue.open(where, context.env), worker, os.getcwd())
     try:
         if args.http:
-            address = Address(
+            address = McpOptions(
                 token=token or new_token(),
                 host=args.host,
                 port=args.port,

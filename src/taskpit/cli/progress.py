@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
 
-__all__ = ["Progress"]
+__all__ = ["ProgressBar"]
 
 #: Nobody needs a bar for what takes less than this, in seconds; and it is drawn this often.
 PATIENCE, PACE = 0.7, 0.1
@@ -25,7 +25,7 @@ WIDTH = 24
 WHEEL = "|/-\\"
 
 
-class Progress:
+class ProgressBar:
     """A bar on one line of standard error, gone when it is over: `with Progress(context, "importing", 100) as bar`.
 
     `turns`: a wheel that turns by itself, for what cannot say how far it is.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.cli.verbs import Handlers
-    from taskpit.landing.pipe import Pipe
-    from taskpit.landing.review import Comment, FileDiff
+    from taskpit.landing.pipe import LandingPipe
+    from taskpit.landing.review import FileDiff, ReviewComment
     from taskpit.landing.values import HandIn
     from taskpit.task import Card
 
@@ -168,7 +168,7 @@ def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
     return Reply(data=data, text=f"{task_id} is approved; {word}")
 
 
-def _merged(context: Context, pipe: Pipe, handed: HandIn, worker: str) -> Reply:
+def _merged(context: Context, pipe: LandingPipe, handed: HandIn, worker: str) -> Reply:
     """Its pull request is merged: the forge says so, or where nobody can ask it, the person."""
     from taskpit.landing.lander import Lander
     from taskpit.worker.landing_thread import ByHand
@@ -203,14 +203,14 @@ def _send_back(args: Namespace, context: Context, task_id: str) -> Reply:
     return Reply(data={"id": task_id, "state": "ready"}, text=f"{task_id} goes back to its agent")
 
 
-def _comment(text: str) -> Comment:
-    from taskpit.landing.review import Comment
+def _comment(text: str) -> ReviewComment:
+    from taskpit.landing.review import ReviewComment
 
     path, first, rest = text.partition(":")
     number, second, said = rest.partition(":")
     if not (path and first and second and said.strip() and number.isdecimal()):
         raise errors.Invalid(f"--comment {text!r} does not read FILE:LINE:TEXT", hint="LINE 0 means the whole file.")
-    return Comment(path=path, line=int(number), text=said)
+    return ReviewComment(path=path, line=int(number), text=said)
 
 
 def _take_over(args: Namespace, context: Context, task_id: str) -> Reply:

@@ -38,11 +38,11 @@ unless a proxy in front of it speaks TLS (--behind-proxy)."""
 
 
 def _serve(args: Namespace, context: Context) -> Reply:
-    from taskpit.serve.serving import GatewayServer, Place
+    from taskpit.serve.serving import GatewayServer, ServeOptions
 
     if not args.name.replace("-", "").replace("_", "").isalnum() or not args.name.isascii() or args.name == "v1":
         raise Usage(f"--name {args.name!r} cannot be part of an address", hint="Use letters, digits and dashes.")
-    place = Place(
+    place = ServeOptions(
         host=args.host, port=args.port, name=args.name, cert=args.cert, key=args.key, behind_proxy=args.behind_proxy
     )
     server = GatewayServer(context.queue, place, context.warn)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.cli.verbs import Handlers
-    from taskpit.setup.plan import Step
+    from taskpit.setup.plan import PartPlan
 
 __all__ = ["VERBS"]
 
@@ -44,7 +44,7 @@ def _setup(args: Namespace, _: Context) -> Reply:
     from taskpit.setup import plan
     from taskpit.setup.agent_files import AGENTS, by_hand
     from taskpit.setup.plan import listed
-    from taskpit.setup.project_files import Place
+    from taskpit.setup.project_files import ProjectFolder
 
     unknown = [name for name in args.agents if name not in AGENTS]
     if unknown:
@@ -54,14 +54,14 @@ def _setup(args: Namespace, _: Context) -> Reply:
     if args.show:
         shown = {_where(part): by_hand(part) for name in args.agents for part in AGENTS[name]}
         return Reply(data=shown, text="\n".join(f"--- {path}\n{text}" for path, text in shown.items()))
-    place = Place(_project(args.project))
+    place = ProjectFolder(_project(args.project))
     data: list[dict[str, object]] = []
     lines: list[str] = []
     drift = False
     for name in dict.fromkeys(args.agents):  # one after the other: they share files
         steps = (plan.plan_removal if args.remove else plan.plan_setup)(place, AGENTS[name], name)
         changed = [] if args.check else plan.carry_out(place, steps)
-        drift = drift or any(step.changes or step.standing is plan.Standing.REFUSED for step in steps)
+        drift = drift or any(step.changes or step.standing is plan.PartState.REFUSED for step in steps)
         asked = listed(name, place.root) if args.check else None
         drift = drift or (asked is not None and asked.listed == "no")
         data.append({"agent": name, "changed": changed, "parts": [_facts(step) for step in steps]})
@@ -78,7 +78,7 @@ def _where(part: object) -> str:
     return paths[-1] if paths else str(getattr(part, "path", ""))
 
 
-def _facts(step: Step) -> dict[str, object]:
+def _facts(step: PartPlan) -> dict[str, object]:
     return {"path": step.name, "standing": str(step.standing), "why": step.why}
 
 
@@ -96,7 +96,7 @@ def _project(given: str | None) -> str:
     return folder
 
 
-def _told(agent: str, steps: Sequence[Step], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:
+def _told(agent: str, steps: Sequence[PartPlan], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:
     from taskpit.setup.agent_files import ALLOW
 
     allow = [f"{agent}: {ALLOW[agent]}"] if agent in ALLOW and not remove else []

@@ -267,12 +267,12 @@ def _search_arguments(parser: ArgumentParser) -> None:
 
 
 def _search(args: Namespace, context: Context) -> Reply:
-    from taskpit.cli.progress import Progress
+    from taskpit.cli.progress import ProgressBar
     from taskpit.search import search, words_of
 
     text = " ".join(args.words)
     # One more than is shown tells whether there are more.
-    with Progress(context, "reading tasks", turns=True) as bar:
+    with ProgressBar(context, "reading tasks", turns=True) as bar:
         limit = args.limit + 1 if args.limit else 0
         hits = search(context.queue, text, limit, only=args.state, progress=bar.step)
     more = bool(args.limit) and len(hits) > args.limit

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from taskpit.cli.context import Context
     from taskpit.cli.verbs import Handlers
     from taskpit.crew.settings import Post
-    from taskpit.crew.status import Row
+    from taskpit.crew.status import MemberRow
     from taskpit.queue import Queue
     from taskpit.task import Card, Event
 
@@ -186,7 +186,7 @@ class Overview(Value):
     resting: list[str]
     #: The supervisor's process, 0 if there is none.
     supervisor: int
-    crew: list[Row]
+    crew: list[MemberRow]
     #: Tasks with id, title and why; those that run with worker, seconds and whether the worker lives.
     needs_you: list[dict[str, str]]
     running: list[dict[str, Any]]
@@ -213,7 +213,7 @@ class Overview(Value):
         return {**self.as_dict(), "agents": agents, "services": services, "crew": len(self.crew), "stuck": stuck}
 
 
-def _facts(row: Row) -> dict[str, object]:
+def _facts(row: MemberRow) -> dict[str, object]:
     return {**row.as_dict(), "until": iso(row.until) if row.until else None}
 
 

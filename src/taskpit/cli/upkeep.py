@@ -11,7 +11,7 @@ from taskpit import __version__, fs, kernel
 from taskpit.cli.context import Reply, Usage
 from taskpit.cli.options import example, refusal
 from taskpit.cli.output import paint
-from taskpit.cli.progress import Progress
+from taskpit.cli.progress import ProgressBar
 from taskpit.clock import duration
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.records import Value
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from taskpit.cli.verbs import Handlers
     from taskpit.store.port import Mend
 
-__all__ = ["VERBS", "Finding", "extras", "survey"]
+__all__ = ["VERBS", "Tried", "extras", "survey"]
 
 #: Findings that mend themselves or are merely worth knowing; all others need a person.
 HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn", "not published", "kept clone"))
@@ -62,7 +62,7 @@ def _sweep(args: Namespace, context: Context) -> Reply:
     from taskpit.keeper import sweep
     from taskpit.worker.run_directory import end_commands_of
 
-    with Progress(context, "sweeping", turns=True):
+    with ProgressBar(context, "sweeping", turns=True):
         mends = sweep(context.queue, dry_run=args.dry_run, closely=True, ended=end_commands_of)
         if not args.dry_run:
             mends = [*mends, *_publish(context), *_pulls(context), *_pruned(context)]
@@ -174,7 +174,7 @@ def _doctor(args: Namespace, context: Context) -> Reply:
         return Reply(data=data, text=lambda: _diagnosis(context.find(), lost), exit_code=1)
     did = [*lost, *(_fix(context, dry_run=args.dry_run) if args.fix else [])]
     store = context.queue.store
-    with Progress(context, "looking", turns=True):
+    with ProgressBar(context, "looking", turns=True):
         findings, info = [*store.check(), *_unlanded(context)], store.info()
     urgent = [mend for mend in findings if mend.kind not in HARMLESS]
     data = {
@@ -209,7 +209,7 @@ def _system(args: Namespace, context: Context) -> Reply:
     )
 
 
-def _surveyed(found: Sequence[Finding]) -> str:
+def _surveyed(found: Sequence[Tried]) -> str:
     width = max(len(finding.name) for finding in found)
     lines = []
     for finding in found:
@@ -230,7 +230,7 @@ def _fix(context: Context, *, dry_run: bool) -> list[Mend]:
     from taskpit.keeper import fix
     from taskpit.worker.run_directory import end_commands_of
 
-    with Progress(context, "mending", turns=True):
+    with ProgressBar(context, "mending", turns=True):
         return fix(context.queue, dry_run=dry_run, ended=end_commands_of)
 
 
@@ -307,7 +307,7 @@ SYNCS = 7
 NO_GIT = "not found; needed only for landing"
 
 
-class Finding(Value):
+class Tried(Value):
     """One thing that was tried."""
 
     name: str
@@ -318,12 +318,12 @@ class Finding(Value):
     hint: str = ""
 
 
-def survey(place: str) -> list[Finding]:
+def survey(place: str) -> list[Tried]:
     """What this machine can do, tried in `place`."""
     return [*_machine(), *_disk(place), *_tools(), *_extras()]
 
 
-def _machine() -> list[Finding]:
+def _machine() -> list[Tried]:
     from platform import platform, python_implementation, python_version
 
     from taskpit.clock import boot_id
@@ -331,11 +331,11 @@ def _machine() -> list[Finding]:
     boot = boot_id()
     enough = sys.version_info >= (3, 11)
     return [
-        Finding(name="taskpit", told=__version__),
-        Finding(name="python", told=f"{python_implementation()} {python_version()}", works=enough),
-        Finding(name="system", told=platform()),
-        Finding(name="boot id", told="guessed from the boot time" if boot.startswith("boot-") else "from the kernel"),
-        Finding(name="processors", told=str(len(os.sched_getaffinity(0)) if _linux() else os.cpu_count())),
+        Tried(name="taskpit", told=__version__),
+        Tried(name="python", told=f"{python_implementation()} {python_version()}", works=enough),
+        Tried(name="system", told=platform()),
+        Tried(name="boot id", told="guessed from the boot time" if boot.startswith("boot-") else "from the kernel"),
+        Tried(name="processors", told=str(len(os.sched_getaffinity(0)) if _linux() else os.cpu_count())),
     ]
 
 
@@ -346,16 +346,16 @@ def _linux() -> bool:
 # -- the disk --------------------------------------------------------------------------------------
 
 
-def _disk(place: str) -> list[Finding]:
+def _disk(place: str) -> list[Tried]:
     from shutil import rmtree
     from tempfile import mkdtemp
 
-    found = [Finding(name="folder", told=_from_home(place)), _kind(place), _room(place)]
+    found = [Tried(name="folder", told=_from_home(place)), _kind(place), _room(place)]
     try:
         folder = mkdtemp(prefix=".taskpit-system-", dir=place)
     except OSError as error:
         hint = "Name a folder you may write to with -C, or run it where the queue will be."
-        return [*found, Finding(name="writing", told=_reason(error), works=False, hint=hint)]
+        return [*found, Tried(name="writing", told=_reason(error), works=False, hint=hint)]
     try:
         return [*found, *(_tried(name, trial, folder) for name, trial in _TRIALS.items())]
     finally:
@@ -371,13 +371,11 @@ def _from_home(path: str) -> str:
     return path
 
 
-def _kind(place: str) -> Finding:
+def _kind(place: str) -> Tried:
     kind = _filesystem(os.path.realpath(place))
     if kind in NETWORK:
-        return Finding(
-            name="filesystem", told=f"{kind}, a network filesystem", works=None, hint="See docs/howto/nfs.md."
-        )
-    return Finding(name="filesystem", told=kind or "unknown")
+        return Tried(name="filesystem", told=f"{kind}, a network filesystem", works=None, hint="See docs/howto/nfs.md.")
+    return Tried(name="filesystem", told=kind or "unknown")
 
 
 def _filesystem(path: str) -> str:
@@ -396,85 +394,83 @@ def _filesystem(path: str) -> str:
     return kind
 
 
-def _room(place: str) -> Finding:
+def _room(place: str) -> Tried:
     try:
         told = os.statvfs(place)
     except OSError as error:
-        return Finding(name="room", told=_reason(error), works=None)
+        return Tried(name="room", told=_reason(error), works=None)
     free = told.f_bavail * told.f_frsize
     files = f", {told.f_favail:,} more files" if told.f_files else ""
     full = free < 1 << 20 or (told.f_files and not told.f_favail)
     hint = "Make room; finished tasks can be archived." if full else ""
-    return Finding(name="room", told=f"{free / (1 << 30):.1f} GiB free{files}", works=not full, hint=hint)
+    return Tried(name="room", told=f"{free / (1 << 30):.1f} GiB free{files}", works=not full, hint=hint)
 
 
-def _tried(name: str, trial: Callable[[str], Finding], folder: str) -> Finding:
+def _tried(name: str, trial: Callable[[str], Tried], folder: str) -> Tried:
     try:
         return trial(folder)
     except OSError as error:
-        return Finding(
-            name=name, told=_reason(error), works=False, hint="The queue must be on a disk that can do this."
-        )
+        return Tried(name=name, told=_reason(error), works=False, hint="The queue must be on a disk that can do this.")
 
 
 def _reason(error: OSError) -> str:
     return f"no: {error.strerror or error}"
 
 
-def _links(folder: str) -> Finding:
+def _links(folder: str) -> Tried:
     fs.create(f"{folder}/one", b"x", sync=False)
     fs.link(f"{folder}/one", f"{folder}/two")
     same = os.path.samefile(f"{folder}/one", f"{folder}/two") and not fs.link(f"{folder}/one", f"{folder}/two")
-    return Finding(name="hard links", told="yes" if same else "no: a taken name is not refused", works=same)
+    return Tried(name="hard links", told="yes" if same else "no: a taken name is not refused", works=same)
 
 
-def _no_replace(folder: str) -> Finding:
+def _no_replace(folder: str) -> Tried:
     fs.create(f"{folder}/from", b"x", sync=False)
     if kernel.rename_new(f"{folder}/from", f"{folder}/to") == 0:
-        return Finding(name="rename without replacing", told="yes, by the kernel")
+        return Tried(name="rename without replacing", told="yes, by the kernel")
     told = "no; names are looked at first, which leaves a gap only to other programs"
-    return Finding(name="rename without replacing", told=told, works=None)
+    return Tried(name="rename without replacing", told=told, works=None)
 
 
-def _unnamed(folder: str) -> Finding:
+def _unnamed(folder: str) -> Tried:
     flag = getattr(os, "O_TMPFILE", 0)
     try:
         if flag:
             os.close(os.open(folder, flag | os.O_WRONLY, 0o600))
-            return Finding(name="unnamed files", told="yes (O_TMPFILE)")
+            return Tried(name="unnamed files", told="yes (O_TMPFILE)")
     except OSError:
         pass
-    return Finding(name="unnamed files", told="no; files get a temporary name first", works=None)
+    return Tried(name="unnamed files", told="no; files get a temporary name first", works=None)
 
 
-def _flock(folder: str) -> Finding:
+def _flock(folder: str) -> Tried:
     mine, theirs = fs.Flock(f"{folder}/lock"), fs.Flock(f"{folder}/lock")
     mine.take()
     refused = not theirs.take(wait=False)
     mine.drop()
     theirs.drop()
-    return Finding(name="flock", told="yes" if refused else "no: two may have it at once", works=refused)
+    return Tried(name="flock", told="yes" if refused else "no: two may have it at once", works=refused)
 
 
-def _times(folder: str) -> Finding:
+def _times(folder: str) -> Tried:
     ahead = int(time.time()) + 86400
     fs.create(f"{folder}/lease", b"", sync=False)
     fs.set_times(f"{folder}/lease", float(ahead))
     kept = int(os.stat(f"{folder}/lease").st_mtime) == ahead
-    return Finding(name="times in the future", told="yes" if kept else "no: leases cannot be kept", works=kept)
+    return Tried(name="times in the future", told="yes" if kept else "no: leases cannot be kept", works=kept)
 
 
-def _fsync(folder: str) -> Finding:
+def _fsync(folder: str) -> Tried:
     took = []
     for number in range(SYNCS):
         start = time.perf_counter()
         fs.create(f"{folder}/sync-{number}", b"x" * 500, sync=True)
         fs.sync_dir(folder)
         took.append(time.perf_counter() - start)
-    return Finding(name="fsync", told=f"{sorted(took)[SYNCS // 2] * 1000:.2f} ms for a file and its directory")
+    return Tried(name="fsync", told=f"{sorted(took)[SYNCS // 2] * 1000:.2f} ms for a file and its directory")
 
 
-def _inotify(folder: str) -> Finding:
+def _inotify(folder: str) -> Tried:
     from taskpit.watch import Watch
 
     limits = ", ".join(f"{name[9:]} {_limit(name)}" for name in ("max_user_instances", "max_user_watches"))
@@ -483,14 +479,12 @@ def _inotify(folder: str) -> Finding:
         if not watch.told:
             told = f"no ({limits}); directories are looked at now and then"
             hint = "All instances may be in use: `sysctl fs.inotify.max_user_instances` is the limit."
-            return Finding(name="inotify", told=told, works=None, hint=hint if _linux() else "")
+            return Tried(name="inotify", told=told, works=None, hint=hint if _linux() else "")
         fs.create(f"{folder}/seen", b"", sync=False)
         woke = watch.wait(1.0)
     finally:
         watch.close()
-    return Finding(
-        name="inotify", told=f"yes ({limits})" if woke else "no: changes are not reported", works=woke or None
-    )
+    return Tried(name="inotify", told=f"yes ({limits})" if woke else "no: changes are not reported", works=woke or None)
 
 
 def _limit(name: str) -> str:
@@ -501,7 +495,7 @@ def _limit(name: str) -> str:
         return "unknown"
 
 
-_TRIALS: dict[str, Callable[[str], Finding]] = {
+_TRIALS: dict[str, Callable[[str], Tried]] = {
     "hard links": _links,
     "rename without replacing": _no_replace,
     "unnamed files": _unnamed,
@@ -515,7 +509,7 @@ _TRIALS: dict[str, Callable[[str], Finding]] = {
 # -- what is installed -----------------------------------------------------------------------------
 
 
-def _tools() -> list[Finding]:
+def _tools() -> list[Tried]:
     from shutil import which
 
     from taskpit.worker.preset import names, places
@@ -523,8 +517,8 @@ def _tools() -> list[Finding]:
     found = [name for name in names(places()) if which(name)]
     git = which("git")
     return [
-        Finding(name="git", told=_from_home(git) if git else NO_GIT, works=True if git else None),
-        Finding(name="agents", told=", ".join(found) or "none of those with a preset; any command can be run"),
+        Tried(name="git", told=_from_home(git) if git else NO_GIT, works=True if git else None),
+        Tried(name="agents", told=", ".join(found) or "none of those with a preset; any command can be run"),
     ]
 
 
@@ -550,7 +544,7 @@ def extras() -> dict[str, dict[str, str]]:
     return found
 
 
-def _extras() -> list[Finding]:
+def _extras() -> list[Tried]:
     found = []
     for extra, packages in sorted(extras().items()):
         if extra == "all":
@@ -560,7 +554,7 @@ def _extras() -> list[Finding]:
         hint = f"pip install 'taskpit[{extra}]' adds it."
         told = f"{told}; missing: {', '.join(missing)}".lstrip("; ") if missing else told
         found.append(
-            Finding(name=f"extra {extra}", told=told, works=None if missing else True, hint=hint * bool(missing))
+            Tried(name=f"extra {extra}", told=told, works=None if missing else True, hint=hint * bool(missing))
         )
     return found
 

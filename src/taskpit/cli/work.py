@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from taskpit.cli.context import Context
     from taskpit.cli.verbs import Handlers
-    from taskpit.landing.pipe import Pipe
+    from taskpit.landing.pipe import LandingPipe
     from taskpit.task import Claim
     from taskpit.worker.agent_limits import Choosing
-    from taskpit.worker.budget import Limit
-    from taskpit.worker.pool_options import Report
+    from taskpit.worker.budget import BudgetLimit
+    from taskpit.worker.pool_options import PoolReport
     from taskpit.worker.runner import CommandRunner, PluggedRunner
     from taskpit.worker.sandbox import Sandbox
 
@@ -263,7 +263,7 @@ def _sandbox(args: Namespace) -> Sandbox | None:
     return made
 
 
-def _left(report: Report, context: Context) -> str:
+def _left(report: PoolReport, context: Context) -> str:
     """What needs a person; a pool that did nothing also says what is left, and where to look."""
     from taskpit.queue import tally
     from taskpit.status import Status
@@ -303,7 +303,7 @@ def _until(text: str | None, context: Context) -> float:
         raise Usage(f"--until {text!r} is neither `empty` nor a time", hint="Write empty, 07:00 or +8h.") from None
 
 
-def _budget(text: str) -> Limit:
+def _budget(text: str) -> BudgetLimit:
     from argparse import ArgumentTypeError
 
     from taskpit.worker.budget import parse
@@ -319,7 +319,7 @@ def _seen_by_checks(args: Namespace) -> tuple[str, ...]:
     return tuple(args.env or ()) if args.agent else ("*",)
 
 
-def _landing(args: Namespace, context: Context, cwd: str) -> Pipe | None:
+def _landing(args: Namespace, context: Context, cwd: str) -> LandingPipe | None:
     from taskpit.worker.landing_thread import pipe_for
 
     terms = Terms(
@@ -338,7 +338,7 @@ def _landing(args: Namespace, context: Context, cwd: str) -> Pipe | None:
     return pipe_for(context.queue, cwd, terms)
 
 
-def _facts(report: Report) -> dict[str, object]:
+def _facts(report: PoolReport) -> dict[str, object]:
     return {"ended": report.tally, "seconds": round(report.seconds, 3), "signal": report.signal}
 
 

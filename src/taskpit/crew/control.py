@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from taskpit.crew.state import SUPERVISOR, Papers, Wish
+from taskpit.crew.state import SUPERVISOR, MemberPlan, Papers
 from taskpit.errors import NotFound, Untrusted
 from taskpit.text import nearest
 
@@ -53,7 +53,7 @@ class Orderly:
         self.papers = papers
         self.env = env
 
-    def up(self, crew: Crew, asked: Sequence[str]) -> tuple[dict[str, Wish], list[str]]:
+    def up(self, crew: Crew, asked: Sequence[str]) -> tuple[dict[str, MemberPlan], list[str]]:
         """These are wanted. Their wishes, and who of them runs with older settings."""
         posts = {post.name: post for post in crew.posts}
         chosen = choose(posts, asked)
@@ -68,7 +68,7 @@ class Orderly:
             self.papers.ensure_supervisor(self.env)
         return {name: fresh[name] for name in chosen}, older
 
-    def _plan(self) -> dict[str, Wish]:
+    def _plan(self) -> dict[str, MemberPlan]:
         """The plan as this user's processes have written it; none if another hand did."""
         self.papers.refuse_other_users()
         try:
@@ -76,18 +76,18 @@ class Orderly:
         except Untrusted:
             return {}
 
-    def _wish(self, old: Wish | None, post: Post, *, wanted: bool) -> Wish:
+    def _wish(self, old: MemberPlan | None, post: Post, *, wanted: bool) -> MemberPlan:
         """What the plan says of it from now on."""
         name = post.name
         seen = self.papers.seen(name)
         turn = max(old.turn if old else 0, seen.turn)
         if not wanted:
-            return old.replace(post=post) if old else Wish(post=post, wanted=False, turn=turn)
+            return old.replace(post=post) if old else MemberPlan(post=post, wanted=False, turn=turn)
         if old is not None and old.wanted and self._is_well(old):
             return old.replace(post=post)
-        return Wish(post=post, turn=turn + 1)
+        return MemberPlan(post=post, turn=turn + 1)
 
-    def _is_well(self, wish: Wish) -> bool:
+    def _is_well(self, wish: MemberPlan) -> bool:
         """Whether it needs no new start: it lives, waits as it said it would, or is just being started."""
         seen = self.papers.seen(wish.post.name)
         starting = wish.turn > seen.turn or seen.state == "up"
@@ -95,7 +95,7 @@ class Orderly:
             return True
         return starting and bool(self.papers.living(SUPERVISOR))
 
-    def _runs_otherwise(self, old: Wish | None, post: Post) -> bool:
+    def _runs_otherwise(self, old: MemberPlan | None, post: Post) -> bool:
         return old is not None and old.wanted and old.post != post and bool(self.papers.living(post.name))
 
     def down(self, asked: Sequence[str], *, now: bool) -> list[str]:
@@ -111,7 +111,7 @@ class Orderly:
                 self.papers.ensure_supervisor(self.env)
         return living
 
-    def restart(self, crew: Crew, asked: Sequence[str], *, now: bool) -> dict[str, Wish]:
+    def restart(self, crew: Crew, asked: Sequence[str], *, now: bool) -> dict[str, MemberPlan]:
         """These are started anew, with what the file says now."""
         posts = {post.name: post for post in crew.posts}
         chosen = choose(posts, asked)
@@ -119,14 +119,14 @@ class Orderly:
             plan = self._plan()
             for name in chosen:
                 turn = max(plan[name].turn if name in plan else 0, self.papers.seen(name).turn)
-                plan[name] = Wish(post=posts[name], turn=turn + 1, now=now)
+                plan[name] = MemberPlan(post=posts[name], turn=turn + 1, now=now)
             self.papers.save_plan(plan)
             self.papers.ensure_supervisor(self.env)
         return {name: plan[name] for name in chosen}
 
     # -- waiting -----------------------------------------------------------------------------------
 
-    def await_up(self, wishes: Mapping[str, Wish], tell: Callable[[str], None] | None = None) -> dict[str, str]:
+    def await_up(self, wishes: Mapping[str, MemberPlan], tell: Callable[[str], None] | None = None) -> dict[str, str]:
         """Until each has begun its turn; those that did not stay up, and why.
 
         With `tell`, what runs of an earlier turn may take its time to end, and it is told who that is.
@@ -146,7 +146,7 @@ class Orderly:
         seen = {name: self.papers.seen(name) for name in wishes}
         return {name: one.why for name, one in seen.items() if one.state in ("down", "stalled")}
 
-    def _has_begun(self, name: str, wish: Wish) -> bool:
+    def _has_begun(self, name: str, wish: MemberPlan) -> bool:
         seen = self.papers.seen(name)
         return seen.turn >= wish.turn and (seen.state != "up" or bool(self.papers.living(name)))
 

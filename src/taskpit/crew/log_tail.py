@@ -13,7 +13,7 @@ from taskpit.crew.state import Papers
 from taskpit.errors import NotFound
 from taskpit.task import Claim, State
 from taskpit.text import plain
-from taskpit.worker.run_directory import Place, directory_of
+from taskpit.worker.run_directory import RunDirectory, directory_of
 from taskpit.worker.transcript import readable
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ def log_of_task(store: Store, card: Card, *, printed_first: bool = False) -> str
         return ""
     if card.state is State.CLAIMED:
         claim = Claim(task=card.task, worker=card.worker, fence=card.worker, attempt=card.task.attempts + 1)
-        place = Place(directory_of(store, claim))
+        place = RunDirectory(directory_of(store, claim))
         both = (place.events, place.log) if printed_first else (place.log, place.events)
         return next((path for path in both if _size(path)), "")
     kept = card.result.log if card.result else next((one.log for one in reversed(card.tries) if one.log), "")

@@ -31,7 +31,7 @@ from taskpit.worker.budget import parse
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import Orders
-from taskpit.worker.run_directory import Place, end_commands_of
+from taskpit.worker.run_directory import RunDirectory, end_commands_of
 from taskpit.worker.runner import TEMPFAIL, Run
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from taskpit.task import Outcome
     from taskpit.worker.pool_options import Survey
     from taskpit.worker.runner import Runner
-    from taskpit.workers import Member
+    from taskpit.workers import LocalMember
 
 __all__ = ["main"]
 
@@ -171,7 +171,7 @@ def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
     where = queue.store.info().where
     asked = f"Look after the queue in {where}, as your instructions say. `pit status` shows how it stands."
     claim = Claim(task=Task(id=post.name, title=f"{post.role}: a round", body=asked), worker=post.name, fence=post.name)
-    place = Place(papers.at(f"{post.name}.run"))
+    place = RunDirectory(papers.at(f"{post.name}.run"))
     place.log = papers.log(post.name)  # what it says is what we say
     info = queue.store.info()
     run = Run(claim, place, info.papers or info.where)
@@ -181,7 +181,7 @@ def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
     return runner(claim, run)
 
 
-def service(papers: Papers, post: Post, me: Member) -> int:
+def service(papers: Papers, post: Post, me: LocalMember) -> int:
     """Runs its command until that ends, or we are told to stop; its exit code, or 128 and its signal."""
     bell = process.Bell()
     for number in (signal.SIGTERM, signal.SIGINT):

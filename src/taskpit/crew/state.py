@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-__all__ = ["SUPERVISOR", "Now", "Papers", "Seen", "Wish", "environment", "waiting_until"]
+__all__ = ["SUPERVISOR", "MemberPlan", "MemberState", "Now", "Papers", "environment", "waiting_until"]
 
 SUPERVISOR = "supervisor"
 #: A plan or a state larger than this is none of ours.
@@ -43,7 +43,7 @@ PATIENCE = 60.0
 WAITING = "WAITING-UNTIL:"
 
 
-class Wish(Value):
+class MemberPlan(Value):
     """What the plan says of one of the crew."""
 
     post: Post
@@ -54,7 +54,7 @@ class Wish(Value):
     now: bool = False
 
 
-class Seen(Value):
+class MemberState(Value):
     """What the supervisor knows of one of the crew."""
 
     #: up, down, waiting or stalled.
@@ -108,7 +108,7 @@ class Papers:
         fs.make_dir(self.folder)
         return fs.Flock(self.at(".plan"))
 
-    def plan(self, *, sealed: bool = True) -> dict[str, Wish]:
+    def plan(self, *, sealed: bool = True) -> dict[str, MemberPlan]:
         """Who is wanted, in the order of the file.
 
         Who runs it believes only what a process of this user has written for this folder: Untrusted if another hand
@@ -120,11 +120,13 @@ class Papers:
             if sealed and plan and found.get("seal") != self._seal(plan):
                 told = "`pit crew down`, then `pit crew up`, by the user who should run the crew, writes a new one."
                 raise Untrusted(f"{path} was not written by you, for this folder", hint=told, path=path)
-            return {schema.word(name): schema.load(Wish, one, post=Post.of(one["post"])) for name, one in plan.items()}
+            return {
+                schema.word(name): schema.load(MemberPlan, one, post=Post.of(one["post"])) for name, one in plan.items()
+            }
         except (AttributeError, KeyError, TypeError, ValueError, Invalid) as error:
             raise Storage(f"{self.at('plan.json')} is not a plan: {error}", path=self.at("plan.json")) from None
 
-    def save_plan(self, plan: Mapping[str, Wish]) -> None:
+    def save_plan(self, plan: Mapping[str, MemberPlan]) -> None:
         """This is the plan from now on."""
         facts = {name: {**one.as_dict(), "post": one.post.facts()} for name, one in plan.items()}
         self._write("plan.json", {"plan": facts, "seal": self._seal(facts)})
@@ -149,24 +151,24 @@ class Papers:
     def _sign_of_life(self, name: str) -> float:
         return max(_changed(self.at(name)), _changed(self.at(f"{name}.now")))
 
-    def enter(self, name: str, patience: float = 1.0) -> workers.Member | None:
+    def enter(self, name: str, patience: float = 1.0) -> workers.LocalMember | None:
         """This process is the one of this name as long as it lives; None if another is."""
         fs.make_dir(self.folder)
         clock = Clock()
-        member = workers.Member(self.at(name))
+        member = workers.LocalMember(self.at(name))
         record = workers.describe(name, 0.0, clock, stays=True)
         return member if member.join(record, clock, patience=patience) else None
 
     # -- how it goes -------------------------------------------------------------------------------
 
-    def seen(self, name: str) -> Seen:
+    def seen(self, name: str) -> MemberState:
         """What the supervisor last knew of it."""
         try:
-            return Seen(**(self._read(f"{name}.json") or {}))
+            return MemberState(**(self._read(f"{name}.json") or {}))
         except TypeError:
-            return Seen()
+            return MemberState()
 
-    def note(self, name: str, seen: Seen) -> None:
+    def note(self, name: str, seen: MemberState) -> None:
         """It knows this now."""
         self._write(f"{name}.json", seen.as_dict())
 

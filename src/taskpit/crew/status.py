@@ -7,7 +7,7 @@ import time
 from taskpit import fs, workers
 from taskpit.clock import say_duration
 from taskpit.crew.runners import rests
-from taskpit.crew.state import SUPERVISOR, Now, Papers, Wish
+from taskpit.crew.state import SUPERVISOR, MemberPlan, Now, Papers
 from taskpit.errors import Conflict
 from taskpit.records import Value
 from taskpit.rules import natural
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 #: What is in the name of those that only land.
 LANDER = "-lander-"
 
-__all__ = ["Row", "idle_workers", "pid_here", "rows", "told"]
+__all__ = ["MemberRow", "idle_workers", "pid_here", "rows", "told"]
 
 
-class Row(Value):
+class MemberRow(Value):
     """One of the crew as it stands."""
 
     name: str
@@ -46,7 +46,7 @@ class Row(Value):
     last: str = ""
 
 
-def rows(papers: Papers, posts: Mapping[str, Post], paused: str = "") -> list[Row]:
+def rows(papers: Papers, posts: Mapping[str, Post], paused: str = "") -> list[MemberRow]:
     """Everybody in the file, and who still runs or is wanted without being in it."""
     plan = papers.plan(sealed=False)
     known = dict(posts) | {
@@ -64,7 +64,7 @@ def pid_here(papers: Papers, name: str) -> int:
         return 0  # on another machine; that one can tell
 
 
-def _row(papers: Papers, post: Post, wish: Wish | None, paused: str, *, watched: bool) -> Row:
+def _row(papers: Papers, post: Post, wish: MemberPlan | None, paused: str, *, watched: bool) -> MemberRow:
     pid, seen = pid_here(papers, post.name), papers.seen(post.name)
     wanted = wish is not None and wish.wanted
     doing = papers.now(post.name) if pid and post.kind == "tasks" else Now()
@@ -82,7 +82,7 @@ def _row(papers: Papers, post: Post, wish: Wish | None, paused: str, *, watched:
             why = ""
     now = time.time()
     since = doing.since or seen.since
-    return Row(
+    return MemberRow(
         name=post.name,
         role=post.role,
         kind=post.kind,
@@ -119,7 +119,7 @@ def idle_workers(root: str, busy: Collection[str]) -> list[str]:
     return [name for name, record in records if record and record.stays and workers.lives(f"{folder}/{name}", record)]
 
 
-def told(row: Row) -> str:
+def told(row: MemberRow) -> str:
     """What is behind its state, in a few words."""
     if row.task:
         return row.task

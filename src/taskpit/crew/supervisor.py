@@ -14,7 +14,7 @@ import time
 
 from taskpit import fs
 from taskpit.clock import say_duration
-from taskpit.crew.state import SUPERVISOR, Papers, Seen, environment, waiting_until
+from taskpit.crew.state import SUPERVISOR, MemberState, Papers, environment, waiting_until
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.text import last_lines
 from taskpit.worker import process
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from taskpit.crew.settings import Post
-    from taskpit.crew.state import Wish
-    from taskpit.workers import Member
+    from taskpit.crew.state import MemberPlan
+    from taskpit.workers import LocalMember
 
 __all__ = ["TAKEN", "Charge", "Supervisor"]
 
@@ -59,7 +59,7 @@ class Charge:
         #: When it was told to stop; by a supervisor that was killed since, if its papers say so.
         self._told: list[float] = [time.monotonic()] if self.seen.why == TOLD else []
 
-    def look(self, wish: Wish) -> bool:
+    def look(self, wish: MemberPlan) -> bool:
         """One step towards what is wished; True while it lives or is wanted."""
         pid = self._pid()
         if not pid and self.seen.state == "up":
@@ -91,13 +91,13 @@ class Charge:
 
     # -- starting ----------------------------------------------------------------------------------
 
-    def _is_due(self, wish: Wish) -> bool:
+    def _is_due(self, wish: MemberPlan) -> bool:
         return wish.turn > self.seen.turn or time.time() >= self.seen.until
 
-    def _start(self, wish: Wish) -> None:
+    def _start(self, wish: MemberPlan) -> None:
         fresh = wish.turn > self.seen.turn
         healed = 0 if fresh or self.seen.state == "waiting" else 1
-        base = Seen() if fresh else self.seen
+        base = MemberState() if fresh else self.seen
         self._told = []
         self.seen = base.replace(
             state="up", since=time.time(), until=0.0, why="", restarts=base.restarts + healed, turn=wish.turn
@@ -124,7 +124,7 @@ class Charge:
 
     # -- ending ------------------------------------------------------------------------------------
 
-    def _ended(self, wish: Wish) -> None:
+    def _ended(self, wish: MemberPlan) -> None:
         """It is gone: why, and when it is started again."""
         now, seen, code = time.time(), self.seen, self.code
         self.code = None
@@ -179,7 +179,7 @@ class Charge:
             self._note(why=why)
             _tell(pid, signal.SIGKILL)
 
-    def _stop(self, pid: int, wish: Wish) -> None:
+    def _stop(self, pid: int, wish: MemberPlan) -> None:
         """Asked once, it finishes its task; asked again, it gives it back; then it is killed."""
         now = time.monotonic()
         if not self._told:
@@ -234,14 +234,14 @@ class Supervisor:
         self.charges: dict[str, Charge] = {}
         self.signals: list[int] = []
         self._looks = 0
-        self._known: dict[str, Wish] = {}
+        self._known: dict[str, MemberPlan] = {}
         self._refused = ""
 
     def heard(self, number: int, _: FrameType | None) -> None:
         """Told to stop: so is the crew. Told again: at once."""
         self.signals.append(number)
 
-    def run(self, me: Member) -> None:
+    def run(self, me: LocalMember) -> None:
         """Until nobody is wanted and nobody runs."""
         while self.look() or not self._leave(me):
             time.sleep(TICK)
@@ -263,7 +263,7 @@ class Supervisor:
             self.papers.touch(SUPERVISOR)
         return busy
 
-    def _plan(self) -> dict[str, Wish]:
+    def _plan(self) -> dict[str, MemberPlan]:
         """The plan; the last one that was ours if another hand has written there."""
         try:
             self._known = self.papers.plan()
@@ -274,11 +274,11 @@ class Supervisor:
             self._refused = error.message
         return self._known
 
-    def _heeded(self, wish: Wish) -> Wish:
+    def _heeded(self, wish: MemberPlan) -> MemberPlan:
         """The wish, as far as we are not told to stop."""
         return wish.replace(wanted=False, now=wish.now or len(self.signals) > 1) if self.signals else wish
 
-    def _leave(self, me: Member) -> bool:
+    def _leave(self, me: LocalMember) -> bool:
         """Gone, unless the plan has changed meanwhile: whoever changes it sees either us or nobody."""
         lock = self.papers.plan_lock()
         if not lock.take(wait=False):
@@ -291,7 +291,7 @@ class Supervisor:
         finally:
             lock.drop()
 
-    def _trim(self, plan: dict[str, Wish]) -> None:
+    def _trim(self, plan: dict[str, MemberPlan]) -> None:
         for name in (*plan, SUPERVISOR):
             try:
                 if not fs.exists(self.papers.log(name)):

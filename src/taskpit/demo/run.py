@@ -24,7 +24,7 @@ from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import State, Task
 from taskpit.text import fit
-from taskpit.worker.pool_display import Board, Lines, screen_size
+from taskpit.worker.pool_display import Lines, PoolBoard, screen_size
 from taskpit.worker.pool_options import survey
 from taskpit.workers import base
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TextIO
 
-    from taskpit.crew.status import Row
+    from taskpit.crew.status import MemberRow
     from taskpit.task import Card, Event
     from taskpit.worker.pool_options import Survey
 
@@ -165,17 +165,17 @@ class Stage(Lines):
         """As it is."""
         self._line("note", "", "", text)
 
-    def crew(self, rows: Sequence[Row], survey: Survey) -> None:
+    def crew(self, rows: Sequence[MemberRow], survey: Survey) -> None:
         """How they stand."""
 
     def close(self) -> None:
         """The show is over."""
 
 
-class Theatre(Stage, Board):
+class Theatre(Stage, PoolBoard):
     """The same on a terminal, with a board of the crew."""
 
-    def crew(self, rows: Sequence[Row], survey: Survey) -> None:
+    def crew(self, rows: Sequence[MemberRow], survey: Survey) -> None:
         """Draw the board anew."""
         width = screen_size(self._stream)[0]
         lines = [self._row(row, width) for row in rows]
@@ -185,7 +185,7 @@ class Theatre(Stage, Board):
         if lines != self._last:
             self._draw(lines)
 
-    def _row(self, row: Row, width: int) -> str:
+    def _row(self, row: MemberRow, width: int) -> str:
         age = say_duration(int(row.age)) if row.task or row.until else ""
         head = f"{row.name:<10} {row.state:<8} {row.task:<5} {age:>4}  "
         doing = fit(row.title, 30)
@@ -194,7 +194,7 @@ class Theatre(Stage, Board):
 
     def close(self) -> None:
         """The terminal is as it was, the board gone."""
-        Board.close(self)
+        PoolBoard.close(self)
 
 
 def choose(stream: TextIO, env: Mapping[str, str]) -> Stage:
@@ -239,7 +239,7 @@ class Demo:
         #: The snake that was killed, and the processes of the crew that were seen.
         self.victim = ""
         self.pids: set[int] = set()
-        self.standing: list[Row] = []
+        self.standing: list[MemberRow] = []
 
     def prepare(self) -> None:
         """The pit is there and the food is in it."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from taskpit.landing.git import Git
     from taskpit.landing.values import HandIn, Terms
 
-__all__ = ["Candidates", "Change"]
+__all__ = ["Candidates", "PathChange"]
 
 #: A new file larger than this is asked about; contents are looked at up to the other.
 LARGE, LOOKED_AT = 5 * 1024 * 1024, 1024 * 1024
@@ -53,7 +53,7 @@ _HUNK = re.compile(rb"\A@@ -\d+(,\d+)? \+\d+(,\d+)? @@.*", re.DOTALL)
 GITLINK = "160000"
 
 
-class Change(Value):
+class PathChange(Value):
     """One path that differs between two trees."""
 
     mode: str
@@ -124,14 +124,14 @@ class Candidates:
                 mode, _, oid = facts.split(b" ")
                 yield name, (mode, oid)
 
-    def changes(self, old: str, new: str) -> list[Change]:
+    def changes(self, old: str, new: str) -> list[PathChange]:
         """Each path that differs."""
         words = ("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--raw", "--no-abbrev")
         parts = self.git.run(*words, old, new).out.decode("utf-8", "surrogateescape").split("\0")
         found = []
         for facts, name in zip(parts[::2], parts[1::2], strict=False):
             _, mode, _, oid, letter = facts.lstrip(":").split(" ")
-            found.append(Change(mode=mode, oid=oid, letter=letter[:1], name=name))
+            found.append(PathChange(mode=mode, oid=oid, letter=letter[:1], name=name))
         return found
 
     def questions(self, base: str, tree: str) -> list[str]:
@@ -161,7 +161,7 @@ class Candidates:
         """Those whose bytes have what looks like a key in them."""
         return {oid for oid, data in self.git.blobs(oids).items() if SECRETS.search(data)}
 
-    def _filtered(self, changes: Sequence[Change], tree: str) -> list[str]:
+    def _filtered(self, changes: Sequence[PathChange], tree: str) -> list[str]:
         """Changed paths whose attributes name a filter: their bytes may not be what the person's git would store."""
         if not changes:
             return []
@@ -237,7 +237,7 @@ def _matches(name: bytes, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(prefix, glob.rstrip("/")) for glob in globs for prefix in prefixes)
 
 
-def _is_secret(change: Change) -> bool:
+def _is_secret(change: PathChange) -> bool:
     """Whether a new file is called like one that holds a secret."""
     name = change.name.rpartition("/")[2].lower()
     named = any(fnmatchcase(name, glob) for glob in SECRET_NAMES)

@@ -7,7 +7,7 @@ import re
 from taskpit.records import Value
 from taskpit.text import revealed
 
-__all__ = ["FilePart", "Row", "read_hunks"]
+__all__ = ["DiffLine", "FileDiff", "read_hunks"]
 
 #: Rows are shown up to this width.
 WIDEST = 1000
@@ -16,7 +16,7 @@ _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _LETTERS = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
-class Row(Value):
+class DiffLine(Value):
     """One line of a diff."""
 
     #: A space, + or -; @ is the head of a hunk.
@@ -27,11 +27,11 @@ class Row(Value):
     text: str = ""
 
 
-class FilePart(Value):
+class FileDiff(Value):
     """What a diff says of one file."""
 
     path: str
-    rows: tuple[Row, ...] = ()
+    rows: tuple[DiffLine, ...] = ()
     added: int = 0
     removed: int = 0
     #: What there is to say besides: new, gone, renamed, binary.
@@ -40,9 +40,9 @@ class FilePart(Value):
     left: int = 0
 
 
-def read_hunks(diff: str, most: int) -> list[FilePart]:
+def read_hunks(diff: str, most: int) -> list[FileDiff]:
     """Every file of it; together they have at most so many rows."""
-    parts: list[FilePart] = []
+    parts: list[FileDiff] = []
     lines = diff.split("\n")
     starts = [at for at, line in enumerate(lines) if line.startswith("diff --git ")]
     at = 0
@@ -55,17 +55,17 @@ def read_hunks(diff: str, most: int) -> list[FilePart]:
     return parts
 
 
-def _file(lines: list[str], at: int, most: int) -> tuple[FilePart, int]:
+def _file(lines: list[str], at: int, most: int) -> tuple[FileDiff, int]:
     """The file whose part begins here, and where that ends."""
     end = at + 1
     while end < len(lines) and not lines[end].startswith(("@@ ", "diff --git ")):
         end += 1
     path, notes = _head(lines[at:end])
-    rows: list[Row] = []
+    rows: list[DiffLine] = []
     while end < len(lines) and (head := _HUNK.match(lines[end])):
         hunk, end = _hunk(lines, end, head)
         rows += hunk
-    found = FilePart(
+    found = FileDiff(
         path=path,
         rows=tuple(rows[: max(most, 0)]),
         added=sum(row.kind == "+" for row in rows),
@@ -96,17 +96,17 @@ def _head(lines: list[str]) -> tuple[str, tuple[str, ...]]:
     return revealed(path), tuple(notes)
 
 
-def _hunk(lines: list[str], at: int, head: re.Match[str]) -> tuple[list[Row], int]:
+def _hunk(lines: list[str], at: int, head: re.Match[str]) -> tuple[list[DiffLine], int]:
     """The rows of the hunk with this head, which counts them: whatever they look like, they are no heads."""
     old, new = int(head[1]), int(head[3])
     last_old, last_new = old + int(head[2] or "1"), new + int(head[4] or "1")
-    rows = [Row(kind="@", text=_shown(lines[at]))]
+    rows = [DiffLine(kind="@", text=_shown(lines[at]))]
     at += 1
     while at < len(lines) and (old < last_old or new < last_new or lines[at].startswith("\\")):
         kind, text = lines[at][:1], _shown(lines[at][1:])
         at += 1
         if kind in ("+", "-", " "):  # else: no newline at the end of the file
-            rows.append(Row(kind=kind, old=old * (kind != "+"), new=new * (kind != "-"), text=text))
+            rows.append(DiffLine(kind=kind, old=old * (kind != "+"), new=new * (kind != "-"), text=text))
             old, new = old + (kind != "+"), new + (kind != "-")
     return rows, at
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from taskpit.landing.pipe import Pipe
+    from taskpit.landing.pipe import LandingPipe
     from taskpit.landing.values import HandIn
     from taskpit.task import Card, Claim, Done, Release
 
@@ -325,7 +325,7 @@ def is_open(card: Card | None, handed: HandIn) -> bool:
 class Pulls:
     """The pull requests of one pipe."""
 
-    def __init__(self, pipe: Pipe) -> None:
+    def __init__(self, pipe: LandingPipe) -> None:
         self.pipe = pipe
         self.git = pipe.git
 

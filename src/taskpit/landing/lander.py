@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from taskpit.landing.forge import Pull
-    from taskpit.landing.pipe import Pipe
+    from taskpit.landing.pipe import LandingPipe
     from taskpit.landing.values import HandIn, Hands
     from taskpit.queue import Queue
     from taskpit.store.port import Member
@@ -56,7 +56,7 @@ def join(queue: Queue, name: str) -> Member:
 class Lander:
     """Lands the tasks of one queue in one repository, under one name."""
 
-    def __init__(self, queue: Queue, pipe: Pipe, worker: str, hands: Hands) -> None:
+    def __init__(self, queue: Queue, pipe: LandingPipe, worker: str, hands: Hands) -> None:
         self.queue = queue
         self.pipe = pipe
         self.worker = worker

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Claim, Evidence, Outcome, Release, Task, Try
 
-__all__ = ["Pipe", "queue_key"]
+__all__ = ["LandingPipe", "queue_key"]
 
 #: How often a landing begins again because others were faster.
 TURNS = 100
@@ -56,7 +56,7 @@ TURNS = 100
 QUESTIONS, LONGEST_QUESTION = 20, 500
 
 
-class Pipe:
+class LandingPipe:
     """Landing for the tasks of one queue in one repository."""
 
     def __init__(self, repository: Repository, queue: str, terms: Terms) -> None:

@@ -10,7 +10,7 @@ import os
 
 from taskpit import fs, workers
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
-from taskpit.landing.pipe import Pipe, queue_key
+from taskpit.landing.pipe import LandingPipe, queue_key
 from taskpit.landing.repository import Repository, state_folder
 from taskpit.landing.values import CANDIDATE, Terms, held, name_of
 from taskpit.policy import LANDING, PULL, REVIEW, REVIEWER
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from taskpit.task import Card, Claim, Task
 
 __all__ = [
-    "Comment",
     "FileDiff",
-    "Standing",
+    "OpenWork",
+    "ReviewComment",
     "approve",
     "diff",
     "files",
@@ -52,7 +52,7 @@ WAITS = (REVIEW, LANDING, PULL)
 NO_REVIEWER = "`pit work --reviewer AGENT` starts one, `pit review` lets you judge instead"
 
 
-class Comment(Value):
+class ReviewComment(Value):
     """A remark about one line of a candidate."""
 
     path: str
@@ -71,7 +71,7 @@ class FileDiff(Value):
     removed: int
 
 
-class Standing(Value):
+class OpenWork(Value):
     """What of a queue's work has not come to rest."""
 
     #: Ids that wait for a person's look, for a reviewer agent, and to be landed.
@@ -109,18 +109,18 @@ def _wait(ids: Sequence[str]) -> str:
     return f"{len(ids)} {'waits' if len(ids) == 1 else 'wait'}"
 
 
-def pipes(queue: Queue) -> list[Pipe]:
+def pipes(queue: Queue) -> list[LandingPipe]:
     """The repositories of this machine in which tasks of this queue have landed or wait."""
     return _repositories(queue)[0]
 
 
-def _repositories(queue: Queue) -> tuple[list[Pipe], list[str]]:
+def _repositories(queue: Queue) -> tuple[list[LandingPipe], list[str]]:
     """Those of this queue that are there, and where others were that are not."""
     key = queue_key(queue)
     found, gone = [], []
     for name in fs.names(state_folder()):
         folder = f"{state_folder()}/{name}"
-        if not os.path.exists(f"{folder}/queues/{Pipe.digest(key)}"):
+        if not os.path.exists(f"{folder}/queues/{LandingPipe.digest(key)}"):
             continue
         place = "(where is not known)"
         try:
@@ -130,13 +130,13 @@ def _repositories(queue: Queue) -> tuple[list[Pipe], list[str]]:
             gone.append(place)  # it was moved or removed; what is in ours stays
             continue
         if repository.folder == folder:
-            found.append(Pipe(repository, key, Terms(check_limit=queue.config.check_limit)))
+            found.append(LandingPipe(repository, key, Terms(check_limit=queue.config.check_limit)))
         else:
             gone.append(place)
     return found, gone
 
 
-def _stranded(found: Sequence[Pipe], gone: Sequence[str], ids: Sequence[str]) -> list[str]:
+def _stranded(found: Sequence[LandingPipe], gone: Sequence[str], ids: Sequence[str]) -> list[str]:
     """What waits for a repository that is not where it was."""
     lost = [one for one in ids if not any(pipe.hand_in_of(one) for pipe in found)] if gone else []
     if not lost:
@@ -145,7 +145,7 @@ def _stranded(found: Sequence[Pipe], gone: Sequence[str], ids: Sequence[str]) ->
     return [f"{wait} for a repository that was moved away: put it back at {' or '.join(gone)}"]
 
 
-def find(queue: Queue, task_id: str) -> tuple[Pipe, HandIn]:
+def find(queue: Queue, task_id: str) -> tuple[LandingPipe, HandIn]:
     """What was handed in for this task and has not come to an end, and where."""
     found, gone = _repositories(queue)
     for pipe in found:
@@ -174,16 +174,16 @@ def waiting(queue: Queue) -> list[Card]:
     return sorted(found, key=lambda card: card.task.hold.startswith(REVIEWER))
 
 
-def standing(queue: Queue) -> Standing:
+def standing(queue: Queue) -> OpenWork:
     """What of this queue's work has not come to rest. Changes nothing; costs nothing where nothing ever landed."""
     if not os.path.isdir(state_folder()):
-        return Standing()
+        return OpenWork()
     found, gone = _repositories(queue)
     if not found and not gone:
-        return Standing()
+        return OpenWork()
     ready = [card.task for card in cards(queue.store, State.READY, tied=True) if card.task.hold]
     judged = tuple(task.id for task in ready if task.hold.startswith(REVIEWER))
-    return Standing(
+    return OpenWork(
         review=tuple(task.id for task in ready if task.hold.startswith(REVIEW) and task.id not in judged),
         judged=judged,
         reviewer=bool(judged) and any(pipe.has_reviewer() for pipe in found),
@@ -195,14 +195,14 @@ def standing(queue: Queue) -> Standing:
     )
 
 
-def _behind(pipe: Pipe) -> list[str]:
+def _behind(pipe: LandingPipe) -> list[str]:
     try:
         return pipe.behind()
     except (TaskpitError, OSError) as error:  # whoever looks at the queue sees the rest of it
         return [f"what landed cannot be read in {pipe.repository.top}: {' '.join(str(error).split())[:300]}"]
 
 
-def _kept(queue: Queue, pipe: Pipe) -> list[str]:
+def _kept(queue: Queue, pipe: LandingPipe) -> list[str]:
     """Clones of tasks that are over: what failed may still be of use, so they stay until somebody looks."""
     ids = pipe.clones.names()
     known = zip(ids, queue.store.read(ids), strict=True)
@@ -231,7 +231,7 @@ def _needed(queue: Queue) -> set[str]:
 # -- the diff --------------------------------------------------------------------------------------
 
 
-def diff(pipe: Pipe, base: str, commit: str) -> str:
+def diff(pipe: LandingPipe, base: str, commit: str) -> str:
     """The change as a unified diff, by nobody's configuration."""
     words = (
         "diff-tree",
@@ -250,7 +250,7 @@ def diff(pipe: Pipe, base: str, commit: str) -> str:
     return out[:LONGEST_DIFF].decode("utf-8", "replace") + cut
 
 
-def files(pipe: Pipe, base: str, commit: str) -> list[FileDiff]:
+def files(pipe: LandingPipe, base: str, commit: str) -> list[FileDiff]:
     """Which files it changes, and by how many lines."""
     return [
         FileDiff(path=name, letter=letter, added=added, removed=removed)
@@ -258,7 +258,7 @@ def files(pipe: Pipe, base: str, commit: str) -> list[FileDiff]:
     ]
 
 
-def candidate(queue: Queue, task_id: str) -> tuple[Pipe, str, str]:
+def candidate(queue: Queue, task_id: str) -> tuple[LandingPipe, str, str]:
     """Base and commit of the last candidate of a task, also once it has landed."""
     found, gone = _repositories(queue)
     for pipe in found:
@@ -276,7 +276,7 @@ def candidate(queue: Queue, task_id: str) -> tuple[Pipe, str, str]:
 # -- somebody's word -------------------------------------------------------------------------------
 
 
-def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[Pipe, HandIn]:
+def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[LandingPipe, HandIn]:
     """It may land. `commit` is the candidate that was seen: a newer one is refused."""
     pipe, handed = find(queue, task_id)
     card = queue.card(task_id)
@@ -304,7 +304,7 @@ def to_land(task: Task, handed: HandIn) -> Release:
     return held(task, handed)
 
 
-def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequence[Comment] = ()) -> Task:
+def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequence[ReviewComment] = ()) -> Task:
     """The same agent goes on with what is said here in its task; no attempt is spent."""
     if not text.strip() and not comments:
         raise Invalid("say what should be different", id=task_id)
@@ -321,7 +321,7 @@ def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequ
     return changed
 
 
-def words(pipe: Pipe, handed: HandIn, worker: str, text: str, comments: Sequence[Comment]) -> str:
+def words(pipe: LandingPipe, handed: HandIn, worker: str, text: str, comments: Sequence[ReviewComment]) -> str:
     """What its builder reads; Invalid if a comment is about what is not there."""
     lines = [f"**Review** ({workers.base(worker)}) of {handed.commit[:12]}: {text.strip()}".rstrip(" :"), ""]
     for one in comments:
@@ -337,7 +337,7 @@ def without_candidate(task: Task, told: str) -> Task:
     return task.replace(hold="", extra=extra, body=f"{task.body.rstrip()}\n\n{told}".lstrip())
 
 
-def remarks(pipe: Pipe, handed: HandIn, text: str) -> tuple[str, list[Comment]]:
+def remarks(pipe: LandingPipe, handed: HandIn, text: str) -> tuple[str, list[ReviewComment]]:
     """What a person wrote, and out of it the lines `file:line: text` about files that the candidate has."""
     paths = {one.path for one in files(pipe, handed.base, handed.commit) if one.letter != "D"}
     rest, comments = [], []
@@ -345,13 +345,13 @@ def remarks(pipe: Pipe, handed: HandIn, text: str) -> tuple[str, list[Comment]]:
         place, found, said = line.strip().partition(": ")
         path, _, number = place.rpartition(":")
         if found and said.strip() and path in paths and number.isascii() and number.isdecimal():
-            comments.append(Comment(path=path, line=int(number[:9]), text=said))
+            comments.append(ReviewComment(path=path, line=int(number[:9]), text=said))
         else:
             rest.append(line)
     return "\n".join(rest), comments
 
 
-def quoted(pipe: Pipe, handed: HandIn, comment: Comment) -> str:
+def quoted(pipe: LandingPipe, handed: HandIn, comment: ReviewComment) -> str:
     """The line that is meant, as it stands in the candidate; Invalid if there is none."""
     ran = pipe.git.run("cat-file", "blob", f"{handed.commit}:{comment.path}", ok=(0, 128))
     if ran.code:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from taskpit import schema, workers
 from taskpit.errors import Invalid
 from taskpit.landing import review
-from taskpit.landing.review import Comment
+from taskpit.landing.review import ReviewComment
 from taskpit.landing.values import CANDIDATE, held
 from taskpit.policy import REVIEWER
 from taskpit.queue import cards
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from taskpit.landing.pipe import Pipe
+    from taskpit.landing.pipe import LandingPipe
     from taskpit.landing.values import HandIn
     from taskpit.queue import Queue
     from taskpit.task import Claim, Task
 
-__all__ = ["Answer", "ask", "asks_person", "conclude", "fits", "read_answer", "to_review"]
+__all__ = ["ReviewerAnswer", "ask", "asks_person", "conclude", "fits", "read_answer", "to_review"]
 
 VERDICTS = ("approve", "send-back")
 #: The longest answer that is read, the longest diff that stands in the prompt, the most comments of one review.
@@ -55,19 +55,19 @@ whole file. Write one JSON object and nothing else to `{result_file}`:
      "comments": [{"path": "src/api.py", "line": 12, "text": "this exists already: use the helper"}]}"""
 
 
-class Answer(Value):
+class ReviewerAnswer(Value):
     """What a reviewer says."""
 
     verdict: str
     #: What it looked at and ran, and why it holds or does not.
     summary: str
-    comments: tuple[Comment, ...] = ()
+    comments: tuple[ReviewComment, ...] = ()
 
 
 # -- what waits, and for whom ----------------------------------------------------------------------
 
 
-def to_review(queue: Queue, pipe: Pipe, worker: str, tags: Sequence[str] = ()) -> list[HandIn]:
+def to_review(queue: Queue, pipe: LandingPipe, worker: str, tags: Sequence[str] = ()) -> list[HandIn]:
     """Candidates of this repository that wait for a reviewer agent, and that this worker may judge."""
     ready = [
         card
@@ -91,7 +91,7 @@ def fits(task: Task, handed: HandIn, worker: str) -> bool:
 # -- the question ----------------------------------------------------------------------------------
 
 
-def ask(pipe: Pipe, task: Task, handed: HandIn, result_file: str, refused: str = "") -> str:
+def ask(pipe: LandingPipe, task: Task, handed: HandIn, result_file: str, refused: str = "") -> str:
     """What a reviewer is told; `refused` is why its last answer could not be used."""
     evidence = handed.evidence
     check = (
@@ -123,14 +123,14 @@ def _indented(text: str) -> str:
 # -- the answer ------------------------------------------------------------------------------------
 
 
-def read_answer(pipe: Pipe, handed: HandIn, text: str) -> Answer:
+def read_answer(pipe: LandingPipe, handed: HandIn, text: str) -> ReviewerAnswer:
     """What the reviewer says; Invalid says why that is no answer."""
     fields = _object(text)
     listed = fields.pop("comments", None) or []
     if not isinstance(listed, list) or len(listed) > MOST_COMMENTS:
         raise Invalid(f"comments is a list of at most {MOST_COMMENTS}")
-    comments = tuple(schema.load(Comment, one) for one in listed)
-    answer = schema.load(Answer, fields, comments=comments)
+    comments = tuple(schema.load(ReviewComment, one) for one in listed)
+    answer = schema.load(ReviewerAnswer, fields, comments=comments)
     if answer.verdict not in VERDICTS:
         raise Invalid(f"verdict is one of {', '.join(VERDICTS)}, not {answer.verdict[:80]!r}")
     if not answer.summary.strip():
@@ -163,7 +163,9 @@ def _object(text: str) -> dict[str, Any]:
 # -- what comes of it ------------------------------------------------------------------------------
 
 
-def conclude(pipe: Pipe, claim: Claim, handed: HandIn, answer: Answer, cost: Mapping[str, object]) -> Release:
+def conclude(
+    pipe: LandingPipe, claim: Claim, handed: HandIn, answer: ReviewerAnswer, cost: Mapping[str, object]
+) -> Release:
     """The end of the reviewer's claim: approved to land, noted where no agent writes, or back to its builder."""
     short = f"candidate {handed.commit[:12]}: {' '.join(answer.summary.split())[:300]}"
     if answer.verdict == "approve":

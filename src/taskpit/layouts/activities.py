@@ -37,7 +37,7 @@ __all__ = [
     "PROGRESS",
     "WORDS",
     "Activities",
-    "Place",
+    "ActivityId",
     "change",
     "folder_name",
     "item_of",
@@ -278,7 +278,7 @@ FOLDER = re.compile(r"(WI-[0-9]{1,9})(?:-(.+))?\Z")
 BLOCKERS = re.compile(r"(?:WI-[0-9]+-)?B([0-9]{1,9})\Z")
 
 
-class Place(Value):
+class ActivityId(Value):
     """What an id means: a work item, one of its activities, or a step of that. Empty is not so deep."""
 
     item: str
@@ -291,13 +291,13 @@ class Place(Value):
         return self.activity if self.step else self.item if self.activity else ""
 
 
-def place(text: str) -> Place | None:
+def place(text: str) -> ActivityId | None:
     """The place of an id; None if it is no id of ours."""
     match = ID.match(text)
     if match is None:
         return None
     item, activity, step = match.groups()
-    return Place(
+    return ActivityId(
         item=item,
         activity=f"{item}-A{activity}" if activity else "",
         step=text if step else "",

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import ServerEvent
 
-    from taskpit.mcp.tools import Desk
+    from taskpit.mcp.tools import ToolCalls
     from taskpit.queue import Queue
     from taskpit.task import Event
 
     Asked = ServerRequestContext[Any, Any]
 
-__all__ = ["Address", "Changes", "QueueServer", "http_app", "serve_http", "serve_stdio"]
+__all__ = ["Changes", "McpOptions", "QueueServer", "http_app", "serve_http", "serve_stdio"]
 
 #: The longest sleep, in seconds: what the store does not wake us for is told after it.
 LOOK_AGAIN = 1.0
@@ -159,7 +159,7 @@ PROMPTS = {
 class QueueServer:
     """One queue as an MCP server."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ToolCalls) -> None:
         self.desk = desk
         self.changes = Changes(desk.fresh)
         self._old = _OldSubscriptions(self.changes)
@@ -363,7 +363,7 @@ LARGEST_BODY = 4 * 1024 * 1024
 GRACE = 2
 
 
-class Address(Value):
+class McpOptions(Value):
     """Where to listen and who may ask."""
 
     token: str
@@ -399,7 +399,7 @@ def http_app(server: QueueServer, rules: GuardRules) -> Guard:
     return Guard(inner, rules)
 
 
-def serve_http(server: QueueServer, address: Address, ready: Callable[[str], None]) -> None:
+def serve_http(server: QueueServer, address: McpOptions, ready: Callable[[str], None]) -> None:
     """Serve until interrupted; `ready` is told the address with its token once connections are accepted."""
     import uvicorn
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
     Arguments = Mapping[str, Any]
 
-__all__ = ["INSTRUCTIONS", "TOOLS", "Desk", "ToolRow", "find", "input_schema", "say_error"]
+__all__ = ["INSTRUCTIONS", "TOOLS", "ToolCalls", "ToolRow", "find", "input_schema", "say_error"]
 
 INSTRUCTIONS = (
     "A queue of tasks shared with other agents and people. Work: `claim` a task under one worker name of your own, "
@@ -206,7 +206,7 @@ BRIEF = ("id", "title", "state", "held", "worker", "priority", "tags", "needs", 
 PAGE = 200
 
 
-class Desk:
+class ToolCalls:
     """Where calls are answered. One queue for all of them; a call that waits opens its own."""
 
     def __init__(self, open_queue: Callable[[], Queue], worker: str = "", cwd: str = ".") -> None:

@@ -14,7 +14,7 @@ from taskpit.asgi_guard import LOOPBACK
 from taskpit.errors import Denied, Invalid, Storage, TaskpitError, TooLarge, Unavailable, Unknown
 from taskpit.serve import tokens as shown
 from taskpit.serve.gateway import Asked, Gateway
-from taskpit.serve.http import Answer, Refused
+from taskpit.serve.http import BadRequest, HttpAnswer
 from taskpit.store.remote import wire
 
 TYPE_CHECKING = False
@@ -82,48 +82,48 @@ class GatewayApp:
         self._check_place(head)
         if path in ("/healthz", "/readyz"):
             if head.method not in ("GET", "HEAD"):
-                raise Refused(405, "invalid", "ask with GET")
+                raise BadRequest(405, "invalid", "ask with GET")
             _check_size(head, 0)
             return Request(head, None, path, path[1:])
         grant = self._grant(head)
         verb, what = _verb(path, head.method)
         wanted = "application/octet-stream" if head.method == "PUT" else "application/json"
         if head.get("content-type").partition(";")[0].strip().lower() != wanted:
-            raise Refused(415, "invalid", f"the body should be {wanted}")
+            raise BadRequest(415, "invalid", f"the body should be {wanted}")
         _check_size(head, wire.LARGEST_LOG if verb == "log" else wire.LARGEST_BODY)
         return Request(head, grant, path, verb, what)
 
     def _check_place(self, head: Head) -> None:
         """No page asks, and a server of this machine is called by a name of this machine."""
         if head.get("origin") or head.get("sec-fetch-site"):
-            raise Refused(403, "foreign_origin", "no page of a website may ask here")
+            raise BadRequest(403, "foreign_origin", "no page of a website may ask here")
         host = head.get("host").lower()
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
         if self._local and name not in LOOPBACK:
-            raise Refused(421, "wrong_host", "this gateway does not answer to that name")
+            raise BadRequest(421, "wrong_host", "this gateway does not answer to that name")
 
     def _grant(self, head: Head) -> Grant:
         scheme, _, token = head.get("authorization").partition(" ")
         told = "Show a token that is in force: `pit token add NAME` where the queue is makes one."
         if scheme.lower() != "bearer" or not token:
-            raise Refused(401, "denied", "the token is missing", told)
+            raise BadRequest(401, "denied", "the token is missing", told)
         try:
             return self.tokens.check(token.strip())
-        except shown.Refused as refused:
+        except shown.TokenRefused as refused:
             why = f"{refused.why}: {refused.name}" if refused.name else refused.why
-            raise Refused(401, "denied", "the token is wrong, over or revoked", told, why) from None
+            raise BadRequest(401, "denied", "the token is wrong, over or revoked", told, why) from None
 
     def take(self, count: int) -> None:
         """So many bytes more are held."""
         self._bytes += count
         if self._bytes > MOST_BYTES:
-            raise Refused(503, "unavailable", "the gateway is busy", "Try again.")
+            raise BadRequest(503, "unavailable", "the gateway is busy", "Try again.")
 
     def drop(self, count: int) -> None:
         """They are not."""
         self._bytes -= count
 
-    def refusal(self, head: Head | None, refused: Refused) -> Answer:
+    def refusal(self, head: Head | None, refused: BadRequest) -> HttpAnswer:
         """A line about it, and what the caller is told."""
         if refused.status != 503:
             self._note(head, "", refused.why)
@@ -131,7 +131,7 @@ class GatewayApp:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def serve(self, asked: Request, body: bytes, answer: Callable[[Answer], None]) -> Callable[[], None] | None:
+    def serve(self, asked: Request, body: bytes, answer: Callable[[HttpAnswer], None]) -> Callable[[], None] | None:
         """The answer goes out when it is there; a caller that hangs up while it waits is noticed."""
         grant = asked.grant
         if grant is None:
@@ -166,7 +166,7 @@ class GatewayApp:
         pending.add_done_callback(over)
         return leave
 
-    def _answered(self, asked: Request, done: asyncio.Future[Any]) -> Answer:
+    def _answered(self, asked: Request, done: asyncio.Future[Any]) -> HttpAnswer:
         if done.cancelled():  # given up by another call of the same caller
             return self._said(200, {"ok": True, "data": {"claim": []} if asked.verb == "turn" else []})
         error = done.exception()
@@ -174,7 +174,7 @@ class GatewayApp:
             return self._failed(asked, error)
         return self._said(200, {"ok": True, "data": done.result()})
 
-    def _failed(self, asked: Request, error: BaseException) -> Answer:
+    def _failed(self, asked: Request, error: BaseException) -> HttpAnswer:
         name = asked.grant.name if asked.grant is not None else ""
         if isinstance(error, TaskpitError):
             if isinstance(error, Denied):
@@ -186,13 +186,15 @@ class GatewayApp:
         fault = {"code": "error", "message": "the gateway met a fault of its own", "hint": "Its log says more."}
         return self._said(500, {"ok": False, "error": fault})
 
-    async def _healthy(self, path: str) -> Answer:
+    async def _healthy(self, path: str) -> HttpAnswer:
         well = path == "/healthz" or await self.gateway.is_ready()
         return self._said(200 if well else 503, {"ok": well})
 
-    def _said(self, status: int, answer: dict[str, Any], *, close: bool = False) -> Answer:
+    def _said(self, status: int, answer: dict[str, Any], *, close: bool = False) -> HttpAnswer:
         body = json.dumps(answer, separators=(",", ":")).encode("ascii")
-        return Answer(status, body, self._headers + b"retry-after: 1\r\n" if status == 503 else self._headers, close)
+        return HttpAnswer(
+            status, body, self._headers + b"retry-after: 1\r\n" if status == 503 else self._headers, close
+        )
 
     def _note(self, head: Head | None, name: str, why: str) -> None:
         """A line for each refusal."""
@@ -207,7 +209,7 @@ class GatewayApp:
 
 def _check_size(head: Head, most: int) -> None:
     if head.length > most:
-        raise Refused(413, "too_large", f"the request is larger than {most} bytes", "Send less at once.")
+        raise BadRequest(413, "too_large", f"the request is larger than {most} bytes", "Send less at once.")
 
 
 def _verb(path: str, method: str) -> tuple[str, str]:
@@ -216,7 +218,7 @@ def _verb(path: str, method: str) -> tuple[str, str]:
     if method == "PUT" and words[:3] == ["", "v1", "log"] and len(words) == 4:
         return "log", words[3]
     if words[:2] != ["", "v1"] or len(words) != 3 or words[2] == "log":
-        raise Refused(404, "not_found", "there is nothing here", "Verbs are below /v1/.")
+        raise BadRequest(404, "not_found", "there is nothing here", "Verbs are below /v1/.")
     if method != "POST":
-        raise Refused(405, "invalid", "ask with POST")
+        raise BadRequest(405, "invalid", "ask with POST")
     return words[2], ""

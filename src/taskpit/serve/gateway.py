@@ -72,7 +72,7 @@ class Asked:
         self.call: str = call
 
 
-class Turn(NamedTuple):
+class CallerTurn(NamedTuple):
     """What one caller brings and wants."""
 
     ends: tuple[End, ...]
@@ -243,7 +243,7 @@ class Gateway:
                 return await self._ends(ends), found
         line = self.waiting
         if line is None or wait <= 0 or want.ids or not line:
-            said, claims = (await self.batches["turn"].ask([Turn(tuple(ends), want)]))[0]
+            said, claims = (await self.batches["turn"].ask([CallerTurn(tuple(ends), want)]))[0]
             self._told(ends)
             if claims or line is None or wait <= 0 or want.ids:
                 return said, claims
@@ -253,7 +253,7 @@ class Gateway:
 
     async def _take(self, wants: list[Want]) -> list[list[Claim]]:
         """What there is for each of these, in their order."""
-        return [claims for _, claims in await self.batches["turn"].ask([Turn((), want) for want in wants])]
+        return [claims for _, claims in await self.batches["turn"].ask([CallerTurn((), want) for want in wants])]
 
     def _find(self, wants: list[Any]) -> list[list[Claim]]:
         """The claims that calls of these names have made, whose answers were lost: one look for all of them."""
@@ -345,7 +345,7 @@ class Gateway:
     async def _ends(self, ends: Sequence[End]) -> list[Said]:
         if not ends:
             return []
-        said: list[Said] = (await self.batches["turn"].ask([Turn(tuple(ends), None)]))[0][0]
+        said: list[Said] = (await self.batches["turn"].ask([CallerTurn(tuple(ends), None)]))[0][0]
         self._told(ends)
         return said
 
@@ -354,7 +354,7 @@ class Gateway:
         if ends:
             self._tell()
 
-    def _turns(self, turns: list[Turn]) -> list[tuple[list[Said], list[Claim]]]:
+    def _turns(self, turns: list[CallerTurn]) -> list[tuple[list[Said], list[Claim]]]:
         """Everybody's ends, then everybody's claims, in one call of the store."""
         ends = [end for one in turns for end in one.ends]
         wants = [one.want for one in turns if one.want is not None]
@@ -389,7 +389,7 @@ class Gateway:
         seen = self._lapsed.pop((end.claim.task.id, end.claim.fence), None)
         return None if seen is None else end.replace(claim=seen)
 
-    def _turns_again(self, turns: list[Turn]) -> list[tuple[list[Said], list[Claim]]]:
+    def _turns_again(self, turns: list[CallerTurn]) -> list[tuple[list[Said], list[Claim]]]:
         """Together with others they were refused: what has ended or was claimed by these very calls since was ours."""
         again: list[tuple[list[Said], list[Claim]]] = []
         for one in turns:

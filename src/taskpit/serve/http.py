@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         def admit(self, head: Head) -> Admitted:
             """Who asks, and for what; Refused if it is not to be had. Before any of the body is read."""
 
-        def refusal(self, head: Head | None, refused: Refused) -> Answer:
+        def refusal(self, head: Head | None, refused: BadRequest) -> HttpAnswer:
             """What is said to a caller that is not let in."""
 
         def take(self, count: int) -> None:
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
         def drop(self, count: int) -> None:
             """They are not held any more."""
 
-        def serve(self, asked: Any, body: bytes, answer: Callable[[Answer], None]) -> Callable[[], None] | None:
+        def serve(self, asked: Any, body: bytes, answer: Callable[[HttpAnswer], None]) -> Callable[[], None] | None:
             """Begin; `answer` is called once, now or later. What it returns is called if the caller hangs up before."""
 
 
-__all__ = ["Answer", "Connection", "Floor", "Head", "Refused"]
+__all__ = ["BadRequest", "Connection", "Floor", "Head", "HttpAnswer"]
 
 #: Bytes of a head, and of what may come before an answer is out.
 LARGEST_HEAD, READ_AHEAD = 16 * 1024, 64 * 1024
@@ -66,7 +66,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _ONCE = ("content-length", "transfer-encoding", "host", "authorization", "content-type")
 
 
-class Refused(Exception):
+class BadRequest(Exception):
     """This request goes no further, and its connection ends."""
 
     def __init__(self, status: int, code: str, message: str, hint: str = "", why: str = "") -> None:
@@ -77,7 +77,7 @@ class Refused(Exception):
         self.why = why or message
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What goes back."""
 
     status: int
@@ -99,25 +99,25 @@ class Head:
         lines = data.decode("latin-1").split("\r\n")
         words = lines[0].split(" ")
         if len(words) != 3 or words[2] not in ("HTTP/1.1", "HTTP/1.0") or not words[1].startswith("/"):
-            raise Refused(400, "invalid", "this is not a request")
+            raise BadRequest(400, "invalid", "this is not a request")
         self.method, self.target, version = words
         self.path = self.target.partition("?")[0]
         headers = self._headers
         for line in lines[1:]:
             name, colon, value = line.partition(":")
             if not colon or _NAME.fullmatch(name) is None or "\r" in value or "\n" in value or "\0" in value:
-                raise Refused(400, "invalid", "a header cannot be read")
+                raise BadRequest(400, "invalid", "a header cannot be read")
             name = name.lower()
             if name in headers:
                 if name in _ONCE:
-                    raise Refused(400, "invalid", f"{name} is told twice")
+                    raise BadRequest(400, "invalid", f"{name} is told twice")
                 continue
             headers[name] = value.strip(" \t")
         if "transfer-encoding" in headers:
-            raise Refused(411, "invalid", "the length of the body is not told")
+            raise BadRequest(411, "invalid", "the length of the body is not told")
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdecimal() and len(length) < 15):
-            raise Refused(400, "invalid", "the length of the body cannot be read")
+            raise BadRequest(400, "invalid", "the length of the body cannot be read")
         self.length = int(length)
         self.keep = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
 
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
             return
         try:
             self._read()
-        except Refused as refused:
+        except BadRequest as refused:
             self._refuse(refused)
 
     def _read(self) -> None:
@@ -254,7 +254,7 @@ class Connection(asyncio.Protocol):
             end = self._data.find(b"\r\n\r\n", 0, LARGEST_HEAD)
             if end < 0:
                 if len(self._data) >= LARGEST_HEAD:
-                    raise Refused(431, "too_large", "the head of the request is too large")
+                    raise BadRequest(431, "too_large", "the head of the request is too large")
                 return
             head = self._head = Head(bytes(self._data[:end]), self.client)
             self._admitted = self._app.admit(head)
@@ -279,7 +279,7 @@ class Connection(asyncio.Protocol):
 
     # -- out ---------------------------------------------------------------------------------------
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: HttpAnswer) -> None:
         if self._refused:
             return  # nobody is there
         head, self._head, self._gone = self._head, None, None
@@ -302,12 +302,12 @@ class Connection(asyncio.Protocol):
         if not self._admitted.known:
             self._floor.hush(self)
 
-    def _write(self, answer: Answer, *, keep: bool, bare: bool = False) -> None:
+    def _write(self, answer: HttpAnswer, *, keep: bool, bare: bool = False) -> None:
         line = f"HTTP/1.1 {answer.status} {_phrase(answer.status)}\r\ncontent-length: {len(answer.body)}\r\n".encode()
         close = b"" if keep else b"connection: close\r\n"
         self._transport.write(b"".join((line, answer.headers, close, b"\r\n", b"" if bare else answer.body)))
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: BadRequest) -> None:
         """Say why, read on for a moment what nobody wants, so that it is heard, and hang up."""
         self._write(self._app.refusal(self._head, refused), keep=False)
         self._release()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from taskpit.queue import Queue
 
-__all__ = ["PORT", "GatewayServer", "Place", "papers_of"]
+__all__ = ["PORT", "GatewayServer", "ServeOptions", "papers_of"]
 
 #: Where a gateway is unless another port is named.
 PORT = 8443
@@ -40,7 +40,7 @@ BACKLOG = 2048
 DRAIN = 2.0
 
 
-class Place(Value):
+class ServeOptions(Value):
     """Where to listen, and how."""
 
     host: str = "127.0.0.1"
@@ -57,7 +57,7 @@ class Place(Value):
 class GatewayServer:
     """A queue, ready to be served: it has its socket."""
 
-    def __init__(self, queue: Queue, place: Place, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, queue: Queue, place: ServeOptions, tell: Callable[[str], None] = lambda _: None) -> None:
         _refuse_exposure(place)
         queue.need_trust()  # tokens that came with the folder would open it
         papers = papers_of(queue)
@@ -127,7 +127,7 @@ class GatewayServer:
             print(f"pit serve: a refusal could not be written down: {error}", file=sys.stderr)
 
 
-def _tls(place: Place) -> ssl.SSLContext | None:
+def _tls(place: ServeOptions) -> ssl.SSLContext | None:
     """How callers are spoken to; None: in the clear."""
     if not place.cert:
         return None
@@ -165,7 +165,7 @@ def papers_of(queue: Queue) -> str:
     return info.papers
 
 
-def _refuse_exposure(place: Place) -> None:
+def _refuse_exposure(place: ServeOptions) -> None:
     """Invalid unless what is sent there cannot be read on the way."""
     if bool(place.cert) != bool(place.key):
         raise Invalid("--cert and --key go together", hint="Name both files.")

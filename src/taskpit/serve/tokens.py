@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["RIGHTS", "Grant", "Refused", "Tokens"]
+__all__ = ["RIGHTS", "Grant", "TokenRefused", "Tokens"]
 
 #: What a token may be for.
 RIGHTS = ("look", "work", "put", "all")
@@ -49,7 +49,7 @@ class Grant(Value):
     until: float = 0.0
 
 
-class Refused(Exception):
+class TokenRefused(Exception):
     """This token opens nothing; the reason is for the gateway's own log, not for whoever showed it."""
 
     def __init__(self, why: str, name: str = "") -> None:
@@ -72,11 +72,11 @@ class Tokens:
         name, _, secret = token.partition(".")
         grant = self._now().get(name)
         if grant is None:
-            raise Refused("no such token", name if is_worker(name) and len(name) <= LONGEST_NAME else "")
+            raise TokenRefused("no such token", name if is_worker(name) and len(name) <= LONGEST_NAME else "")
         if not hmac.compare_digest(grant.digest, _digest(secret)):
-            raise Refused("the secret is wrong", name)
+            raise TokenRefused("the secret is wrong", name)
         if grant.until and grant.until <= self._clock.now():
-            raise Refused(f"it ended at {iso(grant.until)}", name)
+            raise TokenRefused(f"it ended at {iso(grant.until)}", name)
         return grant
 
     def _now(self) -> dict[str, Grant]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from taskpit.setup.text_edits import Comment
+    from taskpit.setup.text_edits import CommentStyle
 
 __all__ = ["AGENTS", "ALLOW", "LISTS", "BlockPart", "EntryPart", "FilePart", "Part", "by_hand"]
 
@@ -24,7 +24,7 @@ class BlockPart(Value):
 
     path: str
     text: str
-    comment: Comment = MARKDOWN
+    comment: CommentStyle = MARKDOWN
     #: A file that some read only where this one is not: where it is there, the block names it, so that it is read too.
     beside: str = ""
 

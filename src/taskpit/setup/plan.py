@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from taskpit.setup.agent_files import Part
-    from taskpit.setup.project_files import Place, Seen
+    from taskpit.setup.project_files import ProjectFolder, ReadFile
 
-__all__ = ["Listed", "Standing", "Step", "carry_out", "listed", "plan_removal", "plan_setup"]
+__all__ = ["Listed", "PartPlan", "PartState", "carry_out", "listed", "plan_removal", "plan_setup"]
 
 
-class Standing(Word):
+class PartState(Word):
     """How a part stands."""
 
     FINE = "fine"
@@ -37,13 +37,13 @@ class Standing(Word):
     REFUSED = "refused"  #: it can't be done safely
 
 
-class Step(Value):
+class PartPlan(Value):
     """One part, how it stands, and what would be done about it."""
 
     name: str
     part: Part
-    standing: Standing
-    seen: Seen | None = None
+    standing: PartState
+    seen: ReadFile | None = None
     #: What the file should hold; the same as it does if nothing is to be done, None if it should go.
     data: bytes | None = None
     why: str = ""
@@ -54,19 +54,19 @@ class Step(Value):
         return self.seen is not None and self.data != self.seen.data
 
 
-def plan_setup(place: Place, parts: Sequence[Part], agent: str) -> list[Step]:
+def plan_setup(place: ProjectFolder, parts: Sequence[Part], agent: str) -> list[PartPlan]:
     """What would make the agent know of the queue."""
     return [_step(place, part, agent, remove=False) for part in parts]
 
 
-def plan_removal(place: Place, parts: Sequence[Part], agent: str) -> list[Step]:
+def plan_removal(place: ProjectFolder, parts: Sequence[Part], agent: str) -> list[PartPlan]:
     """What would make it as it was before."""
     return [_step(place, part, agent, remove=True) for part in parts]
 
 
-def carry_out(place: Place, steps: Sequence[Step]) -> list[str]:
+def carry_out(place: ProjectFolder, steps: Sequence[PartPlan]) -> list[str]:
     """Every step is done, or none was begun: Invalid says which can't be. The names of the files that changed."""
-    refused = [step for step in steps if step.standing is Standing.REFUSED]
+    refused = [step for step in steps if step.standing is PartState.REFUSED]
     if refused:
         told = "; ".join(step.why for step in refused)
         raise Invalid(told, hint=f"Nothing was changed. {_what_to_add(refused)}", paths=[one.name for one in refused])
@@ -78,11 +78,11 @@ def carry_out(place: Place, steps: Sequence[Step]) -> list[str]:
     return changed
 
 
-def _what_to_add(refused: Sequence[Step]) -> str:
+def _what_to_add(refused: Sequence[PartPlan]) -> str:
     return "\n".join(f"By hand, {step.name} should have:\n{by_hand(step.part)}" for step in refused)
 
 
-def _step(place: Place, part: Part, agent: str, *, remove: bool) -> Step:
+def _step(place: ProjectFolder, part: Part, agent: str, *, remove: bool) -> PartPlan:
     name = _name(place, part)
     try:
         seen = place.see(name)
@@ -93,10 +93,10 @@ def _step(place: Place, part: Part, agent: str, *, remove: bool) -> Step:
     except (Invalid, UnicodeDecodeError) as error:
         why = error.message if isinstance(error, Invalid) else "it is not UTF-8"
         told = why if why.startswith(name) else f"{name}: {why}"
-        return Step(name=name, part=part, standing=Standing.REFUSED, why=told)
+        return PartPlan(name=name, part=part, standing=PartState.REFUSED, why=told)
 
 
-def _name(place: Place, part: Part) -> str:
+def _name(place: ProjectFolder, part: Part) -> str:
     if not isinstance(part, EntryPart):
         return part.path
     there = [path for path in part.paths if os.path.lexists(os.path.join(place.root, path))]
@@ -106,7 +106,7 @@ def _name(place: Place, part: Part) -> str:
 # -- in --------------------------------------------------------------------------------------------
 
 
-def _wanted(place: Place, part: Part, seen: Seen, agent: str) -> Step:
+def _wanted(place: ProjectFolder, part: Part, seen: ReadFile, agent: str) -> PartPlan:
     if isinstance(part, BlockPart):
         hides = _hides(place, part, seen)
         return _wanted_block(part.replace(text=f"@{part.beside}\n\n{part.text}") if hides else part, seen, agent)
@@ -115,25 +115,25 @@ def _wanted(place: Place, part: Part, seen: Seen, agent: str) -> Step:
     return _wanted_file(part, seen)
 
 
-def _said(part: Part, seen: Seen, standing: Standing, data: bytes | None, why: str = "") -> Step:
-    return Step(name=seen.name, part=part, standing=standing, seen=seen, data=data, why=why)
+def _said(part: Part, seen: ReadFile, standing: PartState, data: bytes | None, why: str = "") -> PartPlan:
+    return PartPlan(name=seen.name, part=part, standing=standing, seen=seen, data=data, why=why)
 
 
-def _wanted_block(part: BlockPart, seen: Seen, agent: str) -> Step:
+def _wanted_block(part: BlockPart, seen: ReadFile, agent: str) -> PartPlan:
     found = read_block(seen.data or b"", part.comment)
     if part.comment == HASH and found is None and _in_toml(seen.data):
         return _said(
-            part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand"
+            part, seen, PartState.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand"
         )
     data = put_block(seen.data, part.text, agent, part.comment)
     if part.comment == HASH:
         _check_toml(seen.data, data)
     if data == seen.data:
-        return _said(part, seen, Standing.FINE, data)
-    return _said(part, seen, Standing.OUTDATED if found and agent in found.people else Standing.MISSING, data)
+        return _said(part, seen, PartState.FINE, data)
+    return _said(part, seen, PartState.OUTDATED if found and agent in found.people else PartState.MISSING, data)
 
 
-def _hides(place: Place, part: BlockPart, seen: Seen) -> bool:
+def _hides(place: ProjectFolder, part: BlockPart, seen: ReadFile) -> bool:
     """Whether a file that was made by us keeps another one from being read."""
     found = read_block(seen.data or b"", part.comment)
     ours = seen.data is None or (found is not None and found.made)
@@ -165,71 +165,71 @@ def _check_toml(before: bytes | None, after: bytes) -> None:
         raise Invalid("it cannot be edited safely")
 
 
-def _wanted_entry(part: EntryPart, seen: Seen) -> Step:
+def _wanted_entry(part: EntryPart, seen: ReadFile) -> PartPlan:
     entry = dict(part.entry)
     if seen.data is None:
-        return _said(part, seen, Standing.MISSING, text_edits.fresh_text(part.group, NAME, entry, part.head).encode())
+        return _said(part, seen, PartState.MISSING, text_edits.fresh_text(part.group, NAME, entry, part.head).encode())
     text = seen.data.decode()
     found = text_edits.read_entry(text, part.group, NAME)
     if found == entry:
-        return _said(part, seen, Standing.FINE, seen.data)
+        return _said(part, seen, PartState.FINE, seen.data)
     if found is not None:
         if "mcp" not in json.dumps(found):
             raise Invalid(f"its entry {NAME} is something else")
         return _said(
-            part, seen, Standing.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand"
+            part, seen, PartState.BY_HAND, seen.data, f"{seen.name} has an entry {NAME} that was written by hand"
         )
-    return _said(part, seen, Standing.MISSING, text_edits.put_entry(text, part.group, NAME, entry).encode())
+    return _said(part, seen, PartState.MISSING, text_edits.put_entry(text, part.group, NAME, entry).encode())
 
 
-def _wanted_file(part: FilePart, seen: Seen) -> Step:
+def _wanted_file(part: FilePart, seen: ReadFile) -> PartPlan:
     data = part.text.encode()
     if seen.data is None:
-        return _said(part, seen, Standing.MISSING, data)
+        return _said(part, seen, PartState.MISSING, data)
     if seen.data == data:
-        return _said(part, seen, Standing.FINE, data)
+        return _said(part, seen, PartState.FINE, data)
     if is_ours(seen.data.decode()):
-        return _said(part, seen, Standing.OUTDATED, data)
-    return _said(part, seen, Standing.BY_HAND, seen.data, f"{seen.name} was changed by hand and is left as it is")
+        return _said(part, seen, PartState.OUTDATED, data)
+    return _said(part, seen, PartState.BY_HAND, seen.data, f"{seen.name} was changed by hand and is left as it is")
 
 
 # -- out -------------------------------------------------------------------------------------------
 
 
-def _removed(place: Place, part: Part, seen: Seen, agent: str) -> Step:
+def _removed(place: ProjectFolder, part: Part, seen: ReadFile, agent: str) -> PartPlan:
     if seen.data is None:
-        return _said(part, seen, Standing.MISSING, None)
+        return _said(part, seen, PartState.MISSING, None)
     if isinstance(part, FilePart) and (others := _others(place, part, agent)):
-        return _said(part, seen, Standing.MISSING, seen.data, f"{seen.name} stays: {', '.join(others)} use it")
+        return _said(part, seen, PartState.MISSING, seen.data, f"{seen.name} stays: {', '.join(others)} use it")
     if isinstance(part, BlockPart):
         data = take_block(seen.data, agent, part.comment)
         if part.comment == HASH and data is not None:
             _check_toml(seen.data, data)
-        return _said(part, seen, Standing.FINE if data != seen.data else Standing.MISSING, data)
+        return _said(part, seen, PartState.FINE if data != seen.data else PartState.MISSING, data)
     if isinstance(part, EntryPart):
         return _removed_entry(part, seen)
     if is_ours(seen.data.decode()):
-        return _said(part, seen, Standing.FINE, None)
-    return _said(part, seen, Standing.BY_HAND, seen.data, f"{seen.name} was changed by hand and is left as it is")
+        return _said(part, seen, PartState.FINE, None)
+    return _said(part, seen, PartState.BY_HAND, seen.data, f"{seen.name} was changed by hand and is left as it is")
 
 
-def _others(place: Place, part: FilePart, agent: str) -> list[str]:
+def _others(place: ProjectFolder, part: FilePart, agent: str) -> list[str]:
     """Who else has this file, as the block beside it says."""
     found = read_block(place.see(part.shared).data or b"", MARKDOWN) if part.shared else None
     return [name for name in found.people if name != agent and part in AGENTS.get(name, ())] if found else []
 
 
-def _removed_entry(part: EntryPart, seen: Seen) -> Step:
+def _removed_entry(part: EntryPart, seen: ReadFile) -> PartPlan:
     entry, data = dict(part.entry), seen.data or b""
     text = data.decode()
     if text == text_edits.fresh_text(part.group, NAME, entry, part.head):
-        return _said(part, seen, Standing.FINE, None)
+        return _said(part, seen, PartState.FINE, None)
     found = text_edits.read_entry(text, part.group, NAME)
     if found is None:
-        return _said(part, seen, Standing.MISSING, data)
+        return _said(part, seen, PartState.MISSING, data)
     if found != entry:
-        return _said(part, seen, Standing.BY_HAND, data, f"{seen.name} has an entry {NAME} that was written by hand")
-    return _said(part, seen, Standing.FINE, text_edits.drop_entry(text, part.group, NAME, entry).encode())
+        return _said(part, seen, PartState.BY_HAND, data, f"{seen.name} has an entry {NAME} that was written by hand")
+    return _said(part, seen, PartState.FINE, text_edits.drop_entry(text, part.group, NAME, entry).encode())
 
 
 # -- whether an agent itself says that it has our server -------------------------------------------

@@ -9,13 +9,13 @@ from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.records import Value
 
-__all__ = ["Place", "Seen"]
+__all__ = ["ProjectFolder", "ReadFile"]
 
 #: Settings and notes are smaller than this.
 LARGEST = 4 * 1024 * 1024
 
 
-class Seen(Value):
+class ReadFile(Value):
     """A file as it was when it was read."""
 
     #: As people call it, and where it really is.
@@ -27,13 +27,13 @@ class Seen(Value):
     mark: tuple[int, int, int] = (0, 0, 0)
 
 
-class Place:
+class ProjectFolder:
     """One project's folder."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
 
-    def see(self, name: str) -> Seen:
+    def see(self, name: str) -> ReadFile:
         """The file of this name, or that there is none; Invalid if it is nothing we could write."""
         path = os.path.realpath(os.path.join(self.root, name))
         if os.path.commonpath((self.root, path)) != self.root:
@@ -41,20 +41,20 @@ class Place:
         if not os.path.lexists(path):
             if os.path.islink(os.path.join(self.root, name)):
                 raise Invalid(f"{name} is a link that leads nowhere", path=name)
-            return Seen(name=name, path=path, data=None)
+            return ReadFile(name=name, path=path, data=None)
         try:
             data, status = fs.read(path, LARGEST)
         except OSError as error:
             raise Invalid(f"{name} cannot be read: {error.strerror or error}", path=name) from error
         mode = stat.S_IMODE(status.st_mode)
-        return Seen(name=name, path=path, data=data, mode=mode, mark=_mark(status))
+        return ReadFile(name=name, path=path, data=data, mode=mode, mark=_mark(status))
 
-    def refuse_read_only(self, seen: Seen) -> None:
+    def refuse_read_only(self, seen: ReadFile) -> None:
         """Invalid if its owner does not want it changed."""
         if seen.data is not None and not (seen.mode & 0o222 and os.access(seen.path, os.W_OK)):
             raise Invalid(f"{seen.name} is read-only", path=seen.name)
 
-    def write(self, seen: Seen, data: bytes | None) -> None:
+    def write(self, seen: ReadFile, data: bytes | None) -> None:
         """The file holds these bytes now, or is gone; readers see the old or the new, whole."""
         status = fs.status(seen.path)
         if (_mark(status) if status else None) != (seen.mark if seen.data is not None else None):

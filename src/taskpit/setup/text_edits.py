@@ -28,7 +28,7 @@ __all__ = [
     "HASH",
     "MARKDOWN",
     "Block",
-    "Comment",
+    "CommentStyle",
     "drop_entry",
     "fresh_text",
     "is_ours",
@@ -43,15 +43,15 @@ __all__ = [
 VERSION = "v1"
 
 
-class Comment(Value):
+class CommentStyle(Value):
     """How a remark is written in this kind of file."""
 
     opens: str
     closes: str = ""
 
 
-MARKDOWN = Comment(opens="<!-- ", closes=" -->")
-HASH = Comment(opens="# ")
+MARKDOWN = CommentStyle(opens="<!-- ", closes=" -->")
+HASH = CommentStyle(opens="# ")
 
 
 class Block(Value):
@@ -67,7 +67,7 @@ class Block(Value):
     newline: bytes
 
 
-def read_block(data: bytes, comment: Comment) -> Block | None:
+def read_block(data: bytes, comment: CommentStyle) -> Block | None:
     """The block in this text, if there is one; Invalid if its markers are out of order."""
     opens, closes = re.escape(comment.opens.encode()), re.escape(comment.closes.encode())
     begins = list(
@@ -93,7 +93,7 @@ def read_block(data: bytes, comment: Comment) -> Block | None:
     )
 
 
-def put_block(data: bytes | None, text: str, person: str, comment: Comment) -> bytes:
+def put_block(data: bytes | None, text: str, person: str, comment: CommentStyle) -> bytes:
     """The file with the block in it, for this one too; None is a file that is not there."""
     found = read_block(data or b"", comment)
     if data and found:
@@ -108,7 +108,7 @@ def put_block(data: bytes | None, text: str, person: str, comment: Comment) -> b
     return data + newline + newline + block
 
 
-def take_block(data: bytes, person: str, comment: Comment) -> bytes | None:
+def take_block(data: bytes, person: str, comment: CommentStyle) -> bytes | None:
     """The file without the block, or with it for the others only; None if the file should go."""
     found = read_block(data, comment)
     if found is None or person not in found.people:
@@ -127,7 +127,7 @@ def take_block(data: bytes, person: str, comment: Comment) -> bytes | None:
     return None if found.made and not left else left
 
 
-def _spelled(text: str, people: tuple[str, ...], made: bool, comment: Comment, newline: bytes) -> bytes:
+def _spelled(text: str, people: tuple[str, ...], made: bool, comment: CommentStyle, newline: bytes) -> bytes:
     words = " ".join(["taskpit:begin", VERSION, f"for={','.join(people)}", *(["made"] if made else [])])
     lines = [
         f"{comment.opens}{words}{comment.closes}",

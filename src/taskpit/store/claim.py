@@ -17,7 +17,7 @@ from taskpit.clock import JUMP
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
-from taskpit.store.flock import Turn
+from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import HALF, IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen
 from taskpit.store.in_use import excluded, in_use, note_starts
 from taskpit.store.index import Ready
@@ -460,7 +460,7 @@ class Chooser:
 
     def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
         """Tasks that declare what they change or use are claimed one at a time, none beside one in its way."""
-        with Turn(self.folder.at(TOUCHES)):
+        with BoundedLock(self.folder.at(TOUCHES)):
             try:
                 task = self.folder.load(spot, self.folder.at(spot.path))
             except (FileNotFoundError, Unreadable):

@@ -11,13 +11,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Open", "Turn"]
+__all__ = ["BoundedLock", "Open"]
 
 #: How long a verb waits for another one on the same task, in seconds.
 TURN = 5.0
 
 
-class Turn(fs.Flock):
+class BoundedLock(fs.Flock):
     """A lock that is waited for, but not for ever: whoever was stopped with it must not stop everybody."""
 
     def __enter__(self) -> Self:

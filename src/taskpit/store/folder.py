@@ -26,7 +26,7 @@ from taskpit.layouts.layout import NEVER, is_worker
 from taskpit.logfile import Log
 from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
-from taskpit.store.flock import Open, Turn
+from taskpit.store.flock import BoundedLock, Open
 from taskpit.task import NOTHING, Event, State, Task, Verdict, worker_type
 
 TYPE_CHECKING = False
@@ -323,11 +323,11 @@ class Folder:
                 return True
         return False
 
-    def guard(self, task_id: str) -> Turn | Open:
+    def guard(self, task_id: str) -> BoundedLock | Open:
         """Where claimed files have a fixed name, one at a time may decide about a task."""
         if not self.layout.guarded:
             return Open()
-        return Turn(self.at(f"{GUARDS}/{sum(task_id.encode()) % 64:02d}"))
+        return BoundedLock(self.at(f"{GUARDS}/{sum(task_id.encode()) % 64:02d}"))
 
     def holds(self, claim: Claim, path: str) -> bool:
         """Whether a file with a fixed name is this claim's."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.layouts import Layout
     from taskpit.store.port import Info
-    from taskpit.workers import Member
+    from taskpit.workers import LocalMember
 
 
 __all__ = ["PAUSED", "FileMember", "House", "pause", "paused", "resume"]
@@ -71,7 +71,7 @@ class House:
     def join(self, worker: str, lease: float, *, patience: float = 1.0) -> FileMember:
         """Hold the lock on the worker's record."""
         self.folder.layout.check_worker(worker)
-        member = workers.Member(self.folder.worker_path(worker))
+        member = workers.LocalMember(self.folder.worker_path(worker))
         record = workers.describe(worker, lease, self.folder.clock, stays=True)
         if not member.join(record, self.folder.clock, patience=patience):
             raise Lost(f"a living process already works here as {worker}", worker=worker)
@@ -165,7 +165,7 @@ def paused(folder: Folder) -> str:
 class FileMember:
     """A worker that stays."""
 
-    def __init__(self, worker: str, member: Member, present: set[str]) -> None:
+    def __init__(self, worker: str, member: LocalMember, present: set[str]) -> None:
         self.worker = worker
         self._member = member
         self._present = present

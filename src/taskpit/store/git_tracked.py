@@ -12,7 +12,7 @@ import os
 from taskpit import fs
 from taskpit.layouts import Spot
 from taskpit.schema import is_word
-from taskpit.store.flock import Turn
+from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import DOOR, HIDDEN, IDS, Folder
 from taskpit.store.reopening import learn
 from taskpit.task import State, Task, Verdict
@@ -41,7 +41,7 @@ def agree(folder: Folder) -> None:
     except OSError:
         return
     try:
-        with Turn(folder.at(DOOR)):
+        with BoundedLock(folder.at(DOOR)):
             fs.make_dir(folder.at(ELSEWHERE))
             if _agree(folder):
                 fs.replace(folder.at(MARK), sign, folder.tmp("git", fs.fresh_name(), "mark"), sync=False)

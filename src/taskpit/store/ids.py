@@ -11,7 +11,7 @@ from taskpit import fs
 from taskpit.errors import Unavailable
 from taskpit.layouts import Spot
 from taskpit.schema import is_word
-from taskpit.store.flock import Turn
+from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import HIDDEN, IDS, Folder
 from taskpit.task import State
 
@@ -29,7 +29,7 @@ def allot(folder: Folder, count: int) -> list[str]:
         return []
     if folder.config.ids == "random":
         return _random(folder, count)
-    with Turn(folder.at(f"{HIDDEN}/next")) as lock:
+    with BoundedLock(folder.at(f"{HIDDEN}/next")) as lock:
         text = os.pread(lock.fd, 32, 0).strip()
         number = int(text) if text.isdigit() and int(text) < BEYOND else _highest(folder) + 1
         number = max(number, folder.layout.first_number(folder.clock.now()))
@@ -49,7 +49,7 @@ def give_back(folder: Folder, ids: list[str]) -> None:
         return
     numbers = sorted(map(folder.layout.number, ids))
     try:
-        with Turn(folder.at(f"{HIDDEN}/next")) as lock:
+        with BoundedLock(folder.at(f"{HIDDEN}/next")) as lock:
             if os.pread(lock.fd, 32, 0).strip() == str(numbers[-1] + 1).encode():
                 fs.overwrite(lock.fd, str(numbers[0]).encode(), lock.path)
     except (OSError, Unavailable):

@@ -59,7 +59,7 @@ def _path(folder: Folder, worker: str) -> str:
     return folder.worker_path(worker)
 
 
-def _record(folder: Folder, worker: str) -> workers.Record | None:
+def _record(folder: Folder, worker: str) -> workers.WorkerRecord | None:
     return workers.load(_path(folder, worker)) if worker else None
 
 
@@ -87,7 +87,7 @@ def _end(folder: Folder, spot: Spot, status: fs.Stat, lease: float) -> float:
     return until if until - status.st_ctime >= lease / 2 else max(until, status.st_ctime + lease)
 
 
-def _clock_unchanged(folder: Folder, record: workers.Record) -> bool:
+def _clock_unchanged(folder: Folder, record: workers.WorkerRecord) -> bool:
     """Whether the wall clock has run evenly since the worker wrote its record, as far as we can know."""
     clock = folder.clock
     return record.boot == clock.boot() and abs(record.offset - clock.offset()) < JUMP

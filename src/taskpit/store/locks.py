@@ -26,7 +26,7 @@ from taskpit.errors import Invalid, Lost
 from taskpit.layouts import lock_text
 from taskpit.layouts.layout import check_word
 from taskpit.records import Value
-from taskpit.store.flock import Turn
+from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import FENCES, LOCKS, QUARANTINE, Folder
 from taskpit.task import Lock, Said, worker_type
 from taskpit.text import read_json
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-__all__ = ["Grip", "Seen", "lock", "locks", "relock", "unlock"]
+__all__ = ["Grip", "LockFile", "lock", "locks", "relock", "unlock"]
 
 #: Every record is this long, so that it is always replaced whole: one write within one page.
 RECORD = 512
@@ -58,7 +58,7 @@ EMPTY: dict[str, Any] = {
 JUMP = 1.0
 
 
-class Seen(Value):
+class LockFile(Value):
     """A lock file as it was seen: what it says, or why it cannot be read, and its status."""
 
     lock: Lock
@@ -66,7 +66,7 @@ class Seen(Value):
     trouble: str = ""
 
 
-class Grip(Turn):
+class Grip(BoundedLock):
     """One name's turn: while it is entered, nobody else of ours takes, renews or lets go of the name."""
 
     __slots__ = ("_folder", "_held", "_path", "name")
@@ -76,12 +76,12 @@ class Grip(Turn):
         self._folder = folder
         self._path = folder.at(path)
         #: The file that was last found or made to be ours, or judged to be over: nothing else is changed.
-        self._held: Seen | None = None
+        self._held: LockFile | None = None
         self.name = name
 
     # -- looking (no turn needed) ------------------------------------------------------------------
 
-    def look(self) -> Seen | None:
+    def look(self) -> LockFile | None:
         """The lock file as it is now; None if the name is free."""
         try:
             data, status = fs.read(self._path, LIMIT)
@@ -91,14 +91,14 @@ class Grip(Turn):
             found = fs.status(self._path)
             return self._unread(found, error.strerror or "it cannot be read") if found else None
         try:
-            return Seen(lock=lock_text.load(self.name, data), status=status)
+            return LockFile(lock=lock_text.load(self.name, data), status=status)
         except Invalid as error:
             return self._unread(status, error.message)
 
-    def _unread(self, status: fs.Stat, trouble: str) -> Seen:
-        return Seen(lock=Lock(name=self.name, holder="", kind=""), status=status, trouble=trouble)
+    def _unread(self, status: fs.Stat, trouble: str) -> LockFile:
+        return LockFile(lock=Lock(name=self.name, holder="", kind=""), status=status, trouble=trouble)
 
-    def until(self, seen: Seen) -> float:
+    def until(self, seen: LockFile) -> float:
         """When the lock ends by its own words: told, or as long as its kind of holder may have it."""
         lock = seen.lock
         if lock.expires:
@@ -108,14 +108,14 @@ class Grip(Turn):
             return start + LONGEST
         return start + self._folder.config.lease_of(lock.kind)
 
-    def over(self, seen: Seen) -> str:
+    def over(self, seen: LockFile) -> str:
         """Why this lock no longer counts; empty while it may be live. Notes what it saw, for the next who asks."""
         reason = self._dead(seen.lock.holder) or self._expired(seen)
         if reason:
             self._held = seen
         return reason
 
-    def _expired(self, seen: Seen) -> str:
+    def _expired(self, seen: LockFile) -> str:
         record, until, now = self._record(), self.until(seen), self._folder.clock.now()
         ours = _tells(record, seen.lock)
         if ours and self._even(record):
@@ -134,7 +134,7 @@ class Grip(Turn):
             return ""
         return f"{workers.base(holder)} is dead (process {told.pid})"
 
-    def _told(self, seen: Seen, until: float) -> str:
+    def _told(self, seen: LockFile, until: float) -> str:
         ago = max(self._folder.clock.now() - until, 0.0)
         return f"the lock of {seen.lock.holder or 'an unknown holder'} expired {say_duration(ago)} ago"
 
@@ -143,7 +143,7 @@ class Grip(Turn):
         clock = self._folder.clock
         return record.get("boot") == clock.boot() and abs(record.get("offset", 0.0) - clock.offset()) < JUMP
 
-    def _jumped(self, record: dict[str, Any], seen: Seen) -> bool:
+    def _jumped(self, record: dict[str, Any], seen: LockFile) -> bool:
         """Whether the clock was set while somebody watched this very lock."""
         sight = record["sight"]
         return sight.get("sign") == _sign(seen) and (sight["set"] or not self._even(sight))
@@ -156,7 +156,7 @@ class Grip(Turn):
         fs.remove(scratch)
         return status.st_ctime if status else 0.0
 
-    def _watched(self, record: dict[str, Any], seen: Seen, lease: float) -> str:
+    def _watched(self, record: dict[str, Any], seen: LockFile, lease: float) -> str:
         """Expired if it lay unchanged for a whole lease of a clock that nobody can set."""
         clock, sign, sight = self._folder.clock, _sign(seen), record["sight"]
         if sight.get("sign") == sign and sight["boot"] == clock.boot():
@@ -252,7 +252,7 @@ class Grip(Turn):
         self._settle(lock)
         return lock
 
-    def _keep(self, seen: Seen) -> Seen | None:
+    def _keep(self, seen: LockFile) -> LockFile | None:
         """A lock that could not be read is kept aside before it is replaced: it is somebody's words.
 
         None: it stands there no more, since it was a directory and had to be moved.
@@ -268,7 +268,7 @@ class Grip(Turn):
         changed = now is None or _sign(seen)[:2] != [now.st_ino, now.st_mtime_ns]
         return seen if now is None or changed else seen.replace(status=now)
 
-    def refusal(self, seen: Seen) -> Lost:
+    def refusal(self, seen: LockFile) -> Lost:
         """Who has it, and until when."""
         holder = seen.lock.holder or "a holder whose lock cannot be read"
         left = self.until(seen) - self._folder.clock.now()
@@ -336,7 +336,7 @@ class Grip(Turn):
     def _settle(self, lock: Lock) -> None:
         """The name says what it should, for good, and is ours until somebody touches it."""
         status = fs.status(self._path)
-        self._held = Seen(lock=lock, status=status) if status else None
+        self._held = LockFile(lock=lock, status=status) if status else None
         self._sync()
 
     def _sync(self) -> None:
@@ -355,7 +355,7 @@ def _tells(record: dict[str, Any], lock: Lock) -> bool:
     return bool(lock.holder) and (record["holder"], record["acquired"]) == (lock.holder, lock.acquired)
 
 
-def _sign(seen: Seen) -> list[int]:
+def _sign(seen: LockFile) -> list[int]:
     """What changes when anybody touches the file."""
     return [seen.status.st_ino, seen.status.st_mtime_ns, seen.status.st_ctime_ns]
 

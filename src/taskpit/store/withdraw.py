@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskpit import fs
-from taskpit.store.flock import Turn
+from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import DOOR, LATE, stub
 from taskpit.task import Verdict
 
@@ -25,7 +25,7 @@ def withdraw(sealed: Sealed) -> None:
     except FileNotFoundError:
         return  # another roller has carried it out
     folder.sync(LATE)
-    with Turn(folder.at(DOOR)):  # one at a time: a later result at the same name is not this one
+    with BoundedLock(folder.at(DOOR)):  # one at a time: a later result at the same name is not this one
         kept = fs.status(late)
         for verdict in (Verdict.FAILED, Verdict.CANCELLED):
             _withdraw_one(sealed, verdict, kept)

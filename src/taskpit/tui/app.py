@@ -20,10 +20,10 @@ from taskpit.status import LABELS, STATUSES
 from taskpit.text import plain
 from taskpit.tui import drawing, keys
 from taskpit.tui.column import Column, shared
-from taskpit.tui.dialogs import MOST, AddForm, Ask, Find, Help, Verdict
+from taskpit.tui.dialogs import MOST, AddForm, AskDialog, Find, Help, VerdictDialog
 from taskpit.tui.drawing import THEMES
 from taskpit.tui.panel import TABS, Panel
-from taskpit.tui.queue_access import View
+from taskpit.tui.queue_access import BoardView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from taskpit.board import Slip
     from taskpit.search import Hit
     from taskpit.task import Card, Task
-    from taskpit.tui.queue_access import Desk
+    from taskpit.tui.queue_access import QueueAccess
 
 __all__ = ["PitBoard"]
 
@@ -91,10 +91,10 @@ class PitBoard(App[None]):
         Binding("ctrl+c", "quit", show=False, priority=True),
     ]
 
-    def __init__(self, desk: Desk, *, pace: float = PACE, light: bool = False) -> None:
+    def __init__(self, desk: QueueAccess, *, pace: float = PACE, light: bool = False) -> None:
         super().__init__()
         self.desk = desk
-        self.view: View | None = None
+        self.view: BoardView | None = None
         self._pace = pace
         self._light = light
         self._words: tuple[str, ...] = ()
@@ -209,7 +209,7 @@ class PitBoard(App[None]):
         if self.panel.shows("crew") and self._looks % CREW == 1:
             await self._show_crew()
 
-    async def _ask(self, look: Callable[[], View]) -> None:
+    async def _ask(self, look: Callable[[], BoardView]) -> None:
         """Show what the desk says; what it cannot read now it may read later."""
         try:
             view = await asyncio.to_thread(look)
@@ -220,7 +220,7 @@ class PitBoard(App[None]):
         self._trouble = ""
         self._apply(view)
 
-    def _apply(self, view: View) -> None:
+    def _apply(self, view: BoardView) -> None:
         before, self.view = self.view, view
         for name in COLUMNS:
             if before is None or view.columns[name] is not before.columns[name]:
@@ -464,7 +464,7 @@ class PitBoard(App[None]):
             return
         about = f"{task_id}  {slip.title}"
         question = slip.question if act.action.asks == "question" else act.asks
-        self.push_screen(Ask(about, question, silent=act.silent), go_on)
+        self.push_screen(AskDialog(about, question, silent=act.silent), go_on)
 
     def action_review(self) -> None:
         """The change of the task that is picked, and a person's word on it."""
@@ -485,7 +485,7 @@ class PitBoard(App[None]):
             if word is not None:
                 self._do(lambda: self.desk.act(keys.find(word[0]), task_id, word[1]))
 
-        self.push_screen(Verdict(handed, parts, read_only=self.desk.read_only), go_on)
+        self.push_screen(VerdictDialog(handed, parts, read_only=self.desk.read_only), go_on)
 
     def action_add(self) -> None:
         """A form, then a task."""
@@ -509,7 +509,7 @@ class PitBoard(App[None]):
             if text is not None:
                 self._do(lambda: self.desk.pause(text))
 
-        self.push_screen(Ask("Give out no task; running tasks go on", "Why?", silent=True), go_on)
+        self.push_screen(AskDialog("Give out no task; running tasks go on", "Why?", silent=True), go_on)
 
     def action_undo(self) -> None:
         """Take back what the person did last."""

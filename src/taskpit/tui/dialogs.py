@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from taskpit.landing.diff import FilePart
+    from taskpit.landing.diff import FileDiff
     from taskpit.landing.values import HandIn
     from taskpit.search import Hit
 
-__all__ = ["MOST", "AddForm", "Ask", "Find", "Help", "Verdict"]
+__all__ = ["MOST", "AddForm", "AskDialog", "Find", "Help", "VerdictDialog"]
 
 LEAVE = Binding("escape", "dismiss(None)", "leave", show=False)
 
 
-class Ask(ModalScreen[str]):
+class AskDialog(ModalScreen[str]):
     """One line of text."""
 
     BINDINGS = [LEAVE]
@@ -207,7 +207,7 @@ COLOURS = {"+": "$success", "-": "$error", "@": "$primary"}
 SAID = 12
 
 
-class Verdict(ModalScreen[tuple[str, str]]):
+class VerdictDialog(ModalScreen[tuple[str, str]]):
     """One candidate; the name of what is to be done with it and the words for that, or None."""
 
     BINDINGS = [
@@ -218,7 +218,7 @@ class Verdict(ModalScreen[tuple[str, str]]):
         *(Binding(act.key, f"judge('{act.name}')", show=False) for act in VERDICTS),
     ]
 
-    def __init__(self, handed: HandIn, parts: Sequence[FilePart], *, read_only: bool) -> None:
+    def __init__(self, handed: HandIn, parts: Sequence[FileDiff], *, read_only: bool) -> None:
         super().__init__()
         self._handed = handed
         self._parts = parts
@@ -253,10 +253,12 @@ class Verdict(ModalScreen[tuple[str, str]]):
         if self._read_only or not act.asks:  # refused at once, not after an answer was written
             go_on("")
             return
-        self.app.push_screen(Ask(f"{self._handed.task}  {self._handed.title}", act.asks, silent=act.silent), go_on)
+        self.app.push_screen(
+            AskDialog(f"{self._handed.task}  {self._handed.title}", act.asks, silent=act.silent), go_on
+        )
 
 
-def _head(handed: HandIn, parts: Sequence[FilePart]) -> Content:
+def _head(handed: HandIn, parts: Sequence[FileDiff]) -> Content:
     """The title, who made it for which branch, how much, and what its check showed."""
     added, removed = sum(part.added for part in parts), sum(part.removed for part in parts)
     proof = handed.evidence
@@ -275,7 +277,7 @@ def _head(handed: HandIn, parts: Sequence[FilePart]) -> Content:
     )
 
 
-def _lines(handed: HandIn, parts: Sequence[FilePart]) -> Iterator[Content]:
+def _lines(handed: HandIn, parts: Sequence[FileDiff]) -> Iterator[Content]:
     """What is asked, what the agent said, and the rows of each file with their numbers."""
     for question in handed.questions:
         yield Content.styled(f"? {one_line(question)}", "bold $warning")

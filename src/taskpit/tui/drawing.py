@@ -17,7 +17,7 @@ from taskpit.text import one_line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.board import Slip
-    from taskpit.tui.queue_access import View
+    from taskpit.tui.queue_access import BoardView
 
     #: Text and the name of its style, in order.
     Parts = list[tuple[str, str]]
@@ -169,7 +169,7 @@ def place(where: str, *, read_only: bool) -> Content:
     return Content.assemble(("pit ", "bold"), (cut(short, 60), "$muted"), "  read-only" if read_only else "")
 
 
-def news(view: View | None, trouble: str, told: str) -> Content:
+def news(view: BoardView | None, trouble: str, told: str) -> Content:
     """What a person should know: trouble, a pause, how many tasks need them."""
     needs = view.counts["needs_you"] if view else 0
     said = [(trouble, "bold $error"), (told, "$muted"), (view.paused if view else "", "$warning")]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.widget import Widget
 
-    from taskpit.crew.status import Row
+    from taskpit.crew.status import MemberRow
     from taskpit.task import Card, Event
 
 __all__ = ["TABS", "Detail", "Panel"]
@@ -237,7 +237,7 @@ class Panel(Vertical):
             if first:
                 self.call_after_refresh(log.scroll_end, animate=False)
 
-    def show_crew(self, rows: Sequence[Row]) -> None:
+    def show_crew(self, rows: Sequence[MemberRow]) -> None:
         """The crew stands like this."""
         self.query_one("#rows", Static).update(_crew(rows, max(self.size.width - 4, 40)))
 
@@ -251,7 +251,7 @@ def _line(event: Event) -> str:
     return "  ".join(word.ljust(room) for word, room in zip(words, (8, 6, 10, 10, 0), strict=True))
 
 
-def _crew(rows: Sequence[Row], room: int) -> Content:
+def _crew(rows: Sequence[MemberRow], room: int) -> Content:
     """A line for each: name, state, how long, its task, its last words."""
     if not rows:
         told = "There is no crew. `pit crew up` starts the one in agents.toml, `pit work` a pool of workers."

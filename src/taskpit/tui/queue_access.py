@@ -15,29 +15,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from taskpit.board import Change, Slip
-    from taskpit.crew.status import Row
-    from taskpit.landing.diff import FilePart
+    from taskpit.board import BoardChange, Slip
+    from taskpit.crew.status import MemberRow
+    from taskpit.landing.diff import FileDiff
     from taskpit.landing.values import HandIn
     from taskpit.queue import Queue
     from taskpit.search import Hit
     from taskpit.task import Card, Event, Task
     from taskpit.tui.keys import Act
 
-__all__ = ["Desk", "View"]
+__all__ = ["BoardView", "QueueAccess"]
 
 
-class View(Value):
+class BoardView(Value):
     """The board at one instant. A column that did not change is the same list as before."""
 
     columns: Mapping[str, Sequence[Slip]]
     counts: Mapping[str, int]
     paused: str
-    change: Change
+    change: BoardChange
     events: Sequence[Event] = ()
 
 
-class Desk:
+class QueueAccess:
     """What the screen may ask. Every answer is a value; every question may be asked from any thread."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Desk:
         *,
         read_only: bool = False,
         edit: Callable[[str], str] | None = None,
-        crew: Callable[[], list[Row]] | None = None,
+        crew: Callable[[], list[MemberRow]] | None = None,
     ) -> None:
         self.queue = queue
         self.worker = worker
@@ -64,29 +64,29 @@ class Desk:
 
     # -- looking -----------------------------------------------------------------------------------
 
-    def load(self, progress: Callable[[int], None] | None = None) -> View:
+    def load(self, progress: Callable[[int], None] | None = None) -> BoardView:
         """All is read."""
         with self._lock:
             self._board.load(progress)
             return self._view(self._board.follow().replace(anew=True), list(self._board.recent))
 
-    def follow(self) -> View:
+    def follow(self) -> BoardView:
         """What is new since the last look."""
         with self._lock:
             change = self._board.follow()
             return self._view(change, change.events)
 
-    def _view(self, change: Change, events: Sequence[Event]) -> View:
+    def _view(self, change: BoardChange, events: Sequence[Event]) -> BoardView:
         board = self._board
         columns = {name: board.column(name) for name in COLUMNS}
-        return View(columns=columns, counts=dict(board.counts), paused=board.paused, change=change, events=events)
+        return BoardView(columns=columns, counts=dict(board.counts), paused=board.paused, change=change, events=events)
 
     def card(self, task_id: str) -> Card | None:
         """All about one task."""
         with self._lock:
             return self.queue.store.read([task_id])[0]
 
-    def change(self, task_id: str, most: int) -> tuple[HandIn, list[FilePart]]:
+    def change(self, task_id: str, most: int) -> tuple[HandIn, list[FileDiff]]:
         """What was handed in for it and waits, and its diff with at most so many rows."""
         from taskpit.landing import review
         from taskpit.landing.diff import read_hunks
@@ -102,7 +102,7 @@ class Desk:
         with self._lock:
             return search(self.queue, text, limit)
 
-    def crew(self) -> list[Row]:
+    def crew(self) -> list[MemberRow]:
         """Who of the crew does what."""
         with self._lock:
             return self._crew() if self._crew is not None else []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from taskpit.web.shared import Desk
+    from taskpit.web.shared import BoardThreads
 
     Form = dict[str, str]
 
@@ -40,7 +40,7 @@ FIELDS = 50
 class Actions:
     """The things that change something. Each answers with a word for the person who did it."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: BoardThreads) -> None:
         self.desk = desk
 
     async def act(self, request: Request) -> Response:

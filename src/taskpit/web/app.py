@@ -17,7 +17,7 @@ from taskpit import errors
 from taskpit.asgi_guard import Guard
 from taskpit.errors import NotFound
 from taskpit.web.actions import Actions
-from taskpit.web.crew import Crew
+from taskpit.web.crew import CrewPages
 from taskpit.web.html import STATIC, Paper
 from taskpit.web.pages import Pages
 from taskpit.web.streams import Streams
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from taskpit.asgi_guard import App, GuardRules, Receive, Scope, Send
     from taskpit.board import Slip
-    from taskpit.web.shared import Desk
+    from taskpit.web.shared import BoardThreads
     from taskpit.worker.user_queues import Glance, Queues
 
     class Writer(Protocol):
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Overview", "board_app", "followed", "guarded", "static", "told_by"]
+__all__ = ["QueuesPages", "board_app", "followed", "guarded", "static", "told_by"]
 
 #: What an error is in HTTP, the nearest first.
 STATUS = (
@@ -72,9 +72,9 @@ def guarded(app: App, rules: GuardRules) -> App:
     return Guard(app, rules.replace(public=("/healthz", "/static/"), door=DOOR))
 
 
-def board_app(desk: Desk) -> Starlette:
+def board_app(desk: BoardThreads) -> Starlette:
     """The pages of one queue, unguarded."""
-    pages, crew, actions, streams = Pages(desk), Crew(desk), Actions(desk), Streams(desk)
+    pages, crew, actions, streams = Pages(desk), CrewPages(desk), Actions(desk), Streams(desk)
 
     async def healthz(_: Request) -> Response:
         well = not desk.hub.trouble
@@ -110,7 +110,7 @@ def board_app(desk: Desk) -> Starlette:
 
 
 @asynccontextmanager
-async def followed(desk: Desk) -> AsyncIterator[None]:
+async def followed(desk: BoardThreads) -> AsyncIterator[None]:
     """The queue's board is read and followed meanwhile; then everything of it is closed."""
     following = asyncio.create_task(desk.hub.follow())
     yield
@@ -166,16 +166,16 @@ async def static(request: Request) -> Response:
 SHOWN = 8
 
 
-class Overview:
+class QueuesPages:
     """All queues, looked at by one thread; each gets its own pages when somebody opens it."""
 
     largest_task = 0  # the usual
 
-    def __init__(self, queues: Queues, open_desk: Callable[[str, Paper], Desk], *, read_only: bool) -> None:
+    def __init__(self, queues: Queues, open_desk: Callable[[str, Paper], BoardThreads], *, read_only: bool) -> None:
         self._queues, self._open_desk, self._read_only = queues, open_desk, read_only
         self.paper = Paper(title="All queues", read_only=read_only)
         self._papers: dict[str, Paper] = {}
-        self._desks: dict[str, Desk] = {}
+        self._desks: dict[str, BoardThreads] = {}
         self._apps: dict[str, Starlette] = {}
         self._opening = asyncio.Lock()
         self._stack = AsyncExitStack()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from taskpit.board import Slip
-    from taskpit.history import Span
+    from taskpit.history import ClaimSpan
 
 __all__ = ["Chart", "Kin", "Series", "area", "bars", "draw", "gantt", "kin", "line"]
 
@@ -207,7 +207,7 @@ def area(title: str, times: Sequence[float], one: Series, say: Callable[[float],
     return line(title, times, one, say, filled=True)
 
 
-def gantt(title: str, spans: Sequence[Span], start: float, end: float, link: Callable[[str], str]) -> Chart:
+def gantt(title: str, spans: Sequence[ClaimSpan], start: float, end: float, link: Callable[[str], str]) -> Chart:
     """Who worked on what, when: a row for each worker, a bar for each claim."""
     workers = list(dict.fromkeys(span.worker for span in reversed(spans[-MOST_SPANS:])))[:MOST_ROWS]
     rows = {worker: row for row, worker in enumerate(sorted(workers, key=natural))}
@@ -232,15 +232,15 @@ def gantt(title: str, spans: Sequence[Span], start: float, end: float, link: Cal
     )
 
 
-def _how(span: Span) -> str:
+def _how(span: ClaimSpan) -> str:
     return span.how or "running"
 
 
-def _long(span: Span, end: float) -> str:
+def _long(span: ClaimSpan, end: float) -> str:
     return say_duration((span.end or end) - span.start)
 
 
-def _bar(span: Span, row: int, frame: _Frame, link: Callable[[str], str]) -> Markup:
+def _bar(span: ClaimSpan, row: int, frame: _Frame, link: Callable[[str], str]) -> Markup:
     x, width = frame.x(span.start), max(frame.x(span.end or frame.end) - frame.x(span.start) - 1, 2)
     told = one_line(f"{span.worker}: {span.id}, {_how(span)}, {_long(span, frame.end)}")
     return Markup(

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from taskpit.board import Board, Slip
-    from taskpit.crew.status import Row
+    from taskpit.crew.status import MemberRow
     from taskpit.web.charts import Chart
-    from taskpit.web.shared import Desk
+    from taskpit.web.shared import BoardThreads
     from taskpit.worker.traces import Metric
 
-__all__ = ["TYPE", "Crew", "text_of"]
+__all__ = ["TYPE", "CrewPages", "text_of"]
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -84,20 +84,20 @@ SPANS = {"1h": 3600.0, "6h": 21600.0, "1d": 86400.0, "7d": 604800.0, "all": 0.0}
 STEPS = 48
 
 
-class Standing(Value):
+class CrewFigures(Value):
     """Who there is, and what each has cost."""
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[MemberRow, ...] = ()
     usd: dict[str, float] = {}
     #: Who has printed something.
     logs: tuple[str, ...] = ()
     trouble: str = ""
 
 
-class Crew:
+class CrewPages:
     """The pages about workers and the past."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: BoardThreads) -> None:
         self.desk = desk
 
     def _root(self) -> str:
@@ -109,10 +109,10 @@ class Crew:
         root = self._root()
         return Ledger(root).entries() if root else []
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> CrewFigures:
         root, trouble = self._root(), ""
         if not root:
-            return Standing()
+            return CrewFigures()
         posts = {}
         try:
             posts = {post.name: post for post in file.load(file.find(root), root, os.environ).posts}
@@ -123,7 +123,7 @@ class Crew:
             usd[who(worker)] = usd.get(who(worker), 0.0) + cost
         rows = status.rows(Papers(root), posts, self.desk.queue.store.paused())
         logs = tuple(name.removesuffix(".log") for name in fs.names(Papers(root).folder) if name.endswith(".log"))
-        return Standing(rows=tuple(rows), usd=usd, logs=logs, trouble=trouble)
+        return CrewFigures(rows=tuple(rows), usd=usd, logs=logs, trouble=trouble)
 
     # -- agents ------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from taskpit.board import COLUMNS
 from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Invalid, NotFound, TaskpitError
 from taskpit.landing import review
-from taskpit.landing.diff import FilePart, read_hunks
+from taskpit.landing.diff import FileDiff, read_hunks
 from taskpit.landing.values import CANDIDATE, HandIn
 from taskpit.policy import REVIEW, question_of
 from taskpit.records import Value
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from taskpit.board import Board, Slip
     from taskpit.queue import Queue
     from taskpit.task import Card
-    from taskpit.web.shared import Desk
+    from taskpit.web.shared import BoardThreads
 
 __all__ = ["Pages", "Pile", "Shown", "change_of"]
 
@@ -50,7 +50,7 @@ class Shown(Value):
     waits: bool = False
     #: What was handed in with it; a change that has landed has its result instead.
     handed: HandIn | None = None
-    parts: tuple[tuple[FilePart, list[Markup]], ...] = ()
+    parts: tuple[tuple[FileDiff, list[Markup]], ...] = ()
 
     @property
     def added(self) -> int:
@@ -122,7 +122,7 @@ def pile(board: Board, name: str, words: list[str], after: tuple[object, ...] | 
 class Pages:
     """The pages of one server."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: BoardThreads) -> None:
         self.desk = desk
 
     def _page(self, request: Request, template: str, place: str = "", /, **values: object) -> HTMLResponse:

@@ -10,18 +10,18 @@ from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, listen, new_to
 from taskpit.asgi_serving import Impatient
 from taskpit.records import Value
 from taskpit.web.app import board_app, guarded
-from taskpit.web.shared import Desk, Hub
+from taskpit.web.shared import BoardThreads, Hub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from taskpit.queue import Queue
-    from taskpit.web.app import Overview
+    from taskpit.web.app import QueuesPages
     from taskpit.web.html import Paper
     from taskpit.web.shared import Bring
 
-__all__ = ["PORT", "BoardServer", "Wish", "open_desk"]
+__all__ = ["PORT", "BoardServer", "WebOptions", "open_desk"]
 
 #: Where the board is unless something else is there already.
 PORT = 7480
@@ -29,7 +29,7 @@ PORT = 7480
 LARGEST = 4 * 1024 * 1024
 
 
-class Wish(Value):
+class WebOptions(Value):
     """How the board is to be served."""
 
     host: str = "127.0.0.1"
@@ -41,22 +41,22 @@ class Wish(Value):
     read_only: bool = False
 
 
-def open_desk(open_queue: Callable[[], Queue], paper: Paper, worker: str, bring: Bring) -> Desk:
+def open_desk(open_queue: Callable[[], Queue], paper: Paper, worker: str, bring: Bring) -> BoardThreads:
     """A queue for its pages: opened once to follow it, once to do what people ask for, each in a thread of its own."""
-    return Desk(open_queue(), Hub(open_queue(), paper), paper, worker, bring)
+    return BoardThreads(open_queue(), Hub(open_queue(), paper), paper, worker, bring)
 
 
 class BoardServer:
     """The board of a queue, or of all, ready to be served: it has its socket and its link."""
 
-    def __init__(self, make: Callable[[], Desk | Overview], wish: Wish) -> None:
+    def __init__(self, make: Callable[[], BoardThreads | QueuesPages], wish: WebOptions) -> None:
         refuse_exposure(wish.host, wish.token, exposed=wish.expose)
         made = make()
         self.token = wish.token or new_token()
         rules = GuardRules(token=self.token, hosts=_hosts(wish.host), read_only=wish.read_only)
         rules = rules.replace(largest_body=max(LARGEST, 2 * made.largest_task))
         self.desk = made
-        app = guarded(board_app(made) if isinstance(made, Desk) else made.app(), rules)
+        app = guarded(board_app(made) if isinstance(made, BoardThreads) else made.app(), rules)
         self._socket = listen(wish.host, [wish.port] if wish.port else [PORT, 0])
         self.port: int = self._socket.getsockname()[1]
         shown = wish.host if is_loopback(wish.host) else socket.gethostname()

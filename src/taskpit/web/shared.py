@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     #: Brings in the tasks of a file, given its name and its bytes; the ids of those that are in now.
     Bring = Callable[[Queue, str, bytes], list[str]]
 
-__all__ = ["Desk", "Hub", "Past"]
+__all__ = ["BoardThreads", "Hub", "Past"]
 
 #: The board is looked at this often while somebody looks at it, in seconds.
 STEP = 0.25
@@ -286,7 +286,7 @@ class Past:
 IDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
-class Desk:
+class BoardThreads:
     """One thread has the board; another, with a queue of its own, does what people ask for."""
 
     def __init__(self, queue: Queue, hub: Hub, paper: Paper, worker: str, bring: Bring) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from taskpit.asgi_guard import Receive, Scope, Send
-    from taskpit.web.shared import Desk
+    from taskpit.web.shared import BoardThreads
 
 __all__ = ["Streams"]
 
@@ -58,7 +58,7 @@ async def _hang_up(receive: Receive) -> None:
 class Streams:
     """The streams of one server."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: BoardThreads) -> None:
         self.desk = desk
 
     async def board(self, request: Request) -> Stream:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Claim, Outcome, Task
     from taskpit.worker.agent_runner import AgentRunner
-    from taskpit.worker.budget import Limit
+    from taskpit.worker.budget import BudgetLimit
     from taskpit.worker.runner import Run
 
 __all__ = ["LONGEST", "Backend", "Choosing", "Gate", "Pass", "gate_for", "moment", "resting", "seconds_in"]
@@ -388,7 +388,7 @@ class Choosing:
         *,
         root: str,
         clock: Clock,
-        budget: Sequence[Limit] = (),
+        budget: Sequence[BudgetLimit] = (),
     ) -> None:
         self.names = tuple(names)
         self._make = make

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from taskpit.agents.acp import Client
     from taskpit.worker.preset import Preset
-    from taskpit.worker.run_directory import Place
+    from taskpit.worker.run_directory import RunDirectory
 
 __all__ = ["Listener"]
 
@@ -101,7 +101,7 @@ class Listener:
     """One agent's two streams and what they have told. `heard` is called after news."""
 
     def __init__(
-        self, preset: Preset, place: Place, heard: Callable[[Transcript], None], talk: Talk | None = None
+        self, preset: Preset, place: RunDirectory, heard: Callable[[Transcript], None], talk: Talk | None = None
     ) -> None:
         self.preset = preset
         self.transcript = Transcript(preset)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from taskpit.task import Claim, Outcome
-    from taskpit.worker.budget import Limit
+    from taskpit.worker.budget import BudgetLimit
     from taskpit.worker.preset import Preset
     from taskpit.worker.runner import Run
     from taskpit.worker.transcript import Transcript
@@ -399,7 +399,7 @@ class AgentRunner:
         """What is known about prices here."""
         return usage.load(usage.files(root))
 
-    def check_budget(self, limits: Sequence[Limit], root: str) -> None:
+    def check_budget(self, limits: Sequence[BudgetLimit], root: str) -> None:
         """CannotRun if a budget in dollars is asked for and nobody could tell when it is spent."""
         if not any(limit.unit == "usd" for limit in limits) or "usd" in self.preset.take:
             return

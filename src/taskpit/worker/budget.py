@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["DAY", "GO_ON", "Ledger", "Limit", "Spent", "parse"]
+__all__ = ["DAY", "GO_ON", "BudgetLimit", "Ledger", "Spent", "parse"]
 
 DAY = 86400.0
 #: How the question ends whether a task may cost more.
@@ -29,7 +29,7 @@ _MONEY = re.compile(r"\$?(\d+(?:\.\d+)?)(?:usd)?\Z", re.IGNORECASE)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([km]?) ?tok(?:ens?)?\Z", re.IGNORECASE)
 
 
-class Limit(Value):
+class BudgetLimit(Value):
     """One limit: this much of this for each task, or for each day."""
 
     amount: float
@@ -62,19 +62,19 @@ def say(unit: str, amount: float) -> str:
     return say_duration(amount) if unit == "seconds" else f"{int(amount)} tokens"
 
 
-def parse(text: str) -> Limit:
+def parse(text: str) -> BudgetLimit:
     """`$5/day`, `0.50/task`, `200k tokens/task`, `2h/day`; Invalid says what it should look like."""
     amount, slash, scope = text.strip().partition("/")
     if not slash or scope not in ("task", "day"):
         raise Invalid(f"budget {text!r} does not read AMOUNT/task or AMOUNT/day", hint="Write $5/day or 30m/task.")
     money, tokens = _MONEY.match(amount.strip()), _TOKENS.match(amount.strip())
     if money:
-        return Limit(amount=float(money[1]), unit="usd", scope=scope)
+        return BudgetLimit(amount=float(money[1]), unit="usd", scope=scope)
     if tokens:
         many = {"": 1.0, "k": 1e3, "m": 1e6}[tokens[2].lower()]
-        return Limit(amount=float(tokens[1]) * many, unit="tokens", scope=scope)
+        return BudgetLimit(amount=float(tokens[1]) * many, unit="tokens", scope=scope)
     try:
-        return Limit(amount=duration(amount), unit="seconds", scope=scope)
+        return BudgetLimit(amount=duration(amount), unit="seconds", scope=scope)
     except ValueError:
         raise Invalid(f"budget {text!r}: {amount!r} is no amount", hint="Write $5, 200k tokens or 30m.") from None
 

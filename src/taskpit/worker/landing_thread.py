@@ -12,7 +12,7 @@ from taskpit.errors import Invalid, TaskpitError
 from taskpit.landing.forge import template
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.lander import Lander, join
-from taskpit.landing.pipe import Pipe, queue_key
+from taskpit.landing.pipe import LandingPipe, queue_key
 from taskpit.landing.repository import Repository
 from taskpit.landing.values import Stopped
 from taskpit.worker import process
@@ -36,7 +36,7 @@ __all__ = ["ByHand", "LandingThread", "land_by_hand", "pipe_for"]
 LOOK = 2.0
 
 
-def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
+def pipe_for(queue: Queue, cwd: str, terms: Terms) -> LandingPipe | None:
     """The pipe for work in this directory; None if that is in no checkout and nothing is to land by default."""
     away = queue.store.info().kind == "remote"
     if away and terms.land not in ("none", "pr"):
@@ -56,7 +56,7 @@ def pipe_for(queue: Queue, cwd: str, terms: Terms) -> Pipe | None:
         template(terms.pr_command)
     onto = terms.onto or (repository.current_branch() if terms.land != "none" else "")
     limits = terms.replace(onto=onto, check_limit=queue.config.check_limit, away=away)
-    return Pipe(repository, queue_key(queue), limits)
+    return LandingPipe(repository, queue_key(queue), limits)
 
 
 class ByHand:
@@ -74,7 +74,7 @@ class ByHand:
         self._say(text)
 
 
-def land_by_hand(queue: Queue, pipe: Pipe, handed: HandIn, worker: str, say: Callable[[str], object]) -> str:
+def land_by_hand(queue: Queue, pipe: LandingPipe, handed: HandIn, worker: str, say: Callable[[str], object]) -> str:
     """What was approved is landed here and now, unless a pool is at it; how it went."""
     turn = pipe.turn(handed.target)
     if not turn.take(wait=False):
@@ -92,7 +92,7 @@ class LandingThread:
     """Lands for one pool; the pool hears of each end in its inbox."""
 
     def __init__(
-        self, queue: Queue, pipe: Pipe, name: str, inbox: SimpleQueue[object], sandbox: Sandbox | None = None
+        self, queue: Queue, pipe: LandingPipe, name: str, inbox: SimpleQueue[object], sandbox: Sandbox | None = None
     ) -> None:
         self._queue = queue
         self._pipe = pipe

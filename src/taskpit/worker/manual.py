@@ -137,9 +137,9 @@ def _hand_in(claim: Claim, env: Mapping[str, str], output: str, *, check: bool) 
         raise errors.Lost(told, hint=hint, id=task_id, holder=claim.fence)
     if not check:
         raise errors.Invalid(f"{task_id} is run by a pool, which runs its check", hint="--no-check is for people.")
-    from taskpit.worker.run_directory import Place
+    from taskpit.worker.run_directory import RunDirectory
 
-    Place(place).hand_in(output)
+    RunDirectory(place).hand_in(output)
     return {"id": task_id, "state": "claimed", "already": False, "check": None, "handed_in": True}
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["Channels", "Message", "read_channels", "tell"]
+__all__ = ["Channels", "Notice", "read_channels", "tell"]
 
 #: What takes an address.
 KINDS = ("ntfy", "slack", "discord", "webhook")
@@ -61,7 +61,7 @@ class Channels(Value):
         return [*(["desktop"] if self.desktop else []), *self.addresses]
 
 
-class Message(Value):
+class Notice(Value):
     """What is told."""
 
     title: str
@@ -70,7 +70,7 @@ class Message(Value):
     event: Mapping[str, Any] = {}
 
     @classmethod
-    def of(cls, event: Mapping[str, Any]) -> Message:
+    def of(cls, event: Mapping[str, Any]) -> Notice:
         """What a hook was told, in words."""
         where, kind = str(event.get("queue", "")), str(event.get("event", ""))
         what = " ".join(one_line(str(event.get(key, ""))) for key in ("id", "title")).strip() or "the queue"
@@ -152,7 +152,7 @@ def tell(channels: Channels, event: Mapping[str, Any] | None, now: float) -> lis
     told, trouble, left = [], [], []
     for one in kept:
         fresh = [name for name in channels.names if _is_fresh(name, one, now)]
-        failed = {name: why for name in fresh if (why := _try(channels, name, Message.of(one)))}
+        failed = {name: why for name in fresh if (why := _try(channels, name, Notice.of(one)))}
         for name in (name for name in fresh if name not in failed):
             fs.replace(_mark(name, one), b"", f"{_mark(name, one)}~{fs.fresh_name()}", sync=False)
             told.append(name)
@@ -189,7 +189,7 @@ def _keep(events: list[dict[str, Any]]) -> None:
         fs.replace(path, json.dumps(events).encode(), f"{path}~{fs.fresh_name()}", sync=False, mode=0o600)
 
 
-def _try(channels: Channels, name: str, message: Message) -> str:
+def _try(channels: Channels, name: str, message: Notice) -> str:
     """It is told; why not, without the address, which may be a secret."""
     try:
         if name == "desktop":
@@ -199,7 +199,7 @@ def _try(channels: Channels, name: str, message: Message) -> str:
         return str(getattr(error, "reason", None) or error.__class__.__name__)
 
 
-def _pop_up(message: Message) -> str:
+def _pop_up(message: Notice) -> str:
     argv = ["notify-send", "--app-name=taskpit", "--", message.title, html.escape(message.text)]
     try:
         ran = subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False)
@@ -210,7 +210,7 @@ def _pop_up(message: Message) -> str:
     return "" if ran.returncode == 0 else f"notify-send ended with {ran.returncode}"
 
 
-def _shape(channels: Channels, name: str, message: Message) -> tuple[bytes, dict[str, str]]:
+def _shape(channels: Channels, name: str, message: Notice) -> tuple[bytes, dict[str, str]]:
     """What is sent there, and its headers."""
     headers = {"User-Agent": "taskpit", "Content-Type": "application/json"}
     if channels.token and name in ("ntfy", "webhook"):

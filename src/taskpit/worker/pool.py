@@ -26,7 +26,7 @@ from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.heartbeat import Tender
 from taskpit.worker.landing_thread import LandingThread
-from taskpit.worker.pool_options import Report, Survey, survey
+from taskpit.worker.pool_options import PoolReport, Survey, survey
 from taskpit.worker.process import make_room
 from taskpit.worker.review_thread import Reviews
 from taskpit.worker.run_directory import end_commands_of, place_for
@@ -109,7 +109,7 @@ class Pool:
         self._presence: Flock | None = None
         self._tender = Tender(queue, self.lease, self.inbox, tags=orders.tags if show.period else None)
 
-    def run(self) -> Report:
+    def run(self) -> PoolReport:
         """Work; what came of it."""
         if self.orders.check_in is not None:
             self.queue.need_trust()
@@ -136,7 +136,7 @@ class Pool:
         finally:
             self._close(members, before)
         number = self.signals[0] if self.signals else 0
-        return Report(
+        return PoolReport(
             tally=self.tally,
             started=self._started,
             seconds=time.monotonic() - began,

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from taskpit.store.port import Mend
     from taskpit.task import Claim
-    from taskpit.worker.pool_options import Report, Survey
+    from taskpit.worker.pool_options import PoolReport, Survey
     from taskpit.worker.runner import Run
     from taskpit.worker.slot import Over
 
-__all__ = ["Board", "Lines", "Silent", "choose", "screen_size", "summary"]
+__all__ = ["Lines", "PoolBoard", "Silent", "choose", "screen_size", "summary"]
 
 #: The colours of the words of an end, in the order a summary has them.
 COLOURS = {
@@ -112,7 +112,7 @@ class Lines(Silent):
             self._stream = None
 
 
-class Board(Lines):
+class PoolBoard(Lines):
     """One line per worker and one of totals, redrawn in place; ends scroll away above."""
 
     period = 0.2
@@ -225,11 +225,11 @@ def mend_words(mend: Mend) -> tuple[str, str, str, str]:
 def choose(stream: TextIO, env: Mapping[str, str]) -> Lines:
     """A board on a terminal, lines elsewhere."""
     if stream.isatty() and env.get("TERM") != "dumb":
-        return Board(stream, env)
+        return PoolBoard(stream, env)
     return Lines(stream)
 
 
-def summary(report: Report) -> str:
+def summary(report: PoolReport) -> str:
     """What a pool has done, in one line."""
     words = {
         "itself": "ended by their command",

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from taskpit.errors import TaskpitError
-    from taskpit.landing.pipe import Pipe
+    from taskpit.landing.pipe import LandingPipe
     from taskpit.queue import Queue
     from taskpit.store.port import Mend
     from taskpit.task import Card, Claim, Task
-    from taskpit.worker.budget import Limit
+    from taskpit.worker.budget import BudgetLimit
     from taskpit.worker.runner import Run
     from taskpit.worker.sandbox import Sandbox
     from taskpit.worker.slot import Over
 
-__all__ = ["Orders", "Report", "Show", "Survey", "survey"]
+__all__ = ["Orders", "PoolReport", "Show", "Survey", "survey"]
 
 # -- how things stand ------------------------------------------------------------------------------
 
@@ -131,17 +131,17 @@ class Orders(Value):
     #: How far commands and checks reach; None: as far as we do.
     sandbox: Sandbox | None = None
     #: What work may cost.
-    budget: tuple[Limit, ...] = ()
+    budget: tuple[BudgetLimit, ...] = ()
     #: How long a check may run, and whether it must be red before the work.
     check_limit: float = 600.0
     red_first: bool = False
     #: No further task is begun while this many changes wait for a person's look, 0: no limit.
     review_limit: int = 0
     #: Gives tasks that land clones of their own, and lands them; None: there is no repository.
-    landing: Pipe | None = None
+    landing: LandingPipe | None = None
 
 
-class Report(Value):
+class PoolReport(Value):
     """What a pool has done."""
 
     #: How often each word of `Over` was heard.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MEANINGS",
     "PLACEHOLDERS",
-    "Message",
+    "MessageRule",
     "Preset",
     "Rule",
     "Source",
@@ -340,7 +340,7 @@ class Source(Value):
     how: str = "last"
 
 
-class Message(Value):
+class MessageRule(Value):
     """What some words mean."""
 
     pattern: re.Pattern[str]
@@ -404,7 +404,7 @@ class Preset(Backend):
     take: Mapping[str, tuple[Source, ...]] = {}
     #: What exit codes mean; 0 is done and all others are failed unless this says otherwise.
     exit: Mapping[int, str] = {}
-    message: tuple[Message, ...] = ()
+    message: tuple[MessageRule, ...] = ()
     #: What a run without any words is: failed or done.
     empty: str = "failed"
     #: How long it may take to leave after its last event.
@@ -442,7 +442,7 @@ def find(name: str, folders: Sequence[str]) -> Preset:
     where = files[-1]
     made = convert(where, fields)
     made["event"] = tuple(Rule(**one) for one in made.get("event", ()))
-    made["message"] = tuple(Message(**one) for one in made.get("message", ()))
+    made["message"] = tuple(MessageRule(**one) for one in made.get("message", ()))
     taken = made.get("take", {})
     made["take"] = {fact: tuple(Source(**one) for one in sources) for fact, sources in taken.items()}
     preset = Preset(**{"argv": (), **made, "name": name})

@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from taskpit.landing.pipe import Pipe
+    from taskpit.landing.pipe import LandingPipe
     from taskpit.landing.values import HandIn
     from taskpit.queue import Queue
     from taskpit.task import Claim, Outcome
@@ -50,7 +50,7 @@ LATER = 30.0
 class Reviews:
     """The reviews of one pool, by one runner."""
 
-    def __init__(self, queue: Queue, pipe: Pipe, runner: Runner, tags: Sequence[str]) -> None:
+    def __init__(self, queue: Queue, pipe: LandingPipe, runner: Runner, tags: Sequence[str]) -> None:
         self.runner = runner
         self.gate = gate_for(queue, runner)
         self._queue = queue

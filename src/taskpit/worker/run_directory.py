@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from taskpit.store.port import Store
     from taskpit.task import Card, Claim
 
-__all__ = ["Place", "directory_for", "directory_of", "end_commands_of", "note", "place_for", "prune", "strike"]
+__all__ = ["RunDirectory", "directory_for", "directory_of", "end_commands_of", "note", "place_for", "prune", "strike"]
 
 #: Larger results are cut in the queue and stay whole where they are.
 LARGEST_RESULT = 1024 * 1024
@@ -43,7 +43,7 @@ LARGEST_RESULT = 1024 * 1024
 LARGEST_LOG = 64 * 1024 * 1024
 
 
-class Place:
+class RunDirectory:
     """The directory of one attempt, and what lies in it."""
 
     def __init__(self, path: str) -> None:
@@ -126,14 +126,14 @@ def _runs(store: Store) -> str | None:
     return f"{papers}/.taskpit/runs"
 
 
-def place_for(store: Store, claim: Claim) -> Place:
+def place_for(store: Store, claim: Claim) -> RunDirectory:
     """The directory for this claim; `make` makes it."""
     runs = _runs(store)
     if runs is None:
         import tempfile
 
-        return Place(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"))
-    return Place(directory_of(store, claim))
+        return RunDirectory(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"))
+    return RunDirectory(directory_of(store, claim))
 
 
 def directory_of(store: Store, claim: Claim) -> str:
@@ -158,7 +158,7 @@ def prune(store: Store, age: float) -> None:
             continue
         card = store.read([words[0]])[0]
         if card is None or workers.MARK not in card.worker or not card.worker.endswith(workers.MARK + words[2]):
-            Place(f"{runs}/{name}").clear()
+            RunDirectory(f"{runs}/{name}").clear()
 
 
 def _left(runs: str | None) -> Iterator[tuple[str, list[str]]]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Claim, Outcome, Try
     from taskpit.worker.agent_limits import Gate
-    from taskpit.worker.run_directory import Place
+    from taskpit.worker.run_directory import RunDirectory
     from taskpit.worker.sandbox import Sandbox
 
     #: How one task is run.
@@ -61,7 +61,7 @@ _PLACEHOLDER = re.compile(r"\{(task_file|prompt_file|result_file|run_dir|worktre
 class Run:
     """One attempt as its runner sees it: its papers, its environment, and whether to stop."""
 
-    def __init__(self, claim: Claim, place: Place, where: str) -> None:
+    def __init__(self, claim: Claim, place: RunDirectory, where: str) -> None:
         self.claim = claim
         self.place = place
         #: The queue's folder, or its address.

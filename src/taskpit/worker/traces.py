@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OVER",
     "Metric",
-    "Span",
+    "TraceSpan",
     "metric",
     "metrics_of",
     "send_metrics",
@@ -50,7 +50,7 @@ _CLAIM_ENDS = frozenset((*ENDS, "handed_in"))
 HANDED, JUDGED = "handed_in", ("approved", "sent_back", "taken_over")
 
 
-class Span(Value):
+class TraceSpan(Value):
     """A part of a trace; times are Unix seconds."""
 
     name: str
@@ -94,7 +94,7 @@ def trails(queue: Queue, wanted: Iterable[str] = ()) -> dict[str, list[Event]]:
                 found.setdefault(event.about, []).append(event)
 
 
-def trace_of(where: str, card: Card, trail: Sequence[Event]) -> list[Span]:
+def trace_of(where: str, card: Card, trail: Sequence[Event]) -> list[TraceSpan]:
     """The spans of this task, its own first; what the changelog has forgotten is missing."""
     task, result = card.task, card.result
     trace = _digest(16, where, task.id)
@@ -112,7 +112,7 @@ def trace_of(where: str, card: Card, trail: Sequence[Event]) -> list[Span]:
         facts["taskpit.cost_usd"] = float(usd)
     failed = result.reason or "failed" if result and str(result.verdict) != "done" else ""
     start, end = min(task.created or times[0], *times), max(*times, *(span.end for span in inner), 0.0)
-    own = Span(name="task", trace_id=trace, span_id=root, start=start, end=end, attributes=facts, error=failed)
+    own = TraceSpan(name="task", trace_id=trace, span_id=root, start=start, end=end, attributes=facts, error=failed)
     return [own, *inner]
 
 
@@ -123,9 +123,9 @@ class _Inner:
         self._trace, self._root, self._card = trace, root, card
         self._claimed: Event | None = None
         self._waits = ("", 0.0)
-        self._spans: list[Span] = []
+        self._spans: list[TraceSpan] = []
 
-    def read(self, trail: Sequence[Event]) -> list[Span]:
+    def read(self, trail: Sequence[Event]) -> list[TraceSpan]:
         for event in trail:
             at, did = moment(event.timestamp), event.did
             if did == "claimed_task":
@@ -147,7 +147,7 @@ class _Inner:
         span_id = _digest(8, self._trace, name, key)
         told = {f"taskpit.{word}": value for word, value in facts.items() if value}
         self._spans.append(
-            Span(
+            TraceSpan(
                 name=name,
                 trace_id=self._trace,
                 span_id=span_id,
@@ -233,7 +233,7 @@ def _missing(error: ModuleNotFoundError) -> MissingExtra:
     )
 
 
-def send_spans(spans: Sequence[Span]) -> None:
+def send_spans(spans: Sequence[TraceSpan]) -> None:
     """They are with the collector that OTEL_EXPORTER_OTLP_ENDPOINT names; Unavailable if it did not take them."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -245,7 +245,7 @@ def send_spans(spans: Sequence[Span]) -> None:
         raise _missing(error) from None
     resource = Resource.create({"service.name": "taskpit"})
 
-    def context(span: Span, span_id: str) -> SpanContext:
+    def context(span: TraceSpan, span_id: str) -> SpanContext:
         return SpanContext(int(span.trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=TraceFlags(1))
 
     made = [

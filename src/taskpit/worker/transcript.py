@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from taskpit.worker.preset import Message, Preset, Rule, Source
+    from taskpit.worker.preset import MessageRule, Preset, Rule, Source
     from taskpit.worker.process import Ended
 
 __all__ = ["Finding", "Transcript", "judge", "look_up", "readable"]
@@ -302,7 +302,7 @@ def _signs(transcript: Transcript, by_code: str, last: str, error: str, now: flo
         yield means, Finding(means=means, told=error or f"it reports {means}", resets=at)
 
 
-def _reset(message: Message, groups: dict[str, str | None], text: str, now: float) -> float:
+def _reset(message: MessageRule, groups: dict[str, str | None], text: str, now: float) -> float:
     """When the limit ends, as these words say."""
     found = message.resets.search(text) if message.resets else None
     for name, said in {**groups, **(found.groupdict() if found else {})}.items():

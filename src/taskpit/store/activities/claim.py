@@ -10,8 +10,8 @@ from taskpit.errors import Conflict, Held, Invalid, Lost, NotFound, Unavailable
 from taskpit.layouts import activities as names
 from taskpit.layouts import progress
 from taskpit.store.activities.items import Items
-from taskpit.store.activities.states import Standing, View
-from taskpit.store.flock import Open, Turn
+from taskpit.store.activities.states import ActivityState, ActivityStates
+from taskpit.store.flock import BoundedLock, Open
 from taskpit.store.folder import GUARDS, IDS, TOUCHES
 from taskpit.store.in_use import note_starts
 from taskpit.task import Claim, Lock, Said, Task, Want, worker_type
@@ -38,7 +38,7 @@ def _next(items: Items, parent: str) -> str:
     spot = names.place(parent) if parent else None
     if parent and (spot is None or spot.step):
         raise Invalid(f"nothing can be added under {parent!r}", hint="Name a work item or an activity.", id=parent)
-    with Turn(items.folder.at(f"{GUARDS}/next-{parent or 'WI'}")) as turn:
+    with BoundedLock(items.folder.at(f"{GUARDS}/next-{parent or 'WI'}")) as turn:
         text = os.pread(turn.fd, 32, 0).strip()
         number = max(int(text) if text.isdigit() else 1, _highest(items, parent) + 1)
         fs.overwrite(turn.fd, str(number + 1).encode(), turn.path)
@@ -89,7 +89,7 @@ def _put_item(items: Items, task: Task, *inside: Task) -> Said:
     return _again(items, task, found.as_task() if found else None)
 
 
-def _put_activity(items: Items, task: Task, spot: names.Place) -> Said:
+def _put_activity(items: Items, task: Task, spot: names.ActivityId) -> Said:
     def add(found: Progress) -> Said:
         fields = found.entry(task.id)
         if fields is not None:
@@ -111,7 +111,7 @@ def _put_activity(items: Items, task: Task, spot: names.Place) -> Said:
     return said
 
 
-def _put_step(items: Items, task: Task, spot: names.Place) -> Said:
+def _put_step(items: Items, task: Task, spot: names.ActivityId) -> Said:
     def add(found: Progress) -> Said:
         known = found.step_entry(task.id)
         if known is not None:
@@ -197,7 +197,7 @@ def _again(items: Items, task: Task, now: Task | None) -> Said:
 
 def claim(items: Items, want: Want) -> list[Claim]:
     """Up to as many as wanted, by priority and age, or these."""
-    view = View(items)
+    view = ActivityStates(items)
     kind = want.kind or worker_type(want.worker)
     taken: list[Claim] = []
     for standing in _candidates(view, want):
@@ -216,15 +216,15 @@ def claim(items: Items, want: Want) -> list[Claim]:
             taken.append(got)
             if len(taken) == want.count:
                 break
-            view = View(items) if standing.activity.task.touches or standing.activity.task.limits else view
+            view = ActivityStates(items) if standing.activity.task.touches or standing.activity.task.limits else view
     return taken
 
 
-def _candidates(view: View, want: Want) -> list[Standing]:
+def _candidates(view: ActivityStates, want: Want) -> list[ActivityState]:
     standings = view.standings()
     if not want.ids:
         return sorted(standings.values(), key=lambda one: rules.order(one.activity.task))
-    found: list[Standing] = []
+    found: list[ActivityState] = []
     for task_id in want.ids:
         if task_id in standings:
             found.append(standings[task_id])
@@ -236,17 +236,17 @@ def _candidates(view: View, want: Want) -> list[Standing]:
     return found
 
 
-def _take(items: Items, standing: Standing, want: Want, kind: str) -> Claim | None:
+def _take(items: Items, standing: ActivityState, want: Want, kind: str) -> Claim | None:
     """Try for one: in its turn, on what is there now; None if it can't be had."""
     task = standing.activity.task
     exclusive = bool(task.touches or task.limits) and not want.even_held
-    alone = Turn(items.folder.at(TOUCHES)) if exclusive else Open()
+    alone = BoundedLock(items.folder.at(TOUCHES)) if exclusive else Open()
     try:
         if not (spot := names.place(task.id)) or not spot.activity:
             task = _first_activity(items, standing.item.item, want.worker)
         items.room_for_locks(standing.item.item)
         with alone, items.grip(task.id) as grip:
-            view = View(items)
+            view = ActivityStates(items)
             now = view.standings().get(task.id)
             if now is None or not now.takeable:
                 return None
@@ -264,7 +264,7 @@ def _take(items: Items, standing: Standing, want: Want, kind: str) -> Claim | No
         return None  # somebody was faster, or stands still in the middle; there are others
 
 
-def _wanted(items: Items, now: Standing, want: Want, kind: str) -> Lock:
+def _wanted(items: Items, now: ActivityState, want: Want, kind: str) -> Lock:
     fence = want.worker if want.verbatim else f"{want.worker}{workers.MARK}{want.call or fs.fresh_name()}"
     start = items.folder.clock.now()
     lock = Lock(name=now.activity.id, holder=fence, kind=kind, acquired=start, expires=start + max(want.lease, 1.0))
@@ -277,7 +277,7 @@ def _wanted(items: Items, now: Standing, want: Want, kind: str) -> Lock:
     return lock.replace(task_id=begun[0], task_acquired=start, task_expires=until)
 
 
-def _have(items: Items, now: Standing, want: Want, kind: str, lock: Lock) -> Claim:
+def _have(items: Items, now: ActivityState, want: Want, kind: str, lock: Lock) -> Claim:
     """The lock is ours: say so in the file and in the changelog."""
     task = now.activity.task
     got = Claim(
@@ -314,7 +314,7 @@ def _still(found: Progress, task_id: str) -> Any:
     return fields
 
 
-def _told(now: Standing, lock: Lock) -> tuple[str, str]:
+def _told(now: ActivityState, lock: Lock) -> tuple[str, str]:
     """The changelog's word for this claim."""
     where = f"; resuming at {lock.task_id}" if lock.task_id else ""
     if now.seen is not None:

@@ -11,7 +11,7 @@ from taskpit.layouts import activities
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ABANDONED, ENDED, clear, status_of
 from taskpit.schema import path_of
-from taskpit.store.activities.items import Items, Unreadable
+from taskpit.store.activities.items import Items, UnreadableItem
 from taskpit.store.folder import LATE, STOPS
 from taskpit.task import End, Lock, Said, Task, Verdict
 
@@ -73,7 +73,7 @@ def _found(items: Items, item: str) -> Progress | None:
     """The work item. What cannot be read now may be read again soon, and a claim must be able to end."""
     try:
         return items.get(item)
-    except Unreadable as error:
+    except UnreadableItem as error:
         raise Unavailable(f"{error.message}; nothing happened", hint=error.hint, id=item) from None
 
 
@@ -89,7 +89,7 @@ def _edited(items: Items, item: str, end: End, mine: Lock) -> str:
     except Exception as error:
         if output:
             fs.remove(items.folder.at(items.path(item, output)))
-        if isinstance(error, Unreadable):
+        if isinstance(error, UnreadableItem):
             raise Unavailable(f"{error.message}; nothing happened", hint=error.hint, id=item) from None
         raise
 

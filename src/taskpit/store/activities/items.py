@@ -18,7 +18,7 @@ from taskpit.layouts import activities as names
 from taskpit.layouts import sidecar, yamltext
 from taskpit.layouts.progress import Progress
 from taskpit.store import changelog
-from taskpit.store.flock import Turn
+from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import BESIDE, CHANGELOG, GUARDS, Folder
 from taskpit.store.locks import Grip
 from taskpit.task import Event, worker_type
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["BeingWritten", "Items", "Unreadable"]
+__all__ = ["BeingWritten", "Items", "UnreadableItem"]
 
 #: How often a change begins anew because a person saved the file under our hands; seconds that a writer has each time.
 TRIES, PAUSE = 5, 0.1
@@ -38,11 +38,11 @@ TRIES, PAUSE = 5, 0.1
 LARGEST = 8 * 1024 * 1024
 
 
-class Unreadable(Invalid):
+class UnreadableItem(Invalid):
     """A `progress.yaml` that cannot be read as it is now."""
 
 
-class BeingWritten(Unreadable):
+class BeingWritten(UnreadableItem):
     """A `progress.yaml` that another program has not finished yet."""
 
 
@@ -160,15 +160,15 @@ class Items:
 
     def _parse(self, item: str, path: str) -> tuple[Progress, bytes, fs.Stat]:
         """A file as it is now, read while nobody had it open for writing."""
-        found: tuple[Progress, bytes, fs.Stat] | Unreadable
+        found: tuple[Progress, bytes, fs.Stat] | UnreadableItem
         try:
             found = parse(item, path)
-        except Unreadable as error:
+        except UnreadableItem as error:
             found = error
         if self.folder.writing.has_writer(path):
             told = f"{names.PROGRESS} of {item} is still being written by another program"
             raise BeingWritten(told, hint="Repeat it in a moment.", path=path)
-        if isinstance(found, Unreadable):
+        if isinstance(found, UnreadableItem):
             raise found
         return found
 
@@ -180,7 +180,7 @@ class Items:
         `change` may be called again on what a person saved meanwhile, and may raise to change nothing.
         """
         path = self.folder.at(self.path(item, names.PROGRESS))
-        with Turn(self.folder.at(f"{GUARDS}/{item}")):
+        with BoundedLock(self.folder.at(f"{GUARDS}/{item}")):
             for _ in range(TRIES):
                 try:
                     progress, data, status = self._parse(item, path)
@@ -233,7 +233,7 @@ class Items:
     def create(self, item: str, name: str, document: dict[str, object]) -> bool:
         """A new work item with all its files, whole or not at all; False if there is one of this id."""
         folder = self.folder
-        with Turn(folder.at(f"{GUARDS}/work-items")):
+        with BoundedLock(folder.at(f"{GUARDS}/work-items")):
             there = self._folder_of(item)
             if there is None or not fs.exists(folder.at(f"{there}/{names.PROGRESS}")):
                 self._keep_beside(Progress(item, document))
@@ -304,11 +304,11 @@ def parse(item: str, path: str) -> tuple[Progress, bytes, fs.Stat]:
     try:
         data, status = fs.read(path, LARGEST)
     except (fs.NotAFile, fs.TooBig) as error:
-        raise Unreadable(f"{names.PROGRESS} of {item}: {error.strerror}", path=path) from None
+        raise UnreadableItem(f"{names.PROGRESS} of {item}: {error.strerror}", path=path) from None
     try:
         return Progress(item, yamltext.load(data)), data, status
     except Invalid as error:
-        raise Unreadable(
+        raise UnreadableItem(
             f"{names.PROGRESS} of {item}: {error.message}",
             hint="Mend the file by hand: no command repairs it.",
             path=path,

@@ -9,7 +9,7 @@ from taskpit.layouts import activities
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ABANDONED, ENDED, Progress, append, clear, status_of
 from taskpit.store.activities.items import Items
-from taskpit.store.activities.states import View
+from taskpit.store.activities.states import ActivityStates
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder import STOPS
 from taskpit.task import State
@@ -26,7 +26,7 @@ __all__ = ["ask_to_stop", "finish", "live", "mark_blocked", "start"]
 @verb
 def live(items: Items, item: str) -> list[Card]:
     """Activities of the work item that somebody is working on."""
-    view = View(items)
+    view = ActivityStates(items)
     inside = (one for key, one in view.standings().items() if key.startswith(f"{item}-A"))
     return [view.brief(one) for one in inside if one.state is State.CLAIMED and not one.over]
 
@@ -111,7 +111,7 @@ def finish(
 
 def _free_abandoned(items: Items, item: str) -> None:
     """What nobody works on any more is nobody's: whoever comes back to it later finds it gone."""
-    for key, one in View(items).standings().items():
+    for key, one in ActivityStates(items).standings().items():
         if key.startswith(f"{item}-A") and one.seen is not None and one.over:
             with items.grip(key) as grip:
                 mine = grip.mine(one.seen.lock)

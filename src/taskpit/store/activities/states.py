@@ -19,17 +19,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from taskpit.store.locks import Seen
+    from taskpit.store.locks import LockFile
 
-__all__ = ["Standing", "View"]
+__all__ = ["ActivityState", "ActivityStates"]
 
 
-class Standing(Value):
+class ActivityState(Value):
     """An activity and its lock, as they are now."""
 
     activity: Activity
     item: Progress
-    seen: Seen | None = None
+    seen: LockFile | None = None
     #: Why the lock no longer counts; empty while it may be live.
     over: str = ""
 
@@ -46,16 +46,16 @@ class Standing(Value):
         return self.activity.verdict is None and (self.seen is None or bool(self.over))
 
 
-class View:
+class ActivityStates:
     """Looks at everything once; asks are answered from that."""
 
     def __init__(self, items: Items) -> None:
         self.items = items
-        self._standings: dict[str, Standing] | None = None
+        self._standings: dict[str, ActivityState] | None = None
         self._progress: dict[str, Progress] = {}
         self.broken: dict[str, Invalid] = {}
 
-    def standings(self) -> dict[str, Standing]:
+    def standings(self) -> dict[str, ActivityState]:
         """Every activity by its id; a work item without activities stands for itself."""
         if self._standings is None:
             self._standings = {}
@@ -67,22 +67,22 @@ class View:
                     self.broken[item] = progress
         return self._standings
 
-    def _of(self, progress: Progress) -> Iterator[Standing]:
+    def _of(self, progress: Progress) -> Iterator[ActivityState]:
         activities = progress.activities()
         if not activities:
             task, actor = _own_task(progress), actor_of(progress.head)
             task = task.replace(hold=task.hold or progress.hold(progress.item, {}))
             own = Activity(id=progress.item, task=task, status=_own_status(progress), actor=actor, steps=())
-            yield Standing(activity=own, item=progress)
+            yield ActivityState(activity=own, item=progress)
         held = set(fs.names(self.items.folder.at(self.items.path(progress.item, names.LOCKS))))
         for activity in activities:
             if f"{activity.id}.lock" not in held:
-                yield Standing(activity=activity, item=progress)
+                yield ActivityState(activity=activity, item=progress)
                 continue
             grip = self.items.grip(activity.id)
             seen = grip.look()
             over = grip.over(seen) if seen is not None and activity.verdict is None else ""
-            yield Standing(activity=activity, item=progress, seen=seen, over=over)
+            yield ActivityState(activity=activity, item=progress, seen=seen, over=over)
 
     def state_of(self, task_id: str) -> State | None:
         """Where an activity or a whole work item is."""
@@ -105,13 +105,13 @@ class View:
         now, settings = folder.clock.now(), folder.config.limits
         return rules.Use(running=tuple(running), starts=starts(folder), settings=settings, now=now)
 
-    def held(self, standing: Standing, kind: str) -> str:
+    def held(self, standing: ActivityState, kind: str) -> str:
         """Why this kind of worker may not take it; empty if it may. The lock is not asked."""
         activity, task = standing.activity, standing.activity.task
         reason = self.barred(standing)
         return reason or activity.unfit(kind) or (excluded(task, self.use())[0] if task.touches or task.limits else "")
 
-    def barred(self, standing: Standing) -> str:
+    def barred(self, standing: ActivityState) -> str:
         """Why nobody may work on it, of whatever kind; empty if somebody may."""
         activity, task = standing.activity, standing.activity.task
         pivot = standing.item.pivot()
@@ -127,7 +127,7 @@ class View:
             reason = rules.held_in_circle(task, ready) or reason
         return reason
 
-    def _whole_held(self, standing: Standing) -> str:
+    def _whole_held(self, standing: ActivityState) -> str:
         """Why nothing of its work item may be taken: what that needs, or when it may begin."""
         head, item = standing.item.head, standing.item.item
         if item == standing.activity.id:
@@ -158,7 +158,7 @@ class View:
             else None
         )
 
-    def brief(self, standing: Standing) -> Card:
+    def brief(self, standing: ActivityState) -> Card:
         """The task as lists show it."""
         task, state = standing.activity.task, standing.state
         if state is State.READY:
@@ -178,7 +178,7 @@ class View:
         verdict = standing.activity.verdict or Verdict.DONE
         return Card(task=task, state=state, result=names.load_result(task.id, fields or {}, verdict))
 
-    def _full(self, standing: Standing) -> Card:
+    def _full(self, standing: ActivityState) -> Card:
         card, task_id = self.brief(standing), standing.activity.id
         fields = standing.item.entry(task_id) or {}
         if card.result is not None:

@@ -14,7 +14,7 @@ from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ENDED, actor_of, people, status_of
 from taskpit.store import folder_store
 from taskpit.store.activities.items import Items
-from taskpit.store.activities.states import View
+from taskpit.store.activities.states import ActivityStates
 from taskpit.store.disk_errors import verb
 from taskpit.task import Lock, Result, State, Verdict
 
@@ -177,7 +177,7 @@ def _refuse_held(items: Items, activity: str, kind: str) -> None:
     paused = folder_store.paused(items.folder)
     if paused:
         raise Held(f"{activity}: the queue is {paused}", hint="`pit resume` gives out tasks again.", id=activity)
-    view = View(items)
+    view = ActivityStates(items)
     standing = view.standings().get(activity)
     reason = view.barred(standing) if standing is not None else ""
     if standing is not None and not reason and standing.activity.actor not in ("any", kind):

@@ -14,7 +14,7 @@ from taskpit.store import changelog
 from taskpit.store.activities import claim as taking
 from taskpit.store.activities import finish as ending
 from taskpit.store.activities.items import Items
-from taskpit.store.activities.states import Standing, View
+from taskpit.store.activities.states import ActivityState, ActivityStates
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder_store import House
 from taskpit.task import Page, State
@@ -147,8 +147,8 @@ class ActivityStore(House):
         return member
 
     @steadily
-    def _standings(self) -> list[Standing]:
-        return list(View(self.items).standings().values())
+    def _standings(self) -> list[ActivityState]:
+        return list(ActivityStates(self.items).standings().values())
 
     @verb
     @steadily
@@ -192,7 +192,7 @@ class ActivityStore(House):
         from taskpit.store.locks import locks
 
         found = []
-        for activity_id, standing in View(self.items).standings().items():
+        for activity_id, standing in ActivityStates(self.items).standings().items():
             if standing.seen is not None:
                 grip = self.items.grip(activity_id)
                 found.append(standing.seen.lock.replace(number=grip.number, expires=grip.until(standing.seen)))
@@ -204,14 +204,14 @@ class ActivityStore(House):
     @steadily
     def read(self, ids: Sequence[str]) -> list[Card | None]:
         """Each as it stands."""
-        view = View(self.items)
+        view = ActivityStates(self.items)
         return [view.card(task_id) for task_id in ids]
 
     @verb
     @steadily
     def resolve(self, text: str) -> list[str]:
         """Itself, a work item's number, a shorter spelling, or what begins with it."""
-        view = View(self.items)
+        view = ActivityStates(self.items)
         known = {*view.standings(), *self.items.folders()}
         number = self.folder.layout.number(text)
         for exact in (text, text.upper(), self.folder.layout.new_id(number) if number else text):
@@ -230,7 +230,7 @@ class ActivityStore(House):
         tied: bool = False,  # noqa: ARG002 - all of them
     ) -> Page:
         """Ready ones in the order they will be taken, then claimed, failed and done ones."""
-        view = View(self.items)
+        view = ActivityStates(self.items)
         rows = _rows(view, state)
         start = json.loads(after) if after else None
         rows = [row for row in rows if start is None or [row[0], row[1]] > start]
@@ -243,7 +243,7 @@ class ActivityStore(House):
     def counts(self) -> dict[State, int]:
         """Activities by state."""
         found = dict.fromkeys(State, 0)
-        for standing in View(self.items).standings().values():
+        for standing in ActivityStates(self.items).standings().values():
             found[standing.state] += 1
         return found
 
@@ -325,12 +325,12 @@ class ActivityStore(House):
             self._watch = None
 
 
-def _key(standing: Standing) -> list[object]:
+def _key(standing: ActivityState) -> list[object]:
     task = standing.activity.task
     return list(order(task)) if standing.state is State.READY else [natural(task.id)]
 
 
-def _rows(view: View, state: State | None) -> list[tuple[int, list[object], Standing]]:
+def _rows(view: ActivityStates, state: State | None) -> list[tuple[int, list[object], ActivityState]]:
     """What a page shows, in its order."""
     rows = [
         (SHOWN.index(standing.state), _key(standing), standing)

@@ -8,7 +8,7 @@ from taskpit.layouts.activities import load_result
 from taskpit.layouts.progress import ENDED, Progress, status_of
 from taskpit.store import changelog
 from taskpit.store.activities.items import BeingWritten, Items
-from taskpit.store.activities.states import View
+from taskpit.store.activities.states import ActivityStates
 from taskpit.store.folder import LATE
 from taskpit.store.port import Lapse, Mend
 from taskpit.task import Claim, Lock, State, Verdict
@@ -30,7 +30,7 @@ ASIDE = frozenset(("noted", "late_result"))
 def lapsed(items: Items, orphans: Collection[tuple[str, str]]) -> list[Lapse]:
     """Claims whose lock no longer counts; `orphans` (id and holder) are known to be nobody's."""
     found = []
-    for standing in View(items).standings().values():
+    for standing in ActivityStates(items).standings().values():
         if standing.state is not State.CLAIMED or standing.seen is None or not standing.seen.lock.holder:
             continue
         holder, task = standing.seen.lock.holder, standing.activity.task
@@ -105,7 +105,7 @@ def _leftovers(items: Items, *, dry_run: bool) -> Iterator[Mend]:
 
 def check(items: Items) -> list[Mend]:
     """What is out of order, for people to read."""
-    view = View(items)
+    view = ActivityStates(items)
     standings = view.standings()
     broken = {item: error for item, error in view.broken.items() if not isinstance(error, BeingWritten)}
     found = [Mend(kind="unreadable", what=item, details=error.message) for item, error in broken.items()]

@@ -9,7 +9,7 @@ from taskpit.clock import duration
 from taskpit.errors import Invalid
 from taskpit.records import Value
 
-__all__ = ["Address", "parse", "shown", "unreadable", "without_secrets"]
+__all__ = ["PostgresAddress", "parse", "shown", "unreadable", "without_secrets"]
 
 #: The schema of a queue whose address names none.
 SCHEMA = "taskpit"
@@ -19,7 +19,7 @@ PATIENCE = 15.0
 LONGEST_SCHEMA = 63
 
 
-class Address(Value):
+class PostgresAddress(Value):
     """Where a queue is."""
 
     #: What libpq understands: the address without what is ours.
@@ -43,7 +43,7 @@ def unreadable(text: str, why: str) -> Invalid:
     return Invalid(f"the address {shown(text)} cannot be read: {why}", hint=hint)
 
 
-def without_secrets(text: str, address: Address) -> str:
+def without_secrets(text: str, address: PostgresAddress) -> str:
     """The text without anything of this address that must not be seen."""
     userinfo = address.whole.partition("://")[2].rpartition("@")[0]
     given = [userinfo.partition(":")[2], os.environ.get("PGPASSWORD", "")]
@@ -76,7 +76,7 @@ def _upto(text: str, marks: str) -> str:
     return text
 
 
-def parse(text: str) -> Address:
+def parse(text: str) -> PostgresAddress:
     """The address; Invalid says what cannot be one."""
     try:
         parts = urlsplit(text)
@@ -91,7 +91,7 @@ def parse(text: str) -> Address:
     ours = {key: value for key, value in given if key in ("schema", "pgbouncer", "patience")}
     rest = urlencode([(key, value) for key, value in given if key not in ours], quote_via=quote)
     server = _joined(parts.netloc, parts.path, rest)
-    return Address(
+    return PostgresAddress(
         server=server,
         schema=_schema(ours.get("schema", SCHEMA)),
         pooled=_pooled(ours.get("pgbouncer")),

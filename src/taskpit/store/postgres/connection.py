@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from taskpit.store.postgres.address import Address
+    from taskpit.store.postgres.address import PostgresAddress
 
     Row = tuple[Any, ...]
 
@@ -50,7 +50,7 @@ OURS: dict[str, str | int] = {
 class Wire:
     """A few connections, as many as are in use at once."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: PostgresAddress) -> None:
         self.address = address
         #: Whether a pooler stands between, which hands each transaction another session.
         self.pooled = bool(address.pooled)
@@ -161,7 +161,7 @@ class Wire:
         self.drop()
 
 
-def _unknown(error: psycopg.Error, address: Address, *, repeat: bool) -> Unknown:
+def _unknown(error: psycopg.Error, address: PostgresAddress, *, repeat: bool) -> Unknown:
     said = without_secrets(" ".join(str(error).split()), address)[:200]
     hint = "Repeating it is safe." if repeat else "It may have happened: `pit log` shows, before you repeat it."
     return Unknown(f"the connection broke before the answer came ({said})", hint=hint)

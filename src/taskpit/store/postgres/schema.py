@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from taskpit.store.postgres.address import Address
+    from taskpit.store.postgres.address import PostgresAddress
     from taskpit.store.postgres.connection import Row, Wire
 
 __all__ = ["MIGRATIONS", "Meta", "Migration", "bring_up", "look", "missing", "quoted", "script"]
@@ -124,7 +124,7 @@ def missing(wire: Wire) -> list[Migration]:
     return [step for step in MIGRATIONS if step.version > (row[0] if row else 0)]
 
 
-def _migrate(connection: psycopg.Connection[Row], address: Address) -> list[int]:
+def _migrate(connection: psycopg.Connection[Row], address: PostgresAddress) -> list[int]:
     if connection.info.server_version < OLDEST_SERVER:
         version = connection.info.server_version // 10000
         raise Storage(f"the server is PostgreSQL {version}; 13 is the oldest that will do")
@@ -226,7 +226,7 @@ def _durability(fsync: str, commit: str, standbys: str, full_pages: str) -> tupl
     return "power", tuple(warnings)
 
 
-def _check(address: Address, version: int, serves: int) -> None:
+def _check(address: PostgresAddress, version: int, serves: int) -> None:
     ours = MIGRATIONS[-1].version
     if version < ours:
         raise Storage(

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import psycopg
 
-    from taskpit.store.postgres.address import Address
+    from taskpit.store.postgres.address import PostgresAddress
 
 __all__ = ["is_gone", "is_undone", "translate"]
 
@@ -77,7 +77,7 @@ def is_gone(error: psycopg.Error, *, closed: bool) -> bool:
     return closed or (error.sqlstate or "").startswith(GONE)
 
 
-def translate(error: psycopg.Error, address: Address) -> TaskpitError:
+def translate(error: psycopg.Error, address: PostgresAddress) -> TaskpitError:
     """The error in our words."""
     code = _code(error)
     said = without_secrets(" ".join((error.diag.message_primary or str(error)).split()), address)[:300]

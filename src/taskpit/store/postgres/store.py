@@ -20,8 +20,8 @@ from taskpit.store.postgres.changelog import Changelog
 from taskpit.store.postgres.connection import Wire
 from taskpit.store.postgres.opening import leave_address, papers_of
 from taskpit.store.postgres.row_text import UNREADABLE, Lapsed, as_ending, as_item, as_json, read_task
-from taskpit.store.postgres.wakeup import Bell
-from taskpit.store.postgres.workers import Member, born, here, is_dead
+from taskpit.store.postgres.wakeup import Listening
+from taskpit.store.postgres.workers import PostgresMember, born, here, is_dead
 from taskpit.task import Claim, End, Said
 from taskpit.text import one_line
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from taskpit.config import Config
     from taskpit.store.port import Mend
-    from taskpit.store.postgres.address import Address
+    from taskpit.store.postgres.address import PostgresAddress
     from taskpit.task import Card, Event, Lock, Page, State, Task, Want
 
 __all__ = ["PostgresStore", "ServerClock"]
@@ -62,7 +62,7 @@ class PostgresStore:
     """A queue in a schema of a database."""
 
     def __init__(
-        self, address: Address, *, clock: Clock | None = None, config: Config | None = None, papers: str = ""
+        self, address: PostgresAddress, *, clock: Clock | None = None, config: Config | None = None, papers: str = ""
     ) -> None:
         self.address = address
         self.wire = Wire(address)
@@ -79,8 +79,8 @@ class PostgresStore:
         self._archive = Archive(self._papers)
         self._look = Look(self.wire, self.config.limits, self._archive)
         self._log = Changelog(self.wire, meta.space)
-        self._bell = Bell(self.wire, meta.space)
-        self._members: dict[str, Member] = {}
+        self._bell = Listening(self.wire, meta.space)
+        self._members: dict[str, PostgresMember] = {}
         self._signed = 0.0
         #: When it was last looked whether dead rows lie in the way; a process that comes and goes never looks.
         self._raised = time.monotonic()
@@ -253,7 +253,7 @@ class PostgresStore:
 
     # -- who works ---------------------------------------------------------------------------------
 
-    def join(self, worker: str, lease: float, *, patience: float = 1.0) -> Member:  # noqa: ARG002 - no judge is in the way
+    def join(self, worker: str, lease: float, *, patience: float = 1.0) -> PostgresMember:  # noqa: ARG002 - no judge is in the way
         """A row with the worker's name and process; it lasts while the store is used."""
         row = self._ask(
             "SELECT {s}.join_as(%(worker)s, %(host)s, %(pid)s, %(born)s, %(lease)s, %(dead)s::bigint[], "
@@ -267,13 +267,13 @@ class PostgresStore:
         )[0]
         if row[0] is None:
             raise Lost(f"a living process already works here as {worker}", worker=worker)
-        member = Member(worker, row[0], lease, self._leave)
+        member = PostgresMember(worker, row[0], lease, self._leave)
         leave_address(self._papers, self.address.whole)  # what it runs finds the queue by its papers
         with self._turn:
             self._members[worker] = member
         return member
 
-    def _leave(self, member: Member) -> None:
+    def _leave(self, member: PostgresMember) -> None:
         with self._turn:
             if self._members.get(member.worker) is member:
                 del self._members[member.worker]

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.store.postgres.connection import Row, Wire
 
-__all__ = ["POLL", "Bell"]
+__all__ = ["POLL", "Listening"]
 
 #: How long one sleeps at most before looking again: where nobody can be woken, and where a ring may get lost.
 POLL, FALLBACK = 0.5, 5.0
@@ -31,7 +31,7 @@ NOTED = 60.0
 UNDER_WAY = 0.1
 
 
-class Bell:
+class Listening:
     """One connection that listens, opened when somebody first sleeps."""
 
     def __init__(self, wire: Wire, space: str) -> None:

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Member", "born", "here", "is_dead"]
+__all__ = ["PostgresMember", "born", "here", "is_dead"]
 
 
 def here() -> str:
@@ -37,10 +37,10 @@ def is_dead(host: str, pid: int, birth: str) -> bool:
     return host == here() and bool(born(os.getpid())) and bool(birth) and born(pid) != birth
 
 
-class Member:
+class PostgresMember:
     """A worker that stays; the store renews its name while it works."""
 
-    def __init__(self, worker: str, number: int, lease: float, leave: Callable[[Member], None]) -> None:
+    def __init__(self, worker: str, number: int, lease: float, leave: Callable[[PostgresMember], None]) -> None:
         self.worker = worker
         self.number = number
         self.lease = lease

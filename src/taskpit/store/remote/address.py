@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SCHEMES", "TOKEN", "Address", "is_address", "name_in", "parse", "read_token", "shown"]
+__all__ = ["SCHEMES", "TOKEN", "RemoteAddress", "is_address", "name_in", "parse", "read_token", "shown"]
 
 #: How addresses begin.
 SCHEMES = ("https://", "http://")
@@ -31,7 +31,7 @@ LONGEST_TOKEN = 512
 PATIENCE = 15.0
 
 
-class Address(Value):
+class RemoteAddress(Value):
     """Where a gateway is."""
 
     host: str
@@ -65,7 +65,7 @@ def shown(text: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0].partition('#')[0][:200]}"
 
 
-def parse(text: str, env: Mapping[str, str], folder: str = "") -> Address:
+def parse(text: str, env: Mapping[str, str], folder: str = "") -> RemoteAddress:
     """The address with its token; Invalid says what cannot be one."""
     try:
         parts = urlsplit(text)
@@ -84,7 +84,7 @@ def parse(text: str, env: Mapping[str, str], folder: str = "") -> Address:
             f"{shown(text)} would send tasks and the token in the clear",
             hint="Use https://; http:// is for this machine only (127.0.0.1, localhost).",
         )
-    return Address(
+    return RemoteAddress(
         host=host,
         port=port or (443 if secure else 80),
         path=parts.path.rstrip("/"),

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import ssl
     from typing import Any
 
-    from taskpit.store.remote.address import Address
+    from taskpit.store.remote.address import RemoteAddress
 
-__all__ = ["ANSWER", "SILENT", "Held", "Line", "new_call"]
+__all__ = ["ANSWER", "SILENT", "Connections", "HeldConnection", "new_call"]
 
 #: First pause before another try, and the longest, in seconds.
 FIRST, LONGEST = 0.02, 1.0
@@ -57,10 +57,10 @@ class Request(NamedTuple):
     changes: bool
 
 
-class Line:
+class Connections:
     """A few connections, as many as are in use at once."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: RemoteAddress) -> None:
         self.address = address
         self._spare: list[tuple[http.client.HTTPConnection, float]] = []
         self._turn = threading.Lock()
@@ -131,7 +131,7 @@ class Line:
         call: str = "",
         repeat: bool = True,
         timeout: float = 0.0,
-        on: Held | None = None,
+        on: HeldConnection | None = None,
     ) -> tuple[Any, bool]:
         """The answer, and whether it is that of a repetition. `repeat`: doing it twice is as good as once.
 
@@ -147,7 +147,7 @@ class Line:
         """A working log, as it is."""
         return self._patiently(Request("PUT", f"/v1/log/{call}?worker={worker}", data, ANSWER, True), repeat=False)[0]
 
-    def _patiently(self, request: Request, *, repeat: bool, on: Held | None = None) -> tuple[Any, bool]:
+    def _patiently(self, request: Request, *, repeat: bool, on: HeldConnection | None = None) -> tuple[Any, bool]:
         began, pause = time.monotonic(), FIRST
         until, slow = began + self.address.patience, began + max(ANSWER, self.address.patience)
         again: str | None = None  # the gateway that was asked before, if one may have been
@@ -234,7 +234,7 @@ class Line:
             raise Unavailable(f"{where} cannot be reached ({_told(error)})", hint=hint) from None
 
 
-class Held:
+class HeldConnection:
     """The connection of a call that may be given up from another thread."""
 
     def __init__(self) -> None:

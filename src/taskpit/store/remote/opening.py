@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from taskpit.clock import Clock
-    from taskpit.store.remote.address import Address
+    from taskpit.store.remote.address import RemoteAddress
     from taskpit.store.remote.store import RemoteStore
 
 __all__ = ["leave_address", "open_remote"]
@@ -28,7 +28,7 @@ def open_remote(
     return RemoteStore(parse(text, os.environ if env is None else env, papers), clock=clock, papers=papers)
 
 
-def leave_address(root: str, address: Address) -> None:
+def leave_address(root: str, address: RemoteAddress) -> None:
     """The folder leads to this queue, with the token that opens it; only its owner may read that."""
     from taskpit.store.postgres.opening import leave_address as leave
 

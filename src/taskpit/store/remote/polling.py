@@ -11,7 +11,7 @@ import threading
 import time
 
 from taskpit.errors import TaskpitError
-from taskpit.store.remote.connection import ANSWER, SILENT, Held, Line, new_call
+from taskpit.store.remote.connection import ANSWER, SILENT, Connections, HeldConnection, new_call
 from taskpit.store.remote.wire import CLAIMS, LONGEST_POLL, WANT
 
 TYPE_CHECKING = False
@@ -31,7 +31,9 @@ REST = 1.0
 class Polling:
     """One place in line, for the wish that was last asked for in vain."""
 
-    def __init__(self, line: Line, about: Callable[[], dict[str, object]], give_back: Callable[[Claim], None]) -> None:
+    def __init__(
+        self, line: Connections, about: Callable[[], dict[str, object]], give_back: Callable[[Claim], None]
+    ) -> None:
         self._line = line
         #: What goes with every call: who we are.
         self._about = about
@@ -41,7 +43,7 @@ class Polling:
         self._dealt: list[Claim] = []
         self._dealt_at = 0.0
         self._waited = 0.0
-        self._held: Held | None = None
+        self._held: HeldConnection | None = None
         self._thread: threading.Thread | None = None
         self._woken = False
         self._closed = False
@@ -84,7 +86,7 @@ class Polling:
                     want, waits = self._want, time.monotonic() - self._waited < KEPT
                     if self._closed or want is None or not waits:
                         return
-                    held = self._held = Held()
+                    held = self._held = HeldConnection()
                     call = new_call()
                 if self._ask(want, call, held):
                     return
@@ -95,7 +97,7 @@ class Polling:
                     self._want = None
                 self._turn.notify_all()
 
-    def _ask(self, want: Want, call: str, held: Held) -> bool:
+    def _ask(self, want: Want, call: str, held: HeldConnection) -> bool:
         """One turn in line; whether something was dealt."""
         asked = {**self._about(), "claim": WANT.write(want.replace(call=call)), "wait": LONGEST_POLL}
         try:

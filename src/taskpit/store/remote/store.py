@@ -10,7 +10,7 @@ from taskpit import fs, layouts, schema, trust, workers
 from taskpit.clock import Clock
 from taskpit.errors import Invalid, Lost, Storage, TaskpitError, TooLarge
 from taskpit.store.remote import wire
-from taskpit.store.remote.connection import Line, new_call
+from taskpit.store.remote.connection import Connections, new_call
 from taskpit.store.remote.polling import Polling
 from taskpit.task import End, Said
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.store.port import Info, Lapse, Mend
-    from taskpit.store.remote.address import Address
+    from taskpit.store.remote.address import RemoteAddress
     from taskpit.task import Card, Claim, Event, Lock, Page, State, Task, Want
 
 __all__ = ["GatewayClock", "RemoteStore"]
@@ -47,9 +47,9 @@ class GatewayClock(Clock):
 class RemoteStore:
     """A queue behind a gateway."""
 
-    def __init__(self, address: Address, *, clock: Clock | None = None, papers: str = "") -> None:
+    def __init__(self, address: RemoteAddress, *, clock: Clock | None = None, papers: str = "") -> None:
         self.address = address
-        self._line = Line(address)
+        self._line = Connections(address)
         began = time.time()
         try:
             hello = self._checked(self._line.ask("hello", {})[0])
@@ -216,7 +216,7 @@ class RemoteStore:
         leave_address(self._info.papers, self.address)  # what it runs finds the queue by its papers
         folder = f"{self._info.papers}/.taskpit/names"
         fs.make_dir(folder)
-        record = workers.Member(schema.path_of(folder, worker.replace("@", ".at.")))
+        record = workers.LocalMember(schema.path_of(folder, worker.replace("@", ".at.")))
         if not record.join(workers.describe(worker, lease, Clock(), stays=True), Clock(), patience=patience):
             raise Lost(f"a living process already works here as {worker}", worker=worker)
         place = f"{workers.host()}:{trust.name_for(folder)}"
@@ -364,7 +364,7 @@ class RemoteStore:
 class RemoteMember:
     """A worker that stays."""
 
-    def __init__(self, store: RemoteStore, worker: str, record: workers.Member) -> None:
+    def __init__(self, store: RemoteStore, worker: str, record: workers.LocalMember) -> None:
         self.worker = worker
         self._store = store
         self._record = record
