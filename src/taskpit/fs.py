@@ -500,8 +500,9 @@ def look_anew(path: str) -> None:
     os.close(_open(path, DIRECTORY))
 
 
-def append(path: str, data: bytes) -> None:
+def append(path: str, data: bytes, *, piece: bool = False) -> int:
     """These bytes are at the end of the file, in one write, on a line of their own; made if it is not there.
+    A `piece` is no line: it is there as it is, and on the disk. Where the file ended before.
 
     Writers take turns under a lock; a tail that a killed writer left torn is ended first: it spoils only itself.
     """
@@ -511,9 +512,12 @@ def append(path: str, data: bytes) -> None:
         _step("flock", path)
         _take_turn(fd)
         end = os.lseek(fd, 0, os.SEEK_END)
-        if end and os.pread(fd, 1, end - 1) != b"\n":
+        if end and not piece and os.pread(fd, 1, end - 1) != b"\n":
             data = b"\n" + data
         _write_all(fd, data, path)
+        if piece:
+            os.fsync(fd)
+        return end
     finally:
         os.close(fd)
 

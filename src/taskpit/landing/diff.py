@@ -7,7 +7,7 @@ import re
 from taskpit.records import Value
 from taskpit.text import revealed
 
-__all__ = ["DiffLine", "FileDiff", "read_hunks"]
+__all__ = ["DiffLine", "FilePatch", "read_hunks"]
 
 #: Rows are shown up to this width.
 WIDEST = 1000
@@ -27,7 +27,7 @@ class DiffLine(Value):
     text: str = ""
 
 
-class FileDiff(Value):
+class FilePatch(Value):
     """What a diff says of one file."""
 
     path: str
@@ -40,9 +40,9 @@ class FileDiff(Value):
     left: int = 0
 
 
-def read_hunks(diff: str, most: int) -> list[FileDiff]:
+def read_hunks(diff: str, most: int) -> list[FilePatch]:
     """Every file of it; together they have at most so many rows."""
-    parts: list[FileDiff] = []
+    parts: list[FilePatch] = []
     lines = diff.split("\n")
     starts = [at for at, line in enumerate(lines) if line.startswith("diff --git ")]
     at = 0
@@ -55,7 +55,7 @@ def read_hunks(diff: str, most: int) -> list[FileDiff]:
     return parts
 
 
-def _file(lines: list[str], at: int, most: int) -> tuple[FileDiff, int]:
+def _file(lines: list[str], at: int, most: int) -> tuple[FilePatch, int]:
     """The file whose part begins here, and where that ends."""
     end = at + 1
     while end < len(lines) and not lines[end].startswith(("@@ ", "diff --git ")):
@@ -65,7 +65,7 @@ def _file(lines: list[str], at: int, most: int) -> tuple[FileDiff, int]:
     while end < len(lines) and (head := _HUNK.match(lines[end])):
         hunk, end = _hunk(lines, end, head)
         rows += hunk
-    found = FileDiff(
+    found = FilePatch(
         path=path,
         rows=tuple(rows[: max(most, 0)]),
         added=sum(row.kind == "+" for row in rows),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
 
-    from taskpit.landing.diff import FileDiff
+    from taskpit.landing.diff import FilePatch
     from taskpit.landing.values import HandIn
     from taskpit.search import Hit
 
@@ -218,7 +218,7 @@ class VerdictDialog(ModalScreen[tuple[str, str]]):
         *(Binding(act.key, f"judge('{act.name}')", show=False) for act in VERDICTS),
     ]
 
-    def __init__(self, handed: HandIn, parts: Sequence[FileDiff], *, read_only: bool) -> None:
+    def __init__(self, handed: HandIn, parts: Sequence[FilePatch], *, read_only: bool) -> None:
         super().__init__()
         self._handed = handed
         self._parts = parts
@@ -258,7 +258,7 @@ class VerdictDialog(ModalScreen[tuple[str, str]]):
         )
 
 
-def _head(handed: HandIn, parts: Sequence[FileDiff]) -> Content:
+def _head(handed: HandIn, parts: Sequence[FilePatch]) -> Content:
     """The title, who made it for which branch, how much, and what its check showed."""
     added, removed = sum(part.added for part in parts), sum(part.removed for part in parts)
     proof = handed.evidence
@@ -277,7 +277,7 @@ def _head(handed: HandIn, parts: Sequence[FileDiff]) -> Content:
     )
 
 
-def _lines(handed: HandIn, parts: Sequence[FileDiff]) -> Iterator[Content]:
+def _lines(handed: HandIn, parts: Sequence[FilePatch]) -> Iterator[Content]:
     """What is asked, what the agent said, and the rows of each file with their numbers."""
     for question in handed.questions:
         yield Content.styled(f"? {one_line(question)}", "bold $warning")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from taskpit.board import BoardChange, Slip
     from taskpit.crew.status import MemberRow
-    from taskpit.landing.diff import FileDiff
+    from taskpit.landing.diff import FilePatch
     from taskpit.landing.values import HandIn
     from taskpit.queue import Queue
     from taskpit.search import Hit
@@ -86,7 +86,7 @@ class QueueAccess:
         with self._lock:
             return self.queue.store.read([task_id])[0]
 
-    def change(self, task_id: str, most: int) -> tuple[HandIn, list[FileDiff]]:
+    def change(self, task_id: str, most: int) -> tuple[HandIn, list[FilePatch]]:
         """What was handed in for it and waits, and its diff with at most so many rows."""
         from taskpit.landing import review
         from taskpit.landing.diff import read_hunks

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from markdown_it.utils import EnvType, OptionsDict
 
     from taskpit.board import Slip
-    from taskpit.landing.diff import FileDiff
+    from taskpit.landing.diff import FilePatch
     from taskpit.task import Task
 
 __all__ = ["STATIC", "Paper", "coloured", "markdown_html"]
@@ -96,7 +96,7 @@ LANGUAGES = {
 LONGEST_FILE, WIDEST = 100_000, 500
 
 
-def coloured(part: FileDiff) -> list[Markup]:
+def coloured(part: FilePatch) -> list[Markup]:
     """Each row's text."""
     shown = [escape(row.text) for row in part.rows]
     for sides in ("+ ", "-"):

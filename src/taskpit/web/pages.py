@@ -11,7 +11,7 @@ from taskpit.board import COLUMNS
 from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Invalid, NotFound, TaskpitError
 from taskpit.landing import review
-from taskpit.landing.diff import FileDiff, read_hunks
+from taskpit.landing.diff import FilePatch, read_hunks
 from taskpit.landing.values import CANDIDATE, HandIn
 from taskpit.policy import REVIEW, question_of
 from taskpit.records import Value
@@ -50,7 +50,7 @@ class Shown(Value):
     waits: bool = False
     #: What was handed in with it; a change that has landed has its result instead.
     handed: HandIn | None = None
-    parts: tuple[tuple[FileDiff, list[Markup]], ...] = ()
+    parts: tuple[tuple[FilePatch, list[Markup]], ...] = ()
 
     @property
     def added(self) -> int:

@@ -9,7 +9,6 @@ the database: a crash in between leaves a task in both, and the next time once m
 from __future__ import annotations
 
 import json
-import os
 import time
 
 from taskpit import fs
@@ -93,15 +92,9 @@ class Archive:
         lock = fs.Flock(f"{data}.lock")
         lock.take(wait=True)
         try:
-            with open(data, "ab") as file:
-                offset = file.tell()
-                file.write(piece)
-                file.flush()
-                os.fsync(file.fileno())
-            with open(f"{self._place}/{month}{INDEX}", "ab") as file:
-                file.write("".join(f"{offset} {line['id']}\n" for line in lines).encode())
-                file.flush()
-                os.fsync(file.fileno())
+            offset = fs.append(data, piece, piece=True)
+            index = "".join(f"{offset} {line['id']}\n" for line in lines).encode()
+            fs.append(f"{self._place}/{month}{INDEX}", index, piece=True)
             fs.sync_dir(self._place)
         finally:
             lock.drop()
