@@ -289,8 +289,7 @@ def _lines(handed: HandIn, parts: Sequence[FilePatch]) -> Iterator[Content]:
         yield Content.assemble(
             (one_line(part.path), "bold underline"),
             (notes, "$muted"),
-            (f"  +{part.added}", "$success"),
-            (f" -{part.removed}", "$error"),
+            *(() if "binary" in part.notes else ((f"  +{part.added}", "$success"), (f" -{part.removed}", "$error"))),
         )
         for row in part.rows:
             number = f"{row.new or '':>5} " if row.kind != "@" else ""

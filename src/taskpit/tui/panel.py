@@ -244,7 +244,7 @@ class Panel(Vertical):
 
 def _line(event: Event) -> str:
     """When, which task, what, who, and whatever else is told."""
-    did = event.did.removesuffix("_task")
+    did = event.did.removesuffix("_task").replace("_", " ")
     words = [
         one_line(word) for word in (event.timestamp[11:19], event.about or "-", did, who(event.worker), event.details)
     ]
