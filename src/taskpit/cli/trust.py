@@ -27,9 +27,10 @@ MOST_CHECKS = 20
 
 def _trust_arguments(parser: ArgumentParser) -> None:
     parser.description = """\
-Show what the folder of this queue can run or connect to by itself (hooks, presets, agents.toml, an address,
-plug-ins, tasks' checks), and ask whether it may. The answer is kept among your own state, for this folder as
-it is: another folder, or another hook or preset, and the verbs that would run it stop until you say so again.
+Show what the folder of this queue can run or connect to by itself (hooks, presets, agents.toml and the scripts
+that they name, an address, plug-ins, a gateway's tokens, tasks' checks), and ask whether it may. The answer is
+kept among your own state, for this folder as it is: another folder, or another hook, preset or script, and the
+verbs that would run it stop until you say so again.
 A queue that you made with `pit init` is trusted from birth. Looking at a queue needs no trust."""
     parser.epilog = example("pit trust", "pit -C clone/pit trust --yes", "pit trust --revoke")
     parser.add_argument("--yes", action="store_true", help="don't ask")
