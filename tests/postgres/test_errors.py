@@ -186,6 +186,7 @@ def test_a_migration_while_workers_work(server, monkeypatch, tmp_path):
     store = server.queue()
     store.put([Task(id="A", title="a"), Task(id="B", title="b")])
     (claim,) = store.claim(Want(worker="w", lease=60.0))
+    owner = parse(server.address(schema=store.address.schema))
     real = schema.script
     steps = (*schema.MIGRATIONS, schema.Migration(version=99, serves=1, files=("next",)))
     monkeypatch.setattr(schema, "MIGRATIONS", steps)
@@ -199,9 +200,9 @@ def test_a_migration_while_workers_work(server, monkeypatch, tmp_path):
         monkeypatch.setattr(schema, "TURNS", 1)
         monkeypatch.setattr(schema, "LOCK_SECONDS", 1)
         with pytest.raises(Storage, match="nothing was changed"):
-            schema.bring_up(Wire(store.address), {})
+            schema.bring_up(Wire(owner), {})
         assert store.renew([claim], 60.0) == [Said.OK]
-    assert schema.bring_up(Wire(store.address), {}) == [99]
+    assert schema.bring_up(Wire(owner), {}) == [99]
     assert store.put([Task(id="C", title="c")]) == [Said.CREATED]
     assert store.renew([claim], 60.0) == [Said.OK]
     store.close()
