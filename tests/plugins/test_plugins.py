@@ -51,7 +51,7 @@ def test_a_whole_life_in_another_packages_layout(site):
 
     assert (brought.returncode, brought.stdout) == (
         6,
-        "from csv: 2 in, 1 left out (closed; --closed brings them in as done), 1 could not be read\n",
+        "from csv: 2 added, 1 left out (closed; --closed brings them in as done), 1 could not be read\n",
     )
     assert "tasks.csv:5: it has no id" in brought.stderr
     assert worked.returncode == 0, worked.stderr

@@ -310,7 +310,7 @@ def test_a_dump_that_is_restored_on_a_younger_server_goes_on(server, store):
     server.sql(f"UPDATE {name}.meta SET system = 'another cluster'")
     with pytest.raises(Storage, match="restored from a copy"):
         PostgresStore(parse(store.address.whole))
-    assert init_database(store.address.whole, {}) == []
+    assert init_database(server.address(schema=store.address.schema), {}) == []  # the owner says so
     restored = PostgresStore(parse(store.address.whole))
     restored.put([Task(id="N", title="n")])
     lines, cursor = restored.events(cursor)

@@ -58,7 +58,7 @@ def test_a_task_from_the_form(queue, board):
         ({"title": "x", "needs": "0099"}, "there is no task"),
         ({"title": "x", "needs": "../../x"}, "no such task"),
         ({"title": "x" * 3_000_000}, "is the most"),
-        ({f"field{n}": "x" for n in range(200)}, "no form"),
+        ({f"field{n}": "x" for n in range(200)}, "not understood"),
     ],
 )
 def test_a_bad_form_changes_nothing(shared, form, told):

@@ -413,7 +413,7 @@ def test_what_a_task_says_does_nothing(queue, board, visit):
     assert all(url.startswith(f"http://{board.host}/") for url in asked)
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Cancel task").click()
-    api.expect(page.locator(".chip.failed").first).to_be_visible()
+    api.expect(page.locator(".chip.cancelled").first).to_be_visible()
     assert queue.card("0001").state is State.FAILED
 
 
