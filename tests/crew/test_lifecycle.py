@@ -194,7 +194,7 @@ def test_the_supervisor_is_killed_and_nobody_is_doubled(zoo):
     assert zoo.pit("status").data["supervisor"] == 0
     assert {row["state"] for row in zoo.pit("status").data["agents"]} == {"up"}
     dead = zoo.kill("snake-2")  # nobody heals it now
-    assert zoo.row("snake-2")["state"] == "down"
+    assert until(lambda: zoo.row("snake-2")["state"] == "down")
 
     again = zoo.pit("up").data
     assert again["started"] == ["snake-2"]
