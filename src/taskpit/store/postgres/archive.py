@@ -1,6 +1,6 @@
 """Old done tasks leave the database for compressed files, a line of JSON each, and are still found.
 
-They lie with the papers of whoever archives: `.taskpit/archive/<year>-<month>.jsonl.gz`, which `zcat` reads, and beside
+They lie on the machine that archives, in `.taskpit/archive/<year>-<month>.jsonl.gz`, which `zcat` reads, and beside
 each an index that says where in it every task is. What stays in the database is the task's name, its place in the order
 and how it ended, so that what needs it, ids and counts are as before. The file is on the disk before anything leaves
 the database: a crash in between leaves a task in both, and the next time once more.
