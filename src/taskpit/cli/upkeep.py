@@ -256,8 +256,8 @@ def _archive_arguments(parser: ArgumentParser) -> None:
     parser.description = (
         "Old results leave their place for a folder of their month in .taskpit/archive. Nothing is copied or deleted,\n"
         "and everything still finds them: show, search, needs, export, doctor. Of a queue in a database, done tasks\n"
-        "leave for a compressed file of their month, in .taskpit/archive of the machine that archives; `pit show` there\n"
-        "finds them whole, and elsewhere says which file has them."
+        "leave for a compressed file of their month, in .taskpit/archive of the machine that archives; `pit show`\n"
+        "there finds them whole, and elsewhere says which file has them."
     )
     parser.epilog = example("pit archive --dry-run", "pit archive --older 90d")
     told = "results published longer ago than this (default: 30d)"
