@@ -13,7 +13,7 @@ COUNT  ?= 50
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check check-style check-types read-tests test-failed test-moody test-matrix test-branches test-mutants format clean test-all test-agents faults soak bench bench-postgres pictures docs reference audit sbom build
+.PHONY: help demo test quick check check-style check-types read-tests test-failed test-moody test-matrix test-branches test-mutants format clean test-all test-agents outages faults soak bench bench-postgres pictures docs reference audit sbom build
 
 help:  ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ demo: $(VENV)/installed  ## a snake pit and its crew at work, in a temporary fol
 
 test: $(VENV)/dev  ## everything a change must pass
 	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
-	$(BIN)/pytest -n $(JOBS) --dist worksteal --durations=10 --durations-min=1
+	$(BIN)/pytest -n $(JOBS) --dist worksteal --costs
 
 test-failed: $(VENV)/dev  ## the tests that failed in the last run, one after another
 	@test -s .pytest_cache/v/cache/lastfailed || { echo "No test failed in the last run: what was red is above."; exit 1; }
@@ -36,6 +36,7 @@ quick: $(VENV)/dev  ## what one runs while editing: half a minute (QUICK=tests/c
 test-all: $(VENV)/dev  ## the same tests at full length: every state, every call, a thousand rounds (half an hour and more)
 	@$(MAKE) --no-print-directory -j2 -Otarget check read-tests
 	-@sh scripts/system-packages postgres foreign
+	-@sh scripts/system-packages gh
 	TASKPIT_LONG=1 TASKPIT_STATES=0 TASKPIT_LOCK_ROUNDS=1000 TASKPIT_FUZZ=20 TASKPIT_HOSTILE=20000 $(BIN)/pytest -n $(JOBS) --timeout 3000
 
 test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm and PyPI against a stand-in model, on loopback only; writes docs/agents-tried.md
@@ -57,6 +58,11 @@ test-branches: $(VENV)/dev  ## which branches of store, layouts, queue and polic
 
 test-mutants: $(VENV)/dev  ## which of COUNT small changes to MODULES no test of TESTS notices
 	$(BIN)/python scripts/mutants.py --count $(COUNT) $(MODULES) -- $(TESTS)
+
+outages: $(VENV)/dev  ## two gateways killed at once 20 times, a database killed, away for ten leases, dumped and restored, a synchronous standby that takes over: five minutes
+	-@sh scripts/system-packages postgres
+	TASKPIT_LONG=1 $(BIN)/pytest -v --timeout 900 tests/serve/test_faults.py tests/postgres/test_served.py tests/postgres/test_outages.py \
+	  -k "killed or standby or many_leases or dumped"
 
 faults: $(VENV)/dev  ## models, hammers, real power loss, two network clients, clocks, other programs: half an hour
 	-@sh scripts/system-packages vm foreign
@@ -126,11 +132,12 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable .
 	@touch $@
 
+# Most of what comes along is never imported: Python compiles what is when it first is.
 $(VENV)/dev: $(VENV)/installed
 	@sh scripts/system-packages git
 	-@sh scripts/system-packages strace tmux browser
 	-@sh scripts/axe $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group dev --group postgres
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --group dev --group postgres
 	@touch $@
 
 $(VENV)/supply: $(VENV)/python supply.txt

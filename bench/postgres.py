@@ -287,6 +287,25 @@ class Bench:
         line.close()
         store.close()
 
+    def aside(self, many: int) -> None:
+        """Claims beside so many tasks that one which runs keeps waiting, by the path they share."""
+        lap, count = self._fresh(Ours), 200
+        store = PostgresStore(parse(lap.address))
+        blocked = [Task(id=f"b{n:06d}", title="t", touches=("src/one",), priority=9) for n in range(many + 1)]
+        for start in range(0, len(blocked), 500):
+            store.put(blocked[start : start + 500])
+        store.put(tasks(0, 2 * count))
+        store.claim(Want(worker="w", lease=900.0))
+        for name in ("the first ones", f"beside {many:,} that wait for a path"):
+            self.meter.begin()
+            began = time.monotonic()
+            for _ in range(count):
+                if len(store.claim(Want(worker="w", lease=900.0))) != 1:
+                    raise RuntimeError("there should be one")
+            self.note(f"claim, ms, {name}", 1000 * (time.monotonic() - began) / count)
+            self.note(f"claim, server CPU ms, {name}", self.meter.spent(count)["cpu_ms"])
+        store.close()
+
     def wake(self) -> None:
         """From put to claimed, by a worker that sleeps."""
         lap, count = self._fresh(Ours), 50 if self.quick else 300
@@ -361,18 +380,28 @@ def main() -> int:
     parser.add_argument("--backlog", type=int, default=100_000, metavar="N")
     parser.add_argument("--out", default=os.path.join(HERE, "results"), metavar="DIR")
     parser.add_argument("--system", action="store_true", help="the system's own server instead of the wheel's")
+    parser.add_argument("--no-fsync", action="store_true", help="as if the disk cost nothing: what is left is CPU")
+    parser.add_argument("--only", default="", help="what has this in its name: lives, batches, held, aside, ...")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    server = Server((system() if args.system else None) or wheel(), fsync="on", shared_buffers="256MB")
+    server = Server(
+        (system() if args.system else None) or wheel(), fsync="off" if args.no_fsync else "on", shared_buffers="256MB"
+    )
     try:
         server.make().start()
         bench = Bench(server, quick=args.quick)
-        bench.lives()
-        bench.batches()
-        bench.renewals()
-        bench.held(10_000 if args.quick else 40_000)
-        bench.wake()
-        bench.backlog(args.backlog)
+        steps: dict[str, Callable[[], None]] = {
+            "lives": bench.lives,
+            "batches": bench.batches,
+            "renewals": bench.renewals,
+            "held": lambda: bench.held(40_000),
+            "aside": lambda: bench.aside(3_000),
+            "wake": bench.wake,
+            "backlog": lambda: bench.backlog(args.backlog),
+        }
+        for name, step in steps.items():
+            if args.only in name:
+                step()
         report = {"server version": server.sql("SHOW server_version")[0][0], **bench.report()}
     finally:
         server.remove()

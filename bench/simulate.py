@@ -1,16 +1,20 @@
 # ruff: noqa: ANN001, ANN002, ANN201, D102, D103, INP001, S311
 """How far it goes, simulated: many agents, gateways and one database, by the costs that were measured.
 
-    python bench/simulate.py                     # the measured runs again, then what cannot be measured here
-    python bench/simulate.py --out docs/pictures # and the plots of docs/scale.md
+    python bench/gateway.py all --postgres --out FILE    # measure, on a quiet machine
+    python bench/simulate.py --measured FILE             # costs from three of these runs, checked against the others;
+    python bench/simulate.py --out docs/pictures         # then what cannot be measured here, and the plots of it
+
+Without --measured by bench/gateway.json: costs and runs of the machine that docs/scale.md speaks of.
 
 Discrete events; seconds of a simulated clock. What is in it, and nothing else:
-    an agent     finishes and claims in one call, works, renews its lease in between, asks again after an error with
-                 pauses that double from 0.02 to 1 second, as our client does
-    a gateway    one process with one core: each request costs it CPU, in the order they came. What came while its last
-                 call of the database was under way goes into the next one; renewals have a line of their own
-    the database so many cores; a call costs a share that is there for every call, and a share for each item; ends wait
-                 for the disk. While it is away every call fails
+    an agent     finishes and claims in one call, works, renews its lease in between; asks again after an error with
+                 pauses that double from 0.02 to 1 second, and after ten seconds without an answer, as our client does
+    a gateway    one thread: CPU for each request when it comes and when it is answered, and for each call of the
+                 database. What came while its last call was under way goes into the next one; renewals have a line of
+                 their own. While the database is away a call waits for it for 15 seconds, then fails
+    the database so many cores; a call costs a share that is there for every call, and a share for each item; one with
+                 ends waits for the disk. Rows that several gateways want at once are not in it
     the network  half a round trip each way
 """
 
@@ -19,66 +23,97 @@ from __future__ import annotations
 import argparse
 import heapq
 import json
+import os
 import random
 import sys
 import time
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+VERBS = ("turn", "renew")
+#: Items of one call.
+MOST = 500
+#: Which part of a gateway's CPU for a request is spent when it comes, and again when it is answered; what is left is
+#: spent on it in the call of the database, beside which nothing else of its verb goes: 20 to 30 % by a profile.
+EDGE = 0.35
+#: How long a gateway's call waits for a database that is away, and how long a client waits for an answer.
+PATIENCE, SILENT = 15.0, 10.0
 
 
 class Costs(NamedTuple):
-    """Seconds; the source of each stands in docs/scale.md."""
+    """Seconds of CPU, but for the last three."""
 
-    #: CPU of the gateway for a request.
-    gateway: float = 0.00040
-    #: CPU of the database for a call, whatever is in it, and for each turn (an end and a claim) and renewal in it.
-    call: float = 0.00025
-    turn: float = 0.00009
-    renewal: float = 0.000025
-    #: A commit that waits for the disk.
-    disk: float = 0.004
-    #: A round trip between agents and gateways, and between gateways and the database.
-    far: float = 0.0005
-    near: float = 0.0002
-    #: Cores of the database; of this machine, with the agents' own CPU for a request where they share it.
-    cores: int = 8
-    agent: float = 0.0
-    #: Whether gateway, database and agents share `cores`.
-    shared: bool = False
+    #: Of a gateway: for a call of the database, and for each request by its verb.
+    gateway_call: float
+    gateway: dict[str, float]
+    #: Of the database, likewise.
+    database_call: float
+    database: dict[str, float]
+    #: Of an agent for a request, where agents share the machine.
+    agent: float
+    #: A commit that waits for the disk; a round trip between agents and gateways, and to the database.
+    disk: float
+    far: float = 0.0
+    near: float = 0.0
 
 
-#: Items of one call.
-MOST = 500
+class Processor:
+    """So many cores. Whoever has work to do waits for a free one, in the order they came."""
 
+    def __init__(self, world: World, cores: int) -> None:
+        self.world, self.idle, self.busy = world, cores, 0.0
+        self.waiting: deque[Lane] = deque()
 
-class Cores:
-    """So many cores, work in the order it comes."""
+    def want(self, lane: Lane) -> None:
+        if self.idle:
+            self._begin(lane)
+        else:
+            self.waiting.append(lane)
 
-    def __init__(self, count: int) -> None:
-        self.free = [0.0] * count
-        self.busy = 0.0
-
-    def work(self, now: float, seconds: float) -> float:
-        """When it is done, begun at once or when a core is free."""
-        begin = max(now, heapq.heappop(self.free))
-        heapq.heappush(self.free, begin + seconds)
+    def _begin(self, lane: Lane) -> None:
+        self.idle -= 1
+        seconds = lane.line[0][0]
         self.busy += seconds
-        return begin + seconds
+        self.world.at(self.world.now + seconds, self._over, lane)
+
+    def _over(self, lane: Lane) -> None:
+        self.idle += 1
+        _, then, words = lane.line.popleft()
+        if lane.line:
+            self.waiting.append(lane)
+        if self.waiting:
+            self._begin(self.waiting.popleft())
+        then(*words)
+
+
+class Lane:
+    """What does one thing at a time: a thread."""
+
+    def __init__(self, processor: Processor) -> None:
+        self.processor = processor
+        self.line: deque[tuple[float, Any, tuple[Any, ...]]] = deque()
+
+    def work(self, seconds: float, then, *words) -> None:
+        self.line.append((seconds, then, words))
+        if len(self.line) == 1:
+            self.processor.want(self)
 
 
 class World:
-    """The clock, and what happens."""
+    """The clock, and what happens. `cores` given: everybody shares so many; else the database has eight of its own."""
 
-    def __init__(self, costs: Costs, *, gateways: int, seed: int = 1) -> None:
+    def __init__(self, costs: Costs, *, gateways: int, cores: int = 0, seed: int = 1) -> None:
         self.costs, self.now = costs, 0.0
         self.random = random.Random(seed)
         self._events: list = []
         self._number = 0
-        self.database = Cores(costs.cores)
+        self.database = Processor(self, cores or 8)
+        self.agents = Lane(self.database) if cores else None
         self.down_until = -1.0
-        self.gateways = [Gateway(self, self.database if costs.shared else Cores(1)) for _ in range(gateways)]
-        self.took: dict[str, list[tuple[float, float]]] = {"turn": [], "renew": []}
-        self.done = self.late = self.failed = 0
+        self.gateways = [Gateway(self, self.database if cores else Processor(self, 1)) for _ in range(gateways)]
+        self.took: dict[str, list[tuple[float, float]]] = {verb: [] for verb in VERBS}
+        self.late = self.failed = self.calls = 0
 
     def at(self, when: float, act, *words) -> None:
         self._number += 1
@@ -93,22 +128,29 @@ class World:
 
 
 class Gateway:
-    """One process: a line of requests, and one call of the database under way for each verb."""
+    """One process: a thread that takes and answers requests, and one call of the database under way for each verb."""
 
-    def __init__(self, world: World, core: Cores) -> None:
-        self.world, self.core = world, core
+    def __init__(self, world: World, processor: Processor) -> None:
+        self.world, self.thread = world, Lane(processor)
         self.alive = True
-        self.waiting = {"turn": deque(), "renew": deque()}
-        self.busy = {"turn": False, "renew": False}
+        self.waiting: dict[str, deque] = {verb: deque() for verb in VERBS}
+        self.busy = dict.fromkeys(VERBS, False)
+        self.backend = {verb: Lane(world.database) for verb in VERBS}
 
     def ask(self, verb: str, answer) -> None:
         """A request has come; `answer` is called with whether it was done."""
-        world = self.world
         if not self.alive:
-            world.at(world.now + world.costs.far, answer, False)
+            self._say(answer, False)
             return
-        ready = self.core.work(world.now, world.costs.gateway)
-        world.at(ready, self._hand_on, verb, answer)
+        self.thread.work(self.world.costs.gateway[verb] * EDGE, self._hand_on, verb, answer)
+
+    def ask_again(self, verb: str) -> None:
+        """The same request over another connection: it is known, and waits with the first."""
+        if self.alive:
+            self.thread.work(self.world.costs.gateway[verb] * EDGE, lambda: None)
+
+    def _say(self, answer, said: bool) -> None:
+        self.world.at(self.world.now + self.world.costs.far / 2, answer, said)
 
     def _hand_on(self, verb: str, answer) -> None:
         self.waiting[verb].append(answer)
@@ -116,35 +158,58 @@ class Gateway:
             self._call(verb)
 
     def _call(self, verb: str) -> None:
-        world, line = self.world, self.waiting[verb]
+        line = self.waiting[verb]
         some = [line.popleft() for _ in range(min(MOST, len(line)))]
         self.busy[verb] = True
-        costs = world.costs
-        if not self.alive or world.now < world.down_until:
-            world.at(world.now + costs.near, self._over, verb, some, False)
+        self.world.calls += 1
+        costs = self.world.costs
+        spent = costs.gateway_call + costs.gateway[verb] * (1 - 2 * EDGE) * len(some)
+        self.thread.work(spent, self._send, verb, some, self.world.now + PATIENCE)
+
+    def _send(self, verb: str, some: list, patience: float) -> None:
+        world, costs = self.world, self.world.costs
+        if world.now < world.down_until:
+            if world.down_until > patience:
+                world.at(patience, self._over, verb, some, False)
+            else:  # it asks again and again, at most a second later than it could
+                world.at(world.down_until + world.random.random(), self._send, verb, some, patience)
             return
-        each = costs.turn if verb == "turn" else costs.renewal
-        done = world.database.work(world.now + costs.near / 2, costs.call + each * len(some))
-        world.at(done + (costs.disk if verb == "turn" else 0.0) + costs.near / 2, self._over, verb, some, True)
+        each = costs.database_call + costs.database[verb] * len(some)
+        world.at(world.now + costs.near / 2, self.backend[verb].work, each, self._commit, verb, some, patience)
+
+    def _commit(self, verb: str, some: list, patience: float) -> None:
+        world, costs = self.world, self.world.costs
+        if world.now < world.down_until:  # cut off in the middle: again
+            self._send(verb, some, patience)
+            return
+        world.at(world.now + costs.near / 2 + (costs.disk if verb == "turn" else 0.0), self._over, verb, some, True)
 
     def _over(self, verb: str, some: list, said: bool) -> None:
-        said = said and self.alive and self.world.now >= self.world.down_until
         for answer in some:
-            self.world.at(self.world.now + self.world.costs.far / 2, answer, said)
+            self.thread.work(self.world.costs.gateway[verb] * EDGE, self._say, answer, said and self.alive)
         self.busy[verb] = False
         if self.waiting[verb]:
             self._call(verb)
 
 
 class Agent:
-    """Claims, works, renews, ends."""
+    """Claims, works, renews, ends. `spread`: seconds within which they begin; 0: in the middle of their work."""
 
-    def __init__(self, world: World, number: int, *, task: float, renew: float, lease: float, spread: float) -> None:
+    def __init__(
+        self, world: World, number: int, *, task: float, renew: float, lease: float, spread: float = 0.0
+    ) -> None:
         self.world, self.number = world, number
         self.task, self.renew, self.lease = task, renew, lease
         self.pause = 0.02
         self.until = self.renewed = self.asked = 0.0
-        world.at(world.random.random() * spread, self.turn)
+        self.tries = 0
+        if spread:
+            world.at(world.random.random() * spread, self._ask, "turn")
+            return
+        self.until = world.random.random() * task * (0.5 + world.random.random())  # in the middle of a task
+        self.renewed = -world.random.random() * renew
+        when = self.renewed + renew
+        world.at(min(when, self.until), self._ask, "renew" if when < self.until else "turn")
 
     def gateway(self) -> Gateway:
         """Its own, or, while that is gone, another."""
@@ -152,82 +217,80 @@ class Agent:
         own = every[self.number % len(every)]
         return own if own.alive else self.world.random.choice(every)
 
-    def turn(self) -> None:
+    def _ask(self, verb: str) -> None:
         self.asked = self.world.now
-        self._send("turn", self._turned)
+        self._send(verb)
 
-    def _send(self, verb: str, answer) -> None:
-        costs, world = self.world.costs, self.world
-        when = world.database.work(world.now, costs.agent) if costs.shared and costs.agent else world.now
-        world.at(when + costs.far / 2, self.gateway().ask, verb, answer)
-
-    def _again(self, act) -> None:
-        self.world.failed += 1
-        self.world.at(self.world.now + self.pause * (0.5 + self.world.random.random()), act)
-        self.pause = min(2 * self.pause, 1.0)
-
-    def _turned(self, said: bool) -> None:
+    def _send(self, verb: str) -> None:
         world = self.world
-        if not said:
-            self._again(lambda: self._send("turn", self._turned))
-            return
-        self.pause = 0.02
-        world.took["turn"].append((world.now, world.now - self.asked))
-        world.done += 1
-        self.renewed = world.now
-        self.until = world.now + self.task * (0.5 + world.random.random())
-        self._next()
-
-    def _next(self) -> None:
-        world = self.world
-        if not self.task or self.until - world.now <= self.renew:
-            world.at(max(self.until, world.now), self.turn)
+        if world.agents is None:
+            self._sent(verb)
         else:
-            world.at(world.now + self.renew, self._renew)
+            world.agents.work(world.costs.agent, self._sent, verb)
 
-    def _renew(self) -> None:
-        self.asked = self.world.now
-        self._send("renew", self._renewed)
-
-    def _renewed(self, said: bool) -> None:
+    def _sent(self, verb: str) -> None:
         world = self.world
+        self.tries += 1
+        where = self.gateway()
+        world.at(world.now + world.costs.far / 2, where.ask, verb, lambda said: self._answered(verb, said))
+        if world.down_until > world.now:  # only then an answer takes so long
+            world.at(world.now + SILENT, self._silent, verb, self.tries, where)
+
+    def _silent(self, verb: str, tries: int, where: Gateway) -> None:
+        if tries == self.tries:
+            where.ask_again(verb)
+            self.world.at(self.world.now + SILENT, self._silent, verb, tries, where)
+
+    def _answered(self, verb: str, said: bool) -> None:
+        world = self.world
+        self.tries += 1
         if not said:
-            self._again(lambda: self._send("renew", self._renewed))
+            world.failed += 1
+            world.at(world.now + self.pause * (0.5 + world.random.random() / 2), self._send, verb)
+            self.pause = min(2 * self.pause, 1.0)
             return
         self.pause = 0.02
-        world.took["renew"].append((world.now, world.now - self.asked))
-        world.late += world.now - self.renewed > self.lease
+        world.took[verb].append((world.now, world.now - self.asked))
+        if verb == "turn":
+            self.until = world.now + self.task * (0.5 + world.random.random())
+        else:
+            world.late += world.now - self.renewed > self.lease
         self.renewed = world.now
-        self._next()
+        if self.until - world.now <= self.renew:
+            world.at(max(self.until, world.now), self._ask, "turn")
+        else:
+            world.at(world.now + self.renew, self._ask, "renew")
 
 
 # -- what is asked ---------------------------------------------------------------------------------
 
 
-def figures(world: World, began: float, until: float) -> dict[str, float]:
-    """Of what was answered between these moments."""
-    both = [(at, took) for some in world.took.values() for at, took in some if began <= at < until]
-    times = sorted(took for _, took in both) or [0.0]
+SHOWN = ("p50", "p99", "longest")
+
+
+def shown(times: list[float]) -> dict[str, float]:
+    times = sorted(times) or [0.0]
     return {
-        "requests/s": len(both) / (until - began),
         "p50 ms": 1000 * times[len(times) // 2],
         "p99 ms": 1000 * times[len(times) * 99 // 100],
-        "longest s": times[-1],
-        "renewals later than a lease": world.late,
+        "longest ms": 1000 * times[-1],
     }
 
 
-def run(costs: Costs, *, agents: int, gateways: int = 1, seconds: float = 60.0, **work: float) -> dict[str, float]:
-    """A plain run; its first third is not counted."""
-    world = World(costs, gateways=gateways)
-    spread = work.pop("spread", min(work["task"] or 0.1, seconds / 3))
+def run(
+    costs: Costs, *, agents: int, seconds: float, gateways: int = 1, cores: int = 0, begin: float = 0.0, **work: float
+) -> dict[str, float]:
+    """A plain run, counted from `begin` on."""
+    world = World(costs, gateways=gateways, cores=cores)
     for number in range(agents):
-        Agent(world, number, spread=spread, **work)
+        Agent(world, number, **work)
     world.run(seconds)
-    told = figures(world, seconds / 3, seconds)
-    told["database cores busy"] = world.database.busy / seconds
-    if not costs.shared:
-        told["gateway core busy"] = sum(one.core.busy for one in world.gateways) / gateways / seconds
+    both = [took for some in world.took.values() for at, took in some if at >= begin]
+    told = {"requests/s": len(both) / (seconds - begin), **shown(both)}
+    told["renewals later than a lease"] = world.late
+    told["cores of the database busy"] = world.database.busy / seconds
+    if not cores:
+        told["busy part of a gateway"] = sum(one.thread.processor.busy for one in world.gateways) / gateways / seconds
     return told
 
 
@@ -235,7 +298,7 @@ def lose(costs: Costs, what: str, *, agents: int, gateways: int, seconds: float,
     """A gateway dies for good, or the database is away for a while; and how it went, second by second."""
     world = World(costs, gateways=gateways)
     for number in range(agents):
-        Agent(world, number, spread=at / 2, **work)
+        Agent(world, number, **work)
 
     def strike() -> None:
         if what == "gateway":
@@ -245,68 +308,118 @@ def lose(costs: Costs, what: str, *, agents: int, gateways: int, seconds: float,
 
     world.at(at, strike)
     world.run(seconds)
-    both = sorted(moment for some in world.took.values() for moment in some)
-    slow = [[] for _ in range(int(seconds))]
-    for moment, took in both:
-        if moment < seconds:
+    slow: list[list[float]] = [[] for _ in range(int(seconds) + 1)]
+    for some in world.took.values():
+        for moment, took in some:
             slow[int(moment)].append(took)
     course = [
         {"second": n, "answers": len(some), "p99 s": sorted(some)[len(some) * 99 // 100] if some else 0.0}
-        for n, some in enumerate(slow)
+        for n, some in enumerate(slow[: int(seconds)])
     ]
-    usual = sorted(one["answers"] for one in course[int(at / 2) : int(at)])[int(at / 4)]
-    back = at + (away if what == "database" else 0.0)
-    calm = next(
-        (n for n in range(int(back), int(seconds)) if 0 < course[n]["p99 s"] < 1.0 and course[n]["answers"]), seconds
-    )
+    usual = sorted(one["answers"] for one in course[int(at) - 20 : int(at)])[10]
+    back = int(at + (away if what == "database" else 0.0))
+    calm = next((n for n in range(back, int(seconds)) if course[n]["answers"] and course[n]["p99 s"] < 1.0), seconds)
     return {
-        "before: answers/s": usual,
-        "most answers in a second after": max(one["answers"] for one in course[int(back) :]),
+        "answers/s before": usual,
+        "most answers in a second after": max(one["answers"] for one in course[back:]),
         "seconds until p99 is under 1 s again": calm - back,
-        "calls that failed and were repeated": world.failed,
+        "longest ms": max(shown(some)["longest ms"] for some in slow),
+        "calls that failed and were made again": world.failed,
         "renewals later than a lease": world.late,
     }, course
 
 
+# -- costs from measured runs ----------------------------------------------------------------------
+
+
+def calibrate(runs: list[dict[str, Any]]) -> Costs:
+    """From one agent and 64 that are busy: what a call costs and what an item; from 1,000: what a renewal costs."""
+    known = {(one["kind"], one["agents"]): one for one in runs}
+    one, many, calm = (known[key] for key in (("busy", 1), ("busy", 64), ("tasks", 1000)))
+
+    def parts(who: str) -> tuple[float, float, float]:
+        """A call, a turn, a renewal."""
+        (a, x), (b, y) = ((run["ms each"]["calls"], run["ms each"][who] / 1000) for run in (one, many))
+        call = max((x - y) / (a - b), 0.0)
+        turn = max(y - call * b, 0.0)
+        turns, renewals = calm["turn"]["count"], calm["renew"]["count"]
+        spent = calm["ms each"][who] / 1000 * (turns + renewals) - call * calm["ms each"]["calls"] * (turns + renewals)
+        return call, turn, max((spent - turn * turns) / renewals, turn / 4)
+
+    gateway_call, *gateway = parts("gateway")
+    database_call, *database = parts("database")
+    agent = many["ms each"]["agents"] / 1000
+    work = one["ms each"]["gateway"] + one["ms each"]["database"] + one["ms each"]["agents"]
+    return Costs(
+        gateway_call,
+        dict(zip(VERBS, gateway, strict=True)),
+        database_call,
+        dict(zip(VERBS, database, strict=True)),
+        agent,
+        disk=max(one["turn"]["p50"] - work, 0.0) / 1000,
+    )
+
+
+#: How agents are in each kind of measured run: seconds of a task, and within how many seconds they begin.
+KINDS = {"busy": (0.0, 0.1), "tasks": (60.0, 60.0), "herd": (60.0, 0.001)}
+
+
+def compare(costs: Costs, runs: list[dict[str, Any]], cores: int) -> None:
+    """Each measured run once more, simulated on so many shared cores."""
+    for one in runs:
+        task, spread = KINDS[one["kind"]]
+        how = {"task": task, "renew": 20.0, "lease": 60.0, "spread": spread}
+        told = run(costs, agents=one["agents"], seconds=one["seconds"], cores=cores, **how)
+        print(f"{one['kind']} {one['agents']:,}")
+        measured = {"requests/s": one.get("requests/s"), **{f"{key} ms": one["all"].get(key) for key in SHOWN}}
+        for name, value in measured.items():
+            if value:
+                off = 100 * (told[name] / value - 1)
+                print(f"    {name}: measured {value:,.0f}, simulated {told[name]:,.0f}: {off:+.0f} %", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measured", default=os.path.join(HERE, "gateway.json"), metavar="FILE")
+    parser.add_argument("--cores", type=int, default=2, help="of the machine where it was measured")
     parser.add_argument("--out", default="", metavar="DIR", help="where the plots go")
-    parser.add_argument(
-        "--costs", default="{}", metavar="JSON", help="other costs, in seconds: gateway, call, turn, ..."
-    )
     parser.add_argument("--only", default="", help="scenes whose name has this in it")
     args = parser.parse_args()
-    given = Costs()._replace(**json.loads(args.costs))
-    here = given._replace(cores=2, shared=True, far=0.0001, near=0.0001, agent=0.00035)
-    calm = {"task": 60.0, "renew": 20.0, "lease": 900.0}
+    with open(args.measured, encoding="utf-8") as file:
+        told = json.load(file)
+    runs = told["runs"]
+    costs = Costs(**told["costs"]) if "costs" in told else calibrate(runs)
+    print(json.dumps(costs._asdict(), indent=1))
+    if args.only in "measured":
+        compare(costs, runs, args.cores)
+    given = costs._replace(far=0.02, near=0.0005)
+    calm = {"task": 60.0, "renew": 20.0, "lease": 60.0}
     slow = {"task": 300.0, "renew": 60.0, "lease": 900.0}
-    lossy = {"agents": 100_000, "gateways": 20, "seconds": 120.0, "at": 30.0}
+    lossy = {"agents": 25_000, "gateways": 10, "at": 30.0, "seconds": 75.0, **calm}
+    herd = {**lossy, "seconds": 270.0}
     scenes = {
-        "as measured: 64 busy agents": lambda: run(here, agents=64, seconds=10.0, task=0.0, renew=20.0, lease=900.0),
-        "as measured: 10,000 agents, tasks of a minute": lambda: run(here, agents=10_000, seconds=90.0, **calm),
-        "10,000 tasks/s: 600,000 agents, 30 gateways": lambda: run(given, agents=600_000, gateways=30, **calm),
-        "1,000,000 agents, tasks of 5 minutes, 50 gateways": lambda: run(given, agents=1_000_000, gateways=50, **slow),
-        "a gateway of 20 is lost": lambda: lose(given, "gateway", away=0.0, **lossy, **calm),
-        "the database is away for 30 s": lambda: lose(given, "database", away=30.0, **lossy, **calm),
+        "10,000 tasks a second": lambda: run(given, agents=600_000, gateways=60, seconds=12.0, begin=4.0, **calm),
+        "1,000,000 agents": lambda: run(given, agents=1_000_000, gateways=60, seconds=15.0, begin=5.0, **slow),
+        "a gateway of ten is lost": lambda: lose(given, "gateway", away=0.0, **lossy),
+        "another database takes over after 15 s": lambda: lose(given, "database", away=15.0, **lossy),
+        "a herd: the database is away for three minutes": lambda: lose(given, "database", away=180.0, **herd),
     }
-    courses = {}
+    names = {"a gateway": "gateway", "another": "failover", "a herd": "herd"}
     for name, scene in scenes.items():
         if args.only not in name:
             continue
         began = time.monotonic()
         told = scene()
         if isinstance(told, tuple):
-            told, courses[name] = told
+            told, course = told
+            short = next(word for start, word in names.items() if name.startswith(start))
+            if args.out:
+                with open(f"{args.out}/scale-{short}.svg", "w", encoding="utf-8") as file:
+                    file.write(plot(name, course))
         print(f"{name}  ({time.monotonic() - began:.0f} s)")
         for key, value in told.items():
             print(f"    {key}: {value:,.2f}" if isinstance(value, float) else f"    {key}: {value:,}")
         sys.stdout.flush()
-    if args.out:
-        for name, course in courses.items():
-            path = f"{args.out}/scale-{'gateway' if 'gateway' in name else 'database'}.svg"
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(plot(name, course))
-            print(path)
     return 0
 
 

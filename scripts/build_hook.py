@@ -38,8 +38,7 @@ def written() -> dict[str, str]:
     """Every file and its text."""
     sys.path.insert(0, os.path.join(ROOT, "src"))
     try:
-        from taskpit.cli.completion import scripts
-        from taskpit.cli.manual import man_page
+        from taskpit.cli.manual import man_page, scripts
     finally:
         sys.path.pop(0)
     completions = scripts()

@@ -9,6 +9,7 @@ from reference.names import fields
 from taskpit import config
 from taskpit.clock import say_duration
 from taskpit.crew import file as crewkeys
+from taskpit.toml_checker import Wrong
 from taskpit.worker import preset
 
 TYPE_CHECKING = False
@@ -137,8 +138,8 @@ def _wanted(check: Callable[[object], object]) -> str:
     for wrong in ("?", object()):
         try:
             check(wrong)
-        except ValueError as error:
-            return str(error).partition(": ")[0]
+        except Wrong as error:
+            return error.wanted.partition(" (")[0]
     raise SystemExit("scripts/reference: a key takes anything")
 
 

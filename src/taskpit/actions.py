@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card
 
-__all__ = ["ACTIONS", "OPEN", "Action", "a_priority", "freed", "moves", "need_person", "remember", "tell", "undo"]
-
-#: So many of the newest lines of the changelog are looked at for what somebody did last.
+#: So many of the newest lines of the changelog are looked at for what a person did last.
 LOOKED_AT = 500
 #: Where a task stands that no worker has and that is not over.
 OPEN = frozenset((Status.NEEDS_YOU, Status.READY, Status.WAITING))
@@ -53,10 +51,10 @@ class Action(Value):
     def do(self, queue: Queue, task_id: str, worker: str, text: str = "") -> str:
         """It is done, and how the task was before is remembered for `undo`; the sentence that says so."""
         before = queue.card(task_id)
-        told = self.run(queue, task_id, worker, text)
+        message = self.run(queue, task_id, worker, text)
         if before.state is State.READY:
             remember(queue, worker, before.task)
-        return told
+        return message
 
     def fits(self, status: str, asks: str, *, own: bool) -> bool:
         """Whether it can be done to a task that stands so, asks this, and is one's own claim or not."""
@@ -140,9 +138,9 @@ def tell(queue: Queue, task_id: str, worker: str, text: str) -> tuple[str, str]:
     need_person(task_id, os.environ)  # an agent reads it as a person's word
     card = queue.card(task_id)
     if card.result is not None or not text.strip():
-        told = "the message is empty" if card.result is None else f"{task_id} is finished: no agent reads it"
+        message = "the message is empty" if card.result is None else f"{task_id} is finished: no agent reads it"
         hint = "`pit note ID TEXT` leaves a note; `pit retry ID` has a failed task tried again."
-        raise errors.Invalid(told, hint=hint, id=task_id)
+        raise errors.Invalid(message, hint=hint, id=task_id)
     queue.note(task_id, f"told: {text}", worker)
     run_dir = directory_for(queue.store, card)
     way = steering.way_of(run_dir) if run_dir else ""
@@ -161,8 +159,8 @@ def _tell(queue: Queue, task_id: str, worker: str, text: str) -> str:
 def need_person(task_id: str, env: Mapping[str, str]) -> None:
     """Invalid inside a run of an agent's: only a person judges."""
     if workers.run_around(env):
-        told = f"{task_id} waits for a person, and this is an agent's run"
-        raise errors.Invalid(told, hint="Ask with `pit ask`.", id=task_id)
+        text = f"{task_id} waits for a person, and this is an agent's run"
+        raise errors.Invalid(text, hint="Ask with `pit ask`.", id=task_id)
 
 
 def _approve(queue: Queue, task_id: str, worker: str, commit: str) -> str:
@@ -207,7 +205,7 @@ def _take_over(queue: Queue, task_id: str, worker: str, text: str) -> str:
 
 
 def a_priority(text: str) -> int:
-    """The number that somebody wrote; nothing is 0."""
+    """The number that was written; nothing is 0."""
     try:
         if len(text) < 10:
             return int(text.strip() or "0")
@@ -261,6 +259,14 @@ def moves(status: str, asks: str) -> dict[Status, str]:
         return {}
     fitting = [(to, name) for to, names in MOVES.items() for name in names]
     return {to: name for to, name in fitting if to != status and ACTIONS[name].fits(status, asks, own=False)}
+
+
+def edit(queue: Queue, task_id: str, worker: str, change: Callable[[Task], Task]) -> str:
+    """The task is what this makes of it, and how it was before is remembered for `undo`; the sentence that says so."""
+    before = queue.card(task_id).task
+    queue.edit(task_id, worker, change)
+    remember(queue, worker, before)
+    return f"{task_id} is changed"
 
 
 # -- taking back -----------------------------------------------------------------------------------
@@ -322,8 +328,8 @@ def _before(queue: Queue, worker: str, card: Card) -> Task:
     """The task as it was before this worker's last change; Conflict if it was changed since."""
     task_id, path = card.task.id, _memory(queue, worker)
     if not path:
-        told = f"{task_id} cannot be taken back: this queue has no folder to keep what it was before"
-        raise errors.Conflict(told, hint=f"`pit edit {task_id}` changes it.")
+        text = f"{task_id} cannot be taken back: this queue has no folder to keep what it was before"
+        raise errors.Conflict(text, hint=f"`pit edit {task_id}` changes it.")
     try:
         kept = read_json(fs.read(path, queue.config.largest_task * 4)[0])
         fields: dict[str, Any] = {
@@ -334,8 +340,8 @@ def _before(queue: Queue, worker: str, card: Card) -> Task:
     except (OSError, ValueError, TypeError, AttributeError):
         before = None
     if before is None or before.id != task_id or kept.get("after") != _mark(card.task):
-        told = f"nothing more of {task_id} can be taken back: only your last change is kept, and it was changed since"
-        raise errors.Conflict(told, hint=f"`pit show {task_id}` shows it, `pit edit {task_id}` changes it.")
+        text = f"nothing more of {task_id} can be taken back: only your last change is kept, and it was changed since"
+        raise errors.Conflict(text, hint=f"`pit show {task_id}` shows it, `pit edit {task_id}` changes it.")
     return before
 
 

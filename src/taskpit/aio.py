@@ -4,7 +4,7 @@
         await queue.work(solve, n=8)
 
 Every verb runs in a thread of its own, so that none waits for another and the loop for none. Cancelling is
-safe: a task that was being claimed for somebody who no longer waits goes back, an end that was begun is
+safe: a task that was being claimed for a caller that no longer waits goes back, an end that was begun is
 carried out. What has no name here is reached by `queue.sync`.
 """
 

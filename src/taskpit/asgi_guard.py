@@ -41,17 +41,6 @@ if TYPE_CHECKING:
     Send = Callable[[Message], Awaitable[None]]
     App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-__all__ = [
-    "CSP",
-    "LOOPBACK",
-    "Guard",
-    "GuardRules",
-    "is_loopback",
-    "listen",
-    "new_token",
-    "refuse_exposure",
-]
-
 #: Names under which only this machine can be meant.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 #: Scripts, styles and pictures from ourselves only; nobody frames us, nothing is sent elsewhere.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import asyncio
     from typing import Any
 
-__all__ = ["Impatient"]
-
 #: A request must have been sent after so many seconds: who dawdles is not waited for.
 PATIENCE = 20.0
 #: So many may be silent at once, over all clients.

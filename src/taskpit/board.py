@@ -1,4 +1,4 @@
-"""The board: what a person looks at. Columns of slips, what waits for somebody, how fast things go.
+"""The board: what a person looks at. Columns of slips, what waits for a person, how fast things go.
 
 Knows the queue's verbs and no surface: the command line, the terminal, the browser and MCP show this one.
 It is read once, then follows the changelog and reads again only what changed; what strangers move without
@@ -8,24 +8,17 @@ telling anybody is noticed when the counts differ, and at the latest when everyt
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 
 from taskpit.errors import CursorLost
 from taskpit.history import author, moment
 from taskpit.policy import REVIEW, question_of
+from taskpit.queue import Queue
 from taskpit.records import Value
 from taskpit.rules import order
 from taskpit.status import STANDS, STATUSES, Status, status_of
-from taskpit.task import State
+from taskpit.task import Card, Event, Page, State
 from taskpit.text import headline, revealed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from taskpit.queue import Queue
-    from taskpit.task import Card, Event, Page
-
-__all__ = ["COLUMNS", "Board", "BoardChange", "Slip"]
 
 #: The columns of every board, from left to right.
 COLUMNS: tuple[str, ...] = tuple(map(str, STATUSES))
@@ -44,9 +37,9 @@ PAGE = 5000
 RECENT = 500
 #: So many are read when a board begins; a task that was claimed before tells itself since when, if less exactly.
 LAST = 10_000
-#: Counts are compared after so many seconds, claims looked at again, and all is read anew.
+#: Counts are compared after so many seconds, claims looked at again, and all is read again.
 COMPARE, LOOK, ANEW = 2.0, 5.0, 300.0
-#: All is not read anew before this many times what reading took.
+#: All is not read again before this many times what reading took.
 RARELY = 50
 #: Nor are counts compared before so many times what counting took; but after so many seconds they are.
 SELDOM, PATIENCE = 250, 30.0
@@ -155,7 +148,7 @@ class BoardChange(Value):
 
     ids: frozenset[str] = frozenset()
     events: tuple[Event, ...] = ()
-    #: All was read anew: ids tell nothing.
+    #: All was read again: ids say nothing.
     anew: bool = False
 
     def __bool__(self) -> bool:
@@ -334,7 +327,7 @@ class Board:
         return frozenset(changed)
 
     def _is_off(self, now: float) -> bool:
-        """Whether somebody moved things without telling: the counts differ, or it has been too long."""
+        """Whether something was moved without a line in the changelog: the counts differ, or it has been too long."""
         if now - self._read > max(ANEW, RARELY * self._cost):
             return True
         if now - self._compared < max(COMPARE, self._cost, min(SELDOM * self._counting, PATIENCE)):

@@ -17,6 +17,7 @@ from binascii import crc32
 
 from taskpit import fs, jsontext
 from taskpit.clock import boot_id
+from taskpit.listing import POINTER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +27,8 @@ if TYPE_CHECKING:
     #: The order of an entry, its name, its inode, whether something may tie it, and what its owner wants to know of it.
     Row = tuple[int, float, int, str, str, int, int, str]
 
-__all__ = ["ROW", "Arrivals", "Catalog", "built", "entries"]
-
-#: Which database is the catalogue (each has a name of its own: others may still have the last one open).
-POINTER = "catalog"
-#: The field of a line of the log that is a row, and how a line shows that it may have one.
-ROW, MARK = "ready", b'"ready":['
+#: How a line of the log shows that it may have a row.
+MARK = b'"ready":['
 #: For each entry of the directory so many bytes of the log are looked through when a catalogue is built: lines of what
 #: came and of what became of others. What came before is read from the directory.
 BYTES_EACH, BYTES_MORE = 2000, 1 << 20
@@ -59,19 +56,6 @@ pragma journal_mode = persist
 KEY = "rank, age, number, text"
 #: What a database may have besides tables and their indexes.
 PROGRAMS = "type not in ('table', 'index') or sql like 'create virtual%'"
-
-
-def built(folder: str) -> bool:
-    """Whether there is a catalogue, not only the log of what came."""
-    return fs.exists(f"{folder}/{POINTER}")
-
-
-def entries(path: str) -> dict[str, int]:
-    """The entries of a directory, each with its inode."""
-    try:
-        return {entry.name: entry.inode() for entry in fs.scan(path)}
-    except FileNotFoundError:
-        return {}
 
 
 class Arrivals:
@@ -405,8 +389,9 @@ def _of_now() -> str:
 
 
 def _named(folder: str) -> str:
-    """The name of the database that is the catalogue; empty if there is none."""
+    """The name of the database that is the catalogue; empty if there is none, or what stands there is no such name."""
     try:
-        return fs.read(f"{folder}/{POINTER}", 4096)[0].decode("ascii", "replace").strip().replace("/", "_")
+        name = fs.read(f"{folder}/{POINTER}", 4096)[0].decode("ascii", "replace").strip()
     except OSError:
         return ""
+    return name if name.replace("-", "").replace(".", "").isalnum() else ""

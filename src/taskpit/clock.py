@@ -1,7 +1,7 @@
 """What time it is, and how times and durations are written. Knows nothing about tasks.
 
 `now` is the wall clock, which people set and daemons correct; `monotonic` only ever counts. Their
-difference is constant until somebody sets the clock, so keeping it tells a jump from passing time.
+difference is constant until the clock is set, so keeping it tells a jump from passing time.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 
 TYPE_CHECKING = False
-
-__all__ = ["JUMP", "Clock", "boot_id", "duration", "instant", "iso", "say_age", "say_duration", "stamp"]
 
 
 #: Two clock offsets closer than this, in seconds, are the same: nobody has set the clock in between.
@@ -41,7 +39,7 @@ class Clock:
         return boot_id()
 
     def offset(self) -> float:
-        """Wall clock minus monotonic: changes only when somebody sets the clock."""
+        """Wall clock minus monotonic: changes only when the clock is set."""
         return self.now() - self.monotonic()
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["SAMPLE", "Config", "Hooks", "parse", "plain_settings"]
-
 DAY = 86400.0
 
 
@@ -183,13 +181,13 @@ def plain_settings(text: str) -> dict[str, object] | None:
     whole: dict[str, object] = {}
     found = whole
     for line in text.splitlines():
-        told = line.strip()
-        if not told or told.startswith("#"):
+        message = line.strip()
+        if not message or message.startswith("#"):
             continue
-        if told in ("[hooks]", "[limits]", "[shares]") and told[1:-1] not in whole:
-            whole[told[1:-1]] = found = {}
+        if message in ("[hooks]", "[limits]", "[shares]") and message[1:-1] not in whole:
+            whole[message[1:-1]] = found = {}
             continue
-        key, equals, value = (part.strip() for part in told.partition("="))
+        key, equals, value = (part.strip() for part in message.partition("="))
         inside = value[1:-1]
         if not equals or not key.replace("_", "").isalpha() or not key.isascii() or key in found:
             return None
@@ -217,8 +215,8 @@ def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
     config = (base or Config()).replace(**known)
     for key, words in _CHOICES.items():
         if getattr(config, key) not in words:
-            told = " or ".join(f'"{word}"' for word in words)
-            raise Invalid(f"config.toml: {key} is {told}", key=key)
+            text = " or ".join(f'"{word}"' for word in words)
+            raise Invalid(f"config.toml: {key} is {text}", key=key)
     return config
 
 
@@ -275,8 +273,8 @@ def _limits(table: object) -> dict[str, str]:
         try:
             Limit.of(f"{key}={said}")
         except ValueError:
-            told = f'config.toml: limits: {key} is {value!r}; write a number from 1 on, or "10/min"'
-            raise Invalid(told, key=f"limits.{key}") from None
+            text = f'config.toml: limits: {key} is {value!r}; write a number from 1 on, or "10/min"'
+            raise Invalid(text, key=f"limits.{key}") from None
         found[key] = said
     return found
 
@@ -287,8 +285,8 @@ def _shares(table: object) -> dict[str, int]:
         raise Invalid("config.toml: shares is a table: [shares]", key="shares")
     for key, value in table.items():
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SHARES:
-            told = f"config.toml: shares: {key} is {value!r}; write a number from 1 to {MOST_SHARES}"
-            raise Invalid(told, key=f"shares.{key}")
+            text = f"config.toml: shares: {key} is {value!r}; write a number from 1 to {MOST_SHARES}"
+            raise Invalid(text, key=f"shares.{key}")
     return dict(table)
 
 

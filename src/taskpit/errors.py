@@ -3,7 +3,7 @@
 TaskpitError                 1   root; carries code, message, hint, details
 ├── Nothing                  3   there is nothing to claim
 │   └── Held                 3   the named task may not be taken yet
-├── Lost                     4   somebody else holds it, or the claim is over
+├── Lost                     4   another worker holds it, or the claim is over
 ├── NotFound                 5   no such task, queue or file
 ├── Invalid                  6   the input cannot be what it says it is
 │   ├── Conflict             6   the id exists with other content, or in a state that forbids this
@@ -71,7 +71,7 @@ class Held(Nothing):
 
 
 class Lost(TaskpitError):
-    """The claim is over: somebody else holds this task or has finished it."""
+    """The claim is over: another worker holds this task or has finished it."""
 
     code = "lost"
     exit_code = 4

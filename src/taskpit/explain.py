@@ -15,21 +15,6 @@ if TYPE_CHECKING:
 
     from taskpit.task import Card, Result, Task, Try
 
-__all__ = [
-    "ENDING",
-    "ending",
-    "facts",
-    "further",
-    "held_by",
-    "known_otherwise",
-    "not_claimed",
-    "nothing",
-    "reason_of",
-    "refusal",
-    "tries",
-    "why",
-]
-
 #: Whose a task is between the end of its claim and the last step of it.
 ENDING = "(ending)"
 #: So many of a task's tries are told.
@@ -69,7 +54,7 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
 
 
 def further(task: Task) -> list[tuple[str, str]]:
-    """Fields that have no line of their own, and those that somebody set beyond them."""
+    """Fields that have no line of their own, and those that a person set beyond them."""
     said = [(name.replace("_", " "), _spelt(getattr(task, name))) for name in LATER if getattr(task, name)]
     return [*said, *((key, _spelt(value)) for key, value in task.extra.items())]
 
@@ -133,11 +118,11 @@ def costs(cost: Mapping[str, object]) -> str:
     """Who did it and what it cost, in a line; empty if nobody told."""
     words = [str(cost[key]) for key in ("agent", "model") if cost.get(key)]
     usd, session = cost.get("usd"), cost.get("session")
-    told = [f"${usd:.2f}"] if isinstance(usd, int | float) else []
-    told += [f"{cost[key]:.0f} {key}" for key in ("tokens", "turns") if isinstance(cost.get(key), int | float)]
-    told += [f"{cost['refused']} tools refused"] if cost.get("refused") else []
-    told += [f"session {session}"] if session else []
-    return ": ".join(part for part in (" ".join(words), ", ".join(told)) if part)
+    lines = [f"${usd:.2f}"] if isinstance(usd, int | float) else []
+    lines += [f"{cost[key]:.0f} {key}" for key in ("tokens", "turns") if isinstance(cost.get(key), int | float)]
+    lines += [f"{cost['refused']} tools refused"] if cost.get("refused") else []
+    lines += [f"session {session}"] if session else []
+    return ": ".join(part for part in (" ".join(words), ", ".join(lines)) if part)
 
 
 def tries(all_of_them: Sequence[Try]) -> list[str]:
@@ -156,14 +141,15 @@ def tries(all_of_them: Sequence[Try]) -> list[str]:
 def held_by(card: Card, now: float) -> errors.Lost:
     """Who has it, whether it lives, since when, and what to do."""
     if card.worker == ENDING:
-        told = f"the end of {card.task.id} is decided and not carried out yet"
-        return errors.Lost(told, hint="`pit sweep` carries it out.", id=card.task.id)
+        text = f"the end of {card.task.id} is decided and not carried out yet"
+        return errors.Lost(text, hint="`pit sweep` carries it out.", id=card.task.id)
     life = {"yes": "is alive", "no": "is dead", "unknown": "may or may not be alive"}[card.alive]
     hint = "Wait for it, or choose another task with `pit claim`."
     if card.alive == "no" or card.until <= now:
         hint = "`pit sweep` gives abandoned tasks back; then claim again."
+    worker = who(card.worker) or "a worker that gave no name"
     return errors.Lost(
-        f"{card.task.id} is claimed by {who(card.worker)}, which {life}; {_signs(card, now, 'its lease')}",
+        f"{card.task.id} is claimed by {worker}, which {life}; {_signs(card, now, 'its lease')}",
         hint=hint,
         id=card.task.id,
         holder=card.worker,
@@ -231,19 +217,19 @@ def known_otherwise(task_id: str, card: Card | None) -> errors.Conflict:
 
 def why(card: Card, now: float, paused: str) -> list[str]:
     """What holds it, what happened to it, what to do."""
-    told = [_where(card, now), *_what_to_do(card, paused)]
+    lines = [_where(card, now), *_what_to_do(card, paused)]
     for one in card.tries:
         what = headline(one.error)[:300] or ("attempts reset" if one.kind == "reset" else one.kind)
-        told.append(f"{iso(one.at)} {who(one.worker)}: {what}")
-    return told + [f"A result that came late or was taken back is kept in {late}." for late in card.late]
+        lines.append(f"{iso(one.at)} {who(one.worker)}: {what}")
+    return lines + [f"A result that came late or was taken back is kept in {late}." for late in card.late]
 
 
 def _where(card: Card, now: float) -> str:
     task_id = card.task.id
     by = f" (by {author(card.result)})" if card.result and card.result.worker else ""
     if card.held:
-        told = _held(card)
-        return f"{task_id} {told}" if told.endswith("?") else f"{task_id} {told}."
+        text = _held(card)
+        return f"{task_id} {text}" if text.endswith("?") else f"{task_id} {text}."
     if card.state is State.READY:
         taker = "a planner takes it (`pit work --big`)" if card.task.big else "any worker may take it"
         return f"{task_id} is ready: {taker}."
@@ -293,9 +279,9 @@ def _what_to_do(card: Card, paused: str) -> list[str]:
         SPARE: f"`pit unblock {task_id}` lets it run now.",
         LANDING: "A running `pit work` with --land lands it, or the next one.",
     }
-    for hold, told in holds.items():
+    for hold, text in holds.items():
         if card.task.hold.startswith(hold):
-            return [told]
+            return [text]
     if card.task.hold:
         return [f"`pit unblock {task_id}` releases the hold and resets attempts."]
     if card.state is State.READY and paused:

@@ -24,47 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, Self
 
-__all__ = [
-    "Flock",
-    "Foreign",
-    "NotADirectory",
-    "NotAFile",
-    "Stat",
-    "TooBig",
-    "append",
-    "create",
-    "exists",
-    "foreign",
-    "fresh_name",
-    "link",
-    "look_anew",
-    "make_dir",
-    "move",
-    "move_new",
-    "names",
-    "open_file",
-    "open_regular",
-    "overwrite",
-    "piece",
-    "read",
-    "remove",
-    "remove_dir",
-    "replace",
-    "scan",
-    "set_hook",
-    "set_mode",
-    "set_times",
-    "status",
-    "step",
-    "sync_all",
-    "sync_dir",
-    "sync_file",
-    "sync_path",
-    "wall",
-    "write",
-    "write_once",
-    "written",
-]
+#: What stands elsewhere and is had from here.
+__all__ = ["Foreign", "NotADirectory", "fresh_name", "wall"]
 
 Stat = os.stat_result
 _hook: Callable[[str, str], int | None] | None = None
@@ -79,9 +40,6 @@ def set_hook(hook: Callable[[str, str], int | None] | None) -> None:
 def step(call: str, what: str) -> int | None:
     """A call of ours, or something else that changes the disk, is about to happen: a place for fault tests."""
     return None if _hook is None else _hook(call, what)
-
-
-_step = step
 
 
 class NotAFile(OSError):
@@ -141,6 +99,8 @@ def _open(path: str, flags: int, mode: int = 0o666) -> int:
             return os.open(name, flags, mode, dir_fd=there.fd)
         error.filename = path
         raise
+    except BlockingIOError:
+        return held_directories.open_lent(path, name, there.fd, flags, mode)
     except OSError as error:
         error.filename = path
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
@@ -240,7 +200,7 @@ def overwrite(fd: int, data: bytes, path: str) -> None:
     """The open file now holds these bytes, written in place: for records whose lock is the open file."""
     at = 0
     while at < len(data):
-        at += os.pwrite(fd, data[at:][: _step("write", path)], at)
+        at += os.pwrite(fd, data[at:][: step("write", path)], at)
     os.ftruncate(fd, len(data))
 
 
@@ -351,7 +311,7 @@ def remove(path: str) -> bool:
 
 def remove_dir(path: str) -> None:
     """The empty directory is gone; OSError if it is not empty, or none."""
-    _step("rmdir", path)
+    step("rmdir", path)
     there, name = at(path)
     os.rmdir(name, dir_fd=there.fd)
 
@@ -376,7 +336,7 @@ def set_times(path: str, modified: float | None) -> bool:
 
 def set_mode(path: str, mode: int) -> None:
     """Its owner, group and others may do with it what these bits say."""
-    _step("chmod", path)
+    step("chmod", path)
     fd = _open(path, READ)
     try:
         os.fchmod(fd, mode)
@@ -402,9 +362,9 @@ def foreign(path: str) -> str:
 
     The one judge of whose something is: by the name itself, whatever a link leads to; by that only as well.
     """
-    found = os.lstat(path)
+    found, plain = os.lstat(path), (os.geteuid(), 0)
     for owner in (found.st_uid, os.stat(path).st_uid if stat_module.S_ISLNK(found.st_mode) else found.st_uid):
-        if owner not in (os.geteuid(), 0):
+        if owner not in plain:
             return f"belongs to another user (uid {owner})"
     return ""
 
@@ -416,7 +376,7 @@ def exists(path: str) -> bool:
 
 def names(path: str) -> list[str]:
     """The entries of a directory, unordered; not a snapshot while others rename. Empty if it is missing."""
-    _step("list", path)
+    step("list", path)
     try:
         found: list[str] = _listing(path, os.listdir)
     except FileNotFoundError:
@@ -426,7 +386,7 @@ def names(path: str) -> list[str]:
 
 def scan(path: str) -> Iterator[os.DirEntry[str]]:
     """The entries of a directory with what a listing tells of each; FileNotFoundError if it is missing."""
-    _step("list", path)
+    step("list", path)
     with _listing(path, os.scandir) as found:
         yield from found
 
@@ -451,7 +411,7 @@ def _listing(path: str, how: Callable[[str], Any]) -> Any:
 
 def make_dir(path: str) -> None:
     """The directory exists, with its parents."""
-    _step("mkdir", path)
+    step("mkdir", path)
     parts, folder = [], path
     forget(path)
     while True:
@@ -484,7 +444,7 @@ def sync_all(path: str) -> None:
 
 
 def _sync(path: str, call: str, how: Callable[[int], None]) -> None:
-    _step(call, path)
+    step(call, path)
     there = directory(path)
     fd = os.open(path, DIRECTORY) if there.fd is None else there.fd
     try:
@@ -496,7 +456,7 @@ def _sync(path: str, call: str, how: Callable[[int], None]) -> None:
 
 def look_anew(path: str) -> None:
     """A network filesystem asks again what it remembers of this directory's names: to open it makes it."""
-    _step("open", path)
+    step("open", path)
     os.close(_open(path, DIRECTORY))
 
 
@@ -506,10 +466,10 @@ def append(path: str, data: bytes, *, piece: bool = False) -> int:
 
     Writers take turns under a lock; a tail that a killed writer left torn is ended first: it spoils only itself.
     """
-    _step("open", path)
+    step("open", path)
     fd = _open(path, APPEND | os.O_NONBLOCK)
     try:
-        _step("flock", path)
+        step("flock", path)
         _take_turn(fd)
         end = os.lseek(fd, 0, os.SEEK_END)
         if end and not piece and os.pread(fd, 1, end - 1) != b"\n":
@@ -554,7 +514,7 @@ class Flock:
 
     def take(self, *, wait: bool = True) -> bool:
         """The lock is ours; False if somebody has it and we don't wait."""
-        _step("flock", self.path)
+        step("flock", self.path)
         fd = _open(self.path, WRITE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -18,29 +18,16 @@ import os
 import stat
 from itertools import count
 from sys import is_finalizing
-from time import monotonic
+from time import monotonic, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "ANYWHERE",
-    "Dir",
-    "Foreign",
-    "Holding",
-    "NotADirectory",
-    "at",
-    "changed",
-    "directory",
-    "forget",
-    "held",
-    "leave_open",
-    "wall",
-]
-
 #: How old a comparison of a directory with its path may be, in seconds; and before one is made because a call failed.
 COMPARED, COMPARED_AGAIN = 1.0, 0.05
+#: How long another machine may take to give a file back that it had as its own, in seconds.
+RECALL = 10.0
 #: So many directories are held; of more, those that were opened first are let go.
 MOST = 128
 OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -160,6 +147,21 @@ def directory(path: str) -> Dir:
 def forget(path: str) -> None:
     """This directory may be gone, or another one: it is opened anew."""
     _held.pop(path, None)
+
+
+def open_lent(path: str, name: str, folder: int | None, flags: int, mode: int) -> int:
+    """A machine that has the file over the network may keep it as its own for a while; it is asked to give it back by
+    our asking, and we ask again until it has.
+    """
+    deadline = monotonic() + RECALL
+    while True:
+        try:
+            return os.open(name, flags, mode, dir_fd=folder)
+        except BlockingIOError as error:
+            if monotonic() >= deadline:
+                error.filename = path
+                raise
+        sleep(0.01)
 
 
 def changed(*dirs: Dir) -> bool:

@@ -5,30 +5,23 @@
         held.check()              # before each step that must not happen twice: Lost if it was taken over
         publish(fence=held.number)
 
-A lock is no proof by itself: whoever is stopped for longer than `ttl` may go on believing in it. So its
+A lock is no proof by itself: a holder that is stopped for longer than `ttl` may go on believing in it. So its
 number grows with every holder, and what it protects should refuse a smaller one than it has seen.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from types import TracebackType
+from typing import Self
 
 from taskpit import fs, workers
+from taskpit.clock import Clock
 from taskpit.errors import Lost, Storage, Unavailable
-from taskpit.task import Said
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-    from typing import Self
-
-    from taskpit.clock import Clock
-    from taskpit.store.port import Locks
-    from taskpit.task import Lock
-
-__all__ = ["NamedLock", "one_of"]
+from taskpit.store.port import Locks
+from taskpit.task import Lock, Said
 
 #: How long a waiting one lets pass before it looks again, at first and at most, in seconds.
 FIRST_PAUSE = 0.05
@@ -69,7 +62,7 @@ class NamedLock:
         self._turn = threading.Lock()
         self._left = threading.Event()
         self._thread: threading.Thread | None = None
-        #: Whether somebody else has the name, as far as we know.
+        #: Whether another has the name, as far as we know.
         self.lost = False
         #: Until when it is surely ours, by the monotonic clock: counted from before it was asked for.
         self.deadline = 0.0
@@ -118,7 +111,7 @@ class NamedLock:
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     def _ask(self) -> Lock:
-        """The name is ours and still has time: whoever was stopped while asking looks again."""
+        """The name is ours and still has time: a holder that was stopped while asking looks again."""
         began = self._clock.monotonic()
         self._lock = self._store.lock(self.name, self.worker, self.ttl, self._kind)
         self.deadline, self.lost = began + self.ttl, False
@@ -142,15 +135,15 @@ class NamedLock:
             raise self._taken()
 
     def release(self) -> None:
-        """The name is free if it was still ours; Lost if somebody else had it meanwhile."""
+        """The name is free if it was still ours; Lost if another had it meanwhile."""
         with self._turn:
             if self._lock is not None and (self.lost or self._store.unlock(self._lock) is Said.LOST):
                 self.lost = True
                 raise self._taken()
 
     def _taken(self) -> Lost:
-        told = f"{self.name} was taken over: {self.worker} no longer has it"
-        return Lost(told, hint="`pit lock` shows who has it. Nothing of theirs was changed.", id=self.name)
+        text = f"{self.name} was taken over: {self.worker} no longer has it"
+        return Lost(text, hint="`pit lock` shows who has it. Nothing of theirs was changed.", id=self.name)
 
     def _keep(self) -> None:
         """Renew until we leave or have lost it; what the disk refuses is tried again sooner."""

@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
     from taskpit.task import Event, Result
 
-__all__ = ["ClaimSpan", "Flow", "History", "author", "moment", "who"]
-
 #: So many spans and waits are remembered; older ones are forgotten first.
 MOST = 50_000
-#: Ends of a claim, and what each means for whoever looks at a span.
+#: Ends of a claim, and what each means for a span.
 ENDS = {
     "completed_task": "done",
     "failed_task": "failed",

@@ -2,7 +2,7 @@
 
     with holding(queue, claim) as job:
         ...                       # renewed meanwhile, by a thread
-        job.check()               # where stopping is easy: Lost if somebody else has the task by now
+        job.check()               # where stopping is easy: Lost if another worker has the task by now
         job.output = "what came out of it"
 
 Left in good order the task is done, once its own check is green; left by an exception it has failed, with
@@ -57,7 +57,7 @@ class Job:
 
     @property
     def lost(self) -> bool:
-        """Whether somebody else has the task by now: what comes out of this work will be kept aside."""
+        """Whether another worker has the task by now: what comes out of this work will be kept aside."""
         return self.stopping == "lost"
 
     def check(self) -> None:
@@ -68,12 +68,12 @@ class Job:
 
 
 def _over(task_id: str, why: str) -> Lost:
-    told = {
+    facts = {
         "lost": f"another worker holds {task_id} by now; your result is kept aside",
         "cancel": f"{task_id} was cancelled",
         "stop": f"the work on {task_id} is to stop",
     }
-    return Lost(told[why], hint=f"`pit why {task_id}` says more.", id=task_id, why=why)
+    return Lost(facts[why], hint=f"`pit why {task_id}` says more.", id=task_id, why=why)
 
 
 class _Keeping:
@@ -150,8 +150,8 @@ def _checked(queue: Queue, job: Job, outcome: Outcome, check_in: str | None) -> 
     evidence = run_check(job.task.check, check_in, queue.config.check_limit, env)
     if evidence.green or mode == "lenient":
         return outcome.replace(evidence=evidence)
-    told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or job.task.check}"
-    return Failed(error=told, kind="check", output=outcome.output, evidence=evidence)
+    text = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or job.task.check}"
+    return Failed(error=text, kind="check", output=outcome.output, evidence=evidence)
 
 
 def _end(queue: Queue, keeping: _Keeping, job: Job, outcome: Outcome) -> CheckFailed | Lost | Unknown | None:

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from taskpit.task import Card, Result, Try
 
-__all__ = ["card_facts", "full_facts", "result_facts"]
-
 
 def _time(seconds: float) -> str | None:
     return iso(seconds) if seconds else None

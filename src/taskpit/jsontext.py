@@ -19,8 +19,6 @@ else:
     except ImportError:  # another Python: correct, only slower to start
         encode_basestring = make_encoder = make_scanner = None
 
-__all__ = ["dumps", "loads"]
-
 
 def _finite(text: str) -> float:
     """The number; ValueError for one without end, which could be neither compared nor written as JSON again."""

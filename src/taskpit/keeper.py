@@ -5,20 +5,13 @@ Anybody may run it at any time, ten at once if need be: each step is decided by 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from taskpit.errors import CursorLost, Storage, Unavailable
 from taskpit.policy import settle
-from taskpit.store.port import Mend
-from taskpit.task import Failed, Said
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from taskpit.queue import Queue
-    from taskpit.store.port import Looking
-    from taskpit.task import Claim
-
-__all__ = ["fix", "give_back", "sweep"]
+from taskpit.queue import Queue
+from taskpit.store.port import Looking, Mend
+from taskpit.task import Claim, Failed, Said
 
 #: Lines of the changelog that are looked at for what one sweep set aside.
 MANY = 100_000
@@ -34,7 +27,7 @@ def sweep(
     """What was done, or what would be. `ended` ends what still works for a claim before it is given back.
 
     `closely`, for a person: every waiting task is looked at for schedules and races that are out of step, and what was
-    set aside on the way, whoever came upon it, is told too.
+    set aside on the way is among them, too.
 
     Where it says False, the claim is left alone: the next sweep tries again.
     """
@@ -107,7 +100,7 @@ def give_back(queue: Queue, *, ended: Callable[[Queue, Claim], bool], dry_run: b
             try:
                 said = store.finish([end])[0]
             except Unavailable:
-                continue  # somebody stands still in the middle of it: the next sweep looks again
+                continue  # a process stands still in the middle of it: the next sweep looks again
             if said is not Said.OK:
                 continue  # its worker came back to life and finished it, or another keeper was faster
             if queue.config.hooks.commands:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["has_writer", "is_local", "keeps_order", "rename_new", "sync_filesystem", "syncs_filesystems"]
-
 #: renameat2: paths are from the working directory, and a taken name is refused.
 AT_FDCWD, RENAME_NOREPLACE = -100, 1
 #: Filesystems whose syncfs is known to settle bytes and names alike: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs.
@@ -34,27 +32,37 @@ TELLS_ERRORS = (5, 8)
 _calls: dict[str, Callable[..., int] | None] = {}
 
 
-def _call(name: str) -> Callable[..., int] | None:
-    if name not in _calls:
-        import ctypes
+def call(name: str) -> Callable[..., int] | None:
+    """A function of the C library that takes numbers and texts and gives a number; None if there is none.
 
-        _calls[name] = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    By the core of `ctypes` alone: the rest of it would take every command five milliseconds.
+    """
+    if name not in _calls:
+        try:
+            from _ctypes import FUNCFLAG_CDECL, FUNCFLAG_USE_ERRNO, CFuncPtr, dlopen, dlsym
+
+            class Function(CFuncPtr):
+                _flags_ = FUNCFLAG_CDECL | FUNCFLAG_USE_ERRNO
+
+            _calls[name] = Function(dlsym(dlopen(None, 0), name))  # type: ignore[arg-type]
+        except (ImportError, OSError):
+            _calls[name] = None
     return _calls[name]
 
 
 def _error() -> int:
-    import ctypes
+    from _ctypes import get_errno
 
-    return ctypes.get_errno()
+    return get_errno()
 
 
 def rename_new(source: str, target: str, here: int | None = None, there: int | None = None) -> int:
     """Rename without replacing, from one open directory to another: 0, or the error's number; ENOSYS if it can't be."""
-    call = _calls.get("renameat2") or _call("renameat2")
-    if call is None:
+    rename = _calls.get("renameat2") or call("renameat2")
+    if rename is None:
         return errno.ENOSYS
     old, new = AT_FDCWD if here is None else here, AT_FDCWD if there is None else there
-    if call(old, os.fsencode(source), new, os.fsencode(target), RENAME_NOREPLACE) == 0:
+    if rename(old, os.fsencode(source), new, os.fsencode(target), RENAME_NOREPLACE) == 0:
         return 0
     return _error()
 
@@ -100,7 +108,7 @@ def has_writer(fd: int) -> bool | None:
 
 def syncs_filesystems(path: str) -> bool:
     """Whether `sync_filesystem` can be relied on here."""
-    if not sys.platform.startswith("linux") or _call("syncfs") is None:
+    if not sys.platform.startswith("linux") or call("syncfs") is None:
         return False
     release = os.uname().release.split("-")[0].split(".")[:2]
     if not all(map(str.isdecimal, release)) or tuple(map(int, release)) < TELLS_ERRORS:
@@ -110,16 +118,24 @@ def syncs_filesystems(path: str) -> bool:
 
 def _kind(path: str) -> int:
     """The number by which the filesystem of this path is known; 0 if it cannot be told."""
-    import ctypes
+    ask = call("statfs")
+    if ask is None:
+        return 0
+    from _ctypes import Array, _SimpleCData
 
-    call, answer = _call("statfs"), (ctypes.c_long * 64)()
-    told = call is not None and call(os.fsencode(path), answer) == 0
-    return int(answer[0]) & 0xFFFFFFFF if told else 0
+    class Long(_SimpleCData):  # type: ignore[type-arg]
+        _type_ = "l"
+
+    class Answer(Array):  # type: ignore[type-arg]
+        _type_, _length_ = Long, 64
+
+    answer = Answer()
+    return int(answer[0]) & 0xFFFFFFFF if ask(os.fsencode(path), answer) == 0 else 0
 
 
 def sync_filesystem(fd: int) -> None:
     """All that was written to the filesystem of this open file is on the disk, bytes and names; OSError if not."""
-    call: Any = _call("syncfs")
-    if call(fd) != 0:
+    sync: Any = call("syncfs")
+    if sync(fd) != 0:
         code = _error()
         raise OSError(code, os.strerror(code))

@@ -5,7 +5,7 @@
         with queue.take("me") as job:
             job.output = solve(job.task)
 
-A program that takes tasks is a worker that stays: should it be killed, whoever sweeps gives its tasks back
+A program that takes tasks is a worker that stays: should it be killed, the next sweep gives its tasks back
 at once. Knows workers, jobs and the changelog; no terminal.
 """
 
@@ -83,7 +83,7 @@ class Queue(Verbs):
         self.close()
 
     def close(self) -> None:
-        """Let go of what is held open; tasks that are still worked on here are given back by whoever sweeps."""
+        """Let go of what is held open; tasks that are still worked on here are given back by the next sweep."""
         while self._members:
             self._members.popitem()[1].leave()
         super().close()
@@ -268,8 +268,8 @@ class Watcher:
 
         self._store, self._clock = queue.store, queue.clock
         info = queue.store.info()
-        told = info.kind == "files" and info.layout != "activities"  # whose changelogs lie where the work items do
-        self._watch = Watch([f"{info.where}/.taskpit"]) if told else None  # before the look: nothing falls between
+        text = info.kind == "files" and info.layout != "activities"  # whose changelogs lie where the work items do
+        self._watch = Watch([f"{info.where}/.taskpit"]) if text else None  # before the look: nothing falls between
         self._cursor = self._store.latest(0)[1]
         self._heard = self._clock.monotonic()
 
@@ -284,7 +284,7 @@ class Watcher:
             while events := self._page(1000):
                 found += events
         except CursorLost:
-            self._cursor = ""  # somebody began a new changelog: so do we
+            self._cursor = ""  # the changelog was begun again: so is our reading
             return found + self.look()
         if found:
             self._heard = self._clock.monotonic()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from taskpit.records import Value
 
-__all__ = ["Limit"]
-
 #: What the key of a limit is made of, how long it may be, and how often a thing may be allowed.
 OF_KEYS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@-"
 LONGEST_KEY, MOST_ALLOWED = 64, 1_000_000

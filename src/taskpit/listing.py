@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-__all__ = ["entries"]
+#: Which database is a directory's catalogue (each has a name of its own: others may still have the last one open).
+POINTER = "catalog"
+
+
+def has_catalog(folder: str) -> bool:
+    """Whether there is a catalogue: only then is its module needed."""
+    return fs.exists(f"{folder}/{POINTER}")
 
 
 def entries(path: str) -> Iterator[os.DirEntry[str]]:

@@ -13,8 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Log", "lines"]
-
 #: A longer line is no line of ours.
 LONGEST_LINE = 1 << 26
 #: Whether the file still has its name is looked at this often, in seconds.

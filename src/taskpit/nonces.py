@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 
-__all__ = ["fresh_name", "process_name"]
-
 _ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
 
 

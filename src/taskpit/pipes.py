@@ -2,7 +2,7 @@
 
 Belongs to the fs room; knows nothing about tasks. A peer may be ours, or a program that only writes into
 the FIFO and closes it, or opens it and reads to the end. Between two of ours the pipe carries nothing:
-that somebody opened and closed it is the bell, and the message goes as a file, so none is lost, mixed or
+that a process opened and closed it is the bell, and the message goes as a file, so none is lost, mixed or
 cut short, however a peer dies. A foreign reader gets the text itself, and a foreign writer's text becomes
 a file as soon as we have read it.
 """
@@ -18,11 +18,9 @@ import stat
 import termios
 import time
 
-from taskpit import fs
+from taskpit import fs, kernel
 from taskpit.held_directories import at
 from taskpit.records import Value
-
-__all__ = ["Message", "Pipe"]
 
 #: How often a peer that is not there is looked for.
 LOOK = 0.02
@@ -211,15 +209,11 @@ class _Leaving:
 
     def __init__(self, fifo: str) -> None:
         self._fd = -1
-        try:
-            import ctypes
-
-            library = ctypes.CDLL(None, use_errno=True)
-            self._fd = library.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-            if self._fd >= 0 and library.inotify_add_watch(self._fd, os.fsencode(fifo), CLOSE_NOWRITE) < 0:
+        begin, add = kernel.call("inotify_init1"), kernel.call("inotify_add_watch")
+        if begin is not None and add is not None:
+            self._fd = begin(os.O_CLOEXEC | os.O_NONBLOCK)
+            if self._fd >= 0 and add(self._fd, os.fsencode(fifo), CLOSE_NOWRITE) < 0:
                 self._close()
-        except (OSError, AttributeError):
-            self._close()
 
     def wait(self) -> None:
         """A reader has closed it, or has had its time to."""

@@ -6,14 +6,10 @@ that taskpit has itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from taskpit.errors import Invalid, TaskpitError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-__all__ = ["find", "make", "names"]
 
 
 def make(group: str, name: str, kind: type[Any], ours: Sequence[str]) -> Any:
@@ -38,7 +34,7 @@ def find(group: str, name: str) -> object | None:
     for point in entry_points(group=f"taskpit.{group}", name=name):
         try:
             found: object = point.load()
-        except Exception as error:  # somebody else's code: whatever it throws, the message says whose it is
+        except Exception as error:  # another package's code: whatever it throws, the message says whose it is
             owner = point.dist.name if point.dist is not None else point.value
             raise TaskpitError(
                 f"{name!r} of the package {owner} cannot be loaded: {type(error).__name__}: {error}",

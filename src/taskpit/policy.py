@@ -24,21 +24,6 @@ if TYPE_CHECKING:
     from taskpit.config import Config
     from taskpit.task import Claim, Outcome, Task
 
-__all__ = [
-    "LANDING",
-    "PULL",
-    "RACERS",
-    "RACING",
-    "REVIEW",
-    "REVIEWER",
-    "SPARE",
-    "answered",
-    "answers",
-    "pause",
-    "settle",
-    "signature",
-]
-
 #: Kinds of failure that are the task's own; all others spend no attempt.
 SPENDS = frozenset(("task", "check", "conflict", "crash", "timeout"))
 
@@ -96,7 +81,7 @@ def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config,
 #: How a hold begins that an answer ends, and the field that carries the question's key.
 WAITS = "waits for an answer: "
 KEY = "ask-key"
-#: How the hold of a task begins that was handed in: it is to be landed, or somebody must look at it first.
+#: How the hold of a task begins that was handed in: it is to be landed, or a person must look at it first.
 LANDING = "waits for landing"
 REVIEW = "waits for review"
 REVIEWER = f"{REVIEW} by an agent"
@@ -126,7 +111,7 @@ def question_of(task: Task) -> str:
 
 
 def answered(task: Task, text: str, worker: str) -> Task:
-    """The task with question and answer in its body, so that whoever takes it reads both."""
+    """The task with question and answer in its body, so that the next worker reads both."""
     question = task.hold.removeprefix(WAITS)
     extra = {key: value for key, value in task.extra.items() if key != KEY}
     body = f"{task.body.rstrip()}\n\n**Question:** {question}\n\n**Answer** ({worker}): {text.strip()}\n"
@@ -220,8 +205,8 @@ def _split(claim: Claim, outcome: Split, now: float) -> End:
     ids = tuple(child.id for child in outcome.children)
     details = f"into {', '.join(ids)}"
     if outcome.wait:
-        told = f"It was split {details}. Now that they are done: see that the whole is right."
-        body = f"{claim.task.body.rstrip()}\n\n{told}\n"
+        text = f"It was split {details}. Now that they are done: see that the whole is right."
+        body = f"{claim.task.body.rstrip()}\n\n{text}\n"
         needs = tuple(dict.fromkeys((*claim.task.needs, *ids)))
         waiting = claim.task.replace(needs=needs, big=False, body=body.lstrip())
         return End(claim=claim, task=waiting, children=outcome.children, action="split_task", details=details)

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from taskpit.store.port import Looking, Store
     from taskpit.task import Card, Done
 
-__all__ = ["Queue", "cards", "tally"]
-
 #: Changes by a person take the task for this long at most.
 EDIT_LEASE = 60.0
 #: So many tasks are put in one go: they share what they wait for, and nobody waits long for a sign of life.
@@ -90,16 +88,16 @@ class Queue:
         for start in range(0, len(ready), CHUNK):
             chunk = ready[start : start + CHUNK]
             for task, answer in zip(chunk, self.store.put(chunk), strict=True):
-                told = (task.id, answer)
+                text = (task.id, answer)
                 if answer is Said.CONFLICT:
-                    told = self._put_otherwise(task, tasks[len(said)])
-                said.append(told)
+                    text = self._put_otherwise(task, tasks[len(said)])
+                said.append(text)
                 if each is not None:
-                    each(*told)
+                    each(*text)
         return said
 
     def _put_otherwise(self, refused: Task, asked: Task) -> tuple[str, Said]:
-        """It enters under another id, if it was we who chose this one: somebody has used it meanwhile."""
+        """It enters under another id, if it was we who chose this one: another program has used it meanwhile."""
         if asked.id:
             from taskpit.explain import known_otherwise
 
@@ -146,8 +144,8 @@ class Queue:
         for task in tasks:
             circle = find_cycle(task.id, needs_of) if task.needs else []
             if circle:
-                told = f"these tasks would wait for each other: {' -> '.join(circle)}"
-                raise errors.Invalid(told, hint="Leave out one of these needs.", circle=circle)
+                text = f"these tasks would wait for each other: {' -> '.join(circle)}"
+                raise errors.Invalid(text, hint="Leave out one of these needs.", circle=circle)
 
     def missing_needs(self, task: Task) -> list[str]:
         """Ids this task needs that nobody has put yet."""
@@ -420,9 +418,9 @@ class Queue:
         card = self.store.read([task_id])[0]
         if card is None:
             if self.store.resolve(task_id) == [task_id]:
-                told = f"{task_id} was added, but its file is gone: it was moved or removed by hand"
+                text = f"{task_id} was added, but its file is gone: it was moved or removed by hand"
                 hint = "`pit doctor` shows it, `pit doctor --fix` puts it back."
-                raise errors.NotFound(told, hint=hint, id=task_id)
+                raise errors.NotFound(text, hint=hint, id=task_id)
             raise errors.NotFound(f"there is no task {task_id}", hint="`pit list` shows what there is.", id=task_id)
         return card
 
@@ -464,11 +462,11 @@ class Queue:
         raise self._refusal(card)
 
     def block(self, task_id: str, worker: str, reason: str) -> Task:
-        """Nobody may take it until it is unblocked; whoever has it itself lets go of it with that."""
+        """No worker may take it until it is unblocked; its own holder lets go of it with that."""
         if not reason.strip():
             raise errors.Invalid("say why it is blocked", id=task_id)
         card = self.card(task_id)
-        if card.state is State.CLAIMED and card.worker == worker:  # whoever meets the obstacle lets go of it
+        if card.state is State.CLAIMED and card.worker == worker:  # the worker that meets the obstacle lets go of it
             claim = self._claim_of(card)
             blocked = claim.task.replace(hold=reason)
             if self.store.finish([End(claim=claim, task=blocked, action="blocked", details=reason)])[0] is Said.OK:
@@ -505,7 +503,7 @@ class Queue:
         return ids
 
     def retry(self, task_id: str, worker: str) -> Task:
-        """It starts anew with all its attempts: a failed task is reopened, a ready one freed of its waiting."""
+        """It starts again with all its attempts: a failed task is reopened, a ready one freed of its waiting."""
         card = self.card(task_id)
         if card.state is State.DONE:
             raise errors.Conflict(
@@ -556,7 +554,7 @@ def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied:
 def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) -> dict[str, int]:
     """How many tasks stand where, each counted once. Done and running ones are only counted, not read.
 
-    `seen` are all that there are in these states, if somebody has just looked at them.
+    `seen` are all that there are in these states, if they were just looked at.
     """
     from taskpit.status import STATUSES, Status, status_of
 

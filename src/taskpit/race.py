@@ -1,40 +1,33 @@
 """A race: several racers work on one task, and one result stays.
 
-    start    whoever claims a task with the field `race` ends that claim: its racers enter, and the task is held
+    start    the claimer of a task with the field `race` ends that claim: its racers enter, and the task is held
     win      a racer that is done claims the held task, publishes its own result as the task's, then ends itself
     stop     the other racers end: those that nobody has at once, the others when they next renew
     fail     all racers are over and none has won: the task fails
 
-The store decides who claims the held task, so there is one result whoever else is done at that moment, on every layout
-and backend. A racer that dies in between leaves a claim, its own or that of the held task, and whoever gives that back
-looks after the race (`look`).
+The store decides who claims the held task, so there is one result, however many are done at that moment, on every
+layout and backend. A racer that dies in between leaves a claim, its own or that of the held task, and the process that
+gives that back looks after the race (`look`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
+from taskpit.clock import Clock
+from taskpit.config import Config
 from taskpit.errors import Invalid, Unavailable
 from taskpit.policy import RACERS, RACING, settle
-from taskpit.task import Done, End, Failed, Said, State, Want
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from taskpit.clock import Clock
-    from taskpit.config import Config
-    from taskpit.store.port import Store
-    from taskpit.task import Card, Claim, Task
-
-__all__ = ["RACE", "RACER_OF", "Race", "entrants", "is_racer", "parent_of", "racers_of", "total"]
+from taskpit.store.port import Store
+from taskpit.task import Card, Claim, Done, End, Failed, Said, State, Task, Want
 
 #: The field that asks for a race, and the field of a racer that names the task it races for.
 RACE, RACER_OF = "race", "race-of"
 #: How many may race.
 FEWEST, MOST = 2, 10
-#: The task is taken for an instant to be sealed; another racer waits so long for that.
-LEASE, PATIENCE, LOOK = 60.0, 10.0, 0.05
+#: A task or racer is taken for an instant to be ended; another waits so long for that, longer than for one who died.
+LEASE, PATIENCE, LOOK = 5.0, 10.0, 0.05
 #: What of each racer's cost is added up.
 SUMS = ("usd", "tokens", "turns")
 #: Fields of the task that are not its racers'.
@@ -140,12 +133,12 @@ class Race:
     def _late(self, claim: Claim, parent: Card, end: End | None = None) -> End:
         """Also the winner may come too late to end itself: it died after it had sealed."""
         result = end.result if end is not None else None
-        told = parent.result.reason if parent.result else str(parent.state)
-        if told.startswith(f"{claim.task.id} won"):
+        text = parent.result.reason if parent.result else str(parent.state)
+        if text.startswith(f"{claim.task.id} won"):
             if end is not None and result is not None and result.verdict.state is State.DONE:
                 return end
-            return settle(claim, Done(reason=told), (), self._config, self._clock.now())
-        lost = Failed(error=f"the race is over: {told}", cancelled=True)
+            return settle(claim, Done(reason=text), (), self._config, self._clock.now())
+        lost = Failed(error=f"the race is over: {text}", cancelled=True)
         if result is not None:
             lost = lost.replace(
                 output=result.output,
@@ -225,8 +218,8 @@ class Race:
             if not _is_open(card):
                 return None
             if self._clock.monotonic() >= deadline:
-                told = f"{task_id}, which its racer has won, is held by {card.worker if card else 'another worker'}"
-                raise Unavailable(told, hint="Try again in a moment.", id=task_id)
+                text = f"{task_id}, which its racer has won, is held by {card.worker if card else 'another worker'}"
+                raise Unavailable(text, hint="Try again in a moment.", id=task_id)
             self._store.wait(LOOK)
 
     # -- afterwards --------------------------------------------------------------------------------
@@ -249,12 +242,12 @@ class Race:
                 result = racer.result
                 done = Done(output=result.output, reason=result.reason, evidence=result.evidence, cost=result.cost)
                 return self._carry_out(self.sealed(claim, name, done))
-        told = "; ".join(f"{name}: {racer.result.reason if racer.result else racer.state}" for name, racer in racers)
-        failed = Failed(error=f"no racer has won: {told}"[:2000], final=True)
+        text = "; ".join(f"{name}: {racer.result.reason if racer.result else racer.state}" for name, racer in racers)
+        failed = Failed(error=f"no racer has won: {text}"[:2000], final=True)
         return self._carry_out(settle(claim, failed, (), self._config, self._clock.now()))
 
     def stop(self, task: Task, worker: str) -> list[tuple[Said, End]]:
-        """Racers of a task that has its result have ended, but for those that somebody has: these learn it."""
+        """Racers of a task that has its result have ended, but for those that a worker has: these learn it."""
         said: list[tuple[Said, End]] = []
         for name, card in self._read(racers_of(task)):
             if card is None or card.state is not State.READY or parent_of(card.task) != task.id:

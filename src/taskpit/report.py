@@ -6,27 +6,19 @@ Reads the changelog's end and the tasks it names; changes nothing.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from taskpit.clock import iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import author, who
-from taskpit.queue import cards
+from taskpit.queue import Queue, cards
 from taskpit.race import parent_of, racers_of
 from taskpit.records import Value
 from taskpit.schema import amount
 from taskpit.status import LABELS, Status, counted, status_of
-from taskpit.task import State, Verdict
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from taskpit.queue import Queue
-    from taskpit.store.port import Looking
-    from taskpit.task import Card, Event
-
-__all__ = ["Report", "events_since", "make_report"]
+from taskpit.store.port import Looking
+from taskpit.task import Card, Event, State, Verdict
 
 _ENDS = ("completed_task", "failed_task", "cancelled_task")
 #: What a result's reason says when its work is where it was asked to be: by itself, or after how its run or race ended.
@@ -165,8 +157,8 @@ def _part(card: Card) -> str:
 
 def _row(card: Card) -> ReportRow:
     result = card.result
-    told = result.reason if result and result.verdict is Verdict.DONE else reason_of(card)
-    what = " ".join(told.split())
+    text = result.reason if result and result.verdict is Verdict.DONE else reason_of(card)
+    what = " ".join(text.split())
     return ReportRow(
         id=card.task.id,
         title=card.task.title,

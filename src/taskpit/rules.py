@@ -10,32 +10,13 @@ from taskpit.errors import Invalid
 from taskpit.limit import Limit
 from taskpit.records import Value
 from taskpit.task import LINES, LISTS, State
+from taskpit.text import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from taskpit.task import Task, Want
-
-__all__ = [
-    "ANY",
-    "Use",
-    "check_mode",
-    "check_task",
-    "drawn",
-    "find_cycle",
-    "held",
-    "in_the_way",
-    "keys_of",
-    "limits_of",
-    "natural",
-    "order",
-    "over_limit",
-    "overlap",
-    "rated",
-    "suits",
-    "tangled",
-]
 
 Order = tuple[int, float, int, str]
 #: The seconds of `/min`.
@@ -46,19 +27,19 @@ NAMED = 3
 
 def order(task: Task) -> Order:
     """Sorts by priority, then age: when it was asked for, then its number."""
-    number = int(task.id) if task.id.isascii() and task.id.isdecimal() else 0
+    number = int(task.id) if is_count(task.id) else 0
     return (-task.priority, task.created, number, task.id if number else natural(task.id))
 
 
 def natural(text: str) -> str:
     """The text with its numbers made long, so that `a-10` comes after `a-9`."""
-    told, digits = "", ""
+    message, digits = "", ""
     for letter in text:
         if "0" <= letter <= "9":
             digits += letter
         else:
-            told, digits = told + (digits and digits.zfill(12)) + letter, ""
-    return told + (digits and digits.zfill(12))
+            message, digits = message + (digits and digits.zfill(12)) + letter, ""
+    return message + (digits and digits.zfill(12))
 
 
 def suits(task: Task, want: Want) -> bool:
@@ -246,8 +227,8 @@ ANY = "*"
 def drawn(shares: Mapping[str, int], draw: Callable[[], float]) -> list[str]:
     """The tags in the order in which they are asked for, each drawn by its share, up to `*`: that has the others, too.
 
-    A lottery: nobody keeps count, so it is the same for one worker and for a thousand on many machines, and whoever has
-    a share is first in every so many claims.
+    A lottery: nobody keeps count, so it is the same for one worker and for a thousand on many machines, and a
+    tag that has a share is first in every so many claims.
     """
     left = {**shares, ANY: shares.get(ANY, 1)}
     order: list[str] = []

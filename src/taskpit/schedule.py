@@ -16,7 +16,10 @@ time leaves out comes at the end of the gap; one that comes twice comes the firs
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, timedelta
+from functools import partial
 from itertools import islice
 from zoneinfo import ZoneInfo
 
@@ -24,30 +27,8 @@ from taskpit.clock import LAST, duration, iso, say_duration, stamp
 from taskpit.errors import Invalid
 from taskpit.records import Value
 from taskpit.schema import is_word
-from taskpit.task import End, State
+from taskpit.task import Claim, End, State, Task
 from taskpit.text import did_you_mean
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from taskpit.task import Claim, Task
-
-__all__ = [
-    "CATCH_UP",
-    "FIELDS",
-    "TAG",
-    "Plan",
-    "check_schedule",
-    "facts",
-    "fire",
-    "first_time",
-    "local_zone",
-    "parse",
-    "quiet_until",
-    "stray",
-    "told",
-]
 
 #: The fields of a schedule; its runs have none of them.
 FIELDS = ("every", "zone", "catch-up", "jitter", "last-run")
@@ -111,8 +92,12 @@ class Plan(Value):
         last = day + HORIZON
         while day <= last:
             if self._has(day):
-                times = (_utc(day, minute, zone, fold) for fold in range(1 + self.repeats) for minute in self.minutes)
-                if later := [at for at in times if at > moment]:
+                later = []
+                for fold in range(1 + self.repeats):  # a later minute of the day is never an earlier time
+                    when = partial(_utc, day, zone=zone, fold=fold)
+                    at = bisect_right(self.minutes, moment, key=when)
+                    later += [when(minute) for minute in self.minutes[at : at + 1]]
+                if later:
                     return min(later)
             day += timedelta(days=1)
         raise Invalid(f"{self.text!r} is never due", hint="Is there such a day?")
@@ -350,7 +335,7 @@ def stray(task: Task, now: float) -> bool:
     try:
         return not task.not_before or TAG not in task.tags or task.not_before > plan_of(task).after(now)
     except Invalid:
-        return True  # whoever fires it holds it for a person
+        return True  # firing it holds it for a person
 
 
 def fire(claim: Claim, now: float, state_of: Callable[[str], State | None]) -> End:

@@ -11,6 +11,7 @@ from taskpit.clock import FIRST, LAST
 from taskpit.errors import Invalid
 from taskpit.limit import Limit
 from taskpit.task import Evidence, Result, Try, Verdict
+from taskpit.text import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,23 +21,6 @@ if TYPE_CHECKING:
     from taskpit.records import Value
 
     V = TypeVar("V", bound=Value)
-
-__all__ = [
-    "ALNUM",
-    "LONGEST_WORD",
-    "amount",
-    "check",
-    "field",
-    "fits",
-    "is_number",
-    "is_word",
-    "load",
-    "load_result",
-    "load_try",
-    "path_of",
-    "whole",
-    "word",
-]
 
 #: What every id is made of, whatever the layout; each may allow less.
 ALNUM = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -68,7 +52,7 @@ def path_of(folder: str, task_id: str, rest: str = "", before: str = "") -> str:
     Invalid if the name would lead anywhere else.
     """
     word = 0 < len(task_id) <= LONGEST_WORD and ".." not in task_id and task_id[0] in ALNUM  # as `is_word` says it
-    if not word or task_id.strip(OF_WORDS) or "/" in rest or "/" in before or "\0" in rest:
+    if not word or task_id.strip(OF_WORDS) or "/" in rest + before or "\0" in rest + before:
         raise Invalid(f"{task_id[:80]!r} cannot be part of a file's name", hint="Use the id that `pit list` shows.")
     return f"{folder}/{before}{task_id}{rest}"
 
@@ -92,6 +76,21 @@ def fits(kind: type[Value], name: str, value: object) -> bool:
     except Invalid:
         return False
     return True
+
+
+def place(cursor: str, *shapes: tuple[type, ...]) -> tuple[int, list[Any]]:
+    """Where a cursor points in a listing: at a rank, behind a key of that rank's shape. Invalid otherwise."""
+    try:
+        rank, key = read_json(cursor)
+        shape = shapes[whole("rank", rank)]
+        kinds = [
+            float if kind is float and type(one) is int else type(one) for one, kind in zip(key, shape, strict=True)
+        ]
+        if kinds == list(shape):
+            return rank, key
+    except (ValueError, TypeError, IndexError, Invalid):
+        pass
+    raise Invalid(f"{cursor[:40]!r} is not a place in a listing", hint="Begin again without it.")
 
 
 def word(text: str) -> str:

@@ -5,21 +5,15 @@ Knows the queue's verbs and no surface: the command line, the terminal and the b
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 
 from taskpit.errors import CursorLost, Invalid
+from taskpit.queue import Queue
 from taskpit.records import Value
 from taskpit.status import STATUSES, Status, state_with, status_of
+from taskpit.task import Card
 from taskpit.text import fit, one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from taskpit.queue import Queue
-    from taskpit.task import Card
-
-__all__ = ["FIELDS", "Hit", "search", "words_of"]
 
 #: Where a word may stand, from where it counts most to where it counts least.
 FIELDS = ("id", "title", "tags", "body", "reason", "result", "worker", "notes")
@@ -44,7 +38,7 @@ class Hit(Value):
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words and "quoted phrases" of what somebody looks for, in small letters."""
+    """The words and "quoted phrases" of what a person looks for, in small letters."""
     found: list[str] = []
     for place, part in enumerate(text.split('"')):
         found += [" ".join(part.split())] if place % 2 else part.split()
@@ -96,7 +90,7 @@ def _notes(queue: Queue) -> dict[str, str]:
     while True:
         try:
             events, cursor = queue.store.events(cursor, PAGE)
-        except CursorLost:  # somebody began a new changelog meanwhile: so do we
+        except CursorLost:  # the changelog was begun again meanwhile: so is our reading
             found, cursor = {}, ""
             continue
         if not events:

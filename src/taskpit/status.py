@@ -1,6 +1,6 @@
 """The one word for where a task stands, as every list, count, board and plot says it. Pure: a card in, a word out.
 
-A store knows four states. People ask another question: does it go on by itself, does somebody work on it, or does it
+A store knows four states. People ask another question: does it go on by itself, does a worker have it, or does it
 wait for me? Each task has exactly one answer, and each surface asks here for it.
 """
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from taskpit.task import Card
-
-__all__ = ["LABELS", "STANDS", "STATUSES", "Status", "counted", "read_status", "state_with", "status_of", "summary"]
 
 
 class Status(Word):

@@ -9,34 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = [
-    "LATER",
-    "LINES",
-    "LISTS",
-    "Ask",
-    "Card",
-    "Claim",
-    "Done",
-    "End",
-    "Event",
-    "Evidence",
-    "Failed",
-    "Lock",
-    "Outcome",
-    "Page",
-    "Release",
-    "Result",
-    "Retry",
-    "Said",
-    "Split",
-    "State",
-    "Task",
-    "Try",
-    "Verdict",
-    "Want",
-    "worker_type",
-]
-
 NOTHING: Mapping[str, object] = {}
 
 
@@ -71,11 +43,11 @@ class Said(Word):
     OK = "ok"
     ALREADY = "already"  #: this very claim has ended this way before
     LOST = "lost"  #: the claim is over; nothing was changed
-    CANCEL = "cancel"  #: still ours, but somebody asks us to stop
+    CANCEL = "cancel"  #: still ours, but we are asked to stop
 
 
 class Task(Value):
-    """One piece of work, as somebody asked for it. Change it by `replace`."""
+    """One piece of work, as it was asked for. Change it by `replace`."""
 
     #: The mark of what was just read from `source`; a changed copy has none.
     __slots__ = ("_read",)
@@ -126,6 +98,11 @@ class Task(Value):
     def was_read(self) -> object:
         """The way in which `source` says just this, if that is known; a copy does not know it of itself."""
         return getattr(self, "_read", None)
+
+    def renamed(self, ids: Mapping[str, str]) -> Task:
+        """The task where these ids are called otherwise: its own, its needs and its parent follow."""
+        needs = tuple(ids.get(need, need) for need in self.needs)
+        return self.replace(id=ids.get(self.id, self.id), needs=needs, parent=ids.get(self.parent, self.parent))
 
     def wish(self) -> tuple[object, ...]:
         """What was asked for, without who, when and how far: equal wishes are the same task."""
@@ -315,7 +292,7 @@ class Lock(Value):
     holder: str
     #: `human` or `agent`.
     kind: str = "agent"
-    #: Grows with every acquisition of this name, for ever: whoever is shown a smaller one refuses it.
+    #: Grows with every acquisition of this name, for ever: a service that is shown a smaller one refuses it.
     number: int = 0
     acquired: float = 0.0
     expires: float = 0.0

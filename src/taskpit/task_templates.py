@@ -18,24 +18,17 @@ A field is a word between braces; other braces are left alone. What is filled in
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 
 from taskpit import fs
 from taskpit.errors import Invalid, NotFound
 from taskpit.layouts import Spot, slugify
 from taskpit.layouts.markdown import Sheet
 from taskpit.layouts.markdown_task import load_task
+from taskpit.queue import Queue
 from taskpit.records import Value
-from taskpit.task import State
+from taskpit.task import Said, State, Task
 from taskpit.text import did_you_mean
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from taskpit.queue import Queue
-    from taskpit.task import Said, Task
-
-__all__ = ["Recipe", "fill", "put_filled", "read_recipe", "template", "templates", "with_ids"]
 
 _FIELD = re.compile(r"\{([a-z][a-z0-9_-]*)\}")
 _SECTION = re.compile(r"^# +(?:([A-Za-z0-9][\w-]*): +)?(.+)$")
@@ -128,19 +121,6 @@ def fill(recipe: Recipe, given: Sequence[str]) -> list[Task]:
     return tasks
 
 
-def with_ids(tasks: Sequence[Task], ids: Sequence[str]) -> list[Task]:
-    """The tasks under these ids; needs and parents that name one of them follow."""
-    new = {task.id: task_id for task, task_id in zip(tasks, ids, strict=True)}
-    return [
-        task.replace(
-            id=new[task.id],
-            needs=tuple(new.get(need, need) for need in task.needs),
-            parent=new.get(task.parent, task.parent),
-        )
-        for task in tasks
-    ]
-
-
 def _usage(recipe: Recipe) -> str:
     words = [f"{word}=..." if value is None else f"[{word}={value}]" for word, value in recipe.fields.items()]
     return f"For example: `pit add --from {recipe.name} {' '.join(words)}`." if words else "It has no fields."
@@ -178,5 +158,6 @@ def put_filled(
 ) -> tuple[list[Task], list[tuple[str, Said]]]:
     """The template's tasks, each changed like this, and what was said of them; all were checked before any was put."""
     tasks = fill(template(queue, name), given)
-    tasks = [change(task) for task in with_ids(tasks, queue.store.allot([""] * len(tasks)))]
+    ids = dict(zip((task.id for task in tasks), queue.store.allot([""] * len(tasks)), strict=True))
+    tasks = [change(task.renamed(ids)) for task in tasks]
     return tasks, queue.put(tasks)

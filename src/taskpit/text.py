@@ -9,22 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-__all__ = [
-    "did_you_mean",
-    "fit",
-    "headline",
-    "is_plain",
-    "last_lines",
-    "nearest",
-    "one_line",
-    "plain",
-    "read_json",
-    "read_toml",
-    "revealed",
-    "width_of",
-    "words_in",
-]
-
 #: Compiled when first used: a command that prints JSON never pays for it.
 #: Escape sequences as a whole; then every control character but tab and newline, and those that turn
 #: the direction of writing around, by which a line can be made to read as another.
@@ -99,7 +83,7 @@ def headline(text: str) -> str:
 
 
 def words_in(text: str) -> tuple[str, ...]:
-    """The words of a field that somebody filled in, each once; commas may stand between them."""
+    """The words of a field that a person filled in, each once; commas may stand between them."""
     return tuple(dict.fromkeys(text.replace(",", " ").split()))
 
 
@@ -142,6 +126,11 @@ def last_lines(data: bytes, count: int, longest: int = 2000) -> str:
 
 #: How deeply JSON that others wrote may be nested: what is read must also be compared, written and shown.
 DEEPEST = 100
+
+
+def is_count(text: str) -> bool:
+    """Whether these are digits that make a number which can be kept anywhere, a database included."""
+    return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
 def read_json(text: bytes | str, *, lenient: bool = False) -> Any:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from taskpit import errors, layouts, schema
 from taskpit.clock import instant, iso
 from taskpit.explain import ENDING
 from taskpit.records import Value
+from taskpit.store.port import Looking, Store
 from taskpit.task import (
     LISTS,
     Card,
@@ -29,15 +32,6 @@ from taskpit.task import (
     Want,
 )
 from taskpit.text import read_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any
-
-    from taskpit.store.port import Looking, Store
-
-__all__ = ["Moved", "copy", "dump", "load", "place", "verify"]
 
 #: The version of the JSON lines.
 SCHEMA = 1
@@ -55,7 +49,7 @@ class Moved(Value):
 
     tasks: int = 0
     already: int = 0
-    #: Tasks somebody was working on: they are ready in the new place.
+    #: Tasks that a worker had: they are ready in the new place.
     released: tuple[str, ...] = ()
     #: Ids that had to be mapped: old and new.
     mapped: tuple[tuple[str, str], ...] = ()
@@ -237,11 +231,7 @@ def _fits(text: str, check_id: Callable[[str], str]) -> bool:
 
 def _renamed(card: Card, new_ids: dict[str, str]) -> Card:
     task = card.task
-    fresh = task.replace(
-        id=new_ids[task.id],
-        needs=tuple(new_ids.get(need, need) for need in task.needs),
-        parent=new_ids.get(task.parent, task.parent),
-    )
+    fresh = task.renamed(new_ids)
     if fresh.id != task.id:
         fresh = fresh.replace(extra={**task.extra, "original-id": task.id}, source=b"")
     result = card.result and card.result.replace(
@@ -297,8 +287,8 @@ def _take(task: Task, into: Store) -> Claim:
 def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) -> None:
     """The old changelog behind the new one, once: the last line tells that it is there."""
     there = events_of(into)
-    told = f"{len(events)} earlier events"
-    if any(event.action == "transferred_events" and event.details == told for event in there):
+    text = f"{len(events)} earlier events"
+    if any(event.action == "transferred_events" and event.details == text for event in there):
         return
     renamed = [event.replace(task_id=new_ids.get(event.task_id, event.task_id)) for event in events]
     known = set(map(repr, there))  # a queue may be brought back into itself
@@ -310,7 +300,7 @@ def _copy_events(events: Sequence[Event], new_ids: dict[str, str], into: Store) 
         worker=WORKER,
         worker_type="system",
         action="transferred_events",
-        details=told,
+        details=text,
     )
     into.record([*renamed, last])
 

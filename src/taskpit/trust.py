@@ -21,7 +21,7 @@ from taskpit.text import read_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from hashlib import blake2b
     from typing import Any
 else:
@@ -29,21 +29,6 @@ else:
         from _blake2 import blake2b  # what `hashlib` hands out, without loading OpenSSL
     except ImportError:
         from hashlib import blake2b
-
-__all__ = [
-    "Start",
-    "forget",
-    "is_given",
-    "name_for",
-    "remember",
-    "require",
-    "seal",
-    "starts",
-    "state_dir",
-    "state_path",
-    "untrusted",
-    "why_not",
-]
 
 #: Where a folder says what it is, where it leads, what it runs, who works in it.
 LAYOUT, ADDRESS, CONFIG = ".taskpit/layout", ".taskpit/address", ".taskpit/config.toml"
@@ -82,6 +67,21 @@ def state_path(*names: str) -> str:
     """Where something lies among this user's own state."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     return os.path.join(base, "taskpit", *names)
+
+
+def config_path(name: str, env: Mapping[str, str]) -> str:
+    """Where something lies among this user's own settings."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    return f"{env.get('XDG_CONFIG_HOME') or os.path.join(home, '.config')}/taskpit/{name}"
+
+
+def from_home(path: str) -> str:
+    """The path as people write it, and as it may be shown to others: a home has its owner's name in it."""
+    home = os.path.expanduser("~").rstrip("/")
+    for known in (home, os.path.realpath(home) if home else ""):
+        if known and (path == known or path.startswith(f"{known}/")):
+            return f"~{path[len(known) :]}"
+    return path
 
 
 def state_dir(*names: str) -> str:

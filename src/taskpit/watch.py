@@ -12,12 +12,11 @@ import select
 import struct
 import time
 
+from taskpit.kernel import call
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
-
-__all__ = ["COMES", "LET_GO", "WHOLE", "Watch", "held"]
 
 #: An entry is moved out or unmade; moved in, made, or its writer has closed it.
 GOES, COMES = 0x40 | 0x200, 0x80 | 0x100 | 0x8
@@ -33,18 +32,6 @@ _HEAD = struct.Struct("iIII")
 MOST, LONGEST = 65536, 512
 #: How often directories are looked at where the kernel tells nothing, and how long a watcher sleeps at most.
 POLL_SECONDS = 0.25
-
-
-_library: list[Any] = []
-
-
-def _kernel() -> Any:
-    """The C library, by which the kernel is asked."""
-    if not _library:
-        import ctypes
-
-        _library.append(ctypes.CDLL(None, use_errno=True))
-    return _library[0]
 
 
 class Watch:
@@ -63,15 +50,12 @@ class Watch:
         return self._fd is not None
 
     def _open(self) -> int | None:
-        try:
-            library = _kernel()
-            fd: int = library.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, AttributeError):
-            return None
-        if fd < 0:
+        begin, add = call("inotify_init1"), call("inotify_add_watch")
+        fd = begin(os.O_CLOEXEC | os.O_NONBLOCK) if begin is not None and add is not None else -1
+        if fd < 0 or add is None:
             return None
         for path in self._paths:
-            watch = library.inotify_add_watch(fd, os.fsencode(path), self._mask)
+            watch = add(fd, os.fsencode(path), self._mask)
             if watch < 0:
                 os.close(fd)
                 return None
@@ -85,10 +69,13 @@ class Watch:
         """
         self._paths = [path]
         if self._fd is not None:
+            drop, add = call("inotify_rm_watch"), call("inotify_add_watch")
+            assert drop is not None  # as this watch was opened
+            assert add is not None
             for watch in self._watches:
-                _kernel().inotify_rm_watch(self._fd, watch)
+                drop(self._fd, watch)
             self._drain()
-            watch = _kernel().inotify_add_watch(self._fd, os.fsencode(path), self._mask)
+            watch = add(self._fd, os.fsencode(path), self._mask)
             self._watches = {watch: path} if watch >= 0 else {}
         self._seen = self._look()
 

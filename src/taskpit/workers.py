@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from taskpit.clock import Clock
 
-__all__ = ["LocalMember", "WorkerRecord", "base", "default_worker", "host", "introduce", "lives", "load", "run_around"]
-
 #: Between a worker's name and what makes one claim of it unique.
 MARK = "~"
 #: How often a worker that does not stay tries to leave its record.
@@ -181,9 +179,9 @@ def run_around(env: Mapping[str, str]) -> Mapping[str, str]:
     number = os.getppid()
     while number > 0:  # each is older than its child: this ends
         try:
-            told = dict(part.partition("=")[::2] for part in os.fsdecode(_told(f"/proc/{number}/environ")).split("\0"))
-            if told.get(RUN_DIR):
-                return told
+            text = dict(part.partition("=")[::2] for part in os.fsdecode(_told(f"/proc/{number}/environ")).split("\0"))
+            if text.get(RUN_DIR):
+                return text
         except OSError:
             pass  # another user's, or one that hides what it has: its parents are asked all the same
         try:

@@ -1,14 +1,11 @@
-"""Many small folders: in memory, where there is room for them."""
+"""Work items in a folder, and a clock that stands."""
 
 from __future__ import annotations
 
 import pytest
 from workitems import make
-from world import in_memory as tmp_path
 
 from taskpit.testing import FakeClock
-
-__all__ = ["tmp_path"]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 from faults import Stopped
+from rotation import part
 from workitems import FIRST, ITEM, LEASE, by_hand, disorder, file_of, lock_of, make, reopened, take
 
 from taskpit.errors import Lost, TaskpitError, Unavailable
@@ -48,8 +49,8 @@ VERBS = {
 
 
 def stops(where, verb):
-    """For each call of the holder's verb: the queue as another has it, and the holder standing before that call."""
-    for number in range(1, MOST):
+    """For calls of the holder's verb: the queue as another has it, and the holder standing before that call."""
+    for number in part(range(1, MOST), 3):
         clock, root = FakeClock(), f"{where}/{number}"
         queue = make(root, clock)
         by_hand(queue, DOCUMENT)
@@ -127,8 +128,8 @@ def test_what_another_has_taken_is_left_alone(verb, tmp_path):
         sweep(other)
         assert disorder(other) == [], stopped.call
         assert "# the one" in file_of(other).read_text()
-    assert places["before"] >= 2, places
-    assert places["in it"] >= 5, places
+    assert places["before"] >= 1, places
+    assert places["in it"] >= 2, places
 
 
 def test_what_another_has_finished_stands(tmp_path):
@@ -148,20 +149,20 @@ def test_what_another_has_finished_stands(tmp_path):
         else:
             outcome(stopped)
         assert other.card(FIRST).state is State.DONE
-    assert seen >= 2
+    assert seen >= 1
 
 
 def test_a_stalled_taker_is_not_two_holders(tmp_path):
     """Whoever is stopped while it claims finds it taken, or has it alone."""
     ends = {True: 0, False: 0}
-    for number in range(1, MOST):
+    for number in part(range(1, MOST), 3):
         clock, root = FakeClock(), f"{tmp_path}/{number}"
         queue = make(root, clock)
         by_hand(queue, DOCUMENT)
         want = Want(worker="slow", lease=LEASE, ids=(FIRST,), verbatim=True)
         stopped = Stopped(lambda q=queue, w=want: q.store.claim(w), number)
         if not stopped.there:
-            assert min(ends.values()) >= 5
+            assert min(ends.values()) >= 2
             return
         other = reopened(root, clock)
         taken = taken_over(other)

@@ -125,21 +125,21 @@ def test_no_such_preset(mine):
 @pytest.mark.parametrize(
     ("text", "told", "hint"),
     [
-        ('argv = ["x"]\ngrase = "3s"', "line 2: there is no key 'grase'", "Did you mean 'grace'?"),
+        ('argv = ["x"]\ngrase = "3s"', ":2: there is no key 'grase'", "Did you mean 'grace'?"),
         ('argv = ["x"]\nzzz = 1', "there is no key 'zzz'", "Keys are: about"),
-        ('argv = "x"', "line 1: argv: this is a list of words", ""),
-        ('argv = ["{modell}"]', "argv: there is no {modell}", "Did you mean 'model'?"),
-        ('argv = ["x", ["-m", 3]]', "argv: this is a text, not 3", ""),
-        ('argv = ["x"]\nprompt = "stdinn"', "prompt: this is stdin, argument or file", "Did you mean 'stdin'?"),
-        ('argv = ["x"]\nstall = "soon"', "stall: this is a duration", ""),
-        ('argv = ["x"]\nlimit = -1', "limit: this is a whole number", ""),
-        ('argv = ["x"]\n[[event]]\nwhen = {type="a"}\nmean = "done"', "line 4: there is no key 'mean'", "'means'"),
-        ('argv = ["x"]\n[[event]]\nmeans = "done"', "event: it needs `when`", ""),
-        ('argv = ["x"]\n[[event]]\nwhen = {type="a"}\nmeans = "dome"', "event: this is done, failed", "'done'"),
-        ('argv = ["x"]\n[[message]]\npattern = "("\nmeans = "quota"', "message: this is no regular expression", ""),
-        ('argv = ["x"]\n[[message]]\npattern = "a"\nmeans = "quota"\nresets = "b"', "message: this pattern needs", ""),
-        ('argv = ["x"]\n[take]\ncost = {when = {a = 1}}', "take: it needs `path`", ""),
-        ('argv = ["x"]\n[exit]\none = "failed"', "line 3: this is an exit code", ""),
+        ('argv = "x"', ":1: argv is a list of words", ""),
+        ('argv = ["{modell}"]', "argv has no word {modell}", "Did you mean 'model'?"),
+        ('argv = ["x", ["-m", 3]]', "argv is a list of words, not", ""),
+        ('argv = ["x"]\nprompt = "stdinn"', "prompt is one of stdin, argument, file", "Did you mean 'stdin'?"),
+        ('argv = ["x"]\nstall = "soon"', "stall is a duration", ""),
+        ('argv = ["x"]\nlimit = -1', "limit is a whole number", ""),
+        ('argv = ["x"]\n[[event]]\nwhen = {type="a"}\nmean = "done"', ":4: there is no key 'mean'", "'means'"),
+        ('argv = ["x"]\n[[event]]\nmeans = "done"', "event needs `when`", ""),
+        ('argv = ["x"]\n[[event]]\nwhen = {type="a"}\nmeans = "dome"', ":4: means is one of done, failed", "'done'"),
+        ('argv = ["x"]\n[[message]]\npattern = "("\nmeans = "quota"', "pattern is no regular expression", ""),
+        ('argv = ["x"]\n[[message]]\npattern = "a"\nmeans = "quota"\nresets = "b"', "resets needs a group", ""),
+        ('argv = ["x"]\n[take]\ncost = {when = {a = 1}}', "cost needs `path`", ""),
+        ('argv = ["x"]\n[exit]\none = "failed"', ":3: one is no exit code", ""),
         ('argv = ["x"]\nprompt = "argument"', 'prompt = "argument" needs {prompt} in argv', ""),
         ('argv = ["x"]\nprompt = "file"', 'prompt = "file" needs {prompt_file} in argv', ""),
         ('argv = ["x"]\nresume = ["x"]', "`resume` must say {session}", ""),
@@ -155,3 +155,10 @@ def test_mistakes_are_named_with_file_and_what_was_meant(mine, text, told, hint)
     assert caught.value.message.startswith(f"{mine.folders[-1]}/own.toml")
     assert told in caught.value.message
     assert hint in caught.value.hint
+
+
+def test_flags_of_ones_own_hold_in_a_sandbox_too(mine):
+    """What the shipped preset says there is for its own flags: who says others means them."""
+    assert find("codex", mine.folders).shut_in == ("-s", "danger-full-access")
+    mine("codex", 'extends = "codex"\nflags = ["-s", "read-only"]\n')
+    assert (find("codex", mine.folders).flags, find("codex", mine.folders).shut_in) == (("-s", "read-only"), ())

@@ -10,6 +10,9 @@ from workshop import alive, own, pit_work
 
 from taskpit.queue import Queue
 from taskpit.task import State
+from taskpit.worker.run_directory import place_for
+from taskpit.worker.runner import Run
+from taskpit.worker.sandbox import Sandbox
 
 
 def test_a_pool_on_a_preset(pit):
@@ -58,7 +61,7 @@ def test_a_bad_preset_starts_nothing(pit):
     (task,) = pit.put("good: one")
     code, reply = pit_work(pit, "--agent", "claude", "--until", "empty")
     assert (code, reply["error"]["hint"]) == (6, "Did you mean 'grace'?")
-    assert f"{pit.root}/.taskpit/presets/claude.toml, line 1" in reply["error"]["message"]
+    assert f"{pit.root}/.taskpit/presets/claude.toml:1:" in reply["error"]["message"]
     assert pit.card(task).state is State.READY
 
 
@@ -97,3 +100,14 @@ def test_a_killed_pool_leaves_no_agent_and_the_next_one_goes_on_in_its_session(p
     second.wait(PATIENCE)
     assert not any(map(alive, pit.children()))
     assert pit.card(task).task.attempts == 0
+
+
+def test_in_a_sandbox_an_agent_makes_none_of_its_own(pit):
+    runner = pit.runner("codex")
+    (claim,) = pit.queue.claim("snake-1", ids=pit.put("do it"))
+    run = Run(claim, place_for(pit.queue.store, claim), pit.root)
+    assert "workspace-write" in runner.command(run, "do it")
+    run.sandbox = Sandbox()
+    assert "danger-full-access" in runner.command(run, "do it")
+    assert "danger-full-access" in runner.command(run, "do it", "a-session", resumed=True)
+    assert "--permission-mode" in pit.runner("claude").command(run, "do it")

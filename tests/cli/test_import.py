@@ -7,7 +7,7 @@ import json
 import pytest
 
 from taskpit import queue
-from taskpit.cli import import_ids
+from taskpit.cli import import_files
 from taskpit.store.files import FileStore
 
 
@@ -278,7 +278,7 @@ def test_what_is_finished_comes_in_anew(pit):
 
 
 def test_so_many_are_open_that_nothing_is_compared(pit, monkeypatch):
-    monkeypatch.setattr(import_ids, "COMPARED", 1)
+    monkeypatch.setattr(import_files, "COMPARED", 1)
     two = lines({"title": "one"}, {"title": "two"})
     pit("import", "-", stdin=two)
     answer = pit("import", "-", stdin=two)

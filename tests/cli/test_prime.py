@@ -7,7 +7,7 @@ import json
 import pytest
 
 from taskpit.cli import verbs
-from taskpit.cli.prime import LARGEST, NEEDED
+from taskpit.cli.agent_verbs import LARGEST, NEEDED
 from taskpit.store.opening import init
 
 SESSION = json.dumps({"session_id": "ABCD-ef01-2345", "hook_event_name": "Stop"})

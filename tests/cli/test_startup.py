@@ -15,7 +15,7 @@ ALLOWED = """
     re re._casefix re._compiler re._constants re._parser reprlib select struct types warnings
 """
 #: Only where the kernel's no-replace rename is used.
-RENAME = "_ctypes ctypes ctypes._endian"
+RENAME = "_ctypes"
 
 SETUP = "import sys; before = set(sys.modules)\n"
 RUN = """
@@ -65,6 +65,23 @@ def test_hot_verbs_need_no_regular_expressions(pit, words):
     if words[0] not in ("add", "claim"):
         pit("claim", "1")
     assert not {"json", "re", "enum", "argparse"} & loaded(*words)[0]
+
+
+def test_a_check_is_run_without_a_new_interpreter(pit):
+    """`subprocess` and `tempfile` bring forty modules, and a second Python another hundred looks at files."""
+    pit("add", "x", "--check", "true")
+    pit("claim", "1")
+    names, _ = loaded("done", "1")
+    assert not {"subprocess", "tempfile", "contextlib", "threading", "select"} & names
+
+
+def test_a_list_that_is_cut_off_and_counted_watches_nothing(pit, tmp_path):
+    source = tmp_path / "many.jsonl"
+    source.write_text("".join(f'{{"title": "t {number}"}}\n' for number in range(60)), encoding="utf-8")
+    pit("import", str(source))
+    answer = subprocess.run([sys.executable, "-c", SETUP + RUN, "list"], capture_output=True, text=True, check=False)
+    assert "60 ready" in answer.stdout
+    assert not {"_ctypes", "taskpit.watch"} & set(answer.stderr.split())
 
 
 OPENED = """

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+from taskpit.cli import board
+from taskpit.cli.context import Context
 
 
 @pytest.fixture
@@ -67,3 +72,18 @@ def test_what_another_has_changed_since_is_left_alone(pit, task):
     pit("edit", "1", "--title", "theirs", "--as", "bob")
     answer = pit("undo", "--as", "ann")
     assert (answer.code, task()["title"]) == (6, "theirs")
+
+
+def test_an_edit_from_the_terminal_board_is_taken_back(pit, tmp_path):
+    pit("add", "first title")
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i "s/first title/second title/" "$1"\n')
+    editor.chmod(0o755)
+    context = Context({**os.environ, "VISUAL": str(editor)})
+    try:
+        assert board._edit(context, "ann", "0001") == "0001 is changed"
+    finally:
+        context.close()
+    assert pit("show", "1", "--json").data["title"] == "second title"
+    pit("undo", "--as", "ann")
+    assert pit("show", "1", "--json").data["title"] == "first title"

@@ -63,13 +63,10 @@ def refused(answer, *codes):
 
 
 def snapshot(folder):
-    """Every file and what is in it, without the papers of whoever looked."""
-    skip = ("workers", "guard", "index", "tmp")
-    return {
-        path: path.read_bytes()
-        for path in sorted(Path(folder).rglob("*"))
-        if path.is_file() and not set(skip) & set(path.parts)
-    }
+    """Every file and what is in it, without what is written by looking."""
+    skip = {"workers", "guard", "fences", "index", "tmp"}
+    files = {path.relative_to(folder): path for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if not skip & set(name.parts)}
 
 
 @pytest.mark.parametrize("verb", [verb.name for verb in verbs.VERBS if verb.name not in ALONE])

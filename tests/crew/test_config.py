@@ -7,10 +7,10 @@ import os
 import pytest
 
 from taskpit.crew import file
-from taskpit.crew.file import key_lines
 from taskpit.crew.settings import Post
 from taskpit.errors import Invalid, NotFound
 from taskpit.store.opening import init
+from taskpit.toml_checker import key_lines
 
 GOOD = """\
 [defaults]
@@ -149,7 +149,7 @@ def test_what_comes_out(folder):
     assert one.backend.command == ("sh", "-c", "true")
     assert (bell.kind, bell.command) == ("service", ("sleep", "100"))
     for post in (one, bell):
-        assert Post.of(post.facts()) == post
+        assert Post.read(post.facts()) == post
 
 
 def test_roles_that_are_built_in_need_no_backend(folder):

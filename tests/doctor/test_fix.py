@@ -15,7 +15,7 @@ from ruins import ASIDE, BREAKS, House
 from taskpit import fs, keeper
 from taskpit.store import doctor
 from taskpit.store.folder import Folder
-from taskpit.task import State, Task
+from taskpit.task import Done, Release, Said, State, Task
 
 CASES = in_turn([(layout, broken) for layout in LAYOUTS for broken in BREAKS])
 
@@ -86,7 +86,7 @@ def test_it_is_told_and_put_right(layout, broken, tmp_path):
     assert kind in {found.kind for found in queue.store.check()}
     picture = tree(house.root)
     assert fixed(queue, dry_run=True) != []
-    assert {path for path in tree(house.root) if tree(house.root)[path] != picture.get(path)} <= SEEN
+    assert {path for path, seen in tree(house.root).items() if seen != picture.get(path)} <= SEEN
     assert fixed(queue) != []
     assert fixed(queue) == []
     assert {found.kind for found in queue.store.check()} <= ASIDE
@@ -216,11 +216,18 @@ def test_a_cure_that_deletes_is_seen(tmp_path, monkeypatch):
     queue.close()
 
 
-def test_a_cure_that_links_instead_of_copying_is_seen(tmp_path, monkeypatch):
-    """The registered file itself would be taken although the task is claimed: that is why it is a copy."""
-    house = House(tmp_path / "queue", "pit")
+@pytest.mark.parametrize("layout", ["pit", "workspace"])
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_a_task_that_is_worked_on_is_not_run_from_a_second_name_of_its_file(layout, attempts, tmp_path):
+    """A backup made of hard links was put back: the very file, but it stands elsewhere, too."""
+    house = House(tmp_path / "queue", layout)
     queue = house.queue()
-    os.link(house.at(f".taskpit/ids/{house.claimed}"), house.at("food/food-0002-claimed.md"))
-    taken = [claim.task.id for claim in queue.claim("other", count=9)]
-    assert house.claimed in taken
+    claim = queue.holding(house.claimed, queue.card(house.claimed).worker)
+    for _ in range(attempts):  # then it is not the registered file any more
+        assert queue.finish(claim, Release(task=claim.task.replace(priority=3)))[0] is Said.OK
+        (claim,) = queue.claim("snake", ids=(house.claimed,))
+    os.link(house.at(house.file(house.layout.claimed, house.claimed)), house.at(house.ready_name(house.claimed)))
+    assert house.claimed not in [taken.task.id for taken in queue.claim("other", count=9)]
+    assert queue.finish(claim, Done(output="once"))[0] is Said.OK
+    assert queue.card(house.claimed).result.output == "once"
     queue.close()

@@ -18,7 +18,7 @@ from taskpit.task import State, Task
 
 NEEDS = ["a\0b", "x" * 300, "x" * 100_000, "../../../../../etc/passwd", "../layout", "\ud800", "a/b", "-", "\x1b[2J"]
 LOOKING = ("ready", "list", "status", "stats", "sweep", "doctor", "why bad", "show bad", "export", "doctor --fix")
-DEEP = 10_000 if os.environ.get("TASKPIT_LONG") else 3000
+DEEP = 10_000 if os.environ.get("TASKPIT_LONG") else 1200
 
 
 def poisoned(tmp_path, need):

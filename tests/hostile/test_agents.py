@@ -67,6 +67,15 @@ def test_an_agent_speaks_to_no_other_as_a_person(verb, tmp_path):
     assert pit("-C", root, *(word.format(id="1") for word in verb)).code == 0
 
 
+@pytest.mark.parametrize("verb", [("add", "eve"), ("revoke", "ann")], ids=" ".join)
+def test_an_agent_lets_nobody_into_the_gateway(verb, tmp_path):
+    root = make_fast(tmp_path / "queue", "pit")
+    assert pit("-C", root, "token", "add", "ann").code == 0
+    answer = pit("-C", root, "token", *verb, env={workers.RUN_DIR: str(tmp_path)})
+    assert (answer.code, "for a person to decide" in answer.err) == (9, True)
+    assert [one["name"] for one in pit("-C", root, "token", "list", "--json").data["tokens"]] == ["ann"]
+
+
 def test_an_agent_does_not_end_the_pause_that_its_costs_have_made(tmp_path):
     root = make_fast(tmp_path / "queue", "pit")
     assert pit("-C", root, "pause", "the budget is spent").code == 0
@@ -308,6 +317,19 @@ def test_a_sandbox_has_no_power_of_root(tmp_path):
     ran = subprocess.run([*words, "sh", "-c", tries], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "here").exists()
+
+
+@pytest.mark.needs("bwrap")
+def test_no_process_outside_a_sandbox_is_seen_or_killed_from_inside(tmp_path):
+    with subprocess.Popen(["sleep", "600"]) as victim:
+        try:
+            tries = f"! kill -9 {victim.pid} && ! test -e /proc/{victim.pid}/cmdline && touch here"
+            words = (*Sandbox().wrap(str(tmp_path), ()), "sh", "-c", tries)
+            ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
+            assert (ran.returncode, victim.poll()) == (0, None), ran.stderr
+            assert (tmp_path / "here").exists()
+        finally:
+            victim.kill()
 
 
 def test_a_sandbox_hides_what_we_keep_wherever_that_is(tmp_path, monkeypatch):

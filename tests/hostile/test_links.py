@@ -49,8 +49,8 @@ QUICK = [words for words in CONSUMERS if words not in SLOW]
 
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_whatever_stands_in_the_place_of_a_file_leads_nowhere(layout, in_memory):
-    yard = Yard(in_memory, layout)
+def test_whatever_stands_in_the_place_of_a_file_leads_nowhere(layout, tmp_path):
+    yard = Yard(tmp_path, layout)
     for number, relative in part(enumerate(yard.files()), 2):
         for turn, thing in enumerate(THINGS if LONG else [THINGS[number % len(THINGS)]]):
             yard.fresh()
@@ -173,8 +173,8 @@ def swapped(yard, path, thing, at, work):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("path", ["directory", "name"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_between_any_two_calls(verb, path, in_memory):
-    yard = Yard(in_memory, "pit")
+def test_between_any_two_calls(verb, path, tmp_path):
+    yard = Yard(tmp_path, "pit")
     yard.fresh()
     queue = make(yard.root, "pit")
     with record() as calls:
@@ -410,3 +410,13 @@ def test_a_result_as_large_as_the_changelog_says_is_not_read_for_that(tmp_path):
     log.write_text(re.sub(r'"\d+-[0-9a-f]{8}"', f'"{1 << 40}-00000000"', log.read_text()))
     with patience(60):
         assert "not what was published" in pit("-C", root, "doctor").out
+
+
+@pytest.mark.parametrize("words", ["board", "mcp"])
+def test_a_program_that_opens_a_queue_hears_of_a_link_in_our_words(words, tmp_path):
+    """A link in the place of `sealed`, at which every opening looks, was an error that boards and tools do not know."""
+    yard = Yard(tmp_path, "pit")
+    yard.fresh()
+    put_in_place(yard, ".taskpit/sealed", link_to_folder)
+    yard.run(words)
+    yard.judge(words)

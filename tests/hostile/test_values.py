@@ -8,10 +8,11 @@ import os
 import pytest
 from boxes import make, make_fast, pit, write
 
-from taskpit import schema
+from taskpit import schedule, schema
 from taskpit.crew.state import Papers
 from taskpit.errors import Invalid, Storage
 from taskpit.layouts import Spot, get, yamltext
+from taskpit.store import index
 from taskpit.store.postgres.opening import papers_of
 from taskpit.store.postgres.row_text import result_of, task_of, try_of
 from taskpit.task import State, Task
@@ -46,6 +47,22 @@ CARRIED = {
     "priority": {"task": {"priority": [0, 10**40]}},
     "big": {"task": {"big": [False, 1]}},
 }
+
+
+@pytest.mark.parametrize(("layout", "file"), [("pit", "food/food-{}-x.md"), ("workspace", "tasks/task_{}.md")])
+def test_an_id_beyond_every_number_stops_nobody_in_a_large_queue(layout, file, tmp_path, monkeypatch):
+    """Its number is a column of the catalogue, which holds no more than eighteen digits."""
+    monkeypatch.setattr(index, "SMALL", 1)
+    root = make_fast(tmp_path / "queue", layout)
+    for title in ("good", "better", "best"):
+        assert pit("-C", root, "add", title).code == 0
+    write(f"{root}/{file.format('9' * 40)}", "# x\n- **task:** x\n")
+    os.utime(f"{root}/{file.format('9' * 40)}", (1, 1))
+    for words in (*LOOKING, "claim --as w", "claim --as w", "add more", "list"):
+        answer = pit("-C", root, *words.split())
+        assert answer.code in (0, 1), (words, answer.err)
+        assert "unexpected" not in answer.err + answer.out
+    assert "9" * 40 in answer.out
 
 
 @pytest.mark.parametrize("name", CARRIED)
@@ -312,3 +329,13 @@ def test_brackets_beyond_reason_are_refused_before_they_are_read():
         with pytest.raises(Invalid, match="line 1 is nested"):
             yamltext.load(text)
     assert yamltext.load(b"a: [[[[1]]]]\ntext: '" + b"[" * 30 + b"'\n")["a"] == [[[[1]]]]
+
+
+def test_a_schedule_of_every_minute_does_not_work_out_the_whole_day(monkeypatch):
+    """A hundred such files, an hour late, cost a sweep three minutes."""
+    asked = []
+    real = schedule._utc
+    monkeypatch.setattr(schedule, "_utc", lambda *words, **named: asked.append(1) or real(*words, **named))
+    plan = schedule.parse("* * * * *", "Europe/Berlin")
+    assert plan.after(1_794_880_000.0) == 1_794_880_020.0
+    assert len(asked) < 100

@@ -10,6 +10,7 @@ from boxes import load, make, pit, write
 
 from taskpit.errors import NotFound
 from taskpit.keeper import sweep
+from taskpit.layouts import Spot
 from taskpit.task import Done, Failed, Release, Said, State, Task
 from taskpit.testing import FakeClock
 
@@ -144,3 +145,10 @@ def test_whole_numbers_are_spelt_as_such_by_us(end, queue, box):
     assert '"priority": 1,' in text
     assert '"created_at": 1700000000' in text
     assert not any(isinstance(json.loads(text).get(key), float) for key in STRUCT)
+
+
+def test_nor_does_a_task_that_nothing_changes_keep_a_spelling_it_stumbles_over(queue):
+    data = b'{"id": "x", "title": "x", "priority": 1.0}'
+    layout = queue.store.folder.layout
+    read = layout.load(Spot(state=State.READY, id="x"), data)
+    assert b'"priority": 1\n' in layout.dump(read)

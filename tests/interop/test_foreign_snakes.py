@@ -242,3 +242,14 @@ def test_a_result_that_is_written_where_it_belongs_is_whole_in_the_end(queue):
     sweep(queue)
     assert sweep(queue) == []
     assert queue.card("0001").result.output == "first\nsecond\n"
+
+
+def test_a_stranger_that_has_the_name_of_a_dead_worker_of_ours_keeps_its_claim(queue):
+    """The record of a pool that has gone says that its worker is dead, and nothing of another program's claim."""
+    queue.store.join("snake-1", HOUR).leave()
+    put_one(queue, 1)
+    claimed = f"{root_of(queue)}/claimed/snake-1.food-0001-x.md"
+    os.rename(f"{root_of(queue)}/food/food-0001-x.md", claimed)
+    assert sweep(queue) == []
+    assert os.path.exists(claimed)
+    assert queue.card("0001").alive == "unknown"

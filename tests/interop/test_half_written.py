@@ -35,14 +35,22 @@ LONG = bool(os.environ.get("TASKPIT_LONG"))
 #: A text long enough that no program writes the file in one go.
 PAD = "x" * 200_000
 
-#: What each program does with the lines of a file: write the first as the second.
-SHELL = """
-while read -r from to; do
-    { head -c 100 "$from"; sleep 0.005; tail -c +101 "$from"; } | cat > "$to"
-done < "$1"
+#: What each program does with the lines of a file: write the first as the second, once the one before was taken: so
+#: somebody waits for it.
+LINES = """
+taken() { while [ "${1%%.yaml}" = "$1" ] && [ -e "$1" ]; do sleep 0.01; done; }  # a work item's file stays where it is
+while read -r from to; do %s; taken "$to"; done < "$1"
 """
-PYTHON = """
-import sys, time
+SHELL = LINES % '{ head -c 100 "$from"; sleep 0.005; tail -c +101 "$from"; } | cat > "$to"'
+COPY = LINES % 'cp "$from" "$to"'
+RSYNC = LINES % 'rsync "$from" "$to"'
+TAKEN = """
+import os, sys, time
+def taken(path):
+    while os.path.exists(path) and not path.endswith(".yaml"):
+        time.sleep(0.01)
+"""
+PYTHON = f"""{TAKEN}
 for line in open(sys.argv[1], encoding="utf-8"):
     source, target = line.split()
     text = open(source, encoding="utf-8").read()
@@ -51,12 +59,10 @@ for line in open(sys.argv[1], encoding="utf-8"):
         file.flush()
         time.sleep(0.005)
         file.write(text[30:])
+    taken(target)
 """
-COPY = 'while read -r from to; do cp "$from" "$to"; done < "$1"'
-RSYNC = 'while read -r from to; do rsync "$from" "$to"; done < "$1"'
 #: Named anew and filled later, moved over the name, and saved once more in place: what editors do.
-EDITOR = """
-import os, sys
+EDITOR = f"""{TAKEN}
 def fill(path, text, flags):
     try:
         fd = os.open(path, os.O_WRONLY | flags, 0o644)
@@ -78,6 +84,7 @@ for number, line in enumerate(open(sys.argv[1], encoding="utf-8")):
     else:
         fill(target, text, os.O_CREAT)
         fill(target, text, os.O_TRUNC)
+    taken(target)
 """
 WRITERS = {
     "sh": ["sh", "-c", SHELL, "sh"],
@@ -119,19 +126,22 @@ def test_a_waiting_pool_takes_nothing_that_is_still_being_written(layout, told, 
     with open(f"{tmp_path}/said", "wb") as said:
         command = [sys.executable, *begins, "-C", root, "work", "-n", "4", "--", "true"]
         pool = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    writers: list[subprocess.Popen] = []
     try:
         until(lambda: "-4" in "".join(os.listdir(f"{root}/.taskpit/workers")))
-        writers = [subprocess.Popen([*WRITERS[kind], lists[kind]], stderr=subprocess.PIPE) for kind in kinds]
-        assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * len(kinds)
+        writers += [subprocess.Popen([*WRITERS[kind], lists[kind]], stderr=subprocess.PIPE) for kind in kinds]
         queue = Queue.open(root)
-        ended = until(lambda: all_ended(queue, many * len(kinds)) or pool.poll(), 2000)
+        while not (ended := all_ended(queue, many * len(kinds))) and pool.poll() is None:
+            time.sleep(1.0)  # to count them costs as much as to run one, and the pool shall have the machine
         assert pool.poll() is None, read(f"{tmp_path}/said")
         assert ended == {State.FAILED: many * len(kinds)}
+        assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [(b"", 0)] * len(kinds)
         assert os.listdir(f"{root}/.taskpit/quarantine") == []
         queue.close()
     finally:
-        pool.kill()
-        pool.wait()
+        for process in (*writers, pool):
+            process.kill()
+            process.wait()
 
 
 def prepare(root, layout, kind, many):
@@ -406,6 +416,27 @@ def test_a_task_that_is_saved_in_place_is_not_taken_meanwhile(queue, layout):
         file.write("- **needs:** nothing.there\n")
     assert queue.claim("w") == claimed(queue) == []
     assert "nothing.there" in queue.card("0001").held
+
+
+def test_an_editor_that_begins_while_its_file_is_registered(queue, path, monkeypatch):
+    """Its second name is newer than what the editor wrote: nothing but the open file tells that it is not whole."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("# x\n- **tags:** early\n")
+    link, editor = fs.link, []
+
+    def begun(source, target):
+        monkeypatch.setattr(fs, "link", link)
+        editor.append(open(path, "w", encoding="utf-8"))  # noqa: SIM115 - it stays open meanwhile
+        editor[0].write("# x\n")
+        editor[0].flush()
+        return link(source, target)
+
+    monkeypatch.setattr(fs, "link", begun)
+    sweep(queue)
+    assert queue.claim("w") == claimed(queue) == []
+    editor[0].write("- **tags:** late\n")
+    editor[0].close()
+    assert [claim.task.tags for claim in queue.claim("w")] == [("late",)]
 
 
 def test_a_copy_that_is_being_written_is_judged_when_it_is_whole(queue, layout):

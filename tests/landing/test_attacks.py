@@ -156,7 +156,9 @@ def test_a_pointer_to_another_repository_is_asked_about(ground):
     ground.work(task, a_dot_txt="x")
     listed = f"160000 commit {base}\tlib\n"
     tree = ground.pipe.git.say("mktree", "--missing", stdin=listed.encode())
-    assert ground.pipe._files.questions(base, tree) == ["lib points to another repository"]
+    files = ground.pipe._files
+    with files.index(tree) as index:
+        assert files._questions(files.changes(base, tree), index) == ["lib points to another repository"]
 
 
 def test_a_nested_repository_that_is_ignored_is_nobodys_business(ground):
@@ -334,6 +336,7 @@ def test_trouble_is_no_conflict(ground, monkeypatch):
     """A git that cannot read its objects sends no agent back to work; after a while a person is told."""
     task = ground.put()
     ground.work(task, a_dot_txt="x")
+    ground.commit("b.txt")  # so that there is something to merge
     monkeypatch.setattr(type(ground.pipe.repository), "merge", _broken)
     lander = ground.lander()
     for _ in range(3):

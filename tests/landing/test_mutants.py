@@ -50,7 +50,7 @@ TERMS = {
 def no_fence(patch):
     """The line is moved without a look at the fence."""
     real = Git.move
-    patch.setattr(Git, "move", lambda self, name, new, old, **_: real(self, name, new, old))
+    patch.setattr(Git, "move", lambda self, name, new, old="", **_: real(self, name, new, old))
 
 
 def seal_first(patch):
@@ -102,15 +102,15 @@ def any_exit_is_a_conflict(patch):
 
 def frozen_from_the_base(patch):
     """Frozen paths are those of the base, not of the target."""
-    real = Candidates.tree_of
-    patch.setattr(Candidates, "tree_of", lambda self, path, terms, base, _: real(self, path, terms, base, base))
+    real = Candidates.take
+    patch.setattr(Candidates, "take", lambda self, path, terms, base, _: real(self, path, terms, base, base))
     patch.setattr(Candidates, "frozen", lambda _self, _globs, tree, _target: tree)
 
 
 def an_empty_object_is_let_through(patch):
     """An empty new value deletes the branch."""
 
-    def move(self, name, new, old, **_):
+    def move(self, name, new, old="", **_):
         return self.alone("update-ref", "--stdin", stdin=f"update {name} {new or '0' * 40} {old}\n".encode()).code == 0
 
     patch.setattr(Git, "move", move)
@@ -159,7 +159,7 @@ def the_configuration_is_not_looked_at(patch):
 
 def a_dirty_checkout_is_no_reason(patch):
     """The person's checkout is moved while they are at work."""
-    patch.setattr(Repository, "_occupied", lambda *_: "")
+    patch.setattr(Repository, "_changed", lambda *_: [])
 
 
 def a_conflict_without_attempts_fails(patch):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
+from faults import record
 from ground import Ground, git, read, write
+from rotation import part
 
 from taskpit.errors import Invalid
 from taskpit.landing import review
@@ -61,6 +64,44 @@ def test_each_task_has_a_clone_of_its_own_and_keeps_it_for_the_next_attempt(grou
     assert os.path.exists(f"{first}/half.txt")
     assert git(first, "remote") == ""
     assert git(first, "config", "user.email") == "ada@example.org"
+    assert git(first, "branch", "--format=%(refname:short)").split() == ["main", "pit/0001"]
+    assert git(first, "rev-parse", "main") == git(ground.top, "rev-parse", "main")
+    assert git(first, "fsck") == ""
+
+
+@pytest.mark.parametrize("branch", ["master", "pit", "pit/0001", "pit/0001/x", "a/b"])
+def test_branches_that_are_called_as_ours_or_as_gits_are_landed_on(tmp_path, branch):
+    ground = Ground(tmp_path / "there")
+    git(ground.top, "checkout", "-q", "-b", branch)
+    ground.terms = ground.terms.replace(onto=branch)
+    ground.pipe = ground.new_pipe()
+    task = ground.put("one", check="test -e README")
+    ground.work(task, a_dot_txt="x\n")
+    ground.land(task)
+    assert ground.log(branch=branch) == ["one", "begin"]
+    assert ground.files(branch) == {"README", "a.txt"}
+    ground.close()
+
+
+def test_a_clone_has_the_persons_name_whatever_letters_are_in_it(ground):
+    name = 'Ada "the first" \\ Löve; #1\tof two'
+    git(ground.top, "config", "user.name", name)
+    _, path = ground.enter(ground.put())
+    assert git(path, "config", "user.name") == name
+
+
+def test_how_many_calls_of_git_a_change_takes(ground):
+    """From its clone to the person's branch: each is a process."""
+    ground.work(ground.put(), z_dot_txt="z")
+    one, two = ground.put("one", check="true"), ground.put("two", check="true")
+    calls = dict.fromkeys((one, two), 0)
+    for step in (lambda task: ground.work(task, **{f"{task}_dot_txt": "x"}), ground.land):
+        for task in (one, two):
+            with record() as found:
+                step(task)
+            calls[task] += [call for call, _ in found].count("git")
+    assert calls[one] <= 39
+    assert calls[two] <= 43  # merged, and checked again
 
 
 def test_who_mends_the_branch_and_says_retry_has_it_begin_from_there(ground):
@@ -217,6 +258,73 @@ def test_a_dirty_checkout_delays_only_the_last_step(ground):
     assert ground.pipe.publish() == []
     assert ground.log() == ["one", "begin"]
     assert os.path.exists(f"{ground.top}/a.txt")
+
+
+#: What stands in the person's checkout, by which commands, and whether their branch may follow.
+IN_THE_WAY = {
+    "the same file, unknown to git": ("printf 'x\\n' > a.txt", True),
+    "the same file, ignored": ("echo a.txt > .git/info/exclude; printf 'x\\n' > a.txt", True),
+    "the same change, not committed": ("echo landed > README", True),
+    "the same change, staged": ("echo landed > README; git add README", True),
+    "both": ("echo landed > README; printf 'x\\n' > a.txt", True),
+    "the same link": ("ln -s README link", True),
+    "the same removal": ("rm gone.txt", True),
+    "the same removal, staged": ("git rm -q gone.txt", True),
+    "another file": ("echo mine > a.txt", False),
+    "another file of the same length": ("printf 'y\\n' > a.txt", False),
+    "one that is the same, one that is not": ("printf 'x\\n' > a.txt; echo mine > sub", False),
+    "the same bytes, but a program": ("printf 'x\\n' > a.txt; chmod +x a.txt", False),
+    "a link to the same bytes": ("printf 'x\\n' > ../a.txt; ln -s ../../a.txt a.txt", False),
+    "another link": ("ln -s elsewhere link", False),
+    "a link on the way": ("mkdir ../sub; printf 'x\\n' > ../sub/b.txt; ln -s ../sub sub", False),
+    "a directory": ("mkdir a.txt; echo mine > a.txt/b", False),
+    "another staged, the same in the file": ("echo mine > README; git add README; echo landed > README", False),
+    "no longer to be known to git": ("git rm -q --cached README; echo landed > README", False),
+    "another change beside it": ("printf 'x\\n' > a.txt; echo mine > other.txt", False),
+    "a removal of what changed": ("rm README", False),
+    "another change that git shall not see": ("git update-index --assume-unchanged README; echo mine > README", False),
+    "another change out of sight": ("git update-index --skip-worktree README; echo mine > README", False),
+    "a file that shall come": ("echo mine > a.txt; git add -N a.txt", False),
+}
+
+
+@pytest.mark.parametrize("how", part(IN_THE_WAY, 2))
+def test_what_is_just_what_landed_is_not_in_the_way_and_anything_else_is_not_touched(ground, how):
+    """Byte for byte, and of the same kind: the person brought it themselves, or a git that was killed did."""
+    command, follows = IN_THE_WAY[how]
+    for name in ("gone.txt", "other.txt"):
+        ground.commit(name)
+    task = ground.put("one")
+    claim, path = ground.enter(task)
+    for name, text in {"a.txt": "x\n", "sub/b.txt": "x\n", "README": "landed\n"}.items():
+        write(f"{path}/{name}", text)
+    os.symlink("README", f"{path}/link")
+    os.unlink(f"{path}/gone.txt")
+    ground.hand_in(claim)
+    subprocess.run(("sh", "-c", command), cwd=ground.top, check=True)
+    before = snapshot(ground.top)
+    ground.land(task)
+    assert ground.card(task).state is State.DONE
+    if follows:
+        assert ground.log()[0] == "one"
+        assert git(ground.top, "status", "--porcelain") == ""
+    else:
+        assert ground.log()[0] == "add other.txt"
+        assert snapshot(ground.top) == before
+        assert len(ground.pipe.publish()) == 1
+
+
+def snapshot(top):
+    """All that a person sees of their files and of git's index, with the very files that these are."""
+    found = {}
+    for folder, folders, files in os.walk(top):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in (*folders, *files):
+            status = os.lstat(f"{folder}/{name}")
+            link = os.path.islink(f"{folder}/{name}")
+            kept = os.readlink(f"{folder}/{name}") if link else name in files and read(f"{folder}/{name}")
+            found[f"{folder}/{name}"] = (status.st_ino, status.st_mode, status.st_mtime_ns, kept)
+    return found, git(top, "ls-files", "--stage")
 
 
 @pytest.mark.parametrize("edited", [False, True], ids=["", "and edited"])
@@ -591,7 +699,7 @@ def test_candidates_are_kept_for_their_time_and_what_an_open_task_needs_for_long
     ground.queue.config = ground.queue.config.replace(keep_candidates=30 * 86400.0)
     assert review.prune(ground.queue) == [one]  # `two` is needed, `waits` is not over
     assert open_one
-    left = {name.split("/")[-1] for name in ground.pipe.git.refs("refs/pit/cand")}
+    left = {name.split("/")[-1] for name in ground.pipe.git.below("refs/pit/cand")}
     assert left == {two, waits}
     ground.land(waits)
     assert ground.log()[0] == "waits"

@@ -8,7 +8,7 @@ import threading
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from waits import PATIENCE
 
-from taskpit.mcp.server import Changes, told
+from taskpit.mcp.server import Changes, notices
 from taskpit.queue import Queue
 from taskpit.task import Event, Task
 
@@ -98,7 +98,7 @@ def test_a_new_changelog_is_followed(root, queue):
 
 
 def test_each_thing_is_told_once():
-    news = told([event("claimed_task"), event("noted"), event("claimed_task", "0002")])
+    news = notices([event("claimed_task"), event("noted"), event("claimed_task", "0002")])
 
     assert [one.uri for one in news] == ["pit://task/0001", "pit://task/0002", "pit://board"]
-    assert told([event("completed_task")])[-1] == ResourcesListChanged()
+    assert notices([event("completed_task")])[-1] == ResourcesListChanged()

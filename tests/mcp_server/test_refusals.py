@@ -128,7 +128,7 @@ def test_the_documents_list_the_tools():
     page = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text(encoding="utf-8")
     shown = re.findall(r"^\| `(\w+)` \| (.*) \|$", page.partition("| tool |")[2].partition("\n\n")[0], re.MULTILINE)
 
-    assert shown == [(row.name, row.told) for row in TOOLS]
+    assert shown == [(row.name, row.about) for row in TOOLS]
 
 
 def test_a_server_that_speaks_for_one_worker(root, serve):

@@ -36,7 +36,7 @@ MAY_CHANGE = (
     "demo/",
     "agents/steering.py",
     "cli/",
-    "setup/project_files.py",
+    "setup/plan.py",
 )
 LONGEST_MODULE = 600
 LONGEST_FUNCTION = 60
@@ -168,3 +168,21 @@ def test_no_id_becomes_part_of_a_path_but_in_one_place():
 def test_an_id_in_a_path_is_seen():
     careless = 'def path(folder, task): return folder.at(f"{IDS}/{task.id}~x")\nprint(f"{task.id} is in / out")'
     assert len(list(ids_in_paths(ast.parse(careless)))) == 1
+
+
+# -- one module runs git ---------------------------------------------------------------------------
+
+
+def commands_of_git(node):
+    """Every list or tuple of words that begins with git: who runs one lets a repository's settings name programs."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.List | ast.Tuple) and one.elts and len(one.elts) > 1:
+            first = one.elts[0]
+            if isinstance(first, ast.Constant) and first.value == "git":
+                yield ast.unparse(one)
+
+
+def test_git_is_run_by_one_module_with_settings_of_ours():
+    found = [module for module in MODULES for _ in commands_of_git(tree(module))]
+    assert found == ["landing/git.py"]
+    assert len(list(commands_of_git(ast.parse('subprocess.run(["git", "status"])\nWORDS = ("pit", "git")')))) == 1

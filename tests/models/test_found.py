@@ -208,7 +208,7 @@ def test_clearing_up_by_age_loses_children(tmp_path, monkeypatch):
         test_a_split_that_stood_still_keeps_its_children(tmp_path)
 
 
-def test_an_inodes_number_alone_loses_a_task(tmp_path, monkeypatch):
+def test_an_inodes_number_alone_loses_a_task(on_disk, monkeypatch):
     """Where the filesystem gives numbers out anew at once, as ext4 does."""
 
     def by_number(path, judged):
@@ -217,7 +217,7 @@ def test_an_inodes_number_alone_loses_a_task(tmp_path, monkeypatch):
 
     monkeypatch.setattr(folder, "untouched", by_number)
     for number in range(100):  # others may be given the number first
-        queue, again = claim_while_it_is_tried_again(str(tmp_path / str(number)))
+        queue, again = claim_while_it_is_tried_again(f"{on_disk}/{number}")
         lost = list(misplaced(queue))
         queue.close()
         assert not again, "it was there, with the number that was looked at, and was not set aside"

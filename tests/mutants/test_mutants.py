@@ -8,7 +8,8 @@ the list for people to read.
 from __future__ import annotations
 
 import pytest
-from kills import CASES, PAGE, name_of, page
+from kills import CASES, NAMED, PAGE, TESTS, name_of, page
+from models.cases import CONTROLS
 
 from taskpit import fs
 from taskpit.errors import NotFound, Storage
@@ -24,6 +25,18 @@ def test_the_mutant_is_caught(case, tmp_path, monkeypatch):
 
 def test_there_are_enough():
     assert len({case.mutant.__name__ for case in CASES}) >= 25
+
+
+def test_what_kills_the_named_ones_is_here():
+    mutants = {case.mutant.__name__.replace("_", " ") for case in CASES}
+    for _, _, *kills in NAMED:
+        for kind, _, name in (kill.partition(" ") for kill in kills):
+            if kind == "test":
+                file, _, test = name.partition(" ")
+                with open(f"{TESTS}/{file}", encoding="utf-8") as source:
+                    assert f"def test_{test}(" in source.read()
+            else:
+                assert name in mutants if kind == "mutant" else any(one.startswith(f"{name}: ") for one in CONTROLS)
 
 
 def test_the_page_tells_what_is_here():

@@ -341,11 +341,23 @@ time.sleep(600)
     assert finished(receiver)[:2] == (0, b"half")
 
 
+#: Whoever listens may have gone between its open and its first word: then it begins again.
+HALF = """
+import os, sys, time
+while True:
+    fd = os.open(sys.argv[1], os.O_WRONLY)
+    try:
+        os.write(fd, b"half")
+        time.sleep(600)
+    except BrokenPipeError:
+        os.close(fd)
+"""
+
+
 def test_a_writer_that_stops_in_the_middle_and_never_ends(pipe, monkeypatch):
     """Once our time is over and it has been silent long enough, what it said is kept as it is."""
     monkeypatch.setattr(pipes, "SILENCE", 0.05)
-    script = "import os, sys, time\nfd = os.open(sys.argv[1], os.O_WRONLY)\nos.write(fd, b'half')\ntime.sleep(600)"
-    writer = python(script, pipe.fifo)
+    writer = python(HALF, pipe.fifo)
     answer = []
     while not answer:
         message = pipe.receive(0.05)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from functools import cache
 
 import pytest
+from world import keep, memory
 
 pytest.importorskip("psycopg", reason="psycopg is missing: pip install 'taskpit[postgres]'")
 
@@ -21,11 +24,26 @@ def _name(path):
     return "wheel" if "pginstall" in path else "system"
 
 
+@cache
+def _data(programs):
+    """The data of a server that never ran: made once in a process, copied for each."""
+    server, kept = Server(programs).make(), keep("postgres")
+    subprocess.run(["cp", "-a", server.data, kept], check=True)
+    server.remove()
+    return f"{kept}/data"
+
+
+def _server(programs):
+    server = Server(programs, place=next(memory(), "/tmp"))
+    subprocess.run(["cp", "-a", _data(programs), server.data], check=True)
+    return server
+
+
 @pytest.fixture(scope="session", params=_programs(), ids=_name)
 def running(request):
-    server = Server(request.param)
+    server = _server(request.param)
     try:
-        yield server.make().start()
+        yield server.start()
     finally:
         server.remove()
 
@@ -40,8 +58,8 @@ def server(running):
 @pytest.fixture
 def alone(request, running):
     """A server of one's own, to be killed and restarted."""
-    server = Server(running.programs)
+    server = _server(running.programs)
     try:
-        yield server.make().start()
+        yield server.start()
     finally:
         server.remove()

@@ -292,6 +292,69 @@ def test_who_could_not_renew_while_the_server_was_down_keeps_its_claim(alone):
     store.close()
 
 
+def test_nothing_lapses_because_a_server_was_long_to_answer_after_its_start(alone):
+    """One that was killed reads its log before it lets anybody in, for as long as that takes."""
+    store, lease = alone.queue(), 1.0
+    store.put([Task(id="A", title="a")])
+    claims = store.claim(Want(worker="w", lease=lease))
+    alone.stop()
+    alone.start()
+    started = alone.sql("SELECT extract(epoch FROM pg_postmaster_start_time())::float8")[0][0]
+    until(lambda: store.clock.now() > started + lease)  # nobody has asked yet
+    assert store.lapsed() == []
+    assert store.renew(claims, lease) == [Said.OK]
+    until(lambda: len(store.lapsed()) == 1)
+    store.close()
+
+
+def test_a_server_that_is_down_for_many_leases_robs_nobody_of_eight_who_renew(alone):
+    """Each renews as a pool does, and sweepers look for what has lapsed all the while.
+
+    Claims of the last moments before a kill need not be on its disk; these are.
+    """
+    lease, leases, over = 3.0, 10 if LONG else 1.5, threading.Event()  # who asks in vain pauses for up to a second
+    address = alone.address(schema="load", patience="300s")
+    init_database(address, {})
+    source = PostgresStore(parse(address))
+    source.put([Task(id=f"T{number}", title="x") for number in range(8)])
+    renewals = [0] * 8
+
+    def work(number):
+        store, said = PostgresStore(parse(address)), []
+        (claim,) = store.claim(Want(worker=f"w{number}", lease=lease))
+        while not over.wait(lease / 4):
+            said += store.renew([claim], lease)
+            renewals[number] = len(said)
+        said += store.finish([done(claim)])
+        store.close()
+        return set(said)
+
+    def sweep():
+        store, found = PostgresStore(parse(address)), []
+        while not over.wait(lease / 8):
+            found += store.lapsed()
+        store.close()
+        return found
+
+    with ThreadPoolExecutor(10) as pool:
+        workers, sweepers = [pool.submit(work, n) for n in range(8)], [pool.submit(sweep) for _ in range(2)]
+        try:
+            until(lambda: min(renewals) > 0)
+            claimed = alone.sql("SELECT pg_current_wal_insert_lsn()")[0][0]
+            until(lambda: alone.sql("SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn", claimed)[0][0])
+            alone.kill()
+            over.wait(leases * lease)  # nothing else is to be waited for: the time itself passes
+            alone.start()
+            before = list(renewals)
+            until(lambda: all(now > then + 4 for now, then in zip(renewals, before, strict=True)))
+        finally:
+            over.set()
+        assert [worker.result(PATIENCE) for worker in workers] == [{Said.OK}] * 8
+        assert [lapse for sweeper in sweepers for lapse in sweeper.result(PATIENCE)] == []
+    assert source.counts()[State.DONE] == 8
+    source.close()
+
+
 def test_nothing_lapses_as_soon_as_another_server_takes_over(server, store):
     store.put([Task(id="A", title="a")])
     (claim,) = store.claim(Want(worker="w", lease=0.5))
@@ -319,6 +382,44 @@ def test_a_dump_that_is_restored_on_a_younger_server_goes_on(server, store):
     restored.put([Task(id="M", title="m")])
     assert [event.task_id for event in restored.events(cursor)[0]] == ["M"]
     restored.close()
+
+
+def test_a_queue_is_dumped_restored_on_another_server_and_goes_on(alone):
+    """By the page's own commands. Cursors from before go on and skip no line; who has a claim still has it."""
+    schema = "work"
+    init_database(alone.address(schema=schema), {})
+    store = PostgresStore(parse(alone.address(schema=schema)))
+    store.put([Task(id=f"T{number}", title="x") for number in range(6)])
+    ended, kept = store.claim(Want(worker="w", lease=3600.0, count=2))
+    assert store.finish([done(ended)]) == [Said.OK]
+    seen, cursor = store.events(limit=4)
+    whole = [(event.action, event.task_id) for event in store.events()[0]]
+    dump = alone.run("pg_dump", "-h", alone.root, "-U", "pit", "-n", schema, "postgres")
+    store.close()
+    other = Server(alone.programs)
+    try:
+        other.make().start()
+        path = f"{other.root}/dump.sql"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(dump)
+        other.run("psql", "-q", "-v", "ON_ERROR_STOP=1", "-h", other.root, "-U", "pit", "-f", path, "postgres")
+        address = other.address(schema=schema)
+        with pytest.raises(Storage, match="restored from a copy"):
+            PostgresStore(parse(address))
+        assert init_database(address, {}) == []
+        restored = PostgresStore(parse(address))
+        restored.put([Task(id="N", title="n")])
+        lines = [(event.action, event.task_id) for event in (*seen, *restored.events(cursor)[0])]
+        assert lines == [*whole, ("added_task", "N")]
+        assert restored.renew([kept], 3600.0) == [Said.OK]
+        assert restored.finish([done(kept)]) == [Said.OK]
+        claims = restored.claim(Want(worker="v", lease=3600.0, count=10))
+        assert {claim.task.id for claim in claims} == {"T2", "T3", "T4", "T5", "N"}
+        assert set(restored.finish([done(claim) for claim in claims])) == {Said.OK}
+        assert restored.check() == []
+        restored.close()
+    finally:
+        other.remove()
 
 
 # -- a hand in the tables --------------------------------------------------------------------------

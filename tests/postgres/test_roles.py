@@ -131,6 +131,7 @@ ROWS = {
     "no time": ("event", "at", "'NaN'"),
     "no end": ("event", "at", "'Infinity'"),
     "a lease": ("lease", "seen", "'NaN'"),
+    "a try": ("attempt", "doc", "'[]'"),
 }
 
 
@@ -142,6 +143,9 @@ def test_a_row_that_a_worker_made_stops_nobody(queue, pit, server, name):
         assert pit("-C", address, *words)[0] == 0
     if table == "lease":
         assert pit("-C", address, "claim", "b", *me)[0] == 0
+    elif table == "attempt":
+        assert pit("-C", address, "claim", "b", *me)[0] == 0
+        assert pit("-C", address, "fail", "b", "--error", "x", *me)[0] == 0
     elif column == "doc" and table == "task":
         assert pit("-C", address, "add", "c", "--id", "c")[0] == 0
     with psycopg.connect(parse(address).server, autocommit=True) as connection:

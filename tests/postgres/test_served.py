@@ -1,9 +1,11 @@
-"""A database behind a gateway: the contract, the model, and a server that goes away under it."""
+"""A database behind a gateway: the contract, the model, and gateways that are killed."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from gateways import Served
+from gateways import Served, kill_gateways
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from likememory import LikeMemory
@@ -11,6 +13,8 @@ from pits import CONFIG
 from rotation import examples
 
 from taskpit.queue import Queue
+from taskpit.serve.serving import papers_of
+from taskpit.serve.tokens import Tokens
 from taskpit.testing import StoreContract
 
 
@@ -62,3 +66,10 @@ def test_a_served_database_like_memory(server, tmp_path):
         suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
     run_state_machine_as_test(ServedLikeMemory, settings=plan)
+
+
+def test_two_gateways_killed_at_once_under_load_lose_nothing(server):
+    store = server.queue()
+    owner = Tokens(papers_of(Queue(store, store.config, store.clock))).add("owner", ["all"])
+    kill_gateways(store.address.whole, owner, 2, 20 if os.environ.get("TASKPIT_LONG") else 3, env=dict(os.environ))
+    store.close()

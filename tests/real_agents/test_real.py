@@ -172,12 +172,13 @@ REFUSALS = {
 @pytest.mark.parametrize("why", REFUSALS)
 def test_rests(bench, why):
     """three tasks, three slots, an API that refuses (429: for a minute): no attempt spent, all done afterwards."""
-    first, minute = [], 60.0 if bench.agent != "aider" else 90.0  # that one tries again by itself for a minute
+    first = []
 
     def answer(_heard):
+        """Some try again by themselves for a minute and more: it goes on until one has given up."""
         first[:] = first or [time.monotonic()]
-        waits = time.monotonic() - first[0] < minute if why == "429" else "rests until" not in bench.said()
-        return REFUSALS[why] if waits else Say("Done.")
+        waits = why == "429" and time.monotonic() - first[0] < 60.0
+        return REFUSALS[why] if waits or "rests until" not in bench.said() else Say("Done.")
 
     bench.model.scripts["limited"] = [answer]
     bench.preset('pause = "8s"\nstall = "90s"')

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from gateways import Cutter, Process, Served
+from gateways import Cutter, Served, kill_gateways
 from pits import CONFIG
 from waits import PATIENCE, until
 
@@ -23,7 +22,7 @@ from taskpit.serve.tokens import Tokens
 from taskpit.store.opening import init, open_store
 from taskpit.store.remote import connection as connections
 from taskpit.store.remote import polling, wire
-from taskpit.task import Claim, End, Event, Result, Said, State, Task, Verdict, Want
+from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
 
 LEASE = 60.0
 LONG = bool(os.environ.get("TASKPIT_LONG"))
@@ -509,81 +508,11 @@ def test_a_member_that_died_and_came_back_finds_its_claims_given_back(served, tm
 # -- killed gateways -------------------------------------------------------------------------------
 
 
-class Worker(threading.Thread):
-    """Claims, renews, ends, through whatever breaks; notes what it lost while it renewed."""
-
-    def __init__(self, cutter, token, name, over):
-        super().__init__(daemon=True)
-        self.store = cutter.store(token)
-        self.worker, self.over = name, over
-        self.robbed, self.ended, self.strange = [], [], []
-
-    def patiently(self, act):
-        while True:
-            try:
-                return act()
-            except Storage:
-                time.sleep(0.02)
-
-    def run(self):
-        while not self.over.is_set():
-            try:
-                claims = self.patiently(lambda: self.store.claim(Want(worker=self.worker, lease=LEASE)))
-                if not claims:
-                    self.store.wait(0.2)
-                for claim in claims:
-                    for _ in range(2):
-                        if self.patiently(lambda claim=claim: self.store.renew([claim], LEASE)) != [Said.OK]:
-                            self.robbed.append(claim.task.id)
-                    said = self.patiently(lambda claim=claim: self.store.finish([done(claim)]))[0]
-                    (self.ended if said in (Said.OK, Said.ALREADY) else self.robbed).append(claim.task.id)
-            except TaskpitError as error:
-                self.strange.append(error)
-
-
 @pytest.mark.parametrize("count", [1, 2])
 def test_gateways_killed_under_load_lose_nothing(tmp_path, count):
-    """Workers go on through the same address while the gateways behind it are killed, one or two at once."""
+    """Workers go on through the same addresses while the gateways behind them are killed, one or two at once."""
     root = str(tmp_path / "pit")
     init(root, "pit")
     with open(f"{root}/.taskpit/config.toml", "w", encoding="utf-8") as file:
         file.write('durability = "process"\n')
-    owner = Tokens(root).add("owner", ["all"])
-    running = [Process(root) for _ in range(count)]
-    cutter = Cutter(running[0].port)
-    over = threading.Event()
-    workers = [Worker(cutter, owner, f"w{number}", over) for number in range(4)]
-    for worker in workers:
-        worker.start()
-    source = cutter.store(owner)
-    put, kills = 0, 20 if LONG else 4
-    for kill in range(kills):
-        for _ in range(10):
-            put += 1
-            new = tasks(put)
-            workers[0].patiently(lambda new=new: source.put(new))
-        victim = running[random.randrange(count)]
-        victim.kill()
-        running[running.index(victim)] = Process(root)
-        cutter.port = running[kill % count].port
-        cutter.cut()
-    behind = open_store(root, {}, Clock())
-    until(lambda: behind.counts()[State.DONE] == put)
-    over.set()
-    for worker in workers:
-        worker.join(PATIENCE)
-        worker.store.close()
-    source.close()
-    cutter.close()
-    for one in running:
-        one.kill()
-    events = behind.events(limit=10**6)[0]
-    ends = [event.task_id for event in events if event.action == "completed_task"]
-
-    assert [worker.strange for worker in workers] == [[]] * 4
-    assert [worker.robbed for worker in workers] == [[]] * 4
-    assert sorted(ends) == [f"{number:04d}" for number in range(1, put + 1)]
-    assert sorted(task_id for worker in workers for task_id in worker.ended) == sorted(ends)
-    assert [found for found in behind.check() if found.kind != "late result"] == []
-    assert all(isinstance(event, Event) for event in events)
-    behind.close()
+    kill_gateways(root, Tokens(root).add("owner", ["all"]), count, 20 if LONG else 4)

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import socket
+from pathlib import Path
 
 import pytest
 from waits import PATIENCE, until
@@ -20,7 +21,7 @@ from taskpit.serve.tokens import TokenRefused, Tokens
 from taskpit.store.opening import init
 from taskpit.store.remote import wire
 from taskpit.store.remote.address import parse
-from taskpit.task import End, Result, Said, State, Task, Verdict, Want
+from taskpit.task import Done, End, Event, Result, Said, State, Task, Verdict, Want
 
 LEASE = 60.0
 
@@ -147,17 +148,95 @@ def test_a_token_claims_and_ends_under_its_own_name_only(served):
     bob.close()
 
 
-@pytest.mark.parametrize("other", [{"check": "true"}, {"title": "y"}, {"priority": 9}, {"tags": ("x",)}, {"body": "z"}])
+@pytest.mark.parametrize(
+    "other",
+    [
+        *({"check": "true"}, {"title": "y"}, {"priority": 9}, {"tags": ("x",)}, {"body": "z"}, {"needs": ()}),
+        *({"max_attempts": 99}, {"extra": {}}, {"extra": {"test_mode": "disabled"}}, {"extra": {"sandbox": "on"}}),
+        *({"extra": {"sandbox": "off", "setup": "touch /tmp/x"}}, {"extra": {"sandbox": "off", "test_scope": "skip"}}),
+    ],
+)
 def test_who_works_on_a_task_does_not_change_what_it_asks_for(served, other):
     """A claim came back with a check that proves nothing, or that another worker's machine should not run."""
-    put(served, "0001", check="make test", body="do it")
+    put(served, "0000")
+    boss = served.queue
+    boss.finish(boss.claim("boss")[0], Done())
+    put(served, "0001", check="make test", body="do it", needs=("0000",), extra={"sandbox": "off"})
     ann = served.store(served.token("ann"))
     (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
     with pytest.raises(Denied, match="may not change what 0001 asks for"):
         ann.finish([End(claim=claim, task=claim.task.replace(**other))])
     grown = claim.task.replace(attempts=1, last_error="no", body="do it\n\nIt failed.", hold="waits for a person: why?")
+    grown = grown.replace(extra={**grown.extra, "ask-key": "why"}, needs=("0000", "0002"))
     assert ann.finish([End(claim=claim, task=grown)]) == [Said.OK]
     ann.close()
+
+
+@pytest.mark.parametrize("rest", ["-/../../../evil", "@/etc/x", "-\n", "-\0", "-\x1b[2J", "-..", f"-{'x' * 500}/"])
+def test_a_name_that_begins_with_the_tokens_own_leads_nowhere(served, rest):
+    """It becomes part of the names of logs, claims and records, and of lines that people read."""
+    put(served, "0001", "0002")
+    ann = served.store(served.token("ann"))
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
+    root = Path(served.queue.store.info().papers)
+    before = {*root.rglob("*")}
+    name = f"ann{rest}"
+    forged = claim.replace(worker=name, fence=f"{name}~abc")
+    line = Event(timestamp="2026-01-24T10:00:00Z", worker=name, worker_type="agent", action="looked")
+    for act in (
+        lambda: ann.keep_log(name, b"x"),
+        lambda: ann.claim(Want(worker=name, lease=LEASE)),
+        lambda: ann.join(name, LEASE),
+        lambda: ann.note("0002", "x", name),
+        lambda: ann.record([line]),
+        lambda: ann.lock("name", name, LEASE),
+        lambda: ann.renew([forged], LEASE),
+        lambda: ann.finish([End(claim=forged)]),
+        lambda: ann.finish([done(claim, worker=name)]),
+    ):
+        with pytest.raises((Denied, Invalid)):
+            act()
+    assert {path.name for path in {*root.rglob("*")} - before} == {"refusals.log"}
+    assert not [line for line in refusals(served) if line["why"].startswith("fault")]
+    ann.close()
+
+
+def test_an_end_is_about_the_task_that_was_claimed(served):
+    put(served, "0001", "0002")
+    ann = served.store(served.token("ann"))
+    (claim,) = ann.claim(Want(worker="ann", lease=LEASE))
+    other = served.queue.store.read(["0002"])[0].task
+    for forged in (
+        End(claim=claim, result=Result(id="0002", verdict=Verdict.DONE, worker=claim.fence)),
+        End(claim=claim, task=other.replace(title="mine")),
+    ):
+        with pytest.raises(Denied, match="is about another task"):
+            ann.finish([forged])
+    assert [card.task.title for card in served.queue.store.read(["0001", "0002"])] == ["0001", "0002"]
+    ann.close()
+
+
+def test_what_is_held_is_nobodys_to_take_without_a_name(served):
+    put(served, "0001", hold="a person must look")
+    ann = served.store(served.token("ann"))
+    with pytest.raises(Denied, match="that no worker has"):
+        ann.claim(Want(worker="ann", lease=LEASE, even_held=True))
+    assert served.queue.store.read(["0001"])[0].state is State.READY
+    ann.close()
+
+
+def test_upkeep_is_the_owners(served):
+    """A worker's keeper asks for it like any other, and is told that there is nothing for it to do."""
+    asked = []
+    served.server.gateway.store.mend = lambda **_: asked.append("mend") or []
+    served.server.gateway.store.compost = lambda **_: asked.append("compost") or []
+    ann = served.store(served.token("ann"))
+    assert (ann.mend(), ann.compost(), asked) == ([], [], [])
+    boss = served.store()
+    boss.compost()
+    assert asked == ["compost"]
+    ann.close()
+    boss.close()
 
 
 def test_tokens_that_came_with_a_folder_open_nothing_unasked(tmp_path):

@@ -470,3 +470,11 @@ def test_no_connection_is_left_open_by_trouble(where, tmp_path, connections, mon
         with pytest.raises(OSError, match="refuses"):
             catalog.Catalog.build(folder, log, 100, refuse)
     assert connections == set()
+
+
+@pytest.mark.parametrize("name", [b"catalog-1\0.db", b"../catalog-1.db", b"..", b"", b"\xff.db", b"a b.db"])
+def test_a_pointer_that_names_no_database_is_none(name, tmp_path):
+    """The folder may come from anywhere."""
+    (tmp_path / "catalog").write_bytes(name)
+    (tmp_path.parent / "catalog-1.db").touch()
+    assert catalog.Catalog.open(str(tmp_path), str(tmp_path / "log")) is None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import signal
 
 import pytest
 from faults import Stopped, record
 from pits import LEASE, make, misplaced, put, reopened, root_of, take, task, wrong
 
-from taskpit import fs
+from taskpit import fs, held_directories
 from taskpit.keeper import sweep
 from taskpit.store import put as entering
 from taskpit.task import Done, Failed, Said, State
@@ -176,3 +178,36 @@ def _show_late(patch, path, shown):
 
     patch.setattr(fs, "read", read)
     patch.setattr(fs, "status", lambda name: shown if name == path and path not in opened else real_status(name))
+
+
+@pytest.fixture
+def lent(tmp_path):
+    """A file that another machine has as its own: to the kernel of its server that is a lease."""
+    path = str(tmp_path / "record")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("one\n")
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        pytest.skip(f"there are no leases here: {error}")
+    yield path, fd
+    os.close(fd)
+
+
+def test_a_file_that_another_machine_has_as_its_own_is_waited_for(lent, monkeypatch):
+    """The server's own programs are told to come again, and it is given back because they came."""
+    path, fd = lent
+    monkeypatch.setattr(held_directories, "sleep", lambda _: fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK))
+    fs.append(path, b"two\n")
+    with open(path, encoding="utf-8") as file:
+        assert file.read() == "one\ntwo\n"
+
+
+def test_a_file_that_is_not_given_back_is_not_waited_for_for_ever(lent, monkeypatch):
+    path, _ = lent
+    monkeypatch.setattr(held_directories, "RECALL", 0.0)
+    with pytest.raises(BlockingIOError) as told:
+        fs.append(path, b"two\n")
+    assert told.value.filename == path

@@ -174,7 +174,7 @@ def renewal_by_descriptor(patch):
 
     def set_times(path, modified):
         if path in held and modified is not None:
-            fs._step("utime", path)
+            fs.step("utime", path)
             os.utime(held[path], (modified, modified))
             return True
         return real_times(path, modified)
@@ -309,7 +309,7 @@ def short_writes_taken_for_whole(patch):
     """What the disk did not store is not written again."""
 
     def write_all(fd, data, path):
-        os.write(fd, data[: fs._step("write", path)])
+        os.write(fd, data[: fs.step("write", path)])
 
     patch.setattr(fs, "_write_all", write_all)
 
@@ -413,7 +413,7 @@ def rest_after_a_short_write(patch):
     """What was not taken is written after what others wrote meanwhile."""
 
     def write_once(fd, data, path):
-        written = os.write(fd, data[: fs._step("write", path)])
+        written = os.write(fd, data[: fs.step("write", path)])
         os.write(fd, b"other\n" + data[written:])
         return True
 

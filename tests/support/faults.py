@@ -29,7 +29,18 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["CHANGES", "Killed", "Stopped", "fail_at", "kill_at", "killed_at", "record", "short_at", "stranger_at"]
+__all__ = [
+    "CHANGES",
+    "Killed",
+    "Stopped",
+    "fail_at",
+    "instants",
+    "kill_at",
+    "killed_at",
+    "record",
+    "short_at",
+    "stranger_at",
+]
 
 #: Calls that change something: a crash before any other one leaves what the last of these left.
 CHANGES = frozenset(("create", "write", "link", "rename", "unlink", "utime", "mkdir"))
@@ -131,6 +142,14 @@ def short_at(number: int, code: int = 0) -> Iterator[None]:
 
     with _hooked(hook):
         yield
+
+
+def instants(calls: list[tuple[str, str]], concerns: Callable[[str], bool]) -> list[int]:
+    """Numbers of the calls before which a stranger's act can matter: all of them, told once.
+
+    A call on a path that does not concern what the stranger changes is the same before the act and after it.
+    """
+    return [number for number in range(1, len(calls) + 1) if number == 1 or concerns(calls[number - 2][1])]
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -69,6 +70,7 @@ class StandInForge:
         self.elsewhere = f"{ground.folder}/elsewhere"
         self._state = f"{ground.folder}/forge.json"
         self._folder = ground.folder
+        self._monkeypatch = monkeypatch
         git(ground.folder, "clone", "-q", "--bare", ground.top, self.bare)
         git(ground.top, "remote", "add", "origin", URL)
         with open(os.path.expanduser("~/.gitconfig"), "a", encoding="utf-8") as file:
@@ -79,7 +81,13 @@ class StandInForge:
         monkeypatch.setenv("PATH", f"{ground.folder}/bin:{os.environ['PATH']}")
 
     def without_gh(self):
+        """Every program is there but those of forges, also where a real one is installed."""
         os.unlink(f"{self._folder}/bin/gh")
+        for place in os.environ["PATH"].split(":")[1:]:
+            for name in set(os.listdir(place) if os.path.isdir(place) else ()) - {"gh", "glab"}:
+                with contextlib.suppress(FileExistsError):
+                    os.symlink(f"{place}/{name}", f"{self._folder}/bin/{name}")
+        self._monkeypatch.setenv("PATH", f"{self._folder}/bin")
 
     def _save(self, known):
         write(self._state, json.dumps(known))

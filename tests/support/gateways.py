@@ -11,12 +11,19 @@ import sys
 import threading
 import time
 
-from waits import PATIENCE
+from waits import PATIENCE, until
 
+from taskpit.clock import Clock
+from taskpit.errors import Storage, TaskpitError
 from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import Tokens
+from taskpit.store.opening import open_store
 from taskpit.store.remote.address import parse
 from taskpit.store.remote.store import RemoteStore
+from taskpit.task import End, Event, Result, Said, State, Task, Verdict, Want
+
+#: Of claims that no test waits for to lapse.
+LEASE = 60.0
 
 
 class Served:
@@ -187,6 +194,94 @@ class Process:
         self.process.send_signal(number)
         self.process.wait(PATIENCE)
         self.process.stdout.close()
+
+
+class Worker(threading.Thread):
+    """Claims, renews, ends, through whatever breaks; notes what it lost while it renewed."""
+
+    def __init__(self, cutter, token, name, over):
+        super().__init__(daemon=True)
+        self.store = cutter.store(token)
+        self.worker, self.over = name, over
+        self.robbed, self.ended, self.strange = [], [], []
+
+    def run(self):
+        while not self.over.is_set():
+            try:
+                claims = patiently(lambda: self.store.claim(Want(worker=self.worker, lease=LEASE)))
+                if not claims:
+                    self.store.wait(0.2)
+                for claim in claims:
+                    self._work(claim)
+            except TaskpitError as error:
+                self.strange.append(error)
+
+    def _work(self, claim):
+        for _ in range(2):
+            if patiently(lambda: self.store.renew([claim], LEASE)) != [Said.OK]:
+                self.robbed.append(claim.task.id)
+        result = Result(id=claim.task.id, verdict=Verdict.DONE, worker=claim.fence)
+        end = End(claim=claim, result=result, action="completed_task")
+        said = patiently(lambda: self.store.finish([end]))[0]
+        (self.ended if said in (Said.OK, Said.ALREADY) else self.robbed).append(claim.task.id)
+
+
+def patiently(act):
+    while True:
+        try:
+            return act()
+        except Storage:
+            time.sleep(0.02)
+
+
+def kill_gateways(where, owner, count, kills, env=None):
+    """All of so many gateways before one queue are killed at once, so often, while eight work and one puts.
+
+    Each worker goes to one of them, whatever process that is. Nothing is lost, ended twice or taken from who renews.
+    """
+    running = [Process(where, env=env) for _ in range(count)]
+    cutters = [Cutter(one.port) for one in running]
+    over = threading.Event()
+    workers = [Worker(cutters[number % count], owner, f"w{number}", over) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    source = cutters[0].store(owner)
+    put = 0
+    for _ in range(kills):
+        for _ in range(10):
+            put += 1
+            task = Task(id=f"{put:04d}", title=f"task {put}", slug=f"task-{put}")
+            patiently(lambda task=task: source.put([task]))
+        for one in running:
+            one.process.send_signal(signal.SIGKILL)
+        for one, cutter in zip(running, cutters, strict=True):
+            one.kill()
+            cutter.cut()
+        running = [Process(where, env=env) for _ in range(count)]
+        for one, cutter in zip(running, cutters, strict=True):
+            cutter.port = one.port
+            cutter.cut()
+    behind = open_store(where, env or {}, Clock())
+    until(lambda: behind.counts()[State.DONE] == put)
+    over.set()
+    for worker in workers:
+        worker.join(PATIENCE)
+        worker.store.close()
+    source.close()
+    for cutter in cutters:
+        cutter.close()
+    for one in running:
+        one.kill()
+    events = behind.events(limit=10**6)[0]
+    ends = [event.task_id for event in events if event.action == "completed_task"]
+
+    assert [worker.strange for worker in workers if worker.strange] == []
+    assert [worker.robbed for worker in workers if worker.robbed] == []
+    assert sorted(ends) == [f"{number:04d}" for number in range(1, put + 1)]
+    assert sorted(task_id for worker in workers for task_id in worker.ended) == sorted(ends)
+    assert [found for found in behind.check() if found.kind != "late result"] == []
+    assert all(isinstance(event, Event) for event in events)
+    behind.close()
 
 
 def free_port():

@@ -273,10 +273,107 @@ def page():
         kills = told.setdefault(mutant.__name__.replace("_", " "), [" ".join((mutant.__doc__ or "").split()), []])
         kills[1] += [f"{case.suite}: {case.shown}" for case in cases]
     lines += [f"| {name} | {what} | {'; '.join(kills)} |" for name, (what, kills) in told.items()]
+    lines += [LIST, "| number | what it breaks | killed by |", "|---|---|---|"]
+    lines += [f"| {number} | {what} | {'; '.join(kills)} |" for number, what, *kills in NAMED]
     lines += [FSYNCS, "| layout | who asks: what it settles | missed by the verb | model |", "|---|---|---|---|"]
     lines += [f"| {layout} | {kind} | {verb} | {shown} |" for layout, kind, verb, shown in power_loss.FSYNCS]
     return "\n".join(lines) + "\n"
 
+
+#: Breaks that were named before the store was built, by their number: what each is, and what kills it. `model` is a
+#: control of `tests/models` (its beginning), `mutant` one of the table above, `test` a test by its file and name.
+NAMED = (
+    (1, "the verdict is named before the seal is gone, and a reopening comes", "model lean 1"),
+    (2, "the registry goes on naming the task's file after its end", "model lean 2"),
+    (
+        3,
+        "back to ready without a look at what is registered",
+        "model lean 3",
+        "mutant sealed file removed without an outcome",
+    ),
+    (4, "a claim does not look at the visible result", "model lean 4"),
+    (5, "a reclaim that does not judge", "model lean 5"),
+    (6, "the slow door without its lock, or without registering", "model lean 6"),
+    (7, "the second name for the registry made by each roller", "model lean 7"),
+    (8, "a claim that replaces", "model lean 8", "mutant claim replaces"),
+    (
+        9,
+        "what stood at the ready name is put away unseen",
+        "model lean 9",
+        "test races/test_found_by_models.py setting_aside_unseen_loses_a_put",
+    ),
+    (
+        10,
+        "a result withdrawn by look and unlink",
+        "model lean 10",
+        "test races/test_found_by_models.py a_look_and_an_unlink_take_a_later_result_away",
+    ),
+    (
+        11,
+        "seals listed before link counts",
+        "test races/test_found_by_models.py the_seals_before_the_links_bring_it_twice",
+    ),
+    (
+        12,
+        "the fsync after the ready name, after the result is shown, left out",
+        "mutant fsync after the ready name",
+        "mutant fsync after the result is shown",
+        "mutant late fsync left out",
+    ),
+    (13, "a keeper shows a result that is not settled", "mutant keeper settles nothing"),
+    (14, "lengths and digests in names are ignored", "mutant torn taken for whole"),
+    (15, "an id whose task was finished is given out again", "mutant tombstone not kept"),
+    (
+        16,
+        "EXISTS or ALREADY unsettled, a second fsync after a failed one",
+        "mutant nothing settled for others",
+        "mutant asked again after a failed fsync",
+    ),
+    (
+        17,
+        "judged by the mtime alone, never stamped again",
+        "model lean 17",
+        "mutant judged by mtime alone",
+        "mutant stamped once and never looked at",
+    ),
+    (18, "a file is stamped before it is judged", "mutant stamped before it is judged"),
+    (
+        19,
+        "log: lines run together, a rest after a short write, rotation unnoticed, an error that fails the verb",
+        "mutant no line of its own",
+        "mutant rest after a short write",
+        "mutant rotation unnoticed",
+        "mutant log fails the claim",
+    ),
+    (
+        20,
+        "the catalogue's place in the log noted after the listing, or without a mark",
+        "test store/test_catalogue.py what_comes_while_a_catalogue_is_built_is_told_by_the_log",
+        "test store/test_catalogue.py a_place_in_another_log_is_none",
+    ),
+    (21, "one's own link taken for another's", "model lean 21"),
+    (22, "the same nonces after a fork", "test store/test_log.py names_are_others_after_a_fork"),
+    (
+        23,
+        "a listing over a shared descriptor, a replaced directory unnoticed",
+        "test hostile/test_links.py listings_of_many_threads_do_not_share_a_place",
+        "test hostile/test_links.py a_directory_that_was_replaced_is_noticed",
+    ),
+    (24, "trouble after the claiming rename keeps the claim", "mutant claim kept by nobody"),
+    (25, "a wish to stop survives a reopening", "mutant wish to stop survives"),
+    (
+        28,
+        "a result put back among the tasks is taken for the task",
+        "model lean 28",
+        "test interop/test_put_again.py it_is_tried_again",
+    ),
+)
+LIST = """
+## The list the store was built against
+
+Each break that was thought of beforehand, and what kills it: a control of the models (`tests/models`), a mutant of the
+table above, or a test of its own. Of the registry that `lean` models describe, only the model stands yet.
+"""
 
 HEAD = """# Mutants
 

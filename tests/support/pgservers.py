@@ -86,8 +86,8 @@ def _die_with_parent() -> None:
 class Server:
     """One server; started by `start`, gone after `remove`."""
 
-    def __init__(self, programs: str, **settings: str) -> None:
-        self.root = tempfile.mkdtemp(prefix="pg-", dir="/tmp")
+    def __init__(self, programs: str, place: str = "/tmp", **settings: str) -> None:
+        self.root = tempfile.mkdtemp(prefix="pg-", dir=place)
         self.data = f"{self.root}/data"
         self.programs = programs
         self._as = _other_user()

@@ -33,6 +33,32 @@ def kinds(of, name):
     return (*of.KINDS[: of.ALWAYS], others[(crc32(name.encode()) + TURN) % len(others)])
 
 
+def layouts(items, full="pit"):
+    """Of tests that are there for each layout: those of the layout `full` and of one other in turn."""
+    places: dict[str, list[str]] = {}
+    for item in items:
+        layout, name = _layout(item)
+        if layout and layout not in places.setdefault(name, []):
+            places[name].append(layout)
+    kept = set()
+    for item in items:
+        layout, name = _layout(item)
+        others = sorted(set(places.get(name, ())) - {full})
+        if LONG or layout in (None, full) or len(others) == len(places[name]) or layout == _one(others, name):
+            kept.add(item)
+    return kept
+
+
+def _layout(item):
+    """The layout by which a test is tried, and the name it has with all of them."""
+    layout = getattr(item, "callspec", None) and item.callspec.params.get("layout")
+    return (layout if isinstance(layout, str) else None), item.nodeid.partition("[")[0]
+
+
+def _one(others, name):
+    return others[(crc32(name.encode()) + TURN) % len(others)]
+
+
 def in_turn(cases, full="pit", key=repr):
     """Of pairs of a layout and a thing: all with the layout `full`, and each thing with one other that it has."""
     if LONG:

@@ -22,7 +22,6 @@ from waits import PATIENCE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 #: What a test may know of the machine: where programs and temporary files are, and how to reach a package index.
 KEPT = {"PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CI", "COLUMNS", "LINES"}
@@ -47,7 +46,9 @@ KNOBS = {
 }
 GIVEN = {"LANG": "C.UTF-8", "TZ": "UTC", "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0"}
 UMASK = 0o022
-MEMORY = "/dev/shm"
+MEMORY, DISK = "/dev/shm", "/var/tmp"
+#: So many bytes must be free there: a container often has 64 MB.
+ROOM = 3 << 30
 #: Signals that are ignored in a suite started by `&`, by nohup or by a supervisor.
 INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 #: Python's own, one for the whole process.
@@ -76,15 +77,23 @@ def begin() -> None:
 
 
 def _ground() -> str:
-    """Where temporary files are, or another such place if that lies in a git checkout or below a queue.
+    """Where TMPDIR says, or else in memory or where temporary files are; not in a git checkout or below a queue.
 
     What a command finds above its folder is for the test to decide.
     """
-    places = (tempfile.gettempdir(), "/tmp", "/var/tmp", MEMORY)
+    places = (*(() if "TMPDIR" in os.environ else memory()), tempfile.gettempdir(), "/tmp", "/var/tmp", MEMORY)
     for place in places:
         if os.access(place, os.W_OK | os.X_OK) and not _found_above(os.path.realpath(place)):
             return place
     raise pytest.UsageError(f"there is a .git or a queue above each of {', '.join(places)}: name a folder with TMPDIR")
+
+
+def memory() -> Iterator[str]:
+    """The place for files in memory, if it has room: a directory made on a disk costs more than most tests."""
+    with contextlib.suppress(OSError):
+        status = os.statvfs(MEMORY)
+        if status.f_bavail * status.f_frsize >= ROOM:
+            yield MEMORY
 
 
 def _found_above(folder: str) -> bool:
@@ -133,6 +142,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("kind", kinds, ids="-".join, indirect=True)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    kept = rotation.layouts(items)
+    left = [item for item in items if item not in kept]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item in kept]
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         require(*mark.args)
@@ -169,24 +187,20 @@ def world(request: pytest.FixtureRequest):
 
 
 @pytest.fixture
-def in_memory(tmp_path: Path) -> Iterator[Path]:
-    """`tmp_path` of a room that makes thousands of small folders: in memory, where there is room for them."""
-    if not os.access(MEMORY, os.W_OK):
-        yield tmp_path
-        return
-    where = tempfile.mkdtemp(prefix="taskpit-", dir=MEMORY)
-    yield type(tmp_path)(where)
-    shutil.rmtree(where)
+def on_disk() -> Iterator[str]:
+    """A folder that is not in memory, for what only a disk's filesystem does."""
+    with tempfile.TemporaryDirectory(prefix="taskpit-", dir=DISK) as folder:
+        yield folder
 
 
-def children() -> set[int]:
+def children(pid: int | str = "self") -> set[int]:
     """The processes whose parent is this one."""
     found: set[int] = set()
     with contextlib.suppress(OSError):
-        for thread in os.listdir("/proc/self/task"):
+        for thread in os.listdir(f"/proc/{pid}/task"):
             with (
                 contextlib.suppress(OSError),
-                open(f"/proc/self/task/{thread}/children", encoding="ascii") as file,
+                open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file,
             ):
                 found.update(int(word) for word in file.read().split())
     return found

@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import time
 
 import pytest
+from boxes import pit
 from waits import PATIENCE, until
 
 from taskpit import trust
@@ -311,3 +313,49 @@ def test_a_supervisor_does_not_follow_another_hand(armed):
     assert "planted" not in armed.marked
     assert armed("up", "bell").code == 0
     assert armed("down").code == 0
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("words", [(), ("--git", "ignore"), ("--git", "track")], ids=" ".join)
+def test_git_of_an_unpacked_checkout_runs_nothing_when_a_queue_is_made_there(tmp_path, words):
+    """An archive has its own `.git`: git asks the program that its settings name what has changed."""
+    top, program = tmp_path / "unpacked", tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\nprintf 'x\\0/\\0'\n", encoding="ascii")
+    program.chmod(0o755)
+    for asked in (("init", "-q", top), ("-C", top, "commit", "-q", "--allow-empty", "-m", "x")):
+        subprocess.run(("git", "-c", "user.name=x", "-c", "user.email=x@x", *asked), check=True)
+    for asked in (("config", "core.fsmonitor", program), ("update-index", "--fsmonitor"), ("status",)):
+        subprocess.run(("git", "-C", top, *asked), check=True, capture_output=True)
+    assert (tmp_path / "ran").exists()  # so it is a trap
+    (tmp_path / "ran").unlink()
+    answer = pit("init", str(top / "pit"), *words)
+    assert answer.code == 0, answer.err
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.needs("git")
+@pytest.mark.parametrize("how", ["linked info", "linked exclude", "linked .git", "pointer", "worktree"])
+def test_a_rule_is_written_to_no_other_repository(tmp_path, how):
+    """`pit init --git ignore` writes to this checkout's own list, wherever the archive's `.git` leads."""
+    other, top = tmp_path / "other", tmp_path / "unpacked"
+    for asked in (("init", "-q", other), ("-C", other, "commit", "-q", "--allow-empty", "-m", "x")):
+        subprocess.run(("git", "-c", "user.name=x", "-c", "user.email=x@x", *asked), check=True)
+    if how == "worktree":
+        subprocess.run(("git", "-C", other, "worktree", "add", "-q", top), check=True, capture_output=True)
+    elif how.startswith("linked i") or how == "linked exclude":
+        subprocess.run(("git", "init", "-q", top), check=True)
+        place = ".git/info" if how == "linked info" else ".git/info/exclude"
+        if (top / ".git/info").exists():
+            shutil.rmtree(top / ".git/info")
+        (top / place).parent.mkdir(exist_ok=True)
+        (top / place).symlink_to(other / place)
+    else:
+        top.mkdir()
+        (top / ".git").symlink_to(other / ".git") if how == "linked .git" else (top / ".git").write_text(
+            f"gitdir: {other}/.git\n", encoding="utf-8"
+        )
+    path = other / ".git/info/exclude"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("# mine\n", encoding="ascii")
+    assert pit("init", str(top / "pit"), "--git", "ignore").code == 0
+    assert ("/pit/" in path.read_text(encoding="ascii").split()) is (how == "worktree")

@@ -189,12 +189,12 @@ def test_trouble_is_told_once_and_so_is_its_end(queue, made):
         queue.store.events = broken
         for _ in range(3):
             await hub.step()
-        assert hub.told == 1
+        assert hub.sent == 1
         assert (await ear.hear())[1]["trouble"] == "the disk is gone"
         queue.store.events = events
         await hub.step()
         assert (await ear.hear())[1]["trouble"] == ""
-        assert hub.told == 2
+        assert hub.sent == 2
         await ear.close()
 
     made(story)

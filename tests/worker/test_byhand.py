@@ -27,7 +27,7 @@ def in_the_terminal(queue):
 def in_the_browser(queue):
     pytest.importorskip("starlette")
     from taskpit.actions import ACTIONS
-    from taskpit.web.actions import VERBS
+    from taskpit.web.app import VERBS
 
     ACTIONS[VERBS["answer"]].do(queue, "0001", "me", "yes")
 

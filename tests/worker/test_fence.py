@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from waits import PATIENCE, Leap, until
@@ -13,7 +15,7 @@ from taskpit.agents.allowed import allowed, is_allowed, without_secrets
 from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.task import State
 from taskpit.worker import process
-from taskpit.worker.check import run_check
+from taskpit.worker.check import TIMED_OUT, run_check
 from taskpit.worker.runner import CommandRunner
 from taskpit.worker.sandbox import NoSandbox, Sandbox
 
@@ -58,6 +60,55 @@ def test_what_a_check_starts_ends_with_it(tmp_path):
 def test_exit_codes_and_signals_pass_through(tmp_path):
     assert run_check("exit 7", str(tmp_path), 30.0).exit_code == 7
     assert run_check("kill -USR1 $$", str(tmp_path), 30.0).exit_code == -signal.SIGUSR1
+
+
+#: A check as `pit done` runs it, in a process of its own that has no threads: a copy of it is the check's reaper.
+ALONE = """
+import sys
+from taskpit.worker.check import run_check
+assert "threading" not in sys.modules
+evidence = run_check(sys.argv[1], sys.argv[2], float(sys.argv[3]))
+print(evidence.exit_code, evidence.tail)
+"""
+
+
+def alone(command, cwd, limit=60.0):
+    words = [sys.executable, "-c", ALONE, command, str(cwd), str(limit)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("echo hello; exit 7", "7 hello"),
+        ("kill -USR1 $$", f"{-signal.SIGUSR1} "),
+        ("ls /proc/self/fd | tr '\\n' ' '", "0 0 1 2 3 "),  # the last one is its own look
+        ("kill -XFSZ $$", f"{-signal.SIGXFSZ} "),
+        ("pwd", "0 {cwd}"),
+        (ESCAPED.format("{cwd}/pid"), "0 "),
+    ],
+)
+def test_a_check_that_a_copy_of_us_watches_over(tmp_path, command, said):
+    with alone(command.replace("{cwd}", str(tmp_path)), tmp_path) as ran:
+        assert ran.communicate(timeout=PATIENCE)[0].strip() == said.format(cwd=tmp_path).strip()
+    if "pid" in command:
+        assert not alive(read_pid(tmp_path / "pid"))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_check_ends_with_who_was_killed_while_it_ran(tmp_path, how):
+    with alone(f"echo $$ > '{tmp_path}/pid'; sleep 600", tmp_path) as ran:
+        pid = read_pid(tmp_path / "pid")
+        ran.send_signal(how)
+        ran.communicate(timeout=PATIENCE)
+    until(lambda: not alive(pid))
+
+
+def test_a_check_beyond_its_limit_in_a_process_without_threads(tmp_path):
+    with alone(f"echo $$ > '{tmp_path}/pid'; sleep 600", tmp_path, 0.5) as ran:
+        assert ran.communicate(timeout=PATIENCE)[0].startswith(f"{TIMED_OUT} ")
+    if (tmp_path / "pid").exists():  # it had begun by then
+        assert not alive(read_pid(tmp_path / "pid"))
 
 
 # -- what it sees ----------------------------------------------------------------------------------

@@ -9,15 +9,18 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
+import pytest
 from lockers import Shifted
 from waits import until
 from workshop import alive, read_pid
 
+from taskpit import trust
+from taskpit.clock import boot_id
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.opening import open_store
 from taskpit.task import State
-from taskpit.worker import run_directory
+from taskpit.worker import process, run_directory
 
 
 def frozen_pool(pit):
@@ -70,20 +73,40 @@ def test_what_cannot_be_ended_keeps_its_task(pit, monkeypatch):
     os.kill(pool.pid, signal.SIGCONT)
 
 
-def test_a_number_that_is_somebody_elses_by_now_is_left_alone(pit, tmp_path):
+def test_a_number_that_is_somebody_elses_by_now_is_left_alone(pit, monkeypatch):
     pit.put("old")
     claim = pit.queue.claim("snake-1")[0]
     from taskpit.worker.run_directory import directory_of
 
     directory = directory_of(pit.queue.store, claim)
     os.makedirs(directory)
+    monkeypatch.setattr(run_directory, "born", lambda number: process.born(number) - 1)
     run_directory.note(directory, os.getppid())
-    with open(f"{directory}/group", encoding="ascii") as file:
-        number, began, boot = file.read().split()
-    with open(f"{directory}/group", "w", encoding="ascii") as file:
-        file.write(f"{number} {int(began) - 1} {boot}\n")
+    monkeypatch.undo()
     assert run_directory.end_commands_of(pit.queue, claim)
-    assert alive(int(number))
+    assert alive(os.getppid())
+
+
+@pytest.mark.parametrize("seal", ["", "0" * 32, "of another run"])
+@pytest.mark.parametrize("number", ["{victim}", "9" * 40])
+def test_a_run_does_not_choose_who_is_killed(pit, number, seal):
+    """It writes to its own directory, also from inside a sandbox; whoever gives its task back reads there."""
+    pit.put("evil")
+    claim = pit.queue.claim("snake-1")[0]
+    directory = run_directory.directory_of(pit.queue.store, claim)
+    os.makedirs(directory)
+    os.makedirs(f"{directory}.other")
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as victim:
+        try:
+            line = f"{number.format(victim=victim.pid)} {process.born(victim.pid)} {boot_id()}"
+            if seal == "of another run":
+                seal = trust.seal(f"{directory}.other", line.encode())
+            with open(f"{directory}/group", "w", encoding="ascii") as file:
+                file.write(f"{line} {seal}\n")
+            assert run_directory.end_commands_of(pit.queue, claim)
+            assert victim.poll() is None
+        finally:
+            victim.kill()
 
 
 def test_a_command_whose_pool_dies_before_it_is_known_never_begins(tmp_path):

@@ -125,5 +125,5 @@ def test_no_window_no_spare_task(tmp_path):
 def test_bad_quiet_hours_are_refused_with_their_place(tmp_path):
     path = tmp_path / "claude.toml"
     path.write_text('bin = "claude"\nquiet = "at night"\n')
-    with pytest.raises(Invalid, match=r"line 2.*quiet"):
+    with pytest.raises(Invalid, match=r"claude.toml:2: quiet"):
         preset.read(str(path))

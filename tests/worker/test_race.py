@@ -6,11 +6,16 @@ import os
 from glob import glob
 
 import pytest
+from faults import Killed
+from lockers import Shifted
 from waits import PATIENCE, until
 from workshop import CONFIG, Pit, alive, read_pid
 
+from taskpit import race
+from taskpit.keeper import sweep
 from taskpit.queue import Queue, cards
-from taskpit.store.opening import init
+from taskpit.race import Race
+from taskpit.store.opening import init, open_store
 from taskpit.task import Done, Said, State, Task, Verdict
 from taskpit.worker import heartbeat, pool_display
 from taskpit.worker.pool import Pool
@@ -93,13 +98,13 @@ esac"""
         pools = [pool for pool in pools if pool.poll() is None]
         pools += [pit.start("-n", "4", "--", "sh", "-c", script) for _ in range(2 - len(pools))]
         seen = began(pit)
-        until(lambda seen=seen: began(pit) > seen or pit.queue.store.counts()[State.DONE] == 2 * RACES)
+        waited(pit, lambda seen=seen: began(pit) > seen or pit.queue.store.counts()[State.DONE] == 2 * RACES)
         if kills < RACES // 2 and pools[0].poll() is None:
             pools[0].kill()
             pools[0].wait()
             pools, kills = pools[::-1], kills + 1
     over = {State.READY: 0, State.CLAIMED: 0, State.DONE: 2 * RACES, State.FAILED: 2 * RACES}
-    until(lambda: pit.queue.store.counts() == over)
+    waited(pit, lambda: pit.queue.store.counts() == over)
     assert sorted(event.task_id for event in pit.events("completed_task")) == sorted(
         name for task in tasks for name in (task, f"{task}.r2")
     )
@@ -108,6 +113,42 @@ esac"""
     late = sorted(told_to_stop(pit, f"{task}.{loser}") - ends[task] for task in tasks for loser in ("r1", "r3"))
     print(f"{kills} kills; losers were stopped {late[RACES]:.2f}s after the result (median), at most {late[-1]:.2f}s")
     assert kills == RACES // 2
+
+
+def test_a_keeper_that_dies_with_a_loser_in_its_hands_keeps_nobody_waiting(pit, monkeypatch):
+    """It has no lock that is gone with it, only a lease: another is there before a racer gives up waiting for it."""
+    task = pit.put("race", extra={"race": 2})[0]
+    (one,) = pit.queue.claim("snake-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(Race, "stop", lambda *_: [])  # its pool dies when the race has its result
+        pit.queue.finish(one, Done(output="mine"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Race, "late", killed)
+        with pytest.raises(Killed):
+            pit.queue.look_after_race(pit.card(task).task)
+    assert pit.card(f"{task}.r2").state is State.CLAIMED
+    store = open_store(pit.root, clock=Shifted(race.PATIENCE))
+    later = Queue(store, store.folder.config, Shifted(race.PATIENCE))
+    assert [mend.what for mend in sweep(later)] == [f"{task}.r2"]
+    assert pit.card(f"{task}.r2").result.verdict is Verdict.CANCELLED
+    later.close()
+
+
+def killed(*_):
+    raise Killed
+
+
+def waited(pit, met):
+    """It happened; else what stands in its way is told."""
+    try:
+        until(met)
+    except AssertionError:
+        stand = [
+            (card.task.id, card.state, card.worker, card.held) for card in cards(pit.queue.store) if not card.result
+        ]
+        said = [pit.said(number)[-2000:] for number, pool in enumerate(pit.processes) if pool.poll() is None]
+        ended = [(number, pool.poll()) for number, pool in enumerate(pit.processes)]
+        raise AssertionError(f"{pit.queue.store.counts()}: {stand}, {ended}, {said}") from None
 
 
 def began(pit):

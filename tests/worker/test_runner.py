@@ -176,7 +176,7 @@ def test_whoever_is_asked_to_stop_while_it_becomes_the_command_does(tmp_path):
         "from taskpit.worker import reaper\n"
         "os.setsid = lambda: os.kill(os.getpid(), signal.SIGTERM)\n"
         "one = reaper.Reaper(0.0)\n"
-        "one.start(os.devnull, ['touch', 'began'])\n"
+        "one.start(os.devnull, '.', ['touch', 'began'])\n"
         "one.attend()\n"
         "print(one.status)\n"
     )

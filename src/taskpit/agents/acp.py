@@ -10,15 +10,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from taskpit.text import fit, read_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
-
-__all__ = ["PERMISSIONS", "Client"]
 
 VERSION = 1
 #: What is answered when an agent asks whether it may use a tool.

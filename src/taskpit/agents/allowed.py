@@ -7,13 +7,8 @@ opens our own doors: our token, the database's password.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-__all__ = ["ALLOWED", "NEVER", "allowed", "is_allowed", "without_secrets"]
 
 #: What every program needs: where things are, who runs it, how people here write, how the network is reached.
 ALLOWED = (

@@ -10,20 +10,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 
 from taskpit import fs, schema
 from taskpit.errors import Invalid
 from taskpit.records import Value
 from taskpit.rules import overlap
+from taskpit.task import Task, Try
 from taskpit.text import headline, one_line, plain, read_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from taskpit.task import Task, Try
-
-__all__ = ["LESSON", "Lesson", "Lessons", "asked", "fitting", "learned", "quoted"]
 
 FILE = "lessons.jsonl"
 #: How long what helped, an error and a path may be.

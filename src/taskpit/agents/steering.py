@@ -15,8 +15,6 @@ import os
 import stat
 import sys
 
-__all__ = ["LONGEST", "WAYS", "offer", "say_to", "take", "way_of"]
-
 #: What one may say at once, and how much is read of what waits, in letters.
 LONGEST, LARGEST = 20_000, 1024 * 1024
 #: How the sender is told what becomes of it.

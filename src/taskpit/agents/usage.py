@@ -9,18 +9,14 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.records import Value
 from taskpit.text import read_toml
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-__all__ = ["Price", "Prices", "amount", "files", "load", "model_name", "session_name"]
+from taskpit.trust import config_path
 
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _MODEL = re.compile(r"[A-Za-z0-9<][A-Za-z0-9._:/@<>\[\] -]{0,99}")
@@ -93,9 +89,8 @@ class Prices(Value):
 def files(root: str = "", env: Mapping[str, str] | None = None) -> list[str]:
     """Where prices are looked for; the last one has the last word."""
     env = os.environ if env is None else env
-    home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
     mine = [f"{root}/.taskpit/{FILE}"] if root and os.path.isdir(root) else []
-    ours = (os.path.join(os.path.dirname(os.path.abspath(__file__)), FILE), f"{home}/taskpit/{FILE}")
+    ours = (os.path.join(os.path.dirname(os.path.abspath(__file__)), FILE), config_path(FILE, env))
     return [*map(os.path.realpath, ours), *mine]  # links of one's own are followed, those of a queue are not
 
 

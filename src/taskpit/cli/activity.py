@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from taskpit import errors
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
 from taskpit.cli.options import a_duration, example, words, worker_option
 from taskpit.cli.output import paint, terminal_width
 from taskpit.clock import iso, say_duration
-from taskpit.layouts.progress import Progress
-from taskpit.store.activities.states import ActivityStates
-from taskpit.task import State, worker_type
+from taskpit.layouts.progress import Progress, Step
+from taskpit.store.activities.items import Items
+from taskpit.store.activities.states import ActivityState, ActivityStates
+from taskpit.task import Card, State, worker_type
 from taskpit.text import fit
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from typing import Any
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.layouts.progress import Step
-    from taskpit.store.activities.items import Items
-    from taskpit.store.activities.states import ActivityState
-    from taskpit.task import Card
-
-__all__ = ["VERBS", "facts", "lines", "work_items"]
 
 # -- work items as a tree --------------------------------------------------------------------------
 
@@ -98,20 +87,20 @@ def _step(step: Step) -> dict[str, Any]:
 
 def lines(found: list[dict[str, Any]]) -> list[str]:
     """For people."""
-    told: list[str] = []
+    shown: list[str] = []
     for item in found:
         done = sum(1 for one in item["activities"] if one["status"] == "completed")
         total = len(item["activities"])
         count = f"{done}/{total} activities" if total else "no activities yet"
-        told += ["", _head(item, count)]
+        shown += ["", _head(item, count)]
         if item.get("pivot"):
-            told.append(paint("yellow", f"  being replanned: {item['pivot']}"))
+            shown.append(paint("yellow", f"  being replanned: {item['pivot']}"))
         if item.get("why"):
-            told.append(paint("red", f"  {item['why']}"))
+            shown.append(paint("red", f"  {item['why']}"))
         for activity in item["activities"]:
-            told.append(_row(activity, 2, _who(activity)))
-            told += [_row(step, 6, _doer(step, activity)) for step in activity["tasks"]]
-    return told
+            shown.append(_row(activity, 2, _who(activity)))
+            shown += [_row(step, 6, _doer(step, activity)) for step in activity["tasks"]]
+    return shown
 
 
 def _head(item: dict[str, Any], count: str) -> str:
@@ -120,12 +109,12 @@ def _head(item: dict[str, Any], count: str) -> str:
     )
 
 
-def _row(one: dict[str, Any], indent: int, told: str) -> str:
+def _row(one: dict[str, Any], indent: int, text: str) -> str:
     mark, colour = MARKS.get(one["status"], ("○", ""))
     head = f"{' ' * indent}{mark} {one['id']}  {one['title']}"
     room = max(terminal_width() - len(head) - 2, 24)
     line = f"{' ' * indent}{paint(colour, mark) if colour else mark} {one['id']}  {one['title']}"
-    return f"{line}  {paint('dim', fit(told, room))}" if told else line
+    return f"{line}  {paint('dim', fit(text, room))}" if text else line
 
 
 def _who(activity: dict[str, Any]) -> str:
@@ -168,14 +157,14 @@ def work_items(context: Context) -> Items:
     return store.items
 
 
-def _kind(args: Namespace, worker: str) -> str:
+def _kind(args: Args, worker: str) -> str:
     return "human" if args.human else worker_type(worker)
 
 
 # -- task ------------------------------------------------------------------------------------------
 
 
-def _task_arguments(parser: ArgumentParser) -> None:
+def _task_arguments(parser: Parser) -> None:
     parser.description = (
         "Move the tasks inside an activity. Only its holder may: `pit claim WI-001-A1` first.\n"
         "start: you are at it now, and the lock says so. done: it is completed. wait: a person must do it.\n"
@@ -192,11 +181,11 @@ def _task_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
     parser.add_argument("--human", action="store_true", help="a person does it")
     parser.add_argument("--notes", default="", metavar="TEXT", help="what to remember of it")
-    told = "how long the task is yours (default: 30m, a person's 4h); never longer than the activity"
-    parser.add_argument("--lease", type=a_duration, default=0.0, metavar="30m", help=told)
+    text = "how long the task is yours (default: 30m, a person's 4h); never longer than the activity"
+    parser.add_argument("--lease", type=a_duration, default=0.0, metavar="30m", help=text)
 
 
-def _task(args: Namespace, context: Context) -> Reply:
+def _task(args: Args, context: Context) -> Reply:
     from taskpit.store.activities import steps
 
     items, worker = work_items(context), context.worker(args)
@@ -214,14 +203,14 @@ def _task(args: Namespace, context: Context) -> Reply:
     move = steps.finish if args.step == "done" else steps.await_human
     state = move(items, step_id, worker, _kind(args, worker), args.notes)
     activity = step_id.rpartition("-T")[0]
-    told = f"{step_id} is done" if args.step == "done" else f"{step_id} waits for a person"
+    text = f"{step_id} is done" if args.step == "done" else f"{step_id} waits for a person"
     if state is State.DONE:
-        told += f", and with it {activity}"
+        text += f", and with it {activity}"
     elif state is State.CLAIMED and not _left(items, activity):
-        told += f"; that was the last one: pit done {activity}"
+        text += f"; that was the last one: pit done {activity}"
     elif not _left(items, activity):
-        told += f"; that was the last one, and {activity} has a check: pit claim {activity}, then pit done {activity}"
-    return Reply(data={"id": step_id, "step": args.step, "activity": activity, "state": str(state)}, text=told)
+        text += f"; that was the last one, and {activity} has a check: pit claim {activity}, then pit done {activity}"
+    return Reply(data={"id": step_id, "step": args.step, "activity": activity, "state": str(state)}, text=text)
 
 
 def _left(items: Items, activity: str) -> bool:
@@ -234,7 +223,7 @@ def _left(items: Items, activity: str) -> bool:
 # -- pivot -----------------------------------------------------------------------------------------
 
 
-def _pivot_arguments(parser: ArgumentParser) -> None:
+def _pivot_arguments(parser: Parser) -> None:
     parser.description = (
         "Replan a work item. `start`: nothing of it is given out any more. If a worker holds a part of it,\n"
         "say what to do: --wait for them, --ask them to stop and wait, or --block their activities.\n"
@@ -257,7 +246,7 @@ def _pivot_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--summary", default="", metavar="TEXT", help="what came of it (finish)")
 
 
-def _pivot(args: Namespace, context: Context) -> Reply:
+def _pivot(args: Args, context: Context) -> Reply:
     items, worker = work_items(context), context.worker(args)
     item = context.queue.resolve(args.id)
     if args.step == "start":
@@ -275,7 +264,7 @@ def _pivot(args: Namespace, context: Context) -> Reply:
     return Reply(data=data, text="\n".join(lines + ([f"  dropped: {', '.join(drop)}"] if drop else [])))
 
 
-def _start_pivot(args: Namespace, context: Context, items: Items, item: str, worker: str) -> Reply:
+def _start_pivot(args: Args, context: Context, items: Items, item: str, worker: str) -> Reply:
     from taskpit.store.activities import pivot
 
     if not args.reason.strip():

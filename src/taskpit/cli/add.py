@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import example, read_text, vet, words
 from taskpit.cli.output import quoted
 from taskpit.cli.task_options import task_fields, task_options
@@ -14,21 +14,16 @@ from taskpit.task import Said, Task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
     from typing import Any
 
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
     from taskpit.crew.file import Template
     from taskpit.queue import Queue
-
-__all__ = ["VERBS", "add_from", "add_options", "asked_for", "with_fields"]
 
 # -- init ------------------------------------------------------------------------------------------
 
 
-def _init_arguments(parser: ArgumentParser) -> None:
+def _init_arguments(parser: Parser) -> None:
     parser.description = (
         "Make a folder a queue. What is there already is left alone, so it can be repeated at any time.\n"
         "Without DIR: the queue in this folder if there is one, else a new folder `pit`."
@@ -43,17 +38,17 @@ def _init_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks, or an address")
     parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
     parser.add_argument("--template", metavar="NAME", help="with a crew to begin with: snakepit or builder-reviewer")
-    told = "in a git checkout: write an ignore rule, have it tracked, leave it, or ask on a terminal (default)"
-    parser.add_argument("--git", choices=("ignore", "track", "leave", "ask"), default="ask", help=told)
+    text = "in a git checkout: write an ignore rule, have it tracked, leave it, or ask on a terminal (default)"
+    parser.add_argument("--git", choices=("ignore", "track", "leave", "ask"), default="ask", help=text)
     parser.add_argument(
         "--address", metavar="URL", help="the folder leads to this queue: in a database, or behind a gateway"
     )
     parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a setting of a queue in a database")
-    told = "of a queue in a database: only print the SQL that would make it or bring it up to date"
-    parser.add_argument("--dry-run", action="store_true", help=told)
+    text = "of a queue in a database: only print the SQL that would make it or bring it up to date"
+    parser.add_argument("--dry-run", action="store_true", help=text)
 
 
-def _init(args: Namespace, context: Context) -> Reply:
+def _init(args: Args, context: Context) -> Reply:
     address = args.address or args.path or context.directory or ""
     if "://" in address or args.address:
         return _init_elsewhere(address, args, context)
@@ -77,9 +72,9 @@ def _init(args: Namespace, context: Context) -> Reply:
     data = {"path": root, "made": made, "gitignore": ignore, **({"written": written, "kept": kept} if template else {})}
     ignored = _ignored(root, ignore, args.git, context) if ignore is not None else ""
     _tell_untrusted(root, context)
-    told = f"{root} is a queue now" if made else f"{root} is a queue already; nothing to do"
+    text = f"{root} is a queue now" if made else f"{root} is a queue already; nothing to do"
     lines = [
-        told,
+        text,
         ignored,
         f"wrote {', '.join(written)}" if written else "",
         f"left alone: {', '.join(kept)}" if kept else "",
@@ -129,7 +124,7 @@ def _called(root: str, context: Context) -> str:
     return f"pit -C {quoted(root if near.startswith('..') else near)}"
 
 
-def _init_elsewhere(address: str, args: Namespace, context: Context) -> Reply:
+def _init_elsewhere(address: str, args: Args, context: Context) -> Reply:
     """A queue in a database, or a folder that leads to one there or behind a gateway."""
     from taskpit.store.opening import no_address
     from taskpit.store.postgres.opening import is_address
@@ -144,7 +139,7 @@ def _init_elsewhere(address: str, args: Namespace, context: Context) -> Reply:
     return _init_database(address, args, context)
 
 
-def _init_remote(address: str, args: Namespace, context: Context) -> Reply:
+def _init_remote(address: str, args: Args, context: Context) -> Reply:
     """The folder leads to the queue behind a gateway, which was asked whether it is there."""
     from taskpit.queue import Queue
     from taskpit.store.remote.opening import leave_address
@@ -162,8 +157,8 @@ def _init_remote(address: str, args: Namespace, context: Context) -> Reply:
         queue.close()
 
 
-def _init_database(address: str, args: Namespace, context: Context) -> Reply:
-    """The queue at this address is there and up to date; what its server does not promise is told."""
+def _init_database(address: str, args: Args, context: Context) -> Reply:
+    """The queue at this address is there and up to date; what its server does not promise is a warning."""
     from taskpit.queue import Queue
     from taskpit.store.postgres.opening import init_database, leave_address, upgrade_script
 
@@ -180,8 +175,8 @@ def _init_database(address: str, args: Namespace, context: Context) -> Reply:
             settings[key.strip()] = value
     if args.dry_run:
         versions, sql = upgrade_script(address)
-        told = sql if versions else "the queue is up to date; nothing to do"
-        return Reply(data={"versions": versions, "sql": sql}, text=told)
+        message = sql if versions else "the queue is up to date; nothing to do"
+        return Reply(data={"versions": versions, "sql": sql}, text=message)
     made = init_database(address, settings)
     queue = Queue.open(address, context.env)
     try:
@@ -192,16 +187,16 @@ def _init_database(address: str, args: Namespace, context: Context) -> Reply:
         context.warn(warning)
     if args.address:
         return _init_pointer(info.where, lambda root: leave_address(root, address), args, context)
-    told = f"{info.where} is a queue {'now' if made else 'already'}"
-    told += f"; set: {', '.join(settings)}" if settings else "" if made else "; nothing to do"
+    message = f"{info.where} is a queue {'now' if made else 'already'}"
+    message += f"; set: {', '.join(settings)}" if settings else "" if made else "; nothing to do"
     shown = f"export TASKPIT_DIR='{address}'" if info.where == address else "put its address into TASKPIT_DIR"
     next_step = f"next: {shown}" if made else ""
     data = {"path": info.where, "made": made, "durability": info.durability, "warnings": info.warnings}
-    return Reply(data=data, text="\n".join(filter(None, (told, next_step))))
+    return Reply(data=data, text="\n".join(filter(None, (message, next_step))))
 
 
-def _init_pointer(shown: str, leave: Callable[[str], None], args: Namespace, context: Context) -> Reply:
-    """The folder leads to the queue there: whoever works below it finds that."""
+def _init_pointer(shown: str, leave: Callable[[str], None], args: Args, context: Context) -> Reply:
+    """The folder leads to the queue there: work below it finds that."""
     from taskpit.store.opening import LAYOUT
 
     root = os.path.abspath(os.path.join(context.directory or ".", args.path or "pit"))
@@ -223,9 +218,9 @@ def _ignored(root: str, rule: str, wish: str, context: Context) -> str:
     if wish == "track":
         return _track(root)
     if wish == "ignore":
-        told = _exclude(root, rule)
-        if told:
-            return told
+        text = _exclude(root, rule)
+        if text:
+            return text
     context.warn(
         "this folder lies in a git checkout: `git clean -fd` (once ignored, `-x`) deletes it with all tasks",
         hint=f"`pit init --git ignore` writes the rule {rule} to .git/info/exclude, for this checkout alone.",
@@ -254,38 +249,54 @@ def _track(root: str) -> str:
     return "git tracks its tasks and results from now on; new ids are random, so that branches agree: commit the folder"
 
 
+#: Seconds that git may take to say where its rules are.
+GIT_PATIENCE = 10.0
+
+
 def _settled(root: str) -> bool:
     """Whether the checkout has its rule already: git tracks the queue, or ignores it."""
-    import subprocess
-
+    from taskpit.landing.git import GitTrouble, outside
     from taskpit.store.git_tracked import IGNORED
 
     if os.path.exists(f"{root}/{next(iter(IGNORED))}"):
         return True
-    asked = ["git", "-C", os.path.dirname(root), "check-ignore", "-q", root]
+    asked = ("check-ignore", "--quiet", root)
     try:
-        return subprocess.run(asked, capture_output=True, check=False, timeout=10).returncode == 0
-    except (OSError, subprocess.SubprocessError):
+        return outside(os.path.dirname(root), *asked, ok=(0, 1, 128), personal=True, patience=GIT_PATIENCE).code == 0
+    except GitTrouble:
         return False
+
+
+def _is_its_own(top: str, directory: str) -> bool:
+    """Whether git keeps this checkout there: in it, or as one of several that it knows. A `.git` that came in an
+    archive may name any repository of this user's.
+    """
+    pointer = f"{top}/.git"
+    if os.path.isdir(pointer):
+        return not os.path.islink(pointer)
+    with open(f"{directory}/gitdir", encoding="utf-8") as file:
+        return os.path.realpath(file.read(4096).strip()) == os.path.realpath(pointer)
 
 
 def _exclude(root: str, rule: str) -> str:
     """The rule stands in this checkout's own list, which no commit has; empty if git cannot say where that is."""
-    import subprocess
-
     from taskpit import fs, trust
+    from taskpit.landing.git import GitTrouble, outside
 
-    asked = ["git", "-C", root, "rev-parse", "--path-format=absolute", "--git-common-dir"]
+    asked = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir")
     try:
-        info = f"{subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()}/info"
+        top, own, common = outside(root, *asked, personal=True, patience=GIT_PATIENCE).text.split("\n")
+        info = f"{common}/info"
         path = f"{info}/exclude"
+        if not _is_its_own(top, own):
+            return ""
         os.makedirs(info, exist_ok=True)
         if os.path.islink(info):  # an unpacked checkout may have any file there
             return ""
         if fs.exists(path) and rule.encode() in fs.read(path, trust.LARGEST)[0].splitlines():
             return f"git ignores it already: {rule} in {path}"
         fs.append(path, f"{rule}\n".encode())
-    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+    except (OSError, GitTrouble, ValueError):
         return ""
     return f"git ignores it from now on: {rule} in {path}"
 
@@ -305,7 +316,7 @@ def _ignore_rule(root: str) -> str | None:
 # -- add -------------------------------------------------------------------------------------------
 
 
-def _add_arguments(parser: ArgumentParser) -> None:
+def _add_arguments(parser: Parser) -> None:
     parser.description = (
         "Put a task into the queue and print its id. The same id with the same content again is fine;\n"
         "with other content it is refused."
@@ -321,7 +332,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_options(parser)
 
 
-def add_options(parser: ArgumentParser) -> None:
+def add_options(parser: Parser) -> None:
     """What can be said of a task that is made."""
     parser.add_argument("--id", metavar="ID", help="an id of your own (default: the next number)")
     body = parser.add_mutually_exclusive_group()
@@ -334,7 +345,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--by", metavar="W", help="who asks for it (default: TASKPIT_AS, else user@host)")
 
 
-def _add(args: Namespace, context: Context) -> Reply:
+def _add(args: Args, context: Context) -> Reply:
     if args.template:
         return add_from(args, context)
     if args.title is None:
@@ -350,7 +361,7 @@ def _add(args: Namespace, context: Context) -> Reply:
     return Reply(data=data, text=task_id)
 
 
-def asked_for(args: Namespace, context: Context) -> Task:
+def asked_for(args: Args, context: Context) -> Task:
     """The task that the options of `add` describe."""
     queue = context.queue
     args.worker = args.by
@@ -388,7 +399,7 @@ def with_fields(queue: Queue, task: Task, given: list[str] | None) -> Task:
 # -- tasks from a template of the queue: `add --from` ----------------------------------------------
 
 
-def add_from(args: Namespace, context: Context) -> Reply:
+def add_from(args: Args, context: Context) -> Reply:
     """The template's tasks are in; all of them were checked before any was put."""
     from taskpit.task_templates import put_filled  # only templates pay for it
 

@@ -6,26 +6,18 @@ import fcntl
 import os
 import sys
 import time
+from collections.abc import Callable, Sequence
 from statistics import median
+from subprocess import Popen
 
 from taskpit import errors
-from taskpit.cli.context import Context, Reply
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
 from taskpit.cli.options import example, refusal
 from taskpit.cli.output import paint, table
 from taskpit.cli.progress import ProgressBar
+from taskpit.queue import Queue
 from taskpit.records import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Sequence
-    from subprocess import Popen
-
-    from taskpit.cli.verbs import Handlers
-    from taskpit.queue import Queue
-    from taskpit.task import Claim, Task
-
-__all__ = ["BATCH", "PAYLOAD", "VERBS", "BareCalls", "Gauge", "Measured", "place_of", "sample_task", "sync_folder"]
+from taskpit.task import Claim, Task
 
 # -- what `pit bench` measures ---------------------------------------------------------------------
 # What `pit bench` measures: our verbs beside the bare system calls they are made of, on the disk at hand.
@@ -138,8 +130,6 @@ def sync_folder(path: str) -> None:
 
 def sample_task(number: int, priority: int = 0) -> Task:
     """A task whose file weighs about PAYLOAD bytes."""
-    from taskpit.task import Task
-
     return Task(
         id=f"{number:07d}",
         title=f"task {number}",
@@ -221,7 +211,6 @@ class Gauge:
     def _queue(self, durability: str) -> Queue:
         """The queue with this durability; made when first asked for."""
         if durability not in self._queues:
-            from taskpit.queue import Queue
             from taskpit.store.opening import init
 
             path = f"{self.root}/{durability}"
@@ -303,7 +292,7 @@ class Gauge:
         self._note("put to claimed", median(taken), 1)
 
     def _start_waiter(self) -> Popen[str]:
-        from subprocess import PIPE, Popen
+        from subprocess import PIPE
 
         argv = [sys.executable, "-c", WAITER, f"{self.root}/process"]
         waiter = Popen(argv, stdin=PIPE, stdout=PIPE, text=True, env=_env())
@@ -359,7 +348,7 @@ def _run(*words: str) -> None:
 # -- the verb that measures ------------------------------------------------------------------------
 
 
-def _bench_arguments(parser: ArgumentParser) -> None:
+def _bench_arguments(parser: Parser) -> None:
     parser.description = """\
 Measure this machine: whole lives of tasks (put, claimed, done with a result) beside the bare system calls they
 are made of, one by one and in batches of 100, without and with waiting for the disk; one `pit claim` beside
@@ -379,7 +368,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _bench(args: Namespace, context: Context) -> Reply:
+def _bench(args: Args, context: Context) -> Reply:
     from shutil import rmtree
     from tempfile import mkdtemp
 

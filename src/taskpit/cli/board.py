@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from taskpit import errors
+from taskpit.actions import edit
 from taskpit.cli import output
-from taskpit.cli.context import Context, Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.edit import by_hand
 from taskpit.cli.options import a_port, example, given_token, token_option, worker_option
+from taskpit.crew.status import MemberRow
 from taskpit.errors import Invalid, MissingExtra, TaskpitError
+from taskpit.queue import Queue
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
-
-    from taskpit.cli.verbs import Handlers
-    from taskpit.crew.status import MemberRow
-    from taskpit.queue import Queue
+if TYPE_CHECKING:  # an extra
     from taskpit.web.serve import BoardServer
     from taskpit.web.shared import BoardThreads
 
-__all__ = ["VERBS", "run", "web_arguments"]
 
-
-def _board_arguments(parser: ArgumentParser) -> None:
+def _board_arguments(parser: Parser) -> None:
     parser.description = (
         "The board, live: what needs you, what is ready, waits, runs, is done; look at a task, add, answer, edit,\n"
         "block, retry, cancel. In the terminal `?` shows every key.\n"
@@ -48,7 +44,7 @@ def _board_arguments(parser: ArgumentParser) -> None:
     web_arguments(parser)
 
 
-def _board(args: Namespace, context: Context) -> Reply:
+def _board(args: Args, context: Context) -> Reply:
     if args.web:
         return run(args, context)
     if args.port or args.expose or args.token_file or args.open:
@@ -65,9 +61,9 @@ def _board(args: Namespace, context: Context) -> Reply:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("textual", "rich"):
             raise
-        told = "the terminal board needs a part that is not installed"
+        text = "the terminal board needs a part that is not installed"
         raise MissingExtra(
-            told, hint="pip install 'taskpit[tui]' installs it; `pit status -f` needs nothing."
+            text, hint="pip install 'taskpit[tui]' installs it; `pit status -f` needs nothing."
         ) from None
     if args.all:
         _all_queues(args, context)
@@ -76,7 +72,7 @@ def _board(args: Namespace, context: Context) -> Reply:
     return Reply()
 
 
-def _one_queue(args: Namespace, context: Context) -> None:
+def _one_queue(args: Args, context: Context) -> None:
     from taskpit.tui.app import PitBoard
     from taskpit.tui.queue_access import QueueAccess
 
@@ -91,7 +87,7 @@ def _one_queue(args: Namespace, context: Context) -> None:
     PitBoard(desk, light=_light(args, context)).run()
 
 
-def _all_queues(args: Namespace, context: Context) -> None:
+def _all_queues(args: Args, context: Context) -> None:
     """The screen of all of them; who leaves the board of one is back there."""
     from taskpit.tui.queues import AllQueues
     from taskpit.worker.user_queues import Queues
@@ -110,16 +106,13 @@ def _all_queues(args: Namespace, context: Context) -> None:
         queues.close()
 
 
-def _light(args: Namespace, context: Context) -> bool:
+def _light(args: Args, context: Context) -> bool:
     return args.light or context.env.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def _edit(context: Context, worker: str, task_id: str) -> str:
     change = by_hand(context.queue, task_id, context.env)
-    if change is None:
-        return "nothing was changed"
-    context.queue.edit(task_id, worker, change)
-    return f"{task_id} is changed"
+    return edit(context.queue, task_id, worker, change) if change else "nothing was changed"
 
 
 def _crew(context: Context) -> Callable[[], list[MemberRow]] | None:
@@ -141,8 +134,8 @@ def _crew(context: Context) -> Callable[[], list[MemberRow]] | None:
 EXTRA = ("starlette", "uvicorn", "jinja2", "markupsafe", "markdown_it")
 
 
-def web_arguments(parser: ArgumentParser) -> None:
-    """What a board in the browser can be told."""
+def web_arguments(parser: Parser) -> None:
+    """The options of a board in the browser."""
     group = parser.add_argument_group("with --web")
     add = group.add_argument
     add("--port", type=a_port, default=0, metavar="N", help="where to listen (default: 7480, or any that is free)")
@@ -152,7 +145,7 @@ def web_arguments(parser: ArgumentParser) -> None:
     add("--open", action="store_true", help="open it in the browser")
 
 
-def run(args: Namespace, context: Context) -> Reply:
+def run(args: Args, context: Context) -> Reply:
     """Serve it until interrupted."""
     board = _one_board(args, context)
 
@@ -163,7 +156,7 @@ def run(args: Namespace, context: Context) -> Reply:
     return Reply(data={"ended": True})
 
 
-def _one_board(args: Namespace, context: Context) -> BoardServer:
+def _one_board(args: Args, context: Context) -> BoardServer:
     try:
         from taskpit.web.serve import BoardServer, WebOptions, open_desk
     except ModuleNotFoundError as error:
@@ -173,7 +166,6 @@ def _one_board(args: Namespace, context: Context) -> BoardServer:
             f"the board in the browser needs {error.name}, which is not installed",
             hint="Install it with: pip install 'taskpit[web]'",
         ) from None
-    from taskpit.queue import Queue
     from taskpit.web.app import QueuesPages
     from taskpit.web.html import Paper
     from taskpit.worker.user_queues import Queues, project_name
@@ -198,13 +190,13 @@ def _one_board(args: Namespace, context: Context) -> BoardServer:
     return BoardServer(make, wish)
 
 
-def _tell(board: BoardServer, args: Namespace, context: Context) -> None:
+def _tell(board: BoardServer, args: Args, context: Context) -> None:
     """Where it is: said once it listens."""
     if context.json:
         output.envelope({"url": board.link, "address": board.address, "token": board.token, "port": board.port})
     else:
-        told = f"{'read' if args.read_only else 'read and change'} {'your queues' if args.all else 'the queue'}"
-        context.tell(f"The board: {board.link}\nAnyone with this link can {told}. Ctrl-C ends it.")
+        text = f"{'read' if args.read_only else 'read and change'} {'your queues' if args.all else 'the queue'}"
+        context.tell(f"The board: {board.link}\nAnyone with this link can {text}. Ctrl-C ends it.")
     if args.open:
         import webbrowser
 

@@ -1,13 +1,13 @@
 """Holding a task: `claim` and `renew`.
 
 A claim made here has no process behind it, only its lease: the worker's name is used as it is, so that
-whoever says `done` under the same name is the one who claimed.
+a `done` under the same name is the claimer's.
 """
 
 from __future__ import annotations
 
 from taskpit import errors
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
 from taskpit.cli.options import a_duration, example, id_argument, named, refusal, words, worker_option
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
@@ -16,18 +16,12 @@ from taskpit.text import revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
     from taskpit.task import Claim
-
-__all__ = ["VERBS"]
 
 FOR_EVER = float("inf")
 
 
-def _claim_arguments(parser: ArgumentParser) -> None:
+def _claim_arguments(parser: Parser) -> None:
     parser.description = (
         "Take the next task, or the named one. Exits 3 if there is nothing to take or the named task may not be taken\n"
         "yet, 4 if another worker has it. Claiming what is yours already renews it."
@@ -42,17 +36,17 @@ def _claim_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
     _lease_option(parser)
     parser.add_argument("--human", action="store_true", help="a person claims: for what agents may not do")
-    told = "wait for one this long; without a time, for ever"
-    parser.add_argument("--wait", nargs="?", type=_patience, const=FOR_EVER, default=0.0, metavar="10s", help=told)
+    text = "wait for one this long; without a time, for ever"
+    parser.add_argument("--wait", nargs="?", type=_patience, const=FOR_EVER, default=0.0, metavar="10s", help=text)
     parser.add_argument("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
 
 
-def _lease_option(parser: ArgumentParser) -> None:
-    told = "how long it is yours unless renewed (default: the queue's: 15m; of an activity 1h, a person's 8h)"
-    parser.add_argument("--lease", type=a_duration, default=0.0, metavar="30m", help=told)
+def _lease_option(parser: Parser) -> None:
+    text = "how long it is yours unless renewed (default: the queue's: 15m; of an activity 1h, a person's 8h)"
+    parser.add_argument("--lease", type=a_duration, default=0.0, metavar="30m", help=text)
 
 
-def _claim(args: Namespace, context: Context) -> Reply:
+def _claim(args: Args, context: Context) -> Reply:
     queue, tags, kind = context.queue, words(args.tag), "human" if args.human else ""
     ids = [queue.resolve(args.id)] if args.id else []
     claims = queue.claim(
@@ -102,7 +96,7 @@ def _told(claim: Claim, context: Context, named_worker: str | None) -> str:
     return "\n".join(lines)
 
 
-def _renew_arguments(parser: ArgumentParser) -> None:
+def _renew_arguments(parser: Parser) -> None:
     parser.description = "Keep a claim for another lease. Exits 4 if it is no longer yours: then stop working on it."
     parser.epilog = example("pit renew 0007 --as worker-1 --lease 30m")
     id_argument(parser, several=True)
@@ -110,7 +104,7 @@ def _renew_arguments(parser: ArgumentParser) -> None:
     _lease_option(parser)
 
 
-def _renew(args: Namespace, context: Context) -> Reply:
+def _renew(args: Args, context: Context) -> Reply:
     queue, worker, data = context.queue, context.worker(args), []
     for task_id in named(context, args.ids):
         claim = queue.holding(task_id, worker)

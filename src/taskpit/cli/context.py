@@ -11,12 +11,18 @@ from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import Namespace
+    import argparse
     from collections.abc import Callable, Mapping
 
     from taskpit.queue import Queue
 
-__all__ = ["Context", "Reply", "Usage"]
+    #: What a verb adds its arguments to, and what it is given: argparse is loaded only for lines that are not plain.
+    Parser = argparse.ArgumentParser
+    Args = argparse.Namespace
+    #: What a verb's module says of each of its verbs: how to add its arguments, and how to run it.
+    Handlers = dict[str, tuple[Callable[[Parser], None], Callable[[Args, "Context"], "Reply"]]]
+else:
+    Parser = Args = Handlers = object
 
 
 class Usage(TaskpitError):
@@ -46,6 +52,7 @@ class Context:
         self.json = json
         self.screen = Screen(env)
         self._queue: Queue | None = None
+        self._place = ""
 
     @property
     def queue(self) -> Queue:
@@ -57,7 +64,11 @@ class Context:
         return self._queue
 
     def find(self) -> str:
-        """Where the queue is."""
+        """Where the queue is; looked for once."""
+        self._place = self._place or self._look_for()
+        return self._place
+
+    def _look_for(self) -> str:
         from taskpit.store.opening import discover
 
         if self.directory is None:
@@ -72,7 +83,7 @@ class Context:
         """A command on this queue as it is to be written here: with the -C that this one was given."""
         return f"pit -C {quoted(self.directory)} {verb}" if self.directory else f"pit {verb}"
 
-    def worker(self, args: Namespace) -> str:
+    def worker(self, args: Args) -> str:
         """Who runs this: `--as`, else TASKPIT_AS, else `user@host`; at a gateway the user is the token's."""
         from taskpit.workers import default_worker
 

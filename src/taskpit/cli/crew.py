@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 from taskpit import errors, fs
 from taskpit.cli import output
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
 from taskpit.cli.options import example
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.crew.settings import Crew
-    from taskpit.crew.state import Papers
-
-__all__ = ["VERBS", "config_option", "load_crew", "member_log", "papers"]
+from taskpit.crew.settings import Crew
+from taskpit.crew.state import Papers
 
 #: How often a followed log is looked at, and how much of it is read at once.
 LOOK_AGAIN, PIECE = 0.2, 1 << 20
@@ -28,15 +19,13 @@ LOOK_AGAIN, PIECE = 0.2, 1 << 20
 
 def papers(context: Context) -> Papers:
     """The crew's papers of this queue; Invalid if it has no folder for them."""
-    from taskpit.crew.state import Papers
-
     info = context.queue.store.info()
     if not info.papers:
         raise errors.Invalid("a crew needs a queue in a folder, for its state and logs", where=info.where)
     return Papers(os.path.abspath(info.papers))
 
 
-def load_crew(args: Namespace, context: Context) -> Crew:
+def load_crew(args: Args, context: Context) -> Crew:
     """The crew's file, checked."""
     from taskpit.crew import file
 
@@ -44,7 +33,7 @@ def load_crew(args: Namespace, context: Context) -> Crew:
     return file.load(args.config or file.find(root), root, context.env)
 
 
-def config_option(parser: ArgumentParser) -> None:
+def config_option(parser: Parser) -> None:
     """`--config FILE`."""
     parser.add_argument(
         "--config", metavar="FILE", help="the crew (default: agents.toml in the queue's folder or beside it)"
@@ -54,7 +43,7 @@ def config_option(parser: ArgumentParser) -> None:
 # -- up, restart, down -----------------------------------------------------------------------------
 
 
-def _crew_arguments(parser: ArgumentParser) -> None:
+def _crew_arguments(parser: Parser) -> None:
     parser.description = """\
 The crew of agents.toml: a supervisor in the background, and a process for each agent and service.
 up       start it; what runs already is left alone, what dies is started again
@@ -65,17 +54,17 @@ restart  start it again with what agents.toml says now, once running tasks are f
         "pit crew up", "pit crew up snake keeper", "pit crew restart snake-2", "pit crew down --now"
     )
     parser.add_argument("action", choices=tuple(ACTIONS), help="what to do")
-    told = "only these (default: all); `snake` means snake-1, snake-2, ..."
-    parser.add_argument("names", metavar="NAME", nargs="*", help=told)
+    text = "only these (default: all); `snake` means snake-1, snake-2, ..."
+    parser.add_argument("names", metavar="NAME", nargs="*", help=text)
     parser.add_argument("--now", action="store_true", help="down, restart: give running tasks back unfinished")
     config_option(parser)
 
 
-def _crew(args: Namespace, context: Context) -> Reply:
+def _crew(args: Args, context: Context) -> Reply:
     return ACTIONS[args.action](args, context)
 
 
-def _up(args: Namespace, context: Context) -> Reply:
+def _up(args: Args, context: Context) -> Reply:
     from taskpit.crew.control import Orderly
 
     context.queue.need_trust()
@@ -90,8 +79,8 @@ def _up(args: Namespace, context: Context) -> Reply:
         )
     started = [name for name in wishes if not before[name] and name not in troubles]
     running = [name for name in wishes if before[name]]
-    told = f"started {', '.join(started)}" if started else "" if troubles else "all are up already"
-    return _came_up(context, troubles, told, {"started": started, "running": running})
+    text = f"started {', '.join(started)}" if started else "" if troubles else "all are up already"
+    return _came_up(context, troubles, text, {"started": started, "running": running})
 
 
 def _is_well(desk: Papers, name: str) -> bool:
@@ -101,15 +90,15 @@ def _is_well(desk: Papers, name: str) -> bool:
     return bool(desk.living(name)) or waits
 
 
-def _came_up(context: Context, troubles: dict[str, str], told: str, data: dict[str, object]) -> Reply:
-    lines = [told] if told else []
+def _came_up(context: Context, troubles: dict[str, str], text: str, data: dict[str, object]) -> Reply:
+    lines = [text] if text else []
     lines += [f"{name} did not come up: {why}; see `{context.called(f'log {name}')}`" for name, why in troubles.items()]
     status, logs, down = map(context.called, ("status", "log -f NAME", "crew down"))
     lines.append(f"next: `{status}` shows them, `{logs}` follows one, `{down}` ends them")
     return Reply(data={**data, "failed": troubles}, text="\n".join(lines), exit_code=1 if troubles else 0)
 
 
-def _restart(args: Namespace, context: Context) -> Reply:
+def _restart(args: Args, context: Context) -> Reply:
     from taskpit.crew.control import Orderly
 
     context.queue.need_trust()
@@ -121,7 +110,7 @@ def _restart(args: Namespace, context: Context) -> Reply:
     return _came_up(context, troubles, f"restarted {', '.join(well)}" if well else "", {"started": well})
 
 
-def _down(args: Namespace, context: Context) -> Reply:
+def _down(args: Args, context: Context) -> Reply:
     from taskpit.crew.control import Orderly
 
     orderly = Orderly(papers(context), context.env)
@@ -131,7 +120,7 @@ def _down(args: Namespace, context: Context) -> Reply:
 
 
 #: What can be done to a crew.
-ACTIONS: dict[str, Callable[[Namespace, Context], Reply]] = {"up": _up, "down": _down, "restart": _restart}
+ACTIONS: dict[str, Callable[[Args, Context], Reply]] = {"up": _up, "down": _down, "restart": _restart}
 
 
 # -- what members print ----------------------------------------------------------------------------

@@ -7,21 +7,13 @@ import sys
 import time
 
 from taskpit import errors
-from taskpit.cli.context import Context, Reply
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
 from taskpit.cli.options import a_count, example
 from taskpit.cli.output import paint, quoted, terminal_width
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from taskpit.cli.verbs import Handlers
-    from taskpit.demo.run import Demo
-
-__all__ = ["VERBS"]
+from taskpit.demo.run import Demo
 
 
-def _demo_arguments(parser: ArgumentParser) -> None:
+def _demo_arguments(parser: Parser) -> None:
     parser.description = """\
 Make a snake pit in a new folder, put two dozen small tasks into it, and start its crew: keeper, planner, three
 snakes, cleanup, reviewer and a service. One snake is killed on the way, and one change is reviewed and lands on a
@@ -32,9 +24,8 @@ folder stays, for looking."""
     parser.add_argument("--seed", type=a_count, default=7, metavar="N", help="other numbers, other tasks")
 
 
-def _demo(args: Namespace, context: Context) -> Reply:
+def _demo(args: Args, context: Context) -> Reply:
     from taskpit.demo import run as demo_stage
-    from taskpit.demo.run import Demo
 
     if context.json:
         raise errors.Invalid("the demo is for watching; it has no --json")
@@ -127,7 +118,7 @@ def _epilogue(demo: Demo, good: list[str], bad: list[str], seconds: float) -> st
     lines += [f"  {paint('green', 'yes')}  {text}" for text in good]
     lines += [f"  {paint('red', 'NO')}   {text}" for text in bad]
     lines += ["", paint("bold", "Where to look")]
-    lines += [f"  {command:<{width}}  {paint('dim', told)}" for command, told in looks.items()]
+    lines += [f"  {command:<{width}}  {paint('dim', message)}" for command, message in looks.items()]
     return "\n".join(lines)
 
 

@@ -6,35 +6,25 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from taskpit import layouts
-from taskpit.actions import remember
+from taskpit.actions import edit
 from taskpit.cli.add import with_fields
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import example, id_argument, read_text, vet, words, worker_option
 from taskpit.cli.task_options import task_fields, task_options
 from taskpit.errors import Conflict, Invalid
 from taskpit.json_facts import card_facts
-from taskpit.task import State
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.queue import Queue
-    from taskpit.task import Task
-
-__all__ = ["VERBS", "by_hand"]
+from taskpit.queue import Queue
+from taskpit.task import State, Task
 
 #: How a line begins that an editor shows and no task has.
 NOTE = "#! "
 
 
-def _edit_arguments(parser: ArgumentParser) -> None:
+def _edit_arguments(parser: Parser) -> None:
     parser.description = (
         "Change a task that no worker has. An option replaces what was there; an empty one ('') clears it.\n"
         "Without options, on a terminal, the task is opened in $VISUAL or $EDITOR."
@@ -53,14 +43,16 @@ def _edit_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _edit(args: Namespace, context: Context) -> Reply:
+def _edit(args: Args, context: Context) -> Reply:
     from taskpit.workers import run_around
 
     queue = context.queue
     task_id = queue.resolve(args.id)
     if run_around(context.env).get("TASKPIT_TASK") == task_id:
-        told = f"{task_id} is the task of this very run, which cannot change what is asked of it"
-        raise Invalid(told, hint=f"`pit ask {task_id} TEXT` asks a person; `pit add` puts in another task.", id=task_id)
+        message = f"{task_id} is the task of this very run, which cannot change what is asked of it"
+        raise Invalid(
+            message, hint=f"`pit ask {task_id} TEXT` asks a person; `pit add` puts in another task.", id=task_id
+        )
     changes = _changes(args, queue)
     change: Callable[[Task], Task] | None
     if changes:
@@ -71,21 +63,19 @@ def _edit(args: Namespace, context: Context) -> Reply:
         raise Usage("nothing to change", hint="Say what: --title, --body, --priority, ... or edit on a terminal.")
     if change is None:
         return Reply(data=card_facts(queue.card(task_id)), text=f"{task_id} is as it was")
-    before, worker = queue.card(task_id).task, context.worker(args)
-    queue.edit(task_id, worker, change)
-    remember(queue, worker, before)
+    text = edit(queue, task_id, context.worker(args), change)
     card = queue.card(task_id)
     if card.state is State.READY:
         for need in queue.missing_needs(card.task):
             context.warn(f"{task_id} waits for {need}, which does not exist yet")
-    return Reply(data=card_facts(card), text=f"{task_id} is changed")
+    return Reply(data=card_facts(card), text=text)
 
 
 def _has_person() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _changes(args: Namespace, queue: Queue) -> dict[str, Any]:
+def _changes(args: Args, queue: Queue) -> dict[str, Any]:
     """The fields that options speak of, with their new values."""
     given = {"title": args.title, "big": args.big, **task_fields(args, queue)}
     given["body"] = read_text(args.file, queue.config.largest_task) if args.file else args.body
@@ -162,7 +152,7 @@ def _plainly(error: Exception) -> str:
 
 
 def _kept(data: bytes, name: str) -> str:
-    """Where the text is that somebody wrote and that could not be taken."""
+    """Where the text is that a person wrote and that could not be taken."""
     from tempfile import mkstemp
 
     fd, path = mkstemp(prefix="pit-edit-", suffix=f"-{name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from taskpit.cli.add import add_options, asked_for
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import table
 from taskpit.clock import iso
@@ -14,17 +14,8 @@ from taskpit.queue import cards
 from taskpit.schedule import CATCH_UP, facts, first_time, local_zone, told
 from taskpit.task import Said, State
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
 
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-
-__all__ = ["VERBS"]
-
-
-def _arguments(parser: ArgumentParser) -> None:
+def _arguments(parser: Parser) -> None:
     parser.description = (
         "Put a task into the queue again and again. A schedule is a task of its own that waits for its next time;\n"
         "any pool, crew or `pit sweep` that runs then puts in a new task, exactly once however many run.\n"
@@ -36,8 +27,8 @@ def _arguments(parser: ArgumentParser) -> None:
         "pit every '*/30 8-18 * * 1-5' 'Triage new issues' --zone Europe/Berlin --jitter 5m",
         "pit every",
     )
-    told = "`mon-fri 07:00`, `every 15m`, `1st 03:00`, or cron's five fields"
-    parser.add_argument("when", metavar="WHEN", nargs="?", help=told)
+    text = "`mon-fri 07:00`, `every 15m`, `1st 03:00`, or cron's five fields"
+    parser.add_argument("when", metavar="WHEN", nargs="?", help=text)
     parser.add_argument("title", metavar="TITLE", nargs="?", help="one line")
     parser.add_argument(
         "--zone", metavar="ZONE", help="whose clock it goes by (default: this machine's), Europe/Berlin"
@@ -49,7 +40,7 @@ def _arguments(parser: ArgumentParser) -> None:
     add_options(parser)
 
 
-def _every(args: Namespace, context: Context) -> Reply:
+def _every(args: Args, context: Context) -> Reply:
     if args.when is None:
         return _listed(context)
     if args.title is None:

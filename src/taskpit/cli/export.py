@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 from taskpit import layouts, transfer
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import harmless
 from taskpit.cli.progress import ProgressBar
 from taskpit.errors import Conflict, Invalid, Lost
-from taskpit.task import State
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.queue import Queue
-    from taskpit.task import Card, Event
-
-__all__ = ["VERBS", "bring_back", "is_export"]
-
+from taskpit.queue import Queue
+from taskpit.task import Card, Event, State
 
 # -- export ----------------------------------------------------------------------------------------
 
 
-def _export_arguments(parser: ArgumentParser) -> None:
+def _export_arguments(parser: Parser) -> None:
     parser.description = (
         "Write the whole queue as JSON lines: every task with its id, state, result, tries and notes, then the\n"
         "changelog. `pit import` of the same brings it into any queue, whatever its layout."
@@ -38,7 +27,7 @@ def _export_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="a new file to write to (default: standard output)")
 
 
-def _export(args: Namespace, context: Context) -> Reply:
+def _export(args: Args, context: Context) -> Reply:
     lines = map(harmless, transfer.dump(context.queue.store))
     count = 0
     if not args.output:
@@ -76,7 +65,7 @@ def bring_back(text: str, context: Context) -> Reply:
 # -- convert ---------------------------------------------------------------------------------------
 
 
-def _convert_arguments(parser: ArgumentParser) -> None:
+def _convert_arguments(parser: Parser) -> None:
     parser.description = (
         "Make a queue of another layout with everything this one has: tasks, results, tries, notes, changelog.\n"
         "What a layout has no word for is carried along; ids it can't carry are mapped. This queue stays as it\n"
@@ -90,8 +79,7 @@ def _convert_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--release", action="store_true", help="go on although tasks are claimed; they become ready")
 
 
-def _convert(args: Namespace, context: Context) -> Reply:
-    from taskpit.queue import Queue
+def _convert(args: Args, context: Context) -> Reply:
     from taskpit.store.opening import init
 
     if "://" not in args.path:
@@ -132,11 +120,11 @@ def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Que
         shown = "; ".join(wrong[:5])
         raise Conflict(f"not all is the same in the new place: {shown}", differences=wrong)
     data = {**moved.as_dict(), "mapped": dict(moved.mapped), "events": len(events), "path": into.store.info().where}
-    told = [f"{moved.tasks} tasks and {len(events)} events are in {into.store.info().where}, each compared"]
-    told += [f"{moved.already} were there already"] if moved.already else []
-    told += [f"{old} is called {new} there" for old, new in moved.mapped]
-    told += [f"{task_id} was being worked on; it is ready there" for task_id in moved.released]
-    return Reply(data=data, text="\n".join(told))
+    lines = [f"{moved.tasks} tasks and {len(events)} events are in {into.store.info().where}, each compared"]
+    lines += [f"{moved.already} were there already"] if moved.already else []
+    lines += [f"{old} is called {new} there" for old, new in moved.mapped]
+    lines += [f"{task_id} was being worked on; it is ready there" for task_id in moved.released]
+    return Reply(data=data, text="\n".join(lines))
 
 
 VERBS: Handlers = {"export": (_export_arguments, _export), "convert": (_convert_arguments, _convert)}

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["SUPPRESS", "NotPlain", "Plain", "Quick"]
-
 #: A default that is none: what argparse calls so.
 SUPPRESS = "==SUPPRESS=="
 

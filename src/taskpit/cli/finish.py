@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from taskpit import errors
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import (
     example,
     id_argument,
@@ -22,13 +22,7 @@ from taskpit.worker.manual import finish_by_hand, own_claim, refuse_lost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
     from taskpit.task import Claim, End, Outcome
-
-__all__ = ["VERBS"]
 
 #: Results and logs may be long; more than this is not read into memory.
 LONGEST = 32 * 1024 * 1024
@@ -37,7 +31,7 @@ LONGEST = 32 * 1024 * 1024
 # -- done ------------------------------------------------------------------------------------------
 
 
-def _done_arguments(parser: ArgumentParser) -> None:
+def _done_arguments(parser: Parser) -> None:
     parser.description = (
         "Finish a task: run its check here, then publish the result. If the check is red, exits 7 and the claim\n"
         "stays yours. Doing it twice is fine. In a command that a pool runs, the result is handed in, and the pool\n"
@@ -52,7 +46,7 @@ def _done_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--not-mine", action="store_true", help="end a claim that a living pool runs, as a person")
 
 
-def _done(args: Namespace, context: Context) -> Reply:
+def _done(args: Args, context: Context) -> Reply:
     one_input(args, "result", "log")
     worker, ids = context.worker(args), named(context, args.ids)
     output = read_text(args.result, LONGEST) if args.result else ""
@@ -89,7 +83,7 @@ def _told_done(facts: dict[str, object]) -> str:
 # -- fail, release, split --------------------------------------------------------------------------
 
 
-def _fail_arguments(parser: ArgumentParser) -> None:
+def _fail_arguments(parser: Parser) -> None:
     parser.description = (
         "It did not work. The queue decides what is next: another attempt after a pause, a person's look if it\n"
         "is the same failure again and again, or the end when its attempts are spent."
@@ -103,7 +97,7 @@ def _fail_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _fail(args: Namespace, context: Context) -> Reply:
+def _fail(args: Args, context: Context) -> Reply:
     args.error = args.error if args.error is not None else args.text
     if args.error is None:
         raise Usage("say what went wrong", hint=f"For example: `pit fail {args.id} 'no such column'`.")
@@ -119,7 +113,7 @@ def _fail(args: Namespace, context: Context) -> Reply:
     return _finish(claim, Failed(error=error.strip(), final=args.final, log=log), context)
 
 
-def _only(args: Namespace, context: Context) -> str:
+def _only(args: Args, context: Context) -> str:
     return context.queue.resolve(args.id)
 
 
@@ -144,7 +138,7 @@ def _became(task_id: str, end: End) -> str:
     return f"{task_id} is back"
 
 
-def _release_arguments(parser: ArgumentParser) -> None:
+def _release_arguments(parser: Parser) -> None:
     parser.description = "Give a task back as it was; spends no attempt."
     parser.epilog = example("pit release 0007", "pit release 7 8 --reason 'needs a GPU'")
     id_argument(parser, several=True)
@@ -152,7 +146,7 @@ def _release_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _release(args: Namespace, context: Context) -> Reply:
+def _release(args: Args, context: Context) -> Reply:
     queue, worker, reason = context.queue, context.worker(args), reason_words(args, context) or ""
     claims = [own_claim(queue, task_id, worker, context.env) for task_id in named(context, args.ids)]
     replies = [_finish(claim, Release(reason=reason), context) for claim in claims]
@@ -160,7 +154,7 @@ def _release(args: Namespace, context: Context) -> Reply:
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(str(reply.text) for reply in replies))
 
 
-def _split_arguments(parser: ArgumentParser) -> None:
+def _split_arguments(parser: Parser) -> None:
     parser.description = (
         "Replace a task by several smaller ones, all of them or none. The task waits until they are done; then it\n"
         "may be taken again to see that the whole is right, and its check runs. What needs it waits as long.\n"
@@ -176,25 +170,26 @@ def _split_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _split(args: Namespace, context: Context) -> Reply:
-    from taskpit.cli.import_ids import settle
-    from taskpit.cli.import_records import ImportedTask, collect
+def _split(args: Args, context: Context) -> Reply:
+    from taskpit.cli.import_files import settle
+    from taskpit.cli.import_records import collect
     from taskpit.explain import nothing
+    from taskpit.importers import Found
     from taskpit.workers import run_around
 
     if args.no_wait and run_around(context.env):
-        told = "in a pool's run a task waits for its children, and its check runs then"
-        raise errors.Invalid(told, hint="Leave out --no-wait: that is for people.", id=args.id)
+        text = "in a pool's run a task waits for its children, and its check runs then"
+        raise errors.Invalid(text, hint="Leave out --no-wait: that is for people.", id=args.id)
     if bool(args.titles) == bool(args.file):
         raise Usage("name the children by their titles, or by a file", hint="`pit split 7 'Design it' 'Build it'`.")
     queue, worker, task_id = context.queue, context.worker(args), _only(args, context)
-    records = [ImportedTask(task=Task(id="", title=title), where=title) for title in args.titles]
+    records = [Found(task=Task(id="", title=title), where=title) for title in args.titles]
     if args.file:
         records = collect([args.file], queue.config.largest_task, kind="jsonl")
     ready = queue.card(task_id).state is State.READY
     if not ready:
         queue.holding(task_id, worker)  # says who has it, if that is another
-    children = tuple(record.task for record in settle(queue, records))
+    children = tuple(record.task for record in settle(queue, records, "")[1])
     claims = queue.claim(worker, ids=[task_id]) if ready else [own_claim(queue, task_id, worker, context.env)]
     if not claims:
         raise nothing(queue.store.counts(), queue.store.paused(), task_id)
@@ -207,9 +202,9 @@ def _split(args: Namespace, context: Context) -> Reply:
         raise
     refuse_lost(said, claim.task.id)
     ids = [child.id for child in end.children]
-    told = f"{claim.task.id} is split into {', '.join(ids)}" + ("" if args.no_wait else " and waits for them")
+    text = f"{claim.task.id} is split into {', '.join(ids)}" + ("" if args.no_wait else " and waits for them")
     state = "done" if args.no_wait else "ready"
-    return Reply(data={"id": claim.task.id, "state": state, "children": ids}, text=told)
+    return Reply(data={"id": claim.task.id, "state": state, "children": ids}, text=text)
 
 
 VERBS: Handlers = {

@@ -17,27 +17,19 @@ left out too. Fields without a word of ours are kept as further fields, long one
 
 from __future__ import annotations
 
-import json
 import os
 import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from taskpit import layouts
 from taskpit.cli.options import PRIORITIES, read_input
 from taskpit.clock import FIRST, LAST, instant
 from taskpit.errors import Invalid, NotFound, TaskpitError, TooLarge
-from taskpit.records import Value
+from taskpit.importers.importer import Found, read_value
+from taskpit.layouts import Layout
 from taskpit.rules import natural
 from taskpit.task import State, Task
-from taskpit.text import read_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
-    from taskpit.layouts import Layout
-
-__all__ = ["DONE", "ImportedTask", "bad_record", "collect", "read_records"]
 
 #: A file with many records may be larger than one task.
 LARGEST_FILE = 64 * 1024 * 1024
@@ -64,25 +56,14 @@ _PAST = (
 _WORDS |= {name: (name,) for name in Task.kinds() if name not in (*_WORDS, *_PAST, "extra")}
 #: What a mailbox writes when it has nothing to say.
 _SILENT = {"verdict": "unknown", "test_mode": "strict", "test_scope": "diff", "sequence_number": 0}
-#: States of a record that nobody has to wait for, and of one that will not be done.
-DONE = ("done", "closed", "completed", "complete", "finished", "resolved")
+#: States of a record that no task has to wait for, and of one that will not be done.
+_DONE = ("done", "closed", "completed", "complete", "finished", "resolved")
 _GONE = ("failed", "cancelled", "canceled", "tombstone", "rejected")
 
 
-class ImportedTask(Value):
-    """A task on its way in, and where it was read."""
-
-    task: Task
-    where: str
-    #: The id it had there, if any.
-    given: str = ""
-    #: Why it is left out; empty if it is not.
-    over: str = ""
-
-
-def collect(paths: Sequence[str], limit: int, *, layout: Layout | None = None, kind: str = "") -> list[ImportedTask]:
+def collect(paths: Sequence[str], limit: int, *, layout: Layout | None = None, kind: str = "") -> list[Found]:
     """Every record in these files and folders (`-`: JSON lines on standard input)."""
-    found: list[ImportedTask] = []
+    found: list[Found] = []
     for path in paths:
         if path != "-" and os.path.isdir(path):
             for name in _inside(path):
@@ -100,7 +81,7 @@ def _inside(folder: str) -> list[str]:
     return names
 
 
-def _file(path: str, limit: int, layout: Layout | None, kind: str) -> list[ImportedTask]:
+def _file(path: str, limit: int, layout: Layout | None, kind: str) -> list[Found]:
     kind = "jsonl" if path == "-" else kind or _kind_of(path)
     if kind not in KINDS and not os.path.exists(path):
         raise NotFound(f"there is no file {path}", hint="Name a .md, .json or .jsonl file, or a folder.", path=path)
@@ -112,7 +93,7 @@ def _kind_of(path: str) -> str:
     return os.path.splitext(path)[1].lstrip(".").lower()
 
 
-def read_records(path: str, data: bytes, *, layout: Layout | None = None, kind: str = "") -> list[ImportedTask]:
+def read_records(path: str, data: bytes, *, layout: Layout | None = None, kind: str = "") -> list[Found]:
     """Every record in the bytes of a file of this name."""
     kind = kind or _kind_of(path)
     if kind == "md":
@@ -124,27 +105,27 @@ def read_records(path: str, data: bytes, *, layout: Layout | None = None, kind: 
     raise Invalid(f"{path}: can't tell what it is", hint="Files end in .md, .json or .jsonl.", path=path)
 
 
-def _markdown(path: str, data: bytes, layout: Layout) -> ImportedTask:
+def _markdown(path: str, data: bytes, layout: Layout) -> Found:
     """Named like a task it keeps id, name and bytes; any other text becomes a new task."""
     name = os.path.basename(path)
     try:
         spot = layout.spot(layout.ready, name)
         if spot is not None:
-            return ImportedTask(task=layout.load(spot, data), where=path, given=spot.id)
+            return Found(task=layout.load(spot, data), where=path)
         fresh = layouts.get("pit").load(layouts.Spot(state=State.READY, id=""), data)
     except Invalid as error:
         raise bad_record(path, error) from None
     title = fresh.title or os.path.splitext(name)[0]
-    return ImportedTask(task=fresh.replace(title=title, slug=layouts.slugify(title)), where=path)
+    return Found(task=fresh.replace(title=title, slug=layouts.slugify(title)), where=path)
 
 
-def _json_lines(path: str, data: bytes) -> Iterator[ImportedTask]:
+def _json_lines(path: str, data: bytes) -> Iterator[Found]:
     for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
             yield _record(_parse(line, f"{path}:{number}"), f"{path}:{number}")
 
 
-def _json(path: str, data: bytes) -> Iterator[ImportedTask]:
+def _json(path: str, data: bytes) -> Iterator[Found]:
     value = _parse(data, path)
     if isinstance(value, dict) and "schema" in value and "data" in value:
         value = value["data"]  # an envelope of our own
@@ -157,32 +138,30 @@ def _json(path: str, data: bytes) -> Iterator[ImportedTask]:
 
 def _parse(text: bytes, where: str) -> object:
     try:
-        return read_json(text.decode("utf-8-sig"))
+        return read_value(text.decode("utf-8"))
     except UnicodeDecodeError:
         raise Invalid(f"{where}: it is not UTF-8", where=where) from None
-    except json.JSONDecodeError as error:
-        raise Invalid(f"{where}: it is not JSON: {error.msg} (line {error.lineno})", where=where) from None
-    except ValueError as error:  # nested too deeply, or a number of more digits than anybody needs
-        raise Invalid(f"{where}: it cannot be read: {error}", where=where) from None
+    except Invalid as error:
+        raise bad_record(where, error) from None
 
 
 def bad_record(where: str, error: TaskpitError) -> Invalid:
     """The same complaint with its place."""
-    told = f"{where}: {error.message}"
+    text = f"{where}: {error.message}"
     kind = TooLarge if isinstance(error, TooLarge) else Invalid
-    return kind(told, hint=error.hint or "Nothing was put in.", where=where)
+    return kind(text, hint=error.hint or "Nothing was put in.", where=where)
 
 
-def _record(value: object, where: str) -> ImportedTask:
+def _record(value: object, where: str) -> Found:
     try:
         if not isinstance(value, dict):
-            raise Invalid(f"a task is an object, not {_kind(value)}")  # noqa: TRY301 - told with its place below
+            raise Invalid(f"a task is an object, not {_kind(value)}")  # noqa: TRY301 - named with its place below
         return _task(value, where)
     except Invalid as error:
         raise bad_record(where, error) from None
 
 
-def _task(value: dict[str, Any], where: str) -> ImportedTask:
+def _task(value: dict[str, Any], where: str) -> Found:
     past = (*_PAST, "status") if "state" in value else _PAST
     rest = {key: one for key, one in value.items() if key not in past and one not in (None, "", [], {})}
     rest = {key: one for key, one in rest.items() if _SILENT.get(key, "") != one}
@@ -195,13 +174,13 @@ def _task(value: dict[str, Any], where: str) -> ImportedTask:
     extra = rest.pop("extra", {})
     if not isinstance(extra, dict):
         raise Invalid(f"extra is an object, not {_kind(extra)}")
-    state, command, given = fields.pop("state", ""), fields.pop("done-when", ""), fields.pop("id", "")
+    state, command = fields.pop("state", ""), fields.pop("done-when", "")
     if not fields.get("title"):
         raise Invalid("it has no title")
     _keep_done_when(fields, extra, command)
     _keep_rest(fields, {**rest, **extra})
-    over = state if state in (*DONE, *_GONE) else ""
-    return ImportedTask(task=Task(id=given, **fields), where=where, given=given, over=over)
+    over = "done" if state in _DONE else "cancelled" if state in _GONE else ""
+    return Found(task=Task(**{"id": "", **fields}), where=where, over=over)
 
 
 def _lift_dependencies(rest: dict[str, Any]) -> None:

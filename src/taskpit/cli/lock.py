@@ -7,25 +7,16 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from taskpit import errors
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import a_duration, example, worker_option
 from taskpit.cli.output import table
 from taskpit.clock import iso, say_duration
+from taskpit.held_lock import NamedLock
 from taskpit.task import Lock, Said
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator, Mapping
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.held_lock import NamedLock
-
-__all__ = ["VERBS"]
 
 #: How long a lock lasts unless renewed.
 TTL = 1800.0
@@ -36,7 +27,7 @@ GRACE = 5.0
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _lock_arguments(parser: ArgumentParser) -> None:
+def _lock_arguments(parser: Parser) -> None:
     parser.usage = "pit lock [NAME] [--release] [--ttl 30m] [--wait [10s]] [--as W] [--human] [-- CMD ...]"
     parser.description = """\
 Take an exclusive lock. Exits 4 and says who holds it if another worker does. Without NAME: the locks that are held.
@@ -55,16 +46,16 @@ code is that of CMD; 4 if the lock was lost, and CMD was ended for it."""
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="letters, digits, dot, underscore and dash")
     parser.add_argument("--release", action="store_true", help="let go of it: exits 4 if it is not yours, 5 if free")
-    told = "how long it lasts unless renewed (default 30m)"
-    parser.add_argument("--ttl", type=a_duration, default=TTL, metavar="30m", help=told)
-    told = "wait for it this long; without a time, for ever"
-    parser.add_argument("--wait", nargs="?", type=a_duration, const=FOR_EVER, default=0.0, metavar="10s", help=told)
+    text = "how long it lasts unless renewed (default 30m)"
+    parser.add_argument("--ttl", type=a_duration, default=TTL, metavar="30m", help=text)
+    text = "wait for it this long; without a time, for ever"
+    parser.add_argument("--wait", nargs="?", type=a_duration, const=FOR_EVER, default=0.0, metavar="10s", help=text)
     worker_option(parser)
     parser.add_argument("--human", action="store_true", help="the holder is a person, whatever the name says")
     parser.set_defaults(command=())  # what stands after `--`
 
 
-def _lock(args: Namespace, context: Context) -> Reply:
+def _lock(args: Args, context: Context) -> Reply:
     if args.name is None:
         if args.command or args.release:
             raise Usage("which lock? pit lock NAME ...", hint="`pit lock` alone shows the locks that are held.")
@@ -79,9 +70,7 @@ def _lock(args: Namespace, context: Context) -> Reply:
     return Reply(data=_facts(lock, context.queue.clock.now()), text=str(lock.number))
 
 
-def _named(args: Namespace, context: Context, holder: str, command: _Command | None = None) -> NamedLock:
-    from taskpit.held_lock import NamedLock
-
+def _named(args: Args, context: Context, holder: str, command: _Command | None = None) -> NamedLock:
     return NamedLock(
         context.queue.store,
         context.queue.clock,
@@ -94,7 +83,7 @@ def _named(args: Namespace, context: Context, holder: str, command: _Command | N
     )
 
 
-def _run(args: Namespace, context: Context) -> Reply:
+def _run(args: Args, context: Context) -> Reply:
     """The command has run under the lock, which is let go."""
     from taskpit.held_lock import one_of
 
@@ -113,9 +102,9 @@ def _run(args: Namespace, context: Context) -> Reply:
 
 
 class _Command:
-    """A command that has our terminal, and is told what we are told.
+    """A command that has our terminal, and gets the signals that we get.
 
-    It stays in our process group, so that keys pressed at the terminal, and whoever ends the group we are
+    It stays in our process group, so that keys pressed at the terminal, and a signal to the group we are
     in, reach it too.
     """
 
@@ -135,7 +124,7 @@ class _Command:
     def forwarding(self) -> Iterator[None]:
         """Signals that end us are for the command, once there is one."""
         if threading.current_thread() is not threading.main_thread():
-            yield  # only the main thread is told of signals
+            yield  # only the main thread gets signals
             return
         before = {number: signal.signal(number, self._hear) for number in FORWARDED}
         try:
@@ -202,7 +191,7 @@ def _facts(lock: Lock, now: float) -> dict[str, object]:
     }
 
 
-def _release(args: Namespace, context: Context) -> Reply:
+def _release(args: Args, context: Context) -> Reply:
     store, worker = context.queue.store, context.worker(args)
     if store.unlock(Lock(name=args.name, holder=worker)) is Said.OK:
         return Reply(data={"name": args.name, "holder": worker}, text=f"{args.name} is free")

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
 from taskpit.cli import output
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import a_count, a_duration, example, past_moment
 from taskpit.cli.output import aligned, paint, terminal_width
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import instant, iso, say_duration
 from taskpit.errors import CursorLost, Invalid
-from taskpit.queue import cards, tally
-from taskpit.report import PARTS, make_report
+from taskpit.queue import Queue, cards, tally
+from taskpit.report import PARTS, Report, ReportRow, make_report
 from taskpit.status import LABELS, STATUSES
-from taskpit.task import State
+from taskpit.task import Event, State
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.queue import Queue
-    from taskpit.report import Report, ReportRow
-    from taskpit.task import Event
+if TYPE_CHECKING:  # only `trace` pays for it
     from taskpit.worker.traces import TraceSpan
-
-__all__ = ["VERBS", "event_line"]
 
 #: `pit log` shows this many of the newest lines.
 SCREENFUL = 50
@@ -52,7 +44,7 @@ def _events(queue: Queue, cursor: str = "") -> Iterator[tuple[Event, str]]:
 # -- log -------------------------------------------------------------------------------------------
 
 
-def _log_arguments(parser: ArgumentParser) -> None:
+def _log_arguments(parser: Parser) -> None:
     parser.description = (
         "What happened, oldest first; with NAME, what that member of the crew has printed.\n"
         "With -f and --json every event is an envelope on a line of its own."
@@ -62,11 +54,11 @@ def _log_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-f", "--follow", action="store_true", help="go on as more happens, until interrupted")
     parser.add_argument("--task", metavar="ID", help="only about this task")
     parser.add_argument("--since", metavar="T", help="2026-01-24T10:00:00Z, or 2h for the last two hours")
-    told = f"only the newest N; 0 is all (default: {SCREENFUL}, with --since all)"
-    parser.add_argument("--limit", type=a_count, metavar="N", help=told)
+    text = f"only the newest N; 0 is all (default: {SCREENFUL}, with --since all)"
+    parser.add_argument("--limit", type=a_count, metavar="N", help=text)
 
 
-def _log(args: Namespace, context: Context) -> Reply:
+def _log(args: Args, context: Context) -> Reply:
     queue = context.queue
     if args.name:
         from taskpit.cli.crew import member_log
@@ -134,19 +126,19 @@ def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callabl
                 if keep(event):
                     say(event)
         except CursorLost:
-            cursor = ""  # somebody began a new changelog: so do we
+            cursor = ""  # the changelog was begun again: so is our reading
         context.queue.clock.sleep(LOOK_AGAIN)
 
 
 # -- stats -----------------------------------------------------------------------------------------
 
 
-def _stats_arguments(parser: ArgumentParser) -> None:
+def _stats_arguments(parser: Parser) -> None:
     parser.description = "How many tasks are where, how fast they go, and what ran more than once."
     parser.epilog = example("pit stats", "pit stats --json")
 
 
-def _stats(_: Namespace, context: Context) -> Reply:
+def _stats(_: Args, context: Context) -> Reply:
     queue, now = context.queue, context.queue.clock.now()
     counts = queue.store.counts()
     many = counts[State.READY] > MANY
@@ -236,7 +228,7 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 PACE, NUMBERS = 1.0, 60.0
 
 
-def _trace_arguments(parser: ArgumentParser) -> None:
+def _trace_arguments(parser: Parser) -> None:
     parser.description = (
         "What happened to a task as one trace: put, claims, runs, checks, review, landing. Where\n"
         "OTEL_EXPORTER_OTLP_ENDPOINT is set and the extra `otel` is installed, it is sent there; else it is shown.\n"
@@ -251,7 +243,7 @@ def _trace_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--for", dest="seconds", type=a_duration, metavar="T", help="with -f: end after so long")
 
 
-def _trace(args: Namespace, context: Context) -> Reply:
+def _trace(args: Args, context: Context) -> Reply:
     queue, sends = context.queue, any(context.env.get(name) for name in ENDPOINTS)
     if args.follow:
         if not sends:
@@ -275,16 +267,15 @@ def _ended(queue: Queue, seconds: float) -> list[str]:
 def _send(queue: Queue, ids: Sequence[str], *, sends: bool) -> list[TraceSpan]:
     from taskpit.worker.traces import send_spans, trace_of, trails
 
-    told, where = trails(queue, ids) if ids else {}, queue.store.info().where
+    text, where = trails(queue, ids) if ids else {}, queue.store.info().where
     cards = [card for card in queue.store.read(list(ids)) if card is not None]
-    spans = [span for card in cards for span in trace_of(where, card, told.get(card.task.id, ()))]
+    spans = [span for card in cards for span in trace_of(where, card, text.get(card.task.id, ()))]
     if sends and spans:
         send_spans(spans)
     return spans
 
 
-def _follow_trace(args: Namespace, context: Context) -> Reply:
-    from taskpit.queue import tally
+def _follow_trace(args: Args, context: Context) -> Reply:
     from taskpit.worker.traces import OVER, metrics_of, send_metrics
 
     queue, clock, sent = context.queue, context.queue.clock, 0
@@ -335,7 +326,7 @@ PART_COLOURS = {"needs_you": "yellow", "landed": "green", "done": "green", "fail
 PART_SHOWN = 20
 
 
-def _report_arguments(parser: ArgumentParser) -> None:
+def _report_arguments(parser: Parser) -> None:
     parser.description = (
         "What happened since yesterday, or since a time: what landed, what is done, what needs you, what failed\n"
         "and why, what it cost, and the commands that bring on what waits. The board in the browser has it as a page."
@@ -345,7 +336,7 @@ def _report_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--markdown", action="store_true", help="as Markdown, with every task")
 
 
-def _report(args: Namespace, context: Context) -> Reply:
+def _report(args: Args, context: Context) -> Reply:
     queue = context.queue
     from taskpit.worker.budget import Ledger
 
@@ -367,11 +358,11 @@ def _screen(report: Report, context: Context) -> str:
     if any(cost[3] for cost in report.costs):
         lines += ["", paint("bold", "Cost")]
         wide = max(len(f"{usd:.2f}") for _, _, _, usd in report.costs)
-        told = [
+        parts = [
             f"{by}, {count} task{'' if count == 1 else 's'}, {say_duration(took)}"
             for by, count, took, _ in report.costs
         ]
-        lines += [f"  ${usd:>{wide}.2f}  {text}" for (_, _, _, usd), text in zip(report.costs, told, strict=True)]
+        lines += [f"  ${usd:>{wide}.2f}  {text}" for (_, _, _, usd), text in zip(report.costs, parts, strict=True)]
     if report.next_steps():
         lines += [
             "",

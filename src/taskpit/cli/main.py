@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-__all__ = ["main"]
-
-#: Ends by a signal are told as shells tell them.
+#: Ends by a signal have the exit codes that shells give them.
 INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _open_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     screen = output.Screen(os.environ)
     as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
@@ -206,8 +206,22 @@ def _unexpected(error: Exception) -> errors.TaskpitError:
         import traceback
 
         traceback.print_exception(error)
-    told = f"something unexpected happened: {type(error).__name__}: {error}"
-    return errors.TaskpitError(told, hint="Set TASKPIT_DEBUG=1 to see where; nothing acknowledged is lost.")
+    text = f"something unexpected happened: {type(error).__name__}: {error}"
+    return errors.TaskpitError(text, hint="Set TASKPIT_DEBUG=1 to see where; nothing acknowledged is lost.")
+
+
+def _open_streams() -> None:
+    """A standard stream that was closed when we began (`>&-`) leads nowhere; else the next file that is opened has its
+    number, and what a check prints would be written into a task.
+    """
+    fd = os.open(os.devnull, os.O_RDWR)
+    while fd < 2:
+        fd = os.dup(fd)
+    if fd > 2:
+        os.close(fd)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _silence() -> None:

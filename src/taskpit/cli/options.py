@@ -5,46 +5,22 @@ from __future__ import annotations
 import sys
 
 from taskpit import errors
+from taskpit.cli.context import Args, Context, Parser, Usage
 from taskpit.clock import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, ArgumentTypeError, Namespace
     from collections.abc import Callable
 
-    from taskpit.cli.context import Context
     from taskpit.queue import Queue
     from taskpit.status import Status
     from taskpit.task import Task
-
-__all__ = [
-    "a_count",
-    "a_duration",
-    "a_port",
-    "a_priority",
-    "a_status",
-    "example",
-    "given_token",
-    "id_argument",
-    "named",
-    "one_input",
-    "past_moment",
-    "read_input",
-    "read_text",
-    "reason_option",
-    "reason_words",
-    "refusal",
-    "token_option",
-    "vet",
-    "words",
-    "worker_option",
-]
 
 #: What others write as P0 (drop everything) to P4 (some day), in our numbers: higher first.
 PRIORITIES = {"P0": 40, "P1": 30, "P2": 20, "P3": 10, "P4": 0}
 
 
-def refusal(message: str) -> ArgumentTypeError:
+def refusal(message: str) -> Exception:
     """Why a word cannot be what an argument wants; argparse is loaded only to say so."""
     from argparse import ArgumentTypeError
 
@@ -103,7 +79,6 @@ def a_port(text: str) -> int:
 
 def past_moment(text: str, now: float) -> float:
     """Unix seconds of a time, or of so long ago."""
-    from taskpit.cli.context import Usage
     from taskpit.clock import instant
 
     try:
@@ -122,17 +97,17 @@ def words(given: list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
-def worker_option(parser: ArgumentParser) -> None:
+def worker_option(parser: Parser) -> None:
     """`--as W`."""
     parser.add_argument("--as", dest="worker", metavar="W", help="worker name (default: TASKPIT_AS, else user@host)")
 
 
-def token_option(add: Callable[..., object], told: str) -> None:
+def token_option(add: Callable[..., object], about: str) -> None:
     """`--token-file FILE`. Never the token itself: every user of the machine can read a command line."""
-    add("--token-file", metavar="FILE", help=f"{told}, in this file (default: TASKPIT_TOKEN, else a new one)")
+    add("--token-file", metavar="FILE", help=f"{about}, in this file (default: TASKPIT_TOKEN, else a new one)")
 
 
-def given_token(args: Namespace, context: Context) -> str:
+def given_token(args: Args, context: Context) -> str:
     """The token of one's own for a server; empty if there is none. What opens a gateway is none: links are shown."""
     if args.token_file:
         return read_text(args.token_file, 4096).strip()
@@ -142,22 +117,22 @@ def given_token(args: Namespace, context: Context) -> str:
     return "" if is_address(named) else context.env.get("TASKPIT_TOKEN", "")
 
 
-def id_argument(parser: ArgumentParser, *, several: bool = False) -> None:
+def id_argument(parser: Parser, *, several: bool = False) -> None:
     """`ID`, or `ID...`."""
-    told = "task id, or an unambiguous beginning of one"
+    text = "task id, or an unambiguous beginning of one"
     if several:
-        parser.add_argument("ids", metavar="ID", nargs="+", help=told + "; several may be given")
+        parser.add_argument("ids", metavar="ID", nargs="+", help=text + "; several may be given")
     else:
-        parser.add_argument("id", metavar="ID", help=told)
+        parser.add_argument("id", metavar="ID", help=text)
 
 
-def reason_option(parser: ArgumentParser) -> None:
+def reason_option(parser: Parser) -> None:
     """`--reason TEXT`; `reason_words` also takes it from behind the ids."""
-    told = "why; may also stand behind the ids, in quotes; - is standard input"
-    parser.add_argument("--reason", metavar="TEXT", help=told)
+    text = "why; may also stand behind the ids, in quotes; - is standard input"
+    parser.add_argument("--reason", metavar="TEXT", help=text)
 
 
-def reason_words(args: Namespace, context: Context, *, needed: bool = False) -> str | None:
+def reason_words(args: Args, context: Context, *, needed: bool = False) -> str | None:
     """The reason that was given: by its option, or behind the ids; where none is needed, only what can be no id."""
     reason: str | None = args.reason
     if reason is None and len(args.ids) > 1 and (needed or args.ids[-1] == "-" or len(args.ids[-1].split()) != 1):
@@ -212,7 +187,7 @@ def read_text(path: str, limit: int) -> str:
         raise errors.Invalid(f"{path} is not UTF-8 (byte {error.start})", hint=hint, path=path) from None
 
 
-def one_input(args: Namespace, *names: str) -> None:
+def one_input(args: Args, *names: str) -> None:
     """Only one of these options may read standard input: there is only one."""
     readers = [name for name in names if getattr(args, name, None) == "-"]
     if len(readers) > 1:

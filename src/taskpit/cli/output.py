@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from taskpit.errors import TaskpitError
 
-__all__ = ["Screen", "aligned", "cut", "envelope", "failure", "harmless", "pad", "paint", "quoted", "table"]
-
 #: The number in every envelope; grows when what programs rely on changes.
 SCHEMA = 1
 
@@ -75,8 +73,8 @@ def envelope(data: object, stream: TextIO | None = None) -> None:
 
 def failure(error: TaskpitError, stream: TextIO | None = None) -> None:
     """What went wrong, likewise; `details` are facts a program can use."""
-    told = {"code": error.code, "message": error.message, "hint": error.hint, "details": error.details}
-    _print_json({"schema": SCHEMA, "ok": False, "error": told}, stream or sys.stdout)
+    facts = {"code": error.code, "message": error.message, "hint": error.hint, "details": error.details}
+    _print_json({"schema": SCHEMA, "ok": False, "error": facts}, stream or sys.stdout)
 
 
 def _print_json(value: object, stream: TextIO) -> None:

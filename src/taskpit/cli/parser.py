@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
-from taskpit.cli import output
+from taskpit.cli import output, verbs
 from taskpit.cli.context import Usage
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, NoReturn
-
-    from taskpit.cli import verbs
-
-__all__ = ["make_parser", "read"]
 
 
 class _Shown(Exception):
@@ -31,12 +24,12 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 class _Parser(argparse.ArgumentParser):
     """A parser that raises instead of ending the process."""
 
-    #: What is being read, so that a mistake can be told by its own word.
+    #: What is being read, so that a mistake is named by its own word.
     words: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
-        told, hint = self._plainly(message)
-        raise Usage(told, hint=f"{hint} `{self.prog} --help` shows how.".lstrip())
+        text, hint = self._plainly(message)
+        raise Usage(text, hint=f"{hint} `{self.prog} --help` shows how.".lstrip())
 
     def _plainly(self, message: str) -> tuple[str, str]:
         """What argparse complains about, in plain words, and what was probably meant."""
@@ -66,8 +59,8 @@ class _Parser(argparse.ArgumentParser):
 
     def usage_line(self) -> str:
         """How it is called, without what every verb has."""
-        told = " ".join(self.format_usage().split()).removeprefix("usage: ")
-        return told.replace(" [-C DIR] [--json] [-h]", "", 1)
+        text = " ".join(self.format_usage().split()).removeprefix("usage: ")
+        return text.replace(" [-C DIR] [--json] [-h]", "", 1)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:  # noqa: ARG002 - argparse's signature
         raise _Shown

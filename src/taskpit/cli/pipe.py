@@ -5,24 +5,15 @@ from __future__ import annotations
 import sys
 
 from taskpit import layouts
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
 from taskpit.cli.options import a_duration, example, read_input
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost, Nothing
 from taskpit.pipes import LARGEST, Pipe
 from taskpit.text import plain
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
 
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-
-__all__ = ["VERBS"]
-
-
-def _pipe_arguments(parser: ArgumentParser) -> None:
+def _pipe_arguments(parser: Parser) -> None:
     parser.description = (
         "Send a message to an agent, or receive one, through the FIFOs of a workspace. The other side may be\n"
         "`pit pipe`, or any program that writes to the FIFO and closes it, or opens it and reads to the end.\n"
@@ -42,7 +33,7 @@ def _pipe_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--timeout", type=a_duration, default=10.0, metavar="T", help="how long to wait (default: 10s)")
 
 
-def _pipe(args: Namespace, context: Context) -> Reply:
+def _pipe(args: Args, context: Context) -> Reply:
     pipe = _between(args.sender, args.receiver, context)
     pipe.make()
     if args.action == "make":
@@ -63,7 +54,7 @@ def _between(sender: str, receiver: str, context: Context) -> Pipe:
     return Pipe(f"{info.where}/{layout.pipes}/{name}", f"{info.where}/.taskpit/pipes/{name}")
 
 
-def _send(pipe: Pipe, args: Namespace) -> Reply:
+def _send(pipe: Pipe, args: Args) -> Reply:
     if (args.text is None) == (args.file is None):
         raise Invalid("give the message as TEXT, or as a file with -F")
     data = args.text.encode("utf-8", "surrogateescape") if args.file is None else read_input(args.file, LARGEST)
@@ -77,7 +68,7 @@ def _send(pipe: Pipe, args: Namespace) -> Reply:
     )
 
 
-def _receive(pipe: Pipe, args: Namespace, context: Context) -> Reply:
+def _receive(pipe: Pipe, args: Args, context: Context) -> Reply:
     message = pipe.receive(args.timeout)
     if message is None:
         raise Nothing(f"no message came through {pipe.fifo} within {say_duration(args.timeout)}")

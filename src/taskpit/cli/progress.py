@@ -5,17 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from threading import Event, Thread
+from types import TracebackType
+from typing import Self, TextIO
 
+from taskpit.cli.context import Context
 from taskpit.cli.output import terminal_width
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self, TextIO
-
-    from taskpit.cli.context import Context
-
-__all__ = ["ProgressBar"]
 
 #: Nobody needs a bar for what takes less than this, in seconds; and it is drawn this often.
 PATIENCE, PACE = 0.7, 0.1
@@ -41,7 +35,7 @@ class ProgressBar:
         self._began = self._drawn = time.monotonic()
         self._drew = False
         self._turns = 0
-        #: Where nobody says how far it is, somebody shows that it goes on.
+        #: Where nothing says how far it is, a wheel shows that it goes on.
         self._wheel = Thread(target=self._turn, daemon=True) if turns and self._lives else None
         self._over = Event()
 

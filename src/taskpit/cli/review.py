@@ -5,24 +5,15 @@ from __future__ import annotations
 import os
 
 from taskpit import errors
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import example, id_argument, read_text, worker_option
 from taskpit.cli.output import paint, table
 from taskpit.history import who
+from taskpit.landing.pipe import LandingPipe
+from taskpit.landing.review import FileDiff, ReviewComment
+from taskpit.landing.values import HandIn
+from taskpit.task import Card
 from taskpit.text import revealed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.landing.pipe import LandingPipe
-    from taskpit.landing.review import FileDiff, ReviewComment
-    from taskpit.landing.values import HandIn
-    from taskpit.task import Card
-
-__all__ = ["VERBS"]
 
 #: The longest text of a review.
 LONGEST = 1024 * 1024
@@ -30,7 +21,7 @@ LONGEST = 1024 * 1024
 QUOTED = 20
 
 
-def _review_arguments(parser: ArgumentParser) -> None:
+def _review_arguments(parser: Parser) -> None:
     parser.description = (
         "Without ID: what waits for a look. With ID: what was asked, what the check showed, and the diff.\n"
         "--approve lands exactly what was shown. --send-back gives it to the same agent again, with your words in its\n"
@@ -52,7 +43,7 @@ def _review_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _review(args: Namespace, context: Context) -> Reply:
+def _review(args: Args, context: Context) -> Reply:
     if args.comment and args.send_back is None:
         raise Usage("--comment goes with --send-back")
     if args.commit and not args.approve:
@@ -89,8 +80,8 @@ def _waiting(context: Context) -> Reply:
 def _told(card: Card) -> dict[str, object]:
     from taskpit.landing.values import CANDIDATE
 
-    told = card.task.extra.get(CANDIDATE)
-    return {CANDIDATE: told if isinstance(told, dict) else None}
+    text = card.task.extra.get(CANDIDATE)
+    return {CANDIDATE: text if isinstance(text, dict) else None}
 
 
 def _shown(context: Context, task_id: str) -> Reply:
@@ -152,7 +143,7 @@ def _coloured(change: str) -> str:
     return "\n".join(paint(colours[line[0]], line) if line[:1] in colours else line for line in lines)
 
 
-def _approve(args: Namespace, context: Context, task_id: str) -> Reply:
+def _approve(args: Args, context: Context, task_id: str) -> Reply:
     from taskpit.landing import review
     from taskpit.worker.landing_thread import land_by_hand
 
@@ -180,13 +171,13 @@ def _merged(context: Context, pipe: LandingPipe, handed: HandIn, worker: str) ->
         lander.confirm(handed)
     card = context.queue.card(handed.task)
     if card.result is None:
-        told = f"{handed.task}: {handed.pr} is not merged"
-        raise errors.Conflict(told, hint="Merge it there, or say what should be different with --send-back.")
+        text = f"{handed.task}: {handed.pr} is not merged"
+        raise errors.Conflict(text, hint="Merge it there, or say what should be different with --send-back.")
     data = {"id": handed.task, "state": str(card.state), "held": card.held, "commit": handed.commit}
     return Reply(data=data, text=f"{handed.task} is done: {card.result.reason}")
 
 
-def _judge(args: Namespace, context: Context, task_id: str) -> str:
+def _judge(args: Args, context: Context, task_id: str) -> str:
     """Who approves: a person, so nobody inside a run of an agent's."""
     from taskpit.actions import need_person
 
@@ -194,7 +185,7 @@ def _judge(args: Namespace, context: Context, task_id: str) -> str:
     return context.worker(args)
 
 
-def _send_back(args: Namespace, context: Context, task_id: str) -> Reply:
+def _send_back(args: Args, context: Context, task_id: str) -> Reply:
     from taskpit.landing import review
 
     text = read_text("-", LONGEST) if args.send_back == "-" else args.send_back
@@ -204,8 +195,6 @@ def _send_back(args: Namespace, context: Context, task_id: str) -> Reply:
 
 
 def _comment(text: str) -> ReviewComment:
-    from taskpit.landing.review import ReviewComment
-
     path, first, rest = text.partition(":")
     number, second, said = rest.partition(":")
     if not (path and first and second and said.strip() and number.isdecimal()):
@@ -213,22 +202,22 @@ def _comment(text: str) -> ReviewComment:
     return ReviewComment(path=path, line=int(number), text=said)
 
 
-def _take_over(args: Namespace, context: Context, task_id: str) -> Reply:
+def _take_over(args: Args, context: Context, task_id: str) -> Reply:
     from taskpit.landing import review
 
     claim, branch = review.take_over(context.queue, task_id, _judge(args, context, task_id))
-    told = f"{task_id} is yours; its change is on the branch {branch}. `{context.called(f'done {task_id}')}` ends it."
-    return Reply(data={"id": task_id, "worker": claim.fence, "branch": branch}, text=told)
+    text = f"{task_id} is yours; its change is on the branch {branch}. `{context.called(f'done {task_id}')}` ends it."
+    return Reply(data={"id": task_id, "worker": claim.fence, "branch": branch}, text=text)
 
 
-def _diff_arguments(parser: ArgumentParser) -> None:
+def _diff_arguments(parser: Parser) -> None:
     parser.description = "What a task's agent changed: its candidate, waiting or landed, as a diff."
     parser.epilog = example("pit diff 7", "pit diff 7 --stat", "pit diff 7 | git apply --check")
     id_argument(parser)
     parser.add_argument("--stat", action="store_true", help="only which files, and by how much")
 
 
-def _diff(args: Namespace, context: Context) -> Reply:
+def _diff(args: Args, context: Context) -> Reply:
     from taskpit.landing import review
 
     task_id = context.queue.resolve(args.id)

@@ -1,27 +1,21 @@
-"""`pit serve` and `pit token`: the queue for workers on other machines, and who of them may ask. Turns options into a
-server; what it answers is elsewhere.
+"""The queue for others: `serve` for workers on other machines, `token` for who of them may ask, `mcp` for agents. Turns
+options into a server; what it answers is elsewhere.
 """
 
 from __future__ import annotations
 
+import os
+
 from taskpit import errors
 from taskpit.cli import output
-from taskpit.cli.context import Reply, Usage
-from taskpit.cli.options import a_duration, a_port, example, words
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.serve.serving import GatewayServer
-    from taskpit.serve.tokens import Grant, Tokens
-
-__all__ = ["VERBS"]
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
+from taskpit.cli.options import a_duration, a_port, example, given_token, token_option, words
+from taskpit.errors import MissingExtra
+from taskpit.serve.serving import GatewayServer
+from taskpit.serve.tokens import Grant, Tokens
 
 
-def _serve_arguments(parser: ArgumentParser) -> None:
+def _serve_arguments(parser: Parser) -> None:
     parser.description = """\
 Serve this queue, a folder's or a database's, to workers on other machines: its address then stands wherever a
 folder does (pit -C https://HOST:8443/q list, TASKPIT_DIR, pit init DIR --address URL). A caller shows a token
@@ -37,8 +31,8 @@ unless a proxy in front of it speaks TLS (--behind-proxy)."""
     add("--behind-proxy", action="store_true", help="a proxy before it speaks TLS")
 
 
-def _serve(args: Namespace, context: Context) -> Reply:
-    from taskpit.serve.serving import GatewayServer, ServeOptions
+def _serve(args: Args, context: Context) -> Reply:
+    from taskpit.serve.serving import ServeOptions
 
     if not args.name.replace("-", "").replace("_", "").isalnum() or not args.name.isascii() or args.name == "v1":
         raise Usage(f"--name {args.name!r} cannot be part of an address", hint="Use letters, digits and dashes.")
@@ -65,7 +59,7 @@ def _tell(server: GatewayServer, context: Context) -> None:
 # -- tokens ----------------------------------------------------------------------------------------
 
 
-def _token_arguments(parser: ArgumentParser) -> None:
+def _token_arguments(parser: Parser) -> None:
     parser.description = """\
 Who may ask `pit serve`. A token is for one worker: it claims, renews and ends as NAME, NAME-1, ... or NAME@machine and
 cannot touch what others have claimed. It is shown once, here; only its digest is kept, beside the queue.
@@ -83,7 +77,7 @@ any name: that one is for the queue's owner."""
     add("--expires", type=a_duration, default=0.0, metavar="D", help="its end, counted from now: 30d, 12h")
 
 
-def _token(args: Namespace, context: Context) -> Reply:
+def _token(args: Args, context: Context) -> Reply:
     tokens = _tokens(context)
     if args.action == "list":
         grants = tokens.all()
@@ -98,15 +92,14 @@ def _token(args: Namespace, context: Context) -> Reply:
         tokens.revoke(args.name)
         return Reply(data={"revoked": args.name}, text=f"the token {args.name} is revoked")
     token = tokens.add(args.name, args.verb or ["work"], words(args.tag), args.expires)
-    told = (
+    text = (
         f"{token}\n\nIt is shown this once. There, put it into TASKPIT_TOKEN, or a file that TASKPIT_TOKEN_FILE names."
     )
-    return Reply(data={"name": args.name, "token": token}, text=told)
+    return Reply(data={"name": args.name, "token": token}, text=text)
 
 
 def _tokens(context: Context) -> Tokens:
     from taskpit import fs
-    from taskpit.serve.tokens import Tokens
 
     info = context.queue.store.info()
     if info.kind == "remote":
@@ -141,4 +134,71 @@ def _listed(grants: list[Grant], context: Context) -> str:
     return "\n".join(lines)
 
 
-VERBS: Handlers = {"serve": (_serve_arguments, _serve), "token": (_token_arguments, _token)}
+# -- the queue as an MCP server: `pit mcp` ---------------------------------------------------------
+
+
+def _mcp_arguments(parser: Parser) -> None:
+    parser.description = (
+        "Serve this queue to agents over the Model Context Protocol: on standard input and output for the client\n"
+        "that starts it, or with --http on this machine, behind a token. `pit setup` registers it with your agent."
+    )
+    parser.epilog = example("pit mcp", "pit mcp --as claude-1", "pit mcp --http --port 8765")
+    add = parser.add_argument
+    add("--as", dest="worker", metavar="W", help="whom calls speak for that name no worker (default: TASKPIT_AS)")
+    add("--http", action="store_true", help="streamable HTTP instead of standard input and output")
+    add("--port", type=a_port, default=0, metavar="N", help="with --http (default: a free one)")
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="with --http: where to listen (default: 127.0.0.1)")
+    add("--name", action="append", metavar="NAME", help="with --http: a further name it is reached by")
+    token_option(add, "with --http: what clients must show")
+    add("--expose", action="store_true", help="with --http: other machines may reach it; needs a token of your own")
+
+
+def _mcp(args: Args, context: Context) -> Reply:
+    from taskpit.asgi_guard import new_token, refuse_exposure
+    from taskpit.mcp.tools import ToolCalls
+    from taskpit.queue import Queue
+
+    token = given_token(args, context) if args.http else ""
+    if args.http:
+        refuse_exposure(args.host, token, exposed=args.expose)
+    try:
+        from taskpit.mcp.server import McpOptions, QueueServer, serve_http, serve_stdio
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"`pit mcp` needs {error.name}, which is not installed", hint="pip install 'taskpit[mcp]'"
+        ) from error
+    where = context.find()
+    worker = args.worker or context.env.get("TASKPIT_AS", "")
+    desk = ToolCalls(lambda: Queue.open(where, context.env), worker, os.getcwd())
+    try:
+        if args.http:
+            address = McpOptions(
+                token=token or new_token(),
+                host=args.host,
+                port=args.port,
+                names=tuple(args.name or ()),
+                exposed=args.expose,
+            )
+            serve_http(QueueServer(desk), address, lambda url: _say_address(url, context))
+        else:
+            serve_stdio(QueueServer(desk))
+    finally:
+        desk.close()
+    return Reply() if not context.json else Reply(data={"ended": True})
+
+
+def _say_address(address: str, context: Context) -> None:
+    """Where the server is, token and all, for the person who started it."""
+    if context.json:
+        from taskpit.cli.output import envelope
+
+        envelope({"address": address})
+    else:
+        context.tell(address)
+
+
+VERBS: Handlers = {
+    "serve": (_serve_arguments, _serve),
+    "token": (_token_arguments, _token),
+    "mcp": (_mcp_arguments, _mcp),
+}

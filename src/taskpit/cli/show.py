@@ -6,7 +6,7 @@ import stat
 from itertools import islice
 
 from taskpit import fs, layouts
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import a_count, a_priority, a_status, example, id_argument, named, past_moment, words
 from taskpit.cli.output import paint, quoted, table, terminal_width
 from taskpit.clock import say_duration
@@ -21,17 +21,12 @@ from taskpit.text import fit, revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
     from taskpit.layouts import Layout
     from taskpit.queue import Queue
     from taskpit.search import Hit
     from taskpit.task import Card, Result
-
-__all__ = ["VERBS"]
 
 #: People see this many tasks unless they ask for more; programs see all.
 SCREENFUL = 50
@@ -68,24 +63,24 @@ def _some(found: Iterator[Card], limit: int, keep: Callable[[Card], bool]) -> tu
 # -- list ------------------------------------------------------------------------------------------
 
 
-def _list_arguments(parser: ArgumentParser) -> None:
+def _list_arguments(parser: Parser) -> None:
     parser.description = "Tasks and where they stand: ready ones in the order they will be taken, then the others."
     parser.epilog = example(
         "pit list", "pit list --ready --tag web", "pit list --state needs-you", "pit list --state failed --since 1d"
     )
     add = parser.add_argument
-    told = "needs-you, ready, waiting, running, done, failed, cancelled or all"
-    add("--state", type=a_status, default=None, metavar="S", help=told)
+    text = "needs-you, ready, waiting, running, done, failed, cancelled or all"
+    add("--state", type=a_status, default=None, metavar="S", help=text)
     add("--ready", action="store_true", help="only what may be taken now; the same as --state ready")
     add("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
     add("--worker", metavar="W", help="only what this worker has, or ended")
     add("--priority", type=a_priority, metavar="N", help="only of this priority or a higher one")
     add("--since", metavar="T", help="only what was added, claimed or ended since then: 2h, or 2026-01-24T10:00:00Z")
-    told = f"at most so many; 0 is all (default: {SCREENFUL}; with --json all)"
-    add("--limit", type=a_count, metavar="N", help=told)
+    text = f"at most so many; 0 is all (default: {SCREENFUL}; with --json all)"
+    add("--limit", type=a_count, metavar="N", help=text)
 
 
-def _list(args: Namespace, context: Context) -> Reply:
+def _list(args: Args, context: Context) -> Reply:
     if args.ready and args.state is not None:
         raise Usage("--ready and --state exclude each other", hint="`--state ready` is the same as --ready.")
     only: frozenset[Status] = read_status("ready") if args.ready else args.state or read_status("all")
@@ -107,7 +102,7 @@ def _list(args: Namespace, context: Context) -> Reply:
     return Reply(text=_page(context.queue, some, more=more, counts=tally(context.queue.store, {} if more else seen)))
 
 
-def _filter(args: Namespace, context: Context, only: frozenset[Status]) -> tuple[Callable[[Card], bool], bool]:
+def _filter(args: Args, context: Context, only: frozenset[Status]) -> tuple[Callable[[Card], bool], bool]:
     """Whether a task is one of those that are asked for, and whether not every one is."""
     tags, least = set(words(args.tag)), args.priority
     since = past_moment(args.since, context.queue.clock.now()) if args.since else 0.0
@@ -147,8 +142,8 @@ def _strangers(queue: Queue) -> list[str]:
     names = sorted(islice(fs.names(folder), MANY))
     lost = [name for name in names if name.endswith((".md", ".json")) and not _is_named(layout, name)]
     lost = [name for name in lost if not name.startswith((".", "README"))]
-    told = [f"{layout.ready}/{name} is no task yet: {_way_in(layout, folder, name)}" for name in lost]
-    return [paint("yellow", line) for line in told[:3]] + ([f"… and {len(told) - 3} more"] if len(told) > 3 else [])
+    lines = [f"{layout.ready}/{name} is no task yet: {_way_in(layout, folder, name)}" for name in lost]
+    return [paint("yellow", line) for line in lines[:3]] + ([f"… and {len(lines) - 3} more"] if len(lines) > 3 else [])
 
 
 def _way_in(layout: Layout, folder: str, name: str) -> str:
@@ -187,7 +182,7 @@ def _rows(some: list[Card]) -> str:
 # -- show ------------------------------------------------------------------------------------------
 
 
-def _show_arguments(parser: ArgumentParser) -> None:
+def _show_arguments(parser: Parser) -> None:
     parser.description = (
         "One task with its result, its tries and its notes.\n"
         "With --json: one task as an object, several as a list of them."
@@ -196,7 +191,7 @@ def _show_arguments(parser: ArgumentParser) -> None:
     id_argument(parser, several=True)
 
 
-def _show(args: Namespace, context: Context) -> Reply:
+def _show(args: Args, context: Context) -> Reply:
     found = [context.queue.card(task_id) for task_id in named(context, args.ids)]
     data = [full_facts(card) for card in found]
     return Reply(
@@ -235,24 +230,24 @@ def _result_sections(result: Result) -> list[tuple[str, str]]:
 # -- why -------------------------------------------------------------------------------------------
 
 
-def _why_arguments(parser: ArgumentParser) -> None:
+def _why_arguments(parser: Parser) -> None:
     parser.description = "Why a task is where it is: what holds it, what happened to it, what to do."
     parser.epilog = example("pit why 0001")
     id_argument(parser, several=True)
 
 
-def _why(args: Namespace, context: Context) -> Reply:
-    told = {task_id: context.queue.why(task_id) for task_id in named(context, args.ids)}
-    data = [{"id": task_id, "why": lines} for task_id, lines in told.items()]
+def _why(args: Args, context: Context) -> Reply:
+    values = {task_id: context.queue.why(task_id) for task_id in named(context, args.ids)}
+    data = [{"id": task_id, "why": lines} for task_id, lines in values.items()]
     return Reply(
-        data=data[0] if len(data) == 1 else data, text="\n\n".join("\n".join(lines) for lines in told.values())
+        data=data[0] if len(data) == 1 else data, text="\n\n".join("\n".join(lines) for lines in values.values())
     )
 
 
 # -- looking for words: `search`. Changes nothing --------------------------------------------------
 
 
-def _search_arguments(parser: ArgumentParser) -> None:
+def _search_arguments(parser: Parser) -> None:
     parser.description = (
         "Tasks that mention all these words, in id, title, tags, text, reasons, results, workers or notes; those with\n"
         'the words in the title first. Upper and lower case are the same; "a phrase" stands between double quotes.'
@@ -262,11 +257,11 @@ def _search_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("words", metavar="WORD", nargs="+", help="all of them must occur")
     parser.add_argument("--state", type=a_status, default=read_status("all"), metavar="S", help="only among these")
-    told = f"at most so many; 0 is all (default {SCREENFUL})"
-    parser.add_argument("--limit", type=a_count, default=SCREENFUL, metavar="N", help=told)
+    text = f"at most so many; 0 is all (default {SCREENFUL})"
+    parser.add_argument("--limit", type=a_count, default=SCREENFUL, metavar="N", help=text)
 
 
-def _search(args: Namespace, context: Context) -> Reply:
+def _search(args: Args, context: Context) -> Reply:
     from taskpit.cli.progress import ProgressBar
     from taskpit.search import search, words_of
 

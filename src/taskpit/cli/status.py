@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
 
 from taskpit import errors, schedule
 from taskpit.cli import output
-from taskpit.cli.context import Reply
+from taskpit.cli.context import Args, Context, Handlers, Reply
 from taskpit.cli.crew import config_option, papers
 from taskpit.cli.log import event_line
 from taskpit.cli.options import a_duration, example
 from taskpit.cli.output import aligned, cut, pad, paint, table, terminal_width
 from taskpit.cli.show import COLOURS as STATUS_COLOURS
 from taskpit.clock import iso, say_duration
+from taskpit.crew.settings import Post
+from taskpit.crew.status import MemberRow
 from taskpit.explain import reason_of
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL, REVIEWER
-from taskpit.queue import cards, tally
+from taskpit.queue import Queue, cards, tally
 from taskpit.race import is_racer
 from taskpit.records import Value
 from taskpit.report import LANDED, events_since
 from taskpit.status import STATUSES, Status, counted, status_of, summary
-from taskpit.task import State
+from taskpit.task import Card, Event, State
 from taskpit.text import fit, width_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Sequence
-    from typing import Any, TextIO
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.crew.settings import Post
-    from taskpit.crew.status import MemberRow
-    from taskpit.queue import Queue
-    from taskpit.task import Card, Event
-
-__all__ = ["VERBS", "Overview", "look", "posts_of", "screen"]
 
 #: So many tasks of each part people see; programs see all.
 SCREENFUL = 10
@@ -46,7 +35,7 @@ SCREENFUL = 10
 PACE, RARELY = 0.5, 10
 DAY = 86_400.0
 COLOURS = {"up": "green", "waiting": "blue", "paused": "yellow", "stalled": "red", "down": "dim"}
-#: What the changelog calls the ends that a day is told by, and the words for them in the order they are shown.
+#: What the changelog calls the ends that a day is counted by, and the words for them in the order they are shown.
 ENDS = {"completed_task": "done", "failed_task": "failed", "cancelled_task": "cancelled"}
 DAY_WORDS = ("landed", "done", "failed", "cancelled")
 
@@ -66,7 +55,7 @@ def _status_arguments(parser: Any) -> None:
     config_option(parser)
 
 
-def _status(args: Namespace, context: Context) -> Reply:
+def _status(args: Args, context: Context) -> Reply:
     if args.all:
         return _every_queue(context)
     posts, trouble = posts_of(context, args.config)
@@ -90,8 +79,8 @@ def _every_queue(context: Context) -> Reply:
         queues.close()
     wide = max((width_of(one.path) for one in found), default=0)
     cost = [f", ${one.usd:.2f} in 24 hours" if one.usd else "" for one in found]
-    told = [f"{one.trouble or summary(one.counts)}{usd}" for one, usd in zip(found, cost, strict=True)]
-    lines = [f"{pad(one.path, wide)}  {text}" for one, text in zip(found, told, strict=True)]
+    shown = [f"{one.trouble or summary(one.counts)}{usd}" for one, usd in zip(found, cost, strict=True)]
+    lines = [f"{pad(one.path, wide)}  {text}" for one, text in zip(found, shown, strict=True)]
     data = [{"path": one.path, "trouble": one.trouble, **one.counts, "usd": one.usd} for one in found]
     return Reply(data=data, text="\n".join(lines) or "There is no queue that you made or trusted on this machine.")
 
@@ -147,12 +136,12 @@ class LastDay:
                 self._ends.pop(event.about, None)
 
     def more(self) -> list[Event]:
-        """What was told since the last look."""
+        """The lines since the last look."""
         found: list[Event] = []
         while True:
             try:
                 events, self._cursor = self._queue.store.events(self._cursor)
-            except errors.CursorLost:  # somebody began a new changelog
+            except errors.CursorLost:  # the changelog was begun again
                 self._cursor = ""
                 continue
             found += events
@@ -165,13 +154,13 @@ class LastDay:
         now = self._queue.clock.now()
         self._ends = {name: end for name, end in self._ends.items() if end[0] >= iso(now - DAY)}
         how = [word for _, word in self._ends.values()]
-        told: dict[str, float] = {word: how.count(word) for word in DAY_WORDS}
+        facts: dict[str, float] = {word: how.count(word) for word in DAY_WORDS}
         root = self._queue.store.info().papers
         if root:
             from taskpit.worker.budget import Ledger
 
-            told["usd"] = round(sum(usd for at, _, usd in Ledger(root).entries() if at >= now - DAY), 4)
-        return told
+            facts["usd"] = round(sum(usd for at, _, usd in Ledger(root).entries() if at >= now - DAY), 4)
+        return facts
 
 
 class Overview(Value):
@@ -291,8 +280,8 @@ def _waiting(waiting: Sequence[Card], now: float) -> dict[str, float]:
 
 def screen(overview: Overview, width: int) -> str:
     """All of it as text; what matters most to a person first."""
-    told = [paint(STATUS_COLOURS[one], counted(one, overview.statuses[one])) for one in STATUSES]
-    shown = [text for one, text in zip(STATUSES, told, strict=True) if overview.statuses[one]]
+    parts = [paint(STATUS_COLOURS[one], counted(one, overview.statuses[one])) for one in STATUSES]
+    shown = [text for one, text in zip(STATUSES, parts, strict=True) if overview.statuses[one]]
     lines = [paint("bold", fit(overview.where, width)), ", ".join(shown) or "The queue is empty."]
     lines += [paint("yellow", text) for text in (overview.paused, *overview.resting, *overview.landing) if text]
     if overview.work_items is not None:
@@ -354,9 +343,10 @@ def _waiting_line(waiting: dict[str, float]) -> str:
 
 def _schedule_lines(schedules: Sequence[dict[str, object]], width: int) -> list[str]:
     due = [one["held"] or (f"next {one['next']}" if one["next"] else "not yet due") for one in schedules]
-    told = [f"{one['every']}; {when}" for one, when in zip(schedules, due, strict=True)]
+    lines = [f"{one['every']}; {when}" for one, when in zip(schedules, due, strict=True)]
     rows = [
-        {"id": str(one["id"]), "title": str(one["title"]), "why": why} for one, why in zip(schedules, told, strict=True)
+        {"id": str(one["id"]), "title": str(one["title"]), "why": why}
+        for one, why in zip(schedules, lines, strict=True)
     ]
     return _lines(rows, width, "dim")
 
@@ -388,7 +378,7 @@ def _crew_lines(overview: Overview) -> list[str]:
 # -- live ------------------------------------------------------------------------------------------
 
 
-def _follow(args: Namespace, context: Context, posts: dict[str, Post], day: LastDay) -> Reply:
+def _follow(args: Args, context: Context, posts: dict[str, Post], day: LastDay) -> Reply:
     """The same, live; in a pipe one line per change."""
     clock = context.queue.clock
     lives = sys.stdout.isatty() and context.env.get("TERM") != "dumb" and not context.json

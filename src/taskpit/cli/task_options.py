@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taskpit.cli.context import Args, Parser
 from taskpit.cli.options import a_count, a_priority, words
 from taskpit.errors import Invalid
 from taskpit.records import Value
@@ -9,13 +10,10 @@ from taskpit.task import LISTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable
     from typing import Any
 
     from taskpit.queue import Queue
-
-__all__ = ["task_fields", "task_options"]
 
 
 class TaskOption(Value):
@@ -60,19 +58,19 @@ TASK_OPTIONS = (
 )
 
 
-def task_options(parser: ArgumentParser) -> None:
+def task_options(parser: Parser) -> None:
     """What can be said about a task, for those who make and those who change one."""
     for row in TASK_OPTIONS:
         if row.field in LISTS:
-            told = f"{row.help}; may be repeated"
-            parser.add_argument(row.flag, dest=row.field, action="append", metavar=row.metavar, help=told)
+            text = f"{row.help}; may be repeated"
+            parser.add_argument(row.flag, dest=row.field, action="append", metavar=row.metavar, help=text)
         else:
             parser.add_argument(row.flag, dest=row.field, type=row.type, metavar=row.metavar, help=row.help)
-    told = "run it only when an agent's quota would be lost otherwise"
-    parser.add_argument("--spare", action="store_true", default=None, help=told)
+    text = "run it only when an agent's quota would be lost otherwise"
+    parser.add_argument("--spare", action="store_true", default=None, help=text)
 
 
-def task_fields(args: Namespace, queue: Queue) -> dict[str, Any]:
+def task_fields(args: Args, queue: Queue) -> dict[str, Any]:
     """The fields that these options speak of, as a task has them."""
     said: dict[str, Any] = {}
     for field in (row.field for row in TASK_OPTIONS):

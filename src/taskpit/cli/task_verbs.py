@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskpit.actions import ACTIONS, need_person, tell, undo
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import (
     a_duration,
     example,
@@ -22,20 +22,16 @@ from taskpit.task import Ask, Said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
     from taskpit.task import Card
-
-__all__ = ["VERBS"]
 
 
 def _text(word: str, context: Context) -> str:
     return read_text("-", context.queue.config.largest_task) if word == "-" else word
 
 
-def _note_arguments(parser: ArgumentParser) -> None:
+def _note_arguments(parser: Parser) -> None:
     parser.description = "Leave a note beside a task, whatever its state. `pit show` shows the notes."
     parser.epilog = example("pit note 0007 'the API key is in the vault'", "pit note 0007 - < findings.txt")
     id_argument(parser)
@@ -43,14 +39,14 @@ def _note_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _note(args: Namespace, context: Context) -> Reply:
+def _note(args: Args, context: Context) -> Reply:
     task_id = context.queue.resolve(args.id)
     text = _text(args.text, context)
-    told = ACTIONS["note"].do(context.queue, task_id, context.worker(args), text)
-    return Reply(data={"id": task_id, "note": text}, text=told)
+    message = ACTIONS["note"].do(context.queue, task_id, context.worker(args), text)
+    return Reply(data={"id": task_id, "note": text}, text=message)
 
 
-def _tell_arguments(parser: ArgumentParser) -> None:
+def _tell_arguments(parser: Parser) -> None:
     parser.description = (
         "Say something to the agent that works on a task. What becomes of it depends on the agent, and is shown: it\n"
         "reads it after its next step, in the same session before it is finished, or in the next attempt. It is also\n"
@@ -62,71 +58,37 @@ def _tell_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _tell(args: Namespace, context: Context) -> Reply:
+def _tell(args: Args, context: Context) -> Reply:
     task_id, text = context.queue.resolve(args.id), _text(args.text, context)
     way, becomes = tell(context.queue, task_id, context.worker(args), text)
     return Reply(data={"id": task_id, "way": way or "next attempt", "told": text}, text=f"{task_id}: {becomes}")
 
 
-def _block_arguments(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Keep tasks from being taken until `pit unblock`. The reason is shown wherever they are.\n"
-        "Your own claim is released by it."
-    )
-    parser.epilog = example("pit block 0007 'waits for the new contract'", "pit block 7 8 --reason 'after the release'")
-    id_argument(parser, several=True)
-    reason_option(parser)
-    worker_option(parser)
+def _arguments(description: str, *examples: str, reason: bool = False) -> Callable[[Parser], None]:
+    """Those of a verb that is done to each of several tasks, with a reason or without."""
+
+    def add(parser: Parser) -> None:
+        parser.description, parser.epilog = description, example(*examples)
+        id_argument(parser, several=True)
+        if reason:
+            reason_option(parser)
+        worker_option(parser)
+
+    return add
 
 
-def _block(args: Namespace, context: Context) -> Reply:
+def _block(args: Args, context: Context) -> Reply:
     reason = reason_words(args, context, needed=True)
     if reason is None:
         raise Usage("say why it is blocked", hint="For example: `pit block 7 'waits for the new contract'`.")
     return _each("block", args, context, reason)
 
 
-def _unblock_arguments(parser: ArgumentParser) -> None:
-    parser.description = "Release the hold and reset attempts: the tasks may be taken at once. Needs still count."
-    parser.epilog = example("pit unblock 0007 0008")
-    id_argument(parser, several=True)
-    worker_option(parser)
-
-
-def _unblock(args: Namespace, context: Context) -> Reply:
-    return _each("unblock", args, context)
-
-
-def _retry_arguments(parser: ArgumentParser) -> None:
-    parser.description = (
-        "Run tasks again from scratch, with all their attempts: failed and cancelled ones are reopened,\n"
-        "blocked ones and those that wait for a time are released."
-    )
-    parser.epilog = example("pit retry 0007")
-    id_argument(parser, several=True)
-    worker_option(parser)
-
-
-def _retry(args: Namespace, context: Context) -> Reply:
-    return _each("retry", args, context)
-
-
-def _cancel_arguments(parser: ArgumentParser) -> None:
-    parser.description = (
-        "These tasks will not be done. A running task is not torn away: its worker is asked to stop and learns it\n"
-        "when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back."
-    )
-    parser.epilog = example("pit cancel 0007 'superseded by 0009'", "pit cancel 7 8 --reason 'not needed any more'")
-    id_argument(parser, several=True)
-    reason_option(parser)
-    worker_option(parser)
-
-
-def _cancel(args: Namespace, context: Context) -> Reply:
+def _cancel(args: Args, context: Context) -> Reply:
     return _each("cancel", args, context, reason_words(args, context) or "")
 
 
-def _each(verb: str, args: Namespace, context: Context, text: str = "") -> Reply:
+def _each(verb: str, args: Args, context: Context, text: str = "") -> Reply:
     """It is done to each of these tasks; where all of them stand, and what was said."""
     queue, worker, data, lines = context.queue, context.worker(args), [], []
     for task_id in named(context, args.ids):
@@ -150,21 +112,21 @@ BUDGET = "budget"
 YES = ("yes", "y", "ok", "go on")
 
 
-def _ask_arguments(parser: ArgumentParser) -> None:
+def _ask_arguments(parser: Parser) -> None:
     parser.description = (
         "Put your task back until a person has answered a question. You are free to take another one; the\n"
         "answer will stand in the task. Tasks that ask with the same key are answered together."
     )
     parser.epilog = example("pit ask 0007 'Which database?' --key database --wanted 'a name and a version'")
     id_argument(parser)
-    told = "what a person must say; - is standard input. In a run of the task the ID may be left out"
-    parser.add_argument("question", metavar="QUESTION", nargs="?", help=told)
+    text = "what a person must say; - is standard input. In a run of the task the ID may be left out"
+    parser.add_argument("question", metavar="QUESTION", nargs="?", help=text)
     parser.add_argument("--key", default="", metavar="KEY", help="equal keys are the same question")
     parser.add_argument("--wanted", default="", metavar="TEXT", help="what would answer it")
     worker_option(parser)
 
 
-def _ask(args: Namespace, context: Context) -> Reply:
+def _ask(args: Args, context: Context) -> Reply:
     queue, task_id, question = context.queue, args.id, args.question
     if question is None:  # a worker that a pool has started works on one task
         task_id, question = context.env.get("TASKPIT_TASK", ""), args.id
@@ -182,7 +144,7 @@ def _ask(args: Namespace, context: Context) -> Reply:
     return Reply(data={"id": claim.task.id, "question": end.details}, text=f"{claim.task.id} waits for an answer")
 
 
-def _answer_arguments(parser: ArgumentParser) -> None:
+def _answer_arguments(parser: Parser) -> None:
     parser.description = "Answer a task that asks; it goes on with question and answer in its text."
     parser.epilog = example(
         "pit answer 0007 'PostgreSQL 18'", "pit answer database 'PostgreSQL 18'", "pit answer budget yes"
@@ -192,7 +154,7 @@ def _answer_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _answer(args: Namespace, context: Context) -> Reply:
+def _answer(args: Args, context: Context) -> Reply:
     need_person("the budget" if args.id == BUDGET else args.id, context.env)
     if args.id == BUDGET:
         return _go_on(args, context)
@@ -207,7 +169,7 @@ def _answer(args: Namespace, context: Context) -> Reply:
     return Reply(data={"ids": ids}, text=f"{', '.join(ids)} {'go' if len(ids) > 1 else 'goes'} on")
 
 
-def _go_on(args: Namespace, context: Context) -> Reply:
+def _go_on(args: Args, context: Context) -> Reply:
     """The day may cost as much again; the queue goes on."""
     from taskpit.worker.budget import Ledger
 
@@ -220,7 +182,7 @@ def _go_on(args: Namespace, context: Context) -> Reply:
     return Reply(data={"resumed": resumed}, text="the queue goes on; today may cost as much again")
 
 
-def _pause_arguments(parser: ArgumentParser) -> None:
+def _pause_arguments(parser: Parser) -> None:
     parser.description = "Give out no task until `pit resume`, or for so long. Running tasks go on."
     parser.epilog = example("pit pause 'deploying' --for 20m")
     parser.add_argument("text", metavar="REASON", nargs="?", default="", help="why")
@@ -229,20 +191,20 @@ def _pause_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _pause(args: Namespace, context: Context) -> Reply:
+def _pause(args: Args, context: Context) -> Reply:
     reason = " ".join((args.reason or args.text).split()) or "no reason given"
     context.queue.store.pause(reason, args.seconds, context.worker(args))
     until = f" for {say_duration(args.seconds)}" if args.seconds else ", until `pit resume`"
     return Reply(data={"paused": context.queue.store.paused()}, text=f"no task is given out{until}")
 
 
-def _resume_arguments(parser: ArgumentParser) -> None:
+def _resume_arguments(parser: Parser) -> None:
     parser.description = "Give out tasks again after `pit pause`."
     parser.epilog = example("pit resume")
     worker_option(parser)
 
 
-def _resume(args: Namespace, context: Context) -> Reply:
+def _resume(args: Args, context: Context) -> Reply:
     need_person("the queue", context.env)  # what paused it may be what an agent has spent
     was = context.queue.store.resume(context.worker(args))
     return Reply(data={"resumed": was}, text="tasks are given out again" if was else "it was not paused")
@@ -251,7 +213,7 @@ def _resume(args: Namespace, context: Context) -> Reply:
 # -- taking back the last thing one did: `undo` ----------------------------------------------------
 
 
-def _undo_arguments(parser: ArgumentParser) -> None:
+def _undo_arguments(parser: Parser) -> None:
     parser.description = (
         "Take back the last thing you did to a task: cancel, block, unblock, edit, priority, answer, claim, add.\n"
         "What cannot be taken back is refused with what to do instead: a result stands for ever."
@@ -260,18 +222,49 @@ def _undo_arguments(parser: ArgumentParser) -> None:
     worker_option(parser)
 
 
-def _undo(args: Namespace, context: Context) -> Reply:
-    task_id, told = undo(context.queue, context.worker(args))
-    return Reply(data=card_facts(context.queue.card(task_id)), text=told)
+def _undo(args: Args, context: Context) -> Reply:
+    task_id, text = undo(context.queue, context.worker(args))
+    return Reply(data=card_facts(context.queue.card(task_id)), text=text)
 
 
 VERBS: Handlers = {
     "note": (_note_arguments, _note),
     "tell": (_tell_arguments, _tell),
-    "block": (_block_arguments, _block),
-    "unblock": (_unblock_arguments, _unblock),
-    "retry": (_retry_arguments, _retry),
-    "cancel": (_cancel_arguments, _cancel),
+    "block": (
+        _arguments(
+            "Keep tasks from being taken until `pit unblock`. The reason is shown wherever they are.\n"
+            "Your own claim is released by it.",
+            "pit block 0007 'waits for the new contract'",
+            "pit block 7 8 --reason 'after the release'",
+            reason=True,
+        ),
+        _block,
+    ),
+    "unblock": (
+        _arguments(
+            "Release the hold and reset attempts: the tasks may be taken at once. Needs still count.",
+            "pit unblock 0007 0008",
+        ),
+        lambda args, context: _each("unblock", args, context),
+    ),
+    "retry": (
+        _arguments(
+            "Run tasks again from scratch, with all their attempts: failed and cancelled ones are reopened,\n"
+            "blocked ones and those that wait for a time are released.",
+            "pit retry 0007",
+        ),
+        lambda args, context: _each("retry", args, context),
+    ),
+    "cancel": (
+        _arguments(
+            "These tasks will not be done. A running task is not torn away: its worker is asked to stop and learns it\n"
+            "when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back.",
+            "pit cancel 0007 'superseded by 0009'",
+            "pit cancel 7 8 --reason 'not needed any more'",
+            reason=True,
+        ),
+        _cancel,
+    ),
     "ask": (_ask_arguments, _ask),
     "answer": (_answer_arguments, _answer),
     "pause": (_pause_arguments, _pause),

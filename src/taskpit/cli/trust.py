@@ -6,26 +6,17 @@ import os
 import sys
 
 from taskpit import trust
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import example
 from taskpit.cli.output import paint
 from taskpit.errors import Invalid, Storage, TaskpitError, Untrusted
 from taskpit.text import revealed
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-
-__all__ = ["VERBS"]
-
 #: So many different checks are shown.
 MOST_CHECKS = 20
 
 
-def _trust_arguments(parser: ArgumentParser) -> None:
+def _trust_arguments(parser: Parser) -> None:
     parser.description = """\
 Show what the folder of this queue can run or connect to by itself (hooks, presets, agents.toml and the scripts
 that they name, an address, plug-ins, a gateway's tokens, tasks' checks), and ask whether it may. The answer is
@@ -37,14 +28,14 @@ A queue that you made with `pit init` is trusted from birth. Looking at a queue 
     parser.add_argument("--revoke", action="store_true", help="it may run and connect to nothing from now on")
 
 
-def _trust(args: Namespace, context: Context) -> Reply:
+def _trust(args: Args, context: Context) -> Reply:
     if args.yes and args.revoke:
         raise Usage("--yes and --revoke exclude each other")
     root = _root(context)
     if args.revoke:
         was = trust.forget(root)
-        told = f"{root} is not trusted any more" if was else f"{root} was not trusted"
-        return Reply(data=_facts(root, trusted=False), text=told)
+        text = f"{root} is not trusted any more" if was else f"{root} was not trusted"
+        return Reply(data=_facts(root, trusted=False), text=text)
     from taskpit.workers import run_around
 
     if run_around(context.env):
@@ -151,7 +142,7 @@ def _checks(root: str, context: Context) -> list[str]:
 # -- `pit roles` -----------------------------------------------------------------------------------
 
 
-def _roles_arguments(parser: ArgumentParser) -> None:
+def _roles_arguments(parser: Parser) -> None:
     parser.description = """\
 Print the SQL that makes three roles for a queue in PostgreSQL: an owner who changes its settings, workers who work on
 tasks and change no settings, readers who only look. Nothing is run: read it, then give it to psql."""
@@ -161,7 +152,7 @@ tasks and change no settings, readers who only look. Nothing is run: read it, th
     parser.add_argument("address", metavar="URL", nargs="?", help="the queue (default: TASKPIT_DIR)")
 
 
-def _roles(args: Namespace, context: Context) -> Reply:
+def _roles(args: Args, context: Context) -> Reply:
     from taskpit.store.postgres.address import parse
     from taskpit.store.postgres.opening import is_address, roles_script
 

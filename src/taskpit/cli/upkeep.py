@@ -6,30 +6,22 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 from taskpit import __version__, fs, kernel
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import example, refusal
 from taskpit.cli.output import paint
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import duration
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.records import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-    from collections.abc import Callable, Sequence
-
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.store.port import Mend
-
-__all__ = ["VERBS", "Tried", "extras", "survey"]
+from taskpit.store.port import Mend
+from taskpit.trust import from_home
 
 #: Findings that mend themselves or are merely worth knowing; all others need a person.
 HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn", "not published", "kept clone"))
-#: What each kind of finding means for whoever reads it.
+#: What each kind of finding means for the reader.
 ADVICE = {
     "sweep will do": "`pit sweep` does these",
     "late result": "results that came too late, or that `pit retry` took back; the published ones stand",
@@ -49,7 +41,7 @@ ADVICE = {
 }
 
 
-def _sweep_arguments(parser: ArgumentParser) -> None:
+def _sweep_arguments(parser: Parser) -> None:
     parser.description = (
         "Give back what was abandoned, carry out what a crash left undone, register what was made by hand, prune\n"
         "old logs. Anybody may run it at any time; workers that renew are never disturbed."
@@ -58,7 +50,7 @@ def _sweep_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
 
 
-def _sweep(args: Namespace, context: Context) -> Reply:
+def _sweep(args: Args, context: Context) -> Reply:
     from taskpit.keeper import sweep
     from taskpit.worker.run_directory import end_commands_of
 
@@ -71,9 +63,8 @@ def _sweep(args: Namespace, context: Context) -> Reply:
 
 
 def _publish(context: Context) -> list[Mend]:
-    """Branches follow what landed on them, where nothing is in the way; what is, is told."""
+    """Branches follow what landed on them, where nothing is in the way; what is, is a warning."""
     from taskpit.landing.review import pipes
-    from taskpit.store.port import Mend
 
     did = []
     for pipe in pipes(context.queue):
@@ -94,7 +85,6 @@ def _pulls(context: Context) -> list[Mend]:
     from taskpit import workers
     from taskpit.landing.lander import Lander
     from taskpit.landing.review import pipes
-    from taskpit.store.port import Mend
     from taskpit.worker.landing_thread import ByHand
 
     did = []
@@ -113,7 +103,6 @@ def _pulls(context: Context) -> list[Mend]:
 def _pruned(context: Context) -> list[Mend]:
     """Candidates that nobody looks at any more are gone."""
     from taskpit.landing.review import prune
-    from taskpit.store.port import Mend
 
     try:
         found = prune(context.queue)
@@ -126,7 +115,6 @@ def _pruned(context: Context) -> list[Mend]:
 def _unlanded(context: Context) -> list[Mend]:
     """What of this queue's work is not where a person looks for it."""
     from taskpit.landing.review import standing
-    from taskpit.store.port import Mend
 
     found = standing(context.queue)
     behind = [Mend(kind="repository gone", what="git", details=line) for line in found.stranded]
@@ -148,7 +136,7 @@ def _swept(mends: Sequence[Mend], *, dry_run: bool) -> str:
     return "\n".join([*(["would do:"] if dry_run else []), *lines])
 
 
-def _doctor_arguments(parser: ArgumentParser) -> None:
+def _doctor_arguments(parser: Parser) -> None:
     parser.description = (
         "Look for what is out of order; change nothing. Exits 1 when something needs a person.\n"
         "With --fix, put right what can be: all that a sweep mends, and what needs your word, such as a task whose\n"
@@ -162,7 +150,7 @@ def _doctor_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--system", action="store_true", help="instead: what works on this machine, for bug reports")
 
 
-def _doctor(args: Namespace, context: Context) -> Reply:
+def _doctor(args: Args, context: Context) -> Reply:
     if args.dry_run and not args.fix:
         raise Usage("--dry-run goes with --fix", hint="Without --fix nothing is changed anyway.")
     if args.system:
@@ -188,13 +176,13 @@ def _doctor(args: Namespace, context: Context) -> Reply:
     place = "\n".join((f"{info.where}: layout {info.layout}, durability {info.durability}", *info.warnings))
 
     def text() -> str:
-        told = [_swept(did, dry_run=args.dry_run), ""] if args.fix else []
-        return "\n".join([*told, _diagnosis(place, findings)])
+        message = [_swept(did, dry_run=args.dry_run), ""] if args.fix else []
+        return "\n".join([*message, _diagnosis(place, findings)])
 
     return Reply(data=data, text=text, exit_code=1 if urgent else 0)
 
 
-def _system(args: Namespace, context: Context) -> Reply:
+def _system(args: Args, context: Context) -> Reply:
     """What this machine can do, where the queue is or would be."""
     if args.fix:
         raise Usage("--system looks at the machine; --fix at the queue", hint="Say one of them.")
@@ -214,8 +202,8 @@ def _surveyed(found: Sequence[Tried]) -> str:
     lines = []
     for finding in found:
         colour = {True: "", None: "yellow", False: "red"}[finding.works]
-        told = paint(colour, finding.told) if colour else finding.told
-        lines.append(f"{finding.name:<{width}}  {told}" + (f"  ({finding.hint})" if finding.hint else ""))
+        text = paint(colour, finding.told) if colour else finding.told
+        lines.append(f"{finding.name:<{width}}  {text}" + (f"  ({finding.hint})" if finding.hint else ""))
     return "\n".join(lines)
 
 
@@ -252,7 +240,7 @@ def _diagnosis(place: str, findings: Sequence[Mend]) -> str:
 # -- archive ---------------------------------------------------------------------------------------
 
 
-def _archive_arguments(parser: ArgumentParser) -> None:
+def _archive_arguments(parser: Parser) -> None:
     parser.description = (
         "Old results leave their place for a folder of their month in .taskpit/archive. Nothing is copied or deleted,\n"
         "and everything still finds them: show, search, needs, export, doctor. Of a queue in a database, done tasks\n"
@@ -260,8 +248,8 @@ def _archive_arguments(parser: ArgumentParser) -> None:
         "there finds them whole, and elsewhere says which file has them."
     )
     parser.epilog = example("pit archive --dry-run", "pit archive --older 90d")
-    told = "results published longer ago than this (default: 30d)"
-    parser.add_argument("--older", type=_an_age, default=30 * 86400.0, metavar="AGE", help=told)
+    text = "results published longer ago than this (default: 30d)"
+    parser.add_argument("--older", type=_an_age, default=30 * 86400.0, metavar="AGE", help=text)
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
 
 
@@ -273,7 +261,7 @@ def _an_age(text: str) -> float:
         raise refusal(str(error)) from None
 
 
-def _archive(args: Namespace, context: Context) -> Reply:
+def _archive(args: Args, context: Context) -> Reply:
     store = context.queue.store
     away = getattr(store, "archive", None)
     if away is None:
@@ -291,8 +279,8 @@ def _put_away(mends: Sequence[Mend], *, dry_run: bool) -> str:
     months = Counter(
         mend.details if mend.details.endswith(".gz") else mend.details.rpartition("/")[0] for mend in mends
     )
-    told = "would go to" if dry_run else "now in"
-    return "\n".join(f"{count} result{'s' * (count > 1)} {told} {month}" for month, count in sorted(months.items()))
+    text = "would go to" if dry_run else "now in"
+    return "\n".join(f"{count} result{'s' * (count > 1)} {text} {month}" for month, count in sorted(months.items()))
 
 
 # -- what works on this machine --------------------------------------------------------------------
@@ -351,7 +339,7 @@ def _disk(place: str) -> list[Tried]:
     from shutil import rmtree
     from tempfile import mkdtemp
 
-    found = [Tried(name="folder", told=_from_home(place)), _kind(place), _room(place)]
+    found = [Tried(name="folder", told=from_home(place)), _kind(place), _room(place)]
     try:
         folder = mkdtemp(prefix=".taskpit-system-", dir=place)
     except OSError as error:
@@ -361,15 +349,6 @@ def _disk(place: str) -> list[Tried]:
         return [*found, *(_tried(name, trial, folder) for name, trial in _TRIALS.items())]
     finally:
         rmtree(folder, ignore_errors=True)
-
-
-def _from_home(path: str) -> str:
-    """The path as one may show it to others: a home has its owner's name in it."""
-    home = os.path.expanduser("~").rstrip("/")
-    for known in (home, os.path.realpath(home) if home else ""):
-        if known and (path == known or path.startswith(f"{known}/")):
-            return f"~{path[len(known) :]}"
-    return path
 
 
 def _kind(place: str) -> Tried:
@@ -397,12 +376,12 @@ def _filesystem(path: str) -> str:
 
 def _room(place: str) -> Tried:
     try:
-        told = os.statvfs(place)
+        text = os.statvfs(place)
     except OSError as error:
         return Tried(name="room", told=_reason(error), works=None)
-    free = told.f_bavail * told.f_frsize
-    files = f", {told.f_favail:,} more files" if told.f_files else ""
-    full = free < 1 << 20 or (told.f_files and not told.f_favail)
+    free = text.f_bavail * text.f_frsize
+    files = f", {text.f_favail:,} more files" if text.f_files else ""
+    full = free < 1 << 20 or (text.f_files and not text.f_favail)
     hint = "Make room; finished tasks can be archived." if full else ""
     return Tried(name="room", told=f"{free / (1 << 30):.1f} GiB free{files}", works=not full, hint=hint)
 
@@ -429,8 +408,8 @@ def _no_replace(folder: str) -> Tried:
     fs.create(f"{folder}/from", b"x", sync=False)
     if kernel.rename_new(f"{folder}/from", f"{folder}/to") == 0:
         return Tried(name="rename without replacing", told="yes, by the kernel")
-    told = "no; names are looked at first, which leaves a gap only to other programs"
-    return Tried(name="rename without replacing", told=told, works=None)
+    text = "no; names are looked at first, which leaves a gap only to other programs"
+    return Tried(name="rename without replacing", told=text, works=None)
 
 
 def _unnamed(folder: str) -> Tried:
@@ -478,9 +457,9 @@ def _inotify(folder: str) -> Tried:
     watch = Watch([folder])
     try:
         if not watch.told:
-            told = f"no ({limits}); directories are looked at now and then"
+            text = f"no ({limits}); directories are looked at now and then"
             hint = "All instances may be in use: `sysctl fs.inotify.max_user_instances` is the limit."
-            return Tried(name="inotify", told=told, works=None, hint=hint if _linux() else "")
+            return Tried(name="inotify", told=text, works=None, hint=hint if _linux() else "")
         fs.create(f"{folder}/seen", b"", sync=False)
         woke = watch.wait(1.0)
     finally:
@@ -518,7 +497,7 @@ def _tools() -> list[Tried]:
     found = [name for name in names(places()) if which(name)]
     git = which("git")
     return [
-        Tried(name="git", told=_from_home(git) if git else NO_GIT, works=True if git else None),
+        Tried(name="git", told=from_home(git) if git else NO_GIT, works=True if git else None),
         Tried(name="agents", told=", ".join(found) or "none of those with a preset; any command can be run"),
     ]
 
@@ -534,14 +513,14 @@ def extras() -> dict[str, dict[str, str]]:
         return {}
     found: dict[str, dict[str, str]] = {}
     for line in needed:
-        told = match(r"""([A-Za-z0-9._-]+).*extra == ['"]([^'"]+)['"]""", line)
-        if told is None or told[1].lower() == "taskpit":
+        text = match(r"""([A-Za-z0-9._-]+).*extra == ['"]([^'"]+)['"]""", line)
+        if text is None or text[1].lower() == "taskpit":
             continue
         try:
-            installed = version(told[1])
+            installed = version(text[1])
         except PackageNotFoundError:
             installed = ""
-        found.setdefault(told[2], {})[told[1]] = installed
+        found.setdefault(text[2], {})[text[1]] = installed
     return found
 
 
@@ -551,11 +530,11 @@ def _extras() -> list[Tried]:
         if extra == "all":
             continue
         missing = [name for name, version in packages.items() if not version]
-        told = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+        text = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
         hint = f"pip install 'taskpit[{extra}]' adds it."
-        told = f"{told}; missing: {', '.join(missing)}".lstrip("; ") if missing else told
+        text = f"{text}; missing: {', '.join(missing)}".lstrip("; ") if missing else text
         found.append(
-            Tried(name=f"extra {extra}", told=told, works=None if missing else True, hint=hint * bool(missing))
+            Tried(name=f"extra {extra}", told=text, works=None if missing else True, hint=hint * bool(missing))
         )
     return found
 

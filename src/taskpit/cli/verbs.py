@@ -6,15 +6,9 @@ from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Sequence
 
-    from taskpit.cli.context import Context, Reply
-
-    #: What a verb's module says of each of its verbs: how to add its arguments, and how to run it.
-    Handlers = dict[str, tuple[Callable[[ArgumentParser], None], Callable[[Namespace, Context], Reply]]]
-
-__all__ = ["GROUPS", "VERBS", "Verb", "find", "handlers", "meant", "suggest"]
+    from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
 
 
 class Verb(Value):
@@ -94,12 +88,12 @@ VERBS: tuple[Verb, ...] = (
         ("work", "work", "run agents or commands on tasks", ("run", "worker"), "pit work --agent claude"),
         ("crew", "crew", "the crew of agents.toml: up, down, restart", (), ""),
         ("lock", "lock", "take an exclusive lock, or run a command under it", (), ""),
-        ("prime", "prime", "what an agent must know: what you hold, what is next, how", (), ""),
-        ("setup", "setup", "tell an agent about the queue, in its own files", (), ""),
-        ("lessons", "prime", "what turned red checks green, as agents are told it", (), ""),
-        ("notify", "prime", "tell a person, as a hook: desktop, ntfy, Slack, Discord, webhook", (), ""),
-        ("hook", "prime", "what an agent's session calls as it goes on", (), ""),
-        ("mcp", "mcp", "serve the queue to agents over MCP", (), ""),
+        ("prime", "agent_verbs", "what an agent must know: what you hold, what is next, how", (), ""),
+        ("setup", "agent_verbs", "tell an agent about the queue, in its own files", (), ""),
+        ("lessons", "agent_verbs", "what turned red checks green, as agents read it", (), ""),
+        ("notify", "agent_verbs", "tell a person, as a hook: desktop, ntfy, Slack, Discord, webhook", (), ""),
+        ("hook", "agent_verbs", "what an agent's session calls as it goes on", (), ""),
+        ("mcp", "serve", "serve the queue to agents over MCP", (), ""),
         ("serve", "serve", "serve the queue to workers on other machines", ("gateway",), ""),
         ("token", "serve", "who may ask `pit serve`: add, list, revoke", ("tokens",), ""),
         ("pipe", "pipe", "send and receive messages between agents", (), ""),
@@ -116,7 +110,7 @@ VERBS: tuple[Verb, ...] = (
         "more",
         ("demo", "demo", "watch a queue at work", (), ""),
         ("bench", "bench", "measure this machine: our verbs beside bare system calls", (), ""),
-        ("completion", "completion", "print a completion script for bash, zsh or fish", (), ""),
+        ("completion", "manual", "print a completion script for bash, zsh or fish", (), ""),
     ),
     *_group(
         "work items",
@@ -153,7 +147,7 @@ def find(word: str) -> Verb | None:
     return None
 
 
-def handlers(verb: Verb) -> tuple[Callable[[ArgumentParser], None], Callable[[Namespace, Context], Reply]]:
+def handlers(verb: Verb) -> tuple[Callable[[Parser], None], Callable[[Args, Context], Reply]]:
     """How to add the verb's arguments, and how to run it; loads its module."""
     from importlib import import_module
 

@@ -8,29 +8,20 @@ import sys
 from argparse import REMAINDER
 
 from taskpit import errors
-from taskpit.cli.context import Reply, Usage
-from taskpit.cli.options import a_count, a_duration, example, words
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
+from taskpit.cli.options import a_count, a_duration, example, refusal, words
+from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.values import LANDS, REVIEWS, Terms, spelled
+from taskpit.task import Claim
+from taskpit.worker.agent_limits import Choosing
+from taskpit.worker.budget import BudgetLimit
+from taskpit.worker.pool_options import PoolReport
+from taskpit.worker.runner import CommandRunner, PluggedRunner
+from taskpit.worker.sandbox import Sandbox
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+AnyRunner = CommandRunner | Choosing | PluggedRunner
 
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
-    from taskpit.landing.pipe import LandingPipe
-    from taskpit.task import Claim
-    from taskpit.worker.agent_limits import Choosing
-    from taskpit.worker.budget import BudgetLimit
-    from taskpit.worker.pool_options import PoolReport
-    from taskpit.worker.runner import CommandRunner, PluggedRunner
-    from taskpit.worker.sandbox import Sandbox
-
-    AnyRunner = CommandRunner | Choosing | PluggedRunner
-
-__all__ = ["VERBS"]
-
-#: How long a command may take unless told otherwise.
+#: How long a command may take unless an option says otherwise.
 LIMIT = 3600.0
 
 
@@ -40,7 +31,7 @@ NONE_FITS = "none for this pool: big, or with other tags. `pit why ID` says more
 AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "goose", "aider")
 
 
-def _work_arguments(parser: ArgumentParser) -> None:
+def _work_arguments(parser: Parser) -> None:
     parser.usage = "pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...] | --reviewer AGENT)"
     parser.description = """\
 Run a pool of workers: each takes a task, runs CMD on it, has the task's check run, and goes on.
@@ -99,7 +90,7 @@ Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
     add("command", nargs=REMAINDER, metavar="-- CMD ...", help="the command to run for each task")
 
 
-def _landing_arguments(parser: ArgumentParser) -> None:
+def _landing_arguments(parser: Parser) -> None:
     """How changes land."""
     add = parser.add_argument
     add("--land", choices=LANDS, help="where changes go: none, a branch for each task, merged, or a pull request")
@@ -124,7 +115,7 @@ def _landing_arguments(parser: ArgumentParser) -> None:
     add("--merge", choices=("none", "ff"), default="none", help="--worktree --merge ff: the same as --land merge")
 
 
-def _work(args: Namespace, context: Context) -> Reply:
+def _work(args: Args, context: Context) -> Reply:
     if not args.slots:
         raise Usage("-n must be at least 1")
     if not args.dry_run:
@@ -137,7 +128,7 @@ def _work(args: Namespace, context: Context) -> Reply:
     return _dry_run(args, context, runner) if args.dry_run else _run(args, context, runner, reviewer)
 
 
-def _runner(args: Namespace, context: Context) -> AnyRunner:
+def _runner(args: Args, context: Context) -> AnyRunner:
     """The agent that was named, or the command that was given."""
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
     if args.agent:
@@ -151,15 +142,11 @@ def _runner(args: Namespace, context: Context) -> AnyRunner:
         raise Usage("--model goes with --agent; put the model into CMD instead")
     if args.env:
         raise Usage("--env goes with --agent; a command sees our own environment")
-    from taskpit.worker.runner import CommandRunner
-
     return CommandRunner(argv, cwd=os.getcwd(), limit=args.limit)
 
 
-def _reviewer(args: Namespace, context: Context) -> AnyRunner:
+def _reviewer(args: Args, context: Context) -> AnyRunner:
     """Who judges changes: an agent as `claude` or `claude:opus`, or a command, which has more than one word."""
-    from taskpit.worker.runner import CommandRunner
-
     try:
         words_ = shlex.split(args.reviewer)
     except ValueError as error:
@@ -173,9 +160,8 @@ def _reviewer(args: Namespace, context: Context) -> AnyRunner:
     return runner
 
 
-def _agents(agent: str, model: str, args: Namespace, context: Context, argv: list[str]) -> AnyRunner:
+def _agents(agent: str, model: str, args: Args, context: Context, argv: list[str]) -> AnyRunner:
     """The agents that were named, the first one first; one that a package brings, if there is no such preset."""
-    from taskpit.worker.agent_limits import Choosing
     from taskpit.worker.agent_runner import AgentRunner
     from taskpit.worker.preset import find, places, speaking
 
@@ -207,7 +193,7 @@ def _agents(agent: str, model: str, args: Namespace, context: Context, argv: lis
         return brought
 
 
-def _run(args: Namespace, context: Context, runner: AnyRunner, reviewer: AnyRunner | None) -> Reply:
+def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | None) -> Reply:
     """A pool has worked; one whose runner is its reviewer only judges."""
     from taskpit.worker import pool_display
     from taskpit.worker.pool import Pool
@@ -252,12 +238,10 @@ def _run(args: Namespace, context: Context, runner: AnyRunner, reviewer: AnyRunn
     )
 
 
-def _sandbox(args: Namespace) -> Sandbox | None:
+def _sandbox(args: Args) -> Sandbox | None:
     """The sandbox that was asked for, once it is known to work."""
     if not args.sandbox:
         return None
-    from taskpit.worker.sandbox import Sandbox
-
     made = Sandbox(network=args.sandbox)
     made.check()
     return made
@@ -304,37 +288,26 @@ def _until(text: str | None, context: Context) -> float:
 
 
 def _budget(text: str) -> BudgetLimit:
-    from argparse import ArgumentTypeError
-
     from taskpit.worker.budget import parse
 
     try:
         return parse(text)
     except errors.Invalid as error:
-        raise ArgumentTypeError(f"{error.message}. {error.hint}") from None
+        raise refusal(f"{error.message}. {error.hint}") from None
 
 
-def _seen_by_checks(args: Namespace) -> tuple[str, ...]:
+def _seen_by_checks(args: Args) -> tuple[str, ...]:
     """Patterns of what checks may see: after an agent no more than it was to see, else all that we see."""
     return tuple(args.env or ()) if args.agent else ("*",)
 
 
-def _landing(args: Namespace, context: Context, cwd: str) -> LandingPipe | None:
+def _landing(args: Args, context: Context, cwd: str) -> LandingPipe | None:
     from taskpit.worker.landing_thread import pipe_for
 
-    terms = Terms(
-        land=args.land or spelled(worktree=args.worktree, merge=args.merge),
-        onto=args.onto,
-        setup=args.setup,
-        setup_key=tuple(args.setup_key or ()),
-        copy=tuple(args.copy or ()),
-        land_check=args.land_check,
-        review=args.review,
-        review_tags=words(args.review_tag),
-        frozen=tuple(args.frozen or ()),
-        pr_command=args.pr_command,
-        env=_seen_by_checks(args),
-    )
+    own = {name: one for name, one in vars(args).items() if name in Terms._fields and one}
+    own = {name: tuple(one) if isinstance(one, list) else one for name, one in own.items()}
+    land = args.land or spelled(worktree=args.worktree, merge=args.merge)
+    terms = Terms(**{**own, "land": land, "review_tags": words(args.review_tag), "env": _seen_by_checks(args)})
     return pipe_for(context.queue, cwd, terms)
 
 
@@ -342,8 +315,8 @@ def _facts(report: PoolReport) -> dict[str, object]:
     return {"ended": report.tally, "seconds": round(report.seconds, 3), "signal": report.signal}
 
 
-def _dry_run(args: Namespace, context: Context, runner: AnyRunner) -> Reply:
-    """What the next task would be told, and the command as it would be run."""
+def _dry_run(args: Args, context: Context, runner: AnyRunner) -> Reply:
+    """The prompt of the next task, and the command as it would be run."""
     from taskpit.worker.prompt import make_prompt
     from taskpit.worker.run_directory import place_for
     from taskpit.worker.runner import Run
@@ -369,7 +342,7 @@ def _next(context: Context, tags: tuple[str, ...], name: str, *, big: bool) -> C
     """The claim a worker would get now."""
     from taskpit.queue import cards
     from taskpit.rules import suits
-    from taskpit.task import Claim, State, Want
+    from taskpit.task import State, Want
 
     want = Want(worker=f"{name}-1", lease=0.0, tags=tags, big=big)
     for card in cards(context.queue.store, State.READY):

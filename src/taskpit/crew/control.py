@@ -1,29 +1,23 @@
-"""Changing the plan: who should be up, who down, who started anew; and waiting until it is so.
+"""Changing the plan: who should be up, who down, who started again; and waiting until it is so.
 
-Whoever calls needs nothing but the queue's folder: the supervisor is found, or started. Talks to nobody.
+The caller needs nothing but the queue's folder: the supervisor is found, or started. Talks to nobody.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from taskpit.crew.settings import Crew, Post
 from taskpit.crew.state import SUPERVISOR, MemberPlan, Papers
 from taskpit.errors import NotFound, Untrusted
 from taskpit.text import nearest
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from taskpit.crew.settings import Crew, Post
-
-__all__ = ["Orderly", "choose"]
 
 #: How often the papers are looked at while waiting.
 LOOK = 0.05
 #: How long those who start may take to be there.
 PATIENCE = 60.0
-#: How often somebody who waits is told what for.
+#: How often it is said what is waited for.
 TELL_EVERY = 5.0
 
 
@@ -112,7 +106,7 @@ class Orderly:
         return living
 
     def restart(self, crew: Crew, asked: Sequence[str], *, now: bool) -> dict[str, MemberPlan]:
-        """These are started anew, with what the file says now."""
+        """These are started again, with what the file says now."""
         posts = {post.name: post for post in crew.posts}
         chosen = choose(posts, asked)
         with self.papers.plan_lock():
@@ -132,15 +126,15 @@ class Orderly:
         With `tell`, what runs of an earlier turn may take its time to end, and it is told who that is.
         """
         deadline = time.monotonic() + PATIENCE
-        told = time.monotonic() + TELL_EVERY
+        text = time.monotonic() + TELL_EVERY
         while True:
             late = [name for name, wish in wishes.items() if not self._has_begun(name, wish)]
             if not late:
                 break
             if tell is None and time.monotonic() > deadline:
                 return dict.fromkeys(late, "it was not started; `pit log supervisor` says more")
-            if tell is not None and time.monotonic() > told:
-                told = time.monotonic() + TELL_EVERY
+            if tell is not None and time.monotonic() > text:
+                text = time.monotonic() + TELL_EVERY
                 tell(self._waiting_for(late))
             time.sleep(LOOK)
         seen = {name: self.papers.seen(name) for name in wishes}
@@ -152,13 +146,13 @@ class Orderly:
 
     def await_down(self, names: Sequence[str], tell: Callable[[str], None]) -> None:
         """Until none of these lives, and the supervisor is gone too if nobody is left to it."""
-        told = time.monotonic() + TELL_EVERY
+        text = time.monotonic() + TELL_EVERY
         while True:
             left = [name for name in names if self.papers.living(name)]
             if not left and (any(wish.wanted for wish in self._plan().values()) or self._alone()):
                 return
-            if time.monotonic() > told:
-                told = time.monotonic() + TELL_EVERY
+            if time.monotonic() > text:
+                text = time.monotonic() + TELL_EVERY
                 tell(self._waiting_for(left))
             time.sleep(LOOK)
 
@@ -167,5 +161,5 @@ class Orderly:
 
     def _waiting_for(self, names: Sequence[str]) -> str:
         doing = [(name, self.papers.now(name).task) for name in names]
-        told = ", ".join(f"{name} ({task})" if task else name for name, task in doing)
-        return f"waiting for {told or 'the supervisor'}; --now does not"
+        text = ", ".join(f"{name} ({task})" if task else name for name, task in doing)
+        return f"waiting for {text or 'the supervisor'}; --now does not"

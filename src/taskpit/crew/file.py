@@ -10,99 +10,31 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from taskpit import fs
-from taskpit.clock import duration
 from taskpit.crew.settings import BackendSettings, Crew, Post
 from taskpit.errors import Invalid, NotFound
 from taskpit.landing.values import LANDS, REVIEWS
-from taskpit.text import nearest, read_toml
+from taskpit.text import did_you_mean, nearest, read_toml
+from taskpit.toml_checker import (
+    Checker,
+    Place,
+    Wrong,
+    flag,
+    key_lines,
+    number,
+    one_of,
+    quiet_hours,
+    seconds,
+    table,
+    texts,
+    word,
+)
 from taskpit.worker.budget import parse as parse_budget
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
-
-__all__ = ["FILE", "KEYS", "Template", "find", "key_lines", "load"]
-
-# -- where in a TOML text each key stands ----------------------------------------------------------
-# Where in a TOML text each key stands. Python's own reader knows the values but not their lines.
-# Only as clever as messages need: tables, arrays of tables and plain keys; what it misses has no line of its own
-# and is told with the line of its table.
-
-#: Table, which one of that name (0 for plain tables), key; the key is empty for the table's own line.
-Place = tuple[str, int, str]
-
-_HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]\]?\s*(?:#.*)?\Z")
-_KEY = re.compile(r"""\s*([A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*[.=]""")
-#: A part of a dotted name.
-_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
-#: What a value is made of, as far as it may go on over several lines.
-_PIECE = re.compile(r'''"""|\'\'\'|"(?:[^"\\]|\\.)*"|'[^']*'|\#.*|[\[\]{}]''')
-
-
-def key_lines(text: str) -> dict[Place, int]:
-    """The line of every key, counted from 1."""
-    found: dict[Place, int] = {}
-    counts: dict[str, int] = {}
-    table, index = "", 0
-    value = _Value()
-    for number, line in enumerate(text.splitlines(), 1):
-        if not value.open:
-            header = _HEADER.match(line)
-            if header:
-                table = _bare(header[2])
-                index = counts.get(table, 0) if header[1] == "[[" else 0
-                counts[table] = index + 1
-                found.setdefault((table, index, ""), number)
-                continue
-            key = _KEY.match(line)
-            if key:
-                found.setdefault((table, index, _bare(key[1])), number)
-        value.read(line)
-    return found
-
-
-def _bare(name: str) -> str:
-    return ".".join(part.strip("\"'") for part in _PART.findall(name))
-
-
-class _Value:
-    """Whether a value goes on in the next line."""
-
-    def __init__(self) -> None:
-        self._quote = ""
-        self._depth = 0
-
-    @property
-    def open(self) -> bool:
-        return bool(self._quote) or self._depth > 0
-
-    def read(self, line: str) -> None:
-        """One more line of it."""
-        at = 0
-        while at < len(line):
-            if self._quote:
-                end = line.find(self._quote, at)
-                if end < 0:
-                    return
-                at, self._quote = end + 3, ""
-                continue
-            piece = _PIECE.search(line, at)
-            if piece is None or piece[0].startswith("#"):
-                return
-            at = piece.end()
-            if piece[0] in ('"""', "'''"):
-                self._quote = piece[0]
-            elif piece[0] in ("[", "{"):
-                self._depth += 1
-            elif piece[0] in ("]", "}"):
-                self._depth = max(self._depth - 1, 0)
-
-
 # -- what may stand in `agents.toml` ---------------------------------------------------------------
-
 
 WATCHES = ("none", "heal", "heal+stall")
 DELIVERIES = ("file", "stdin", "argument")
@@ -111,132 +43,79 @@ MERGES = ("none", "ff")
 LARGEST_CROWD = 10_000
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise ValueError("a text")
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise ValueError('a list of texts such as ["a", "b"]')
-    return tuple(value)
-
-
-def _command(value: object) -> tuple[str, ...]:
-    words = _texts(value)
+def _command(value: Any) -> tuple[str, ...]:
+    words = texts(value)
     if not words or not words[0]:
-        raise ValueError("a command with at least one word")
+        raise Wrong.kind("a command with at least one word", value)
     return words
 
 
-def _number(value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError("a number, at least 1")
-    return value
+def _crowd(value: Any) -> int:
+    if number(value) > LARGEST_CROWD:
+        raise Wrong.kind(f"a number from 1 to {LARGEST_CROWD}", value)
+    return number(value)
 
 
-def _crowd(value: object) -> int:
-    if _number(value) > LARGEST_CROWD:
-        raise ValueError(f"a number from 1 to {LARGEST_CROWD}")
-    return _number(value)
-
-
-def _seconds(value: object) -> float:
-    try:
-        seconds = duration(value) if isinstance(value, str) else 0.0
-    except ValueError as error:
-        raise ValueError(f'a duration such as "15m": {error}') from None
-    if seconds <= 0:
-        raise ValueError('a duration such as "15m"')
-    return seconds
-
-
-def _quiet(value: object) -> str:
-    from taskpit.schedule import quiet_until
-
-    try:
-        quiet_until(_text(value), 0.0)
-    except Invalid:
-        raise ValueError('hours of the day such as "09:00-18:00"') from None
-    return str(value)
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("true or false")  # noqa: TRY004 - told as one sentence with the others
-    return value
-
-
-def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if value not in words:
-            raise ValueError(f"one of {', '.join(words)}")
-        return str(value)
-
-    return read
-
-
-def _budget(value: object) -> tuple[str, ...]:
-    words = (value,) if isinstance(value, str) else _texts(value)
-    for word in words:
+def _budget(value: Any) -> tuple[str, ...]:
+    words = (value,) if isinstance(value, str) else texts(value)
+    for one in words:
         try:
-            parse_budget(word)
+            parse_budget(one)
         except Invalid as error:
-            raise ValueError(f'a limit such as "$5/day", or a list of them: {error.message}') from None
+            raise Wrong.kind(f'a limit such as "$5/day", or a list of them ({error.message})', value) from None
     return words
 
 
-_SHARED: dict[str, Callable[[object], Any]] = {
-    "role": _text,
-    "backend": _text,
-    "model": _text,
-    "prompt": _text,
-    "tags": _texts,
-    "lease": _seconds,
-    "limit": _seconds,
-    "stall": _seconds,
-    "every": _seconds,
+_SHARED: dict[str, Checker] = {
+    "role": word,
+    "backend": word,
+    "model": word,
+    "prompt": word,
+    "tags": texts,
+    "lease": seconds,
+    "limit": seconds,
+    "stall": seconds,
+    "every": seconds,
     "budget": _budget,
-    "land": _one_of(LANDS),
-    "onto": _text,
-    "setup": _text,
-    "setup_key": _texts,
-    "copy": _texts,
-    "env": _texts,
-    "land_check": _text,
-    "pr_command": _text,
-    "review": _one_of(REVIEWS),
-    "review_tags": _texts,
-    "frozen": _texts,
-    "red_first": _flag,
-    "review_limit": _number,
-    "worktree": _flag,
-    "merge": _one_of(MERGES),
-    "sandbox": _one_of(("on", "off")),
-    "watch": _one_of(WATCHES),
-    "cwd": _text,
+    "land": one_of(*LANDS),
+    "onto": word,
+    "setup": word,
+    "setup_key": texts,
+    "copy": texts,
+    "env": texts,
+    "land_check": word,
+    "pr_command": word,
+    "review": one_of(*REVIEWS),
+    "review_tags": texts,
+    "frozen": texts,
+    "red_first": flag,
+    "review_limit": number,
+    "worktree": flag,
+    "merge": one_of(*MERGES),
+    "sandbox": one_of("on", "off"),
+    "watch": one_of(*WATCHES),
+    "cwd": word,
 }
-KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
+KEYS: dict[str, dict[str, Checker]] = {
     "defaults": _SHARED,
-    "agent": {"name": _text, "count": _crowd, **_SHARED},
+    "agent": {"name": word, "count": _crowd, **_SHARED},
     "service": {
-        "name": _text,
+        "name": word,
         "command": _command,
-        "watch": _one_of(WATCHES),
-        "stall": _seconds,
-        "cwd": _text,
+        "watch": one_of(*WATCHES),
+        "stall": seconds,
+        "cwd": word,
     },
     "backend": {
-        "preset": _text,
+        "preset": word,
         "command": _command,
-        "bin": _text,
-        "flags": _texts,
-        "model": _text,
-        "prompt": _one_of(DELIVERIES),
-        "limit": _number,
-        "stagger": _seconds,
-        "quiet": _quiet,
+        "bin": word,
+        "flags": texts,
+        "model": word,
+        "prompt": one_of(*DELIVERIES),
+        "limit": number,
+        "stagger": seconds,
+        "quiet": quiet_hours,
     },
 }
 
@@ -282,10 +161,10 @@ def load(path: str, root: str, env: Mapping[str, str]) -> Crew:
 
 
 def _unreadable(path: str, error: Exception) -> Invalid:
-    told = str(error)
-    found = re.search(r" \(at line (\d+), column \d+\)", told)
+    text = str(error)
+    found = re.search(r" \(at line (\d+), column \d+\)", text)
     line = int(found[1]) if found else 1
-    return Invalid(f"{path}:{line}: {told.replace(found[0], '') if found else told}", path=path, line=line)
+    return Invalid(f"{path}:{line}: {text.replace(found[0], '') if found else text}", path=path, line=line)
 
 
 def _repository(folder: str) -> str:
@@ -306,7 +185,7 @@ def _in_repository(folder: str) -> str:
 class _Reader:
     """One reading of one file."""
 
-    def __init__(self, path: str, root: str, env: Mapping[str, str], lines: Mapping[tuple[str, int, str], int]) -> None:
+    def __init__(self, path: str, root: str, env: Mapping[str, str], lines: Mapping[Place, int]) -> None:
         self.path = path
         self.folder = os.path.dirname(path)
         self.root = root
@@ -316,10 +195,10 @@ class _Reader:
 
     def crew(self, data: dict[str, Any]) -> Crew:
         """All of it."""
-        for table in data:
-            if table not in KEYS:
-                where = (table, 0, "") if (table, 0, "") in self.lines else ("", 0, table)
-                raise self._wrong(where, f"there is no table {table!r}", table, KEYS)
+        for name in data:
+            if name not in KEYS:
+                where = (name, 0, "") if (name, 0, "") in self.lines else ("", 0, name)
+                raise self._wrong(where, f"there is no table {name!r}", name, KEYS)
         defaults = self._fields("defaults", 0, self._table(data, "defaults"))
         for name, given in self._table(data, "backend").items():
             self.backends[name] = self._backend(name, given)
@@ -346,20 +225,15 @@ class _Reader:
             raise self._wrong((name, 0, ""), f"{name} is a list of tables: write [[{name}]]")
         return given
 
-    def _fields(self, table: str, index: int, given: object) -> dict[str, Any]:
+    def _fields(self, place: str, index: int, given: object) -> dict[str, Any]:
         """The keys of one table with their values read."""
-        known = KEYS[table.partition(".")[0]]
-        if not isinstance(given, dict):
-            raise self._wrong((table, index, ""), f"{table} is a table")
-        fields: dict[str, Any] = {}
-        for key, value in given.items():
-            where = (table, index, key)
-            if key not in known:
-                raise self._wrong(where, f"there is no key {key!r} in {table.partition('.')[0]}", key, known)
-            try:
-                fields[key] = known[key](value)
-            except ValueError as error:
-                raise self._wrong(where, f"{key} is {error}, not {value!r}") from None
+        name = place.partition(".")[0]
+        try:
+            fields: dict[str, Any] = table(KEYS[name], named=name)(given)
+        except Wrong as wrong:
+            text = str(wrong) if wrong.key else f"{place} {wrong}"
+            known = KEYS[name] if wrong.key not in KEYS[name] else ()
+            raise self._wrong((place, index, wrong.key), text, wrong.key, known, "" if known else wrong.hint) from None
         return fields
 
     def _backend(self, name: str, given: object) -> BackendSettings:
@@ -403,7 +277,7 @@ class _Reader:
         fields["cwd"] = self._folder("service", index, fields.get("cwd"))
         return Post(**{**fields, "name": name, "kind": "service", "role": "service"})
 
-    def _add(self, posts: dict[str, Post], where: tuple[str, int, str], new: list[Post]) -> None:
+    def _add(self, posts: dict[str, Post], where: Place, new: list[Post]) -> None:
         for post in new:
             if post.name in posts:
                 raise self._wrong(where, f"two of the crew would be called {post.name!r}")
@@ -416,10 +290,10 @@ class _Reader:
         if not name:
             raise self._wrong((table, index, ""), f"this {table} has no name")
         if _NAME.match(name) is None or name in RESERVED:
-            told = (
+            text = (
                 "is reserved for the crew's own files" if name in RESERVED else "may have letters, digits, - and _ only"
             )
-            raise self._wrong((table, index, "name"), f"the name {name!r} {told}")
+            raise self._wrong((table, index, "name"), f"the name {name!r} {text}")
         return name
 
     def _folder(self, table: str, index: int, given: str | None) -> str:
@@ -429,7 +303,7 @@ class _Reader:
         return folder
 
     def _prompt(self, index: int, given: str | None, names: tuple[str, str]) -> str:
-        """The file with what the agent is told to be; empty if it is told nothing."""
+        """The file that says what the agent is to be; empty if there is none."""
         folders = (self.folder, self.root)
         wanted = [given] if given else [f"agents/{name}.md" for name in names]
         for path in (os.path.join(folder, one) for one in wanted for folder in folders):
@@ -469,7 +343,7 @@ class _Reader:
             raise self._wrong(where, f"there is no preset {backend.preset!r}", backend.preset, known)
         self._runnable((table, 0, "bin" if backend.bin else "preset"), (program(backend, self.root),))
 
-    def _runnable(self, where: tuple[str, int, str], command: tuple[str, ...]) -> tuple[str, ...]:
+    def _runnable(self, where: Place, command: tuple[str, ...]) -> tuple[str, ...]:
         """The command as it will be run; Invalid if there is no such program."""
         words = {"{python}": sys.executable, "{here}": self.folder}
         argv = tuple(re.sub(r"\{(?:python|here)\}", lambda found: words[found[0]], word) for word in command)
@@ -480,26 +354,19 @@ class _Reader:
 
     # -- what is wrong -----------------------------------------------------------------------------
 
-    def _said(self, table: str, index: int, key: str) -> tuple[str, int, str]:
+    def _said(self, table: str, index: int, key: str) -> Place:
         """Where this key was said: in its own table, or in the defaults."""
         own = (table, index, key)
         return own if own in self.lines else ("defaults", 0, key)
 
-    def _wrong(
-        self, where: tuple[str, int, str], told: str, word: str = "", known: Iterable[str] | None = None
-    ) -> Invalid:
-        table, index, _ = where
-        line = self.lines.get(where) or self.lines.get((table, index, "")) or 1
-        names = sorted(known or ())
-        near = nearest(word, names)
-        hints = [f"Did you mean {near!r}?"] if near else []
-        hints += [f"There are: {', '.join(names)}."] if names else []
+    def _wrong(self, where: Place, text: str, word: str = "", known: Iterable[str] = (), hint: str = "") -> Invalid:
+        place, index, _ = where
+        line = self.lines.get(where) or self.lines.get((place, index, "")) or 1
+        names = sorted(known)
+        there = f"There are: {', '.join(names)}." if names else ""
+        hint = " ".join(filter(None, (hint or did_you_mean(word, names), there))) or "Nothing was started."
         return Invalid(
-            f"{self.path}:{line}: {told}",
-            hint=" ".join(hints) or "Nothing was started.",
-            path=self.path,
-            line=line,
-            nearest=near,
+            f"{self.path}:{line}: {text}", hint=hint, path=self.path, line=line, nearest=nearest(word, names)
         )
 
 

@@ -11,24 +11,18 @@ import stat
 from taskpit import fs
 from taskpit.crew.state import Papers
 from taskpit.errors import NotFound
-from taskpit.task import Claim, State
+from taskpit.store.port import Store
+from taskpit.task import Card, Claim, State
 from taskpit.text import plain
 from taskpit.worker.run_directory import RunDirectory, directory_of
 from taskpit.worker.transcript import readable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.store.port import Store
-    from taskpit.task import Card
-
-__all__ = ["Tail", "log_of_agent", "log_of_task"]
 
 #: How much of a log is shown to begin with, and read at once afterwards.
 END, PIECE = 64 * 1024, 256 * 1024
 
 
 def log_of_task(store: Store, card: Card, *, printed_first: bool = False) -> str:
-    """The log of whoever works on it now, else that of its end; empty if there is none.
+    """The log of the worker that has it now, else that of its end; empty if there is none.
 
     Of an agent that is what it says, or with `printed_first` all that it prints, where there are both.
     """
@@ -82,20 +76,20 @@ class Tail:
         """What was added since the last look; letters and events that are not whole yet come with the next."""
         data = self._added()
         *lines, rest = data.split(b"\n")
-        told = ""
+        message = ""
         for line in lines:
             text = line.decode("utf-8", "replace")
-            told += "".join(f"{part}\n" for part in ([plain(text)] if self._within else readable(text)))
+            message += "".join(f"{part}\n" for part in ([plain(text)] if self._within else readable(text)))
             self._within = False
         waits = rest.startswith(b"{") and not self._within and len(data) < PIECE  # an event, as far as it goes
         begun = b"" if waits else _whole(rest)
         self._at += len(data) - len(rest) + len(begun)
         self._within = self._within or bool(begun)
-        return told + plain(begun.decode("utf-8", "replace"))
+        return message + plain(begun.decode("utf-8", "replace"))
 
     def _added(self) -> bytes:
         size = _size(self.path)
-        if size < self._at:  # somebody began it anew
+        if size < self._at:  # it was begun again
             self._at, self._within = 0, False
         if size == self._at:
             return b""

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from taskpit.worker.runner import Runner
     from taskpit.workers import LocalMember
 
-__all__ = ["main"]
-
 #: How often a sign of life is left.
 PULSE = 1.0
 

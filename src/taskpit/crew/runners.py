@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from taskpit.worker.runner import Run, Runner
     from taskpit.worker.sandbox import Sandbox
 
-__all__ = ["make_runner", "presets", "program", "rests", "sandbox_of"]
-
 #: How a command is started so that its prompt reaches it; the shell is replaced by the command.
 DELIVERY = {
     "file": (),
@@ -105,7 +103,7 @@ class Briefed:
         return self.runner(claim, run)
 
     def _tell(self, run: Run) -> None:
-        with open(self.prompt, encoding="utf-8", errors="replace") as file:  # anew each time: people edit it
+        with open(self.prompt, encoding="utf-8", errors="replace") as file:  # each time: people edit it
             brief = file.read().strip()
         asked = fs.read(run.place.prompt, LARGEST_PROMPT)[0]
         fs.write(run.place.prompt, f"{brief}\n\n---\n\n".encode("utf-8", "replace") + asked)

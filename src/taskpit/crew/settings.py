@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from taskpit import schema
 from taskpit.landing.values import Terms, spelled
 from taskpit.records import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-__all__ = ["BackendSettings", "Crew", "Post"]
-
 
 #: How long one may be silent unless told otherwise.
 STALL = 900.0
@@ -38,8 +33,8 @@ class BackendSettings(Value):
     quiet: str = ""
 
 
-class Post(Value):
-    """One process of the crew, with all that it needs to know."""
+class Post(Terms):
+    """One process of the crew, with all that it needs to know, also how its work lands."""
 
     name: str
     #: tasks: takes tasks; rounds: sweeps; session: runs its prompt at its own pace; service: a plain command.
@@ -61,19 +56,8 @@ class Post(Value):
     stall: float = 0.0
     #: What its work may cost, each as `$5/day` or `30m/task`.
     budget: tuple[str, ...] = ()
-    #: How its work lands; `worktree` and `merge` are older spellings of `branch` and `merge`.
+    #: How its work lands; empty: as `worktree` and `merge` say, the older spellings of `branch` and `merge`.
     land: str = ""
-    onto: str = ""
-    setup: str = ""
-    setup_key: tuple[str, ...] = ()
-    copy: tuple[str, ...] = ()
-    #: Patterns of further variables that its agent and its checks may see.
-    env: tuple[str, ...] = ()
-    land_check: str = ""
-    pr_command: str = ""
-    review: str = "none"
-    review_tags: tuple[str, ...] = ()
-    frozen: tuple[str, ...] = ()
     red_first: bool = False
     review_limit: int = 0
     worktree: bool = False
@@ -96,27 +80,16 @@ class Post(Value):
 
     def terms(self) -> Terms:
         """How its work lands."""
+        own = {name: getattr(self, name) for name in Terms._fields}
         land = self.land or spelled(worktree=self.worktree, merge=self.merge)
-        return Terms(
-            land=land,
-            onto=self.onto,
-            setup=self.setup,
-            setup_key=self.setup_key,
-            copy=self.copy,
-            env=self.seen_by_checks,
-            land_check=self.land_check,
-            review=self.review,
-            review_tags=self.review_tags,
-            frozen=self.frozen,
-            pr_command=self.pr_command,
-        )
+        return Terms(**{**own, "land": land, "env": self.seen_by_checks})
 
     def facts(self) -> dict[str, object]:
         """As JSON has it."""
         return {**self.as_dict(), "backend": self.backend and self.backend.as_dict()}
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Post:
+    def read(cls, facts: Mapping[str, Any]) -> Post:
         """Read again what `facts` said."""
         backend = facts.get("backend")
         return schema.load(cls, facts, backend=schema.load(BackendSettings, backend) if backend else None)

@@ -1,13 +1,13 @@
 """The crew's papers in `.taskpit/crew/`: who should run, who runs, how each was last seen. Starts no agent.
 
-plan.json       who is wanted, with all that each needs to know; written by whoever says up, down, restart
+plan.json       who is wanted, with all that each needs to know; written by `crew up`, `down` and `restart`
 supervisor      the supervisor's record, locked while it lives
 <name>          the record of one of the crew, locked while it lives: nobody is started twice
 <name>.json     what the supervisor knows of it: how often it was restarted, why it ended, until when it waits
 <name>.now      what it is doing; written by itself, and touched as a sign of life
 <name>.log      what it printed
 
-Whoever changes the plan holds `.plan` meanwhile. All of it can be deleted while nobody runs.
+A process that changes the plan holds `.plan` meanwhile. All of it can be deleted while nobody runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from taskpit import fs, schema, trust, workers
 from taskpit.clock import Clock, instant
@@ -24,13 +26,6 @@ from taskpit.crew.settings import Post
 from taskpit.errors import Conflict, Invalid, Storage, Untrusted
 from taskpit.records import Value
 from taskpit.text import last_lines, read_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
-__all__ = ["SUPERVISOR", "MemberPlan", "MemberState", "Now", "Papers", "environment", "waiting_until"]
 
 SUPERVISOR = "supervisor"
 #: A plan or a state larger than this is none of ours.
@@ -48,7 +43,7 @@ class MemberPlan(Value):
 
     post: Post
     wanted: bool = True
-    #: Grows when it is to be started anew; what runs from an earlier turn is replaced.
+    #: Grows when it is to be started again; what runs from an earlier turn is replaced.
     turn: int = 1
     #: Stopping does not wait for its task.
     now: bool = False
@@ -104,7 +99,7 @@ class Papers:
     # -- the plan ----------------------------------------------------------------------------------
 
     def plan_lock(self) -> fs.Flock:
-        """Held by whoever changes the plan, and by a supervisor about to leave."""
+        """Held by a process that changes the plan, and by a supervisor about to leave."""
         fs.make_dir(self.folder)
         return fs.Flock(self.at(".plan"))
 
@@ -118,10 +113,11 @@ class Papers:
             found, path = self._read("plan.json") or {}, self.at("plan.json")
             plan = found.get("plan", found)  # an older version wrote it without a seal
             if sealed and plan and found.get("seal") != self._seal(plan):
-                told = "`pit crew down`, then `pit crew up`, by the user who should run the crew, writes a new one."
-                raise Untrusted(f"{path} was not written by you, for this folder", hint=told, path=path)
+                text = "`pit crew down`, then `pit crew up`, by the user who should run the crew, writes a new one."
+                raise Untrusted(f"{path} was not written by you, for this folder", hint=text, path=path)
             return {
-                schema.word(name): schema.load(MemberPlan, one, post=Post.of(one["post"])) for name, one in plan.items()
+                schema.word(name): schema.load(MemberPlan, one, post=Post.read(one["post"]))
+                for name, one in plan.items()
             }
         except (AttributeError, KeyError, TypeError, ValueError, Invalid) as error:
             raise Storage(f"{self.at('plan.json')} is not a plan: {error}", path=self.at("plan.json")) from None
@@ -241,8 +237,8 @@ class Papers:
         deadline = time.monotonic() + PATIENCE
         while not self.living(SUPERVISOR):
             if time.monotonic() > deadline:
-                told = self.last_words(SUPERVISOR) or "it said nothing"
-                raise Storage(f"the supervisor did not start: {told}", hint="`pit log supervisor` says more.")
+                text = self.last_words(SUPERVISOR) or "it said nothing"
+                raise Storage(f"the supervisor did not start: {text}", hint="`pit log supervisor` says more.")
             time.sleep(0.02)
         return True
 

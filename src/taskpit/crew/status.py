@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping
 
 from taskpit import fs, workers
 from taskpit.clock import say_duration
 from taskpit.crew.runners import rests
+from taskpit.crew.settings import Post
 from taskpit.crew.state import SUPERVISOR, MemberPlan, Now, Papers
 from taskpit.errors import Conflict
 from taskpit.records import Value
 from taskpit.rules import natural
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from taskpit.crew.settings import Post
-
 #: What is in the name of those that only land.
 LANDER = "-lander-"
-
-__all__ = ["MemberRow", "idle_workers", "pid_here", "rows", "told"]
 
 
 class MemberRow(Value):

@@ -11,23 +11,16 @@ import signal
 import subprocess
 import sys
 import time
+from types import FrameType
 
 from taskpit import fs
 from taskpit.clock import say_duration
-from taskpit.crew.state import SUPERVISOR, MemberState, Papers, environment, waiting_until
+from taskpit.crew.settings import Post
+from taskpit.crew.state import SUPERVISOR, MemberPlan, MemberState, Papers, environment, waiting_until
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.text import last_lines
 from taskpit.worker import process
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from taskpit.crew.settings import Post
-    from taskpit.crew.state import MemberPlan
-    from taskpit.workers import LocalMember
-
-__all__ = ["TAKEN", "Charge", "Supervisor"]
+from taskpit.workers import LocalMember
 
 # -- one of the crew in the supervisor's care ------------------------------------------------------
 # One of the crew in the supervisor's care: started, watched, healed, stopped. Knows processes, no tasks.
@@ -279,7 +272,7 @@ class Supervisor:
         return wish.replace(wanted=False, now=wish.now or len(self.signals) > 1) if self.signals else wish
 
     def _leave(self, me: LocalMember) -> bool:
-        """Gone, unless the plan has changed meanwhile: whoever changes it sees either us or nobody."""
+        """Gone, unless the plan has changed meanwhile: a command that changes it sees either us or no supervisor."""
         lock = self.papers.plan_lock()
         if not lock.take(wait=False):
             return False
@@ -306,7 +299,7 @@ class Supervisor:
 
 
 def main() -> int:
-    """Leave the terminal and whoever started us, then keep the plan."""
+    """Leave the terminal and the process that started us, then keep the plan."""
     root = sys.argv[1]
     if os.fork():
         os._exit(0)  # the starter learns that we are on our way; we lead no session and get no terminal

@@ -11,6 +11,8 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TextIO
 
 from taskpit import trust
 from taskpit.clock import say_duration
@@ -18,26 +20,15 @@ from taskpit.crew import file as crewfile
 from taskpit.crew.control import Orderly
 from taskpit.crew.file import Template
 from taskpit.crew.state import SUPERVISOR, Papers
-from taskpit.crew.status import rows
+from taskpit.crew.status import MemberRow, rows
 from taskpit.landing.git import GitTrouble, outside, require
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import State, Task
+from taskpit.task import Card, Event, State, Task
 from taskpit.text import fit
 from taskpit.worker.pool_display import Lines, PoolBoard, screen_size
-from taskpit.worker.pool_options import survey
+from taskpit.worker.pool_options import Survey, survey
 from taskpit.workers import base
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import TextIO
-
-    from taskpit.crew.status import MemberRow
-    from taskpit.task import Card, Event
-    from taskpit.worker.pool_options import Survey
-
-__all__ = ["CONFIG", "Demo", "Stage", "choose", "sign", "tasks"]
 
 # -- the food of the demo --------------------------------------------------------------------------
 
@@ -176,7 +167,7 @@ class Theatre(Stage, PoolBoard):
     """The same on a terminal, with a board of the crew."""
 
     def crew(self, rows: Sequence[MemberRow], survey: Survey) -> None:
-        """Draw the board anew."""
+        """Draw the board again."""
         width = screen_size(self._stream)[0]
         lines = [self._row(row, width) for row in rows]
         lines.append(
@@ -256,7 +247,7 @@ class Demo:
         self.queue.put(self.tasks)
 
     def _make_repository(self) -> None:
-        """The folder is a git repository, too, without the queue's own files in it; and somebody reviews changes."""
+        """The folder is a git repository, too, without the queue's own files in it; and a reviewer judges changes."""
         with open(f"{self.pit}/agents.toml", "a", encoding="utf-8") as file:
             file.write(REVIEWER)
         with open(f"{self.pit}/.gitignore", "w", encoding="utf-8") as file:
@@ -291,7 +282,7 @@ class Demo:
         return self.queue.card(task_id).task.title
 
     def _murder(self, stage: Stage) -> None:
-        """Whoever is half through the elephant dies."""
+        """The snake that is half through the elephant dies."""
         elephant = self.queue.card(self.tasks[0].id)
         if self.victim or elephant.state is not State.CLAIMED or self._bites() < BITES:
             return
@@ -347,10 +338,10 @@ class Demo:
         diary = cards["Read the diary of the mouse"]
         lost = [one.worker for one in elephant.tries if one.kind == "lost" and base(one.worker) == self.victim]
         saved = elephant.result is not None and elephant.result.worker not in lost
-        told = (
+        text = (
             f"{elephant.task.id}: {self.victim or 'nobody'} was killed with -9 while eating it; it was taken up again"
         )
-        yield bool(lost) and saved, f"{told} and finished"
+        yield bool(lost) and saved, f"{text} and finished"
         taught = haiku.result is not None and haiku.result.attempt == 2 and haiku.tries[0].kind == "check"
         yield taught, f"{haiku.task.id}: its check was red, the next attempt got its output, and was green"
         feast = cards["Prepare the feast"]
@@ -368,11 +359,11 @@ class Demo:
         events, _ = self.queue.store.events(limit=1 << 20)
         said = [event.action for event in events if event.task_id == sign.task.id and base(event.worker) == "reviewer"]
         log = outside(self.pit, "log", "--format=%s", "main").text.splitlines()
-        told = "was sent back by the reviewer, done better, approved, and is one commit on main"
+        text = "was sent back by the reviewer, done better, approved, and is one commit on main"
         landed = sign.result is not None and sign.result.reason.startswith("landed on main")
         polite = landed and "Please" in outside(self.pit, "show", "main:sign.txt").text
         good = polite and {"sent_back", "approved"} <= set(said) and log.count(sign.task.title) == 1
-        return good, f"{sign.task.id}: {told}"
+        return good, f"{sign.task.id}: {text}"
 
     def _crew_scenes(self) -> Iterator[tuple[bool, str]]:
         agents = [row for row in self.standing if row.kind != "service" and row.state in ("up", "waiting")]

@@ -1,11 +1,11 @@
-"""Telling the outside that something has happened: one command per event, run by somebody else.
+"""Telling the outside that something has happened: one command per event, run by another process.
 
-Whoever ends a claim leaves a note in `.taskpit/hooks/` and goes on; a process of its own runs the commands,
+The end of a claim leaves a note in `.taskpit/hooks/` and goes on; a process of its own runs the commands,
 so no worker waits for one and no verb fails with one. Notes are files: those that a killed runner left are
 found by the next. So a hook runs at least once.
 
     <time>-<nonce>.json   one event and its command; gone when the command has ended
-    runner-<uid>          locked by whoever runs them: one process per user
+    runner-<uid>          locked by the process that runs them: one process per user
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LONGEST_OUTPUT = 64 * 1024
 
 
 def tell_ends(store: Store, hooks: Hooks, ends: Iterable[End]) -> None:
-    """Whoever wants to hear of it hears that these claims have ended."""
+    """The hooks for it are given that these claims have ended."""
     for end in ends:
         _tell_end(store, hooks, end)
 
@@ -50,13 +50,13 @@ def _tell_end(store: Store, hooks: Hooks, end: End) -> None:
         return
     facts: dict[str, Any] = {}
     if end.result is not None:
-        told = end.result
+        text = end.result
         facts["result"] = {
-            "verdict": str(told.verdict),
-            "reason": told.reason,
-            "output": told.output[:LONGEST_OUTPUT],
-            "seconds": told.seconds,
-            "cost": dict(told.cost),
+            "verdict": str(text.verdict),
+            "reason": text.reason,
+            "output": text.output[:LONGEST_OUTPUT],
+            "seconds": text.seconds,
+            "cost": dict(text.cost),
         }
     tell(store, hooks, event, claim=end.claim, details=end.details, **facts)
 
@@ -71,7 +71,7 @@ def tell(
     worker: str = "",
     **facts: object,
 ) -> None:
-    """Whoever wants to hear of this event hears it. Never fails: what cannot be told is no reason to undo anything."""
+    """The hooks for this event are given it. Never fails: what cannot be told is no reason to undo anything."""
     argv = hooks.commands.get(event)
     if not argv:
         return
@@ -105,7 +105,7 @@ def lock_of(spool: str) -> fs.Flock:
 
 
 def _run(spool: str) -> None:
-    """Somebody runs what lies there. One who is about to end looks once more after letting go of the lock."""
+    """A process runs what lies there. One who is about to end looks once more after letting go of the lock."""
     lock = lock_of(spool)
     if not lock.take(wait=False):
         return

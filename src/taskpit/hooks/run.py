@@ -30,8 +30,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["main"]
-
 #: How often new notes are looked for while commands run, in seconds.
 LOOK_AGAIN = 0.2
 #: How much of what a command printed is told when it failed, and the longest text in its environment.
@@ -42,7 +40,7 @@ NOT_FOR_HOOKS = ("TASKPIT_AS", "TASKPIT_TASK", "TASKPIT_FILE", "TASKPIT_RUN_DIR"
 
 
 def main(argv: list[str]) -> int:
-    """Run until nothing is left, unless somebody else does."""
+    """Run until nothing is left, unless another process does."""
     spool = argv[0]
     with suppress(OSError):
         os.setsid()
@@ -118,15 +116,15 @@ def _execute(note: dict[str, Any]) -> str:
     """The command has run; why that went wrong, or nothing."""
     argv, event, limit = note["argv"], note["event"], float(note.get("timeout", 30.0))
     where = str(event.get("queue", ""))
-    with tempfile.TemporaryFile() as told:
-        told.write(json.dumps(event).encode() + b"\n")
-        told.seek(0)
+    with tempfile.TemporaryFile() as text:
+        text.write(json.dumps(event).encode() + b"\n")
+        text.seek(0)
         try:
             process = subprocess.Popen(
                 argv,
                 cwd=where if os.path.isdir(where) else "/",
                 env=_environment(event),
-                stdin=told,
+                stdin=text,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

@@ -3,7 +3,7 @@
     status    Done, or a file in completed/: done; archive/: cancelled; drafts/, or Draft: held; others are ready
     priority  high, medium, low are 30, 20, 10
 
-Its text is kept as it is, with the acceptance criteria and their boxes. Ids are told apart without regard
+Its text is kept as it is, with the acceptance criteria and their boxes. Ids are compared without regard
 to capitals: `TASK-1` and `task-1` are one.
 """
 
@@ -11,16 +11,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
 from taskpit.errors import Invalid
 from taskpit.importers.importer import Bad, Found, Importer, Record
 from taskpit.task import Task
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["IMPORTER", "split"]
 
 # -- front matter ----------------------------------------------------------------------------------
 # Front matter: the few lines of YAML above a Markdown text, as trackers write them. Needs no YAML library.

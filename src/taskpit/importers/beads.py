@@ -8,17 +8,12 @@ priority      0 to 4 are 40 to 0; none is 2, as in beads
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from taskpit.errors import Invalid
 from taskpit.importers.importer import Bad, Found, Importer, Record, objects
 from taskpit.task import Task
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-__all__ = ["IMPORTER"]
 
 _NEEDS = ("blocks", "waits-for", "conditional-blocks", "")
 _OVER = {"closed": "done", "tombstone": "cancelled"}
@@ -108,10 +103,10 @@ def _dependencies(record: Record, given: str) -> tuple[tuple[str, ...], str]:
 def _comments(record: Record) -> None:
     comments = record.rest.pop("comments", [])
     if isinstance(comments, list) and all(isinstance(one, dict) for one in comments) and comments:
-        told = [
+        lines = [
             f"{one.get('created_at', '')} {one.get('author', '')}: {one.get('text', '')}".strip() for one in comments
         ]
-        record.add_section("Comments", "\n\n".join(told))
+        record.add_section("Comments", "\n\n".join(lines))
     elif comments:
         record.add_section("Comments", json.dumps(comments, ensure_ascii=False))
 

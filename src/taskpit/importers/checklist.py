@@ -13,15 +13,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from taskpit.importers.importer import Bad, Found, Importer
 from taskpit.task import Task
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["IMPORTER"]
 
 _ITEM = re.compile(r"(\s*)(?:[-*+]|(\d+)[.)])\s+\[([ xX~-])\]\s+(.+)")
 _HEADING = re.compile(r"#{1,6}\s+(.+)")

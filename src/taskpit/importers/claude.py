@@ -4,22 +4,17 @@
     status            completed: done; deleted: cancelled; others are ready
     priority          high, medium, low, where todos have one
 
-Tasks are numbered anew in every list, so the list's name (its folder) belongs to a task's id.
+Tasks are numbered from 1 in every list, so the list's name (its folder) belongs to a task's id.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from taskpit.errors import Invalid
 from taskpit.importers.importer import Bad, Found, Importer, Record, read_value
 from taskpit.task import Task
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["IMPORTER"]
 
 _OVER = {"completed": "done", "deleted": "cancelled"}
 

@@ -8,16 +8,11 @@ body      also says what it waits for: `Depends on #12`, `Blocked by #12`
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from taskpit.errors import Invalid
 from taskpit.importers.importer import PRIORITIES, Bad, Found, Importer, Record, read_value
 from taskpit.task import Task
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["IMPORTER"]
 
 _WAITS = re.compile(r"\b(?:depends on|blocked by|waits for)[ :]+((?:#\d+(?:,| and|\s)*)+)", re.IGNORECASE)
 _PRIORITY = re.compile(rf"(?:prio(?:rity)?[ :/_-]*)?({'|'.join(PRIORITIES)})", re.IGNORECASE)
@@ -120,8 +115,8 @@ def _comments(record: Record) -> None:
     if isinstance(comments, list):
         del record.rest["comments"]
         dicts = [one for one in comments if isinstance(one, dict)]
-        told = [f"{one.get('createdAt', '')} {_name(one.get('author'))}: {one.get('body', '')}" for one in dicts]
-        record.add_section("Comments", "\n\n".join(told))
+        lines = [f"{one.get('createdAt', '')} {_name(one.get('author'))}: {one.get('body', '')}" for one in dicts]
+        record.add_section("Comments", "\n\n".join(lines))
 
 
 IMPORTER = GitHub()

@@ -1,7 +1,7 @@
 """What an importer is, and what all of them need: reading records, keeping what we have no word for. Pure.
 
 An importer is given a file's name and text and gives back, one by one, what it found or why not. Ids, needs
-and parents are the source's own; whoever puts the tasks into a queue maps them.
+and parents are the source's own; the import maps them to ids of the queue.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from taskpit.clock import FIRST, LAST, instant
 from taskpit.errors import Invalid
@@ -17,12 +19,18 @@ from taskpit.rules import find_cycle, tangled
 from taskpit.task import NOTHING, Task
 from taskpit.text import read_json
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from typing import Any
-
-__all__ = ["PRIORITIES", "Bad", "Found", "Importer", "Record", "objects", "read_object", "relate", "without_twins"]
+__all__ = [
+    "PRIORITIES",
+    "Bad",
+    "Found",
+    "Importer",
+    "Record",
+    "objects",
+    "read_object",
+    "read_value",
+    "relate",
+    "without_twins",
+]
 
 #: How others say how soon, in our numbers: higher first.
 PRIORITIES = {
@@ -73,7 +81,7 @@ class Importer(ABC):
 
 
 def objects(name: str, text: str) -> Iterator[tuple[dict[str, Any], str] | Bad]:
-    """The objects in JSON lines, each with its place; lines that are none are told of."""
+    """The objects in JSON lines, each with its place; lines that are none are bad."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
@@ -225,11 +233,11 @@ _TAKEN = frozenset(
 
 
 def without_twins(found: Sequence[Found]) -> tuple[list[Found], list[Bad]]:
-    """Each id once; those that come again are told of."""
+    """Each id once; those that come again are bad. What has no id is like no other."""
     first: dict[str, Found] = {}
     bad = []
-    for one in found:
-        known = first.setdefault(one.task.id, one)
+    for number, one in enumerate(found):
+        known = first.setdefault(one.task.id or f" {number}", one)
         if known is not one:
             bad.append(Bad(where=one.where, why=f"the id {one.task.id!r} is also that of {known.where}"))
     return list(first.values()), bad
@@ -249,7 +257,7 @@ def relate(found: Sequence[Found], known: Collection[str], *, closed: bool) -> l
 
 
 def _all_needs(found: Sequence[Found]) -> dict[str, list[str]]:
-    """What each waits for, told from either side."""
+    """What each waits for, from what either side says."""
     needs = {one.task.id: list(one.task.needs) for one in found}
     for one in found:
         for other in one.blocks:
@@ -297,10 +305,10 @@ def _without_circles(found: Sequence[Found]) -> list[Found]:
     for task_id in tangled(tasks):
         while circle := find_cycle(task_id, needs_of):
             task, cut = tasks[circle[0]], circle[1]
-            told = f"these wait for each other: {' -> '.join(circle)}"
+            text = f"these wait for each other: {' -> '.join(circle)}"
             tasks[task.id] = task.replace(
                 needs=tuple(need for need in task.needs if need != cut),
-                hold=task.hold or told,
+                hold=task.hold or text,
                 extra={**task.extra, "needs-cut": [*_listed(task.extra.get("needs-cut")), cut]},
             )
     return [one.replace(task=tasks[one.task.id]) for one in found]

@@ -9,16 +9,12 @@ subtasks   tasks of their own, `3.1`; their dependencies are numbers of their si
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from taskpit.errors import Invalid
 from taskpit.importers.importer import Bad, Found, Importer, Record, read_object
 from taskpit.task import Task
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-__all__ = ["IMPORTER"]
 
 _OVER = {"done": "done", "completed": "done", "cancelled": "cancelled"}
 _HELD = ("blocked", "deferred", "review")
@@ -66,7 +62,7 @@ def _family(value: object, tag: str, where: str, above: str = "") -> Iterator[Fo
     """A task and its subtasks; what is wrong with one of them keeps no other out."""
     try:
         if not isinstance(value, dict):
-            raise Invalid("it is no object")  # noqa: TRY301 - told with its place below
+            raise Invalid("it is no object")  # noqa: TRY301 - named with its place below
         record = Record(value)
         given = f"{above}.{record.title('id')}" if above else record.title("id")
         subtasks = record.listed("subtasks")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from taskpit.landing.git import Git
     from taskpit.landing.values import HandIn, Terms
 
-__all__ = ["Candidates", "PathChange"]
-
 #: A new file larger than this is asked about; contents are looked at up to the other.
 LARGE, LOOKED_AT = 5 * 1024 * 1024, 1024 * 1024
 #: Names and contents that look like a secret.
@@ -49,18 +47,42 @@ SECRETS = re.compile(
     rb"|\bsk-ant-[\w-]{20}|\bxox[abprs]-[\w-]{10}|\bAIza[\w-]{35}\b"
 )
 _HUNK = re.compile(rb"\A@@ -\d+(,\d+)? \+\d+(,\d+)? @@.*", re.DOTALL)
-#: The mode of a pointer to another repository.
-GITLINK = "160000"
+#: Modes: of files, of links, of a pointer to another repository, and of what is not there.
+FILE, PROGRAM, LINK, GITLINK, NOTHING = "100644", "100755", "120000", "160000", "000000"
 
 
 class PathChange(Value):
     """One path that differs between two trees."""
 
+    old_mode: str
+    old_oid: str
     mode: str
     oid: str
     #: A: new, M: other bytes, D: gone, T: another kind of thing.
     letter: str
     name: str
+    #: Lines; a binary file has none.
+    added: int = 0
+    removed: int = 0
+
+    @property
+    def entry(self) -> str:
+        """As git's index lists it; empty if it is gone."""
+        return f"{self.mode} {self.oid} 0" if self.mode != NOTHING else ""
+
+    @property
+    def old_entry(self) -> str:
+        """The same before; empty if it is new."""
+        return f"{self.old_mode} {self.old_oid} 0" if self.old_mode != NOTHING else ""
+
+
+class Taken(Value):
+    """What a clone's files are as a tree."""
+
+    tree: str
+    changes: tuple[PathChange, ...]
+    #: What a person should see before it lands, and what was left out of it.
+    questions: tuple[str, ...]
 
 
 class Candidates:
@@ -69,8 +91,8 @@ class Candidates:
     def __init__(self, git: Git) -> None:
         self.git = git
 
-    def tree_of(self, path: str, terms: Terms, base: str, target: str) -> tuple[str, list[str]]:
-        """The tree of a clone's files, frozen paths as in the target; and what was left out of it."""
+    def take(self, path: str, terms: Terms, base: str, target: str) -> Taken:
+        """A clone's files as a tree, frozen paths as in the target."""
         with self.index(base) as index:
             nested = self._not_ignored(sorted(_nested(path)), path, index)
             copied = self._not_ignored([os.fsencode(name) for name in terms.copy], path, index)
@@ -79,7 +101,9 @@ class Candidates:
             self.git.run(*words, stdin=b"\0".join(specs), tree=path, index=index)
             self._freeze(terms.frozen, target, index)
             tree = self.git.run("write-tree", index=index).text
-        return tree, [self._left_out(name, base) for name in nested]
+            changes = self.changes(base, tree)
+            questions = [*(self._left_out(name, base) for name in nested), *self._questions(changes, index)]
+        return Taken(tree=tree, changes=tuple(changes), questions=tuple(questions))
 
     def _left_out(self, name: bytes, base: str) -> str:
         """What is said of a repository in the clone, whose files do not land."""
@@ -126,17 +150,33 @@ class Candidates:
 
     def changes(self, old: str, new: str) -> list[PathChange]:
         """Each path that differs."""
-        words = ("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--raw", "--no-abbrev")
-        parts = self.git.run(*words, old, new).out.decode("utf-8", "surrogateescape").split("\0")
-        found = []
-        for facts, name in zip(parts[::2], parts[1::2], strict=False):
-            _, mode, _, oid, letter = facts.lstrip(":").split(" ")
-            found.append(PathChange(mode=mode, oid=oid, letter=letter[:1], name=name))
-        return found
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--raw", "--numstat")
+        out = self.git.run(*words, "--no-abbrev", old, new).out.decode("utf-8", "surrogateescape")
+        parts = iter(out.split("\0"))
+        facts, lines = {}, {}
+        for part in parts:
+            if part.startswith(":"):
+                facts[next(parts)] = part[1:].split(" ")
+            elif part:  # the counts come after all that
+                added, removed, name = part.split("\t", 2)
+                lines[name] = (int(added), int(removed)) if added.isdecimal() else (0, 0)
+        return [
+            PathChange(
+                old_mode=old_mode,
+                old_oid=old_oid,
+                mode=mode,
+                oid=oid,
+                letter=letter[:1],
+                name=name,
+                added=lines.get(name, (0, 0))[0],
+                removed=lines.get(name, (0, 0))[1],
+            )
+            for name, (old_mode, mode, old_oid, oid, letter) in facts.items()
+        ]
 
-    def questions(self, base: str, tree: str) -> list[str]:
-        """What in a candidate a person should see before it lands."""
-        changes = [one for one in self.changes(base, tree) if one.letter != "D"]
+    def _questions(self, found: Sequence[PathChange], index: str) -> list[str]:
+        """What in a candidate a person should see before it lands; the index holds it."""
+        changes = [one for one in found if one.letter != "D"]
         told = [f"{one.name} points to another repository" for one in changes if one.mode == GITLINK]
         blobs = [one for one in changes if one.mode != GITLINK]
         sizes = self._sizes([one.oid for one in blobs])
@@ -147,7 +187,7 @@ class Candidates:
         ]
         spilt = self._with_secrets([oid for oid, size in sizes.items() if size <= LOOKED_AT])
         told += [f"{one.name} looks like a secret" for one in blobs if one.oid in spilt or _is_secret(one)]
-        if filtered := self._filtered(blobs, tree):
+        if filtered := self._filtered(blobs, index):
             told.append(f"{', '.join(filtered[:5])} would go through a git filter, which landing does not run")
         return told
 
@@ -161,22 +201,16 @@ class Candidates:
         """Those whose bytes have what looks like a key in them."""
         return {oid for oid, data in self.git.blobs(oids).items() if SECRETS.search(data)}
 
-    def _filtered(self, changes: Sequence[PathChange], tree: str) -> list[str]:
+    def _filtered(self, changes: Sequence[PathChange], index: str) -> list[str]:
         """Changed paths whose attributes name a filter: their bytes may not be what the person's git would store."""
         if not changes:
             return []
         names = b"\0".join(os.fsencode(one.name) for one in changes)
-        with self.index(tree) as index:
-            out = self.git.run("check-attr", "-z", "--cached", "--stdin", "filter", stdin=names, index=index).out
+        out = self.git.run("check-attr", "-z", "--cached", "--stdin", "filter", stdin=names, index=index).out
         parts = out.decode("utf-8", "surrogateescape").split("\0")
         return [
             name for name, value in zip(parts[::3], parts[2::3], strict=False) if value not in ("unspecified", "unset")
         ]
-
-    def size(self, base: str, commit: str) -> tuple[int, int, int]:
-        """Files that differ, lines added, lines removed."""
-        counts = self._counts(base, commit).values()
-        return len(counts), sum(added for added, _ in counts), sum(gone for _, gone in counts)
 
     def patch(self, base: str, commit: str) -> str:
         """A digest of what is taken out, what comes in and what stands around it, wherever in its files that is."""
@@ -184,21 +218,6 @@ class Candidates:
         lines = self.git.run(*words, "--no-color", base, commit).out.split(b"\n")
         kept = [_HUNK.sub(b"@@", line) for line in lines if not line.startswith(b"index ")]
         return hashlib.sha256(b"\n".join(kept)).hexdigest()
-
-    def rows(self, base: str, commit: str) -> list[tuple[str, str, int, int]]:
-        """Name, letter, lines added and removed of each file that differs; a binary file has none."""
-        counts = self._counts(base, commit)
-        return [(one.name, one.letter, *counts.get(one.name, (0, 0))) for one in self.changes(base, commit)]
-
-    def _counts(self, base: str, commit: str) -> dict[str, tuple[int, int]]:
-        words = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", base, commit)
-        counts = {}
-        for row in self.git.run(*words).out.decode("utf-8", "surrogateescape").split("\0"):
-            added, _, rest = row.partition("\t")
-            removed, _, name = rest.partition("\t")
-            if name:
-                counts[name] = (int(added), int(removed)) if added.isdecimal() else (0, 0)
-        return counts
 
     def loose(self, path: str, commit: str, terms: Terms | HandIn) -> list[str]:
         """Files in the clone that are not committed."""
@@ -216,6 +235,11 @@ class Candidates:
             yield index
         finally:
             fs.remove(index)
+
+
+def size(changes: Sequence[PathChange]) -> tuple[int, int, int]:
+    """Files that differ, lines added, lines removed."""
+    return len(changes), sum(one.added for one in changes), sum(one.removed for one in changes)
 
 
 def _nested(path: str) -> Iterable[bytes]:

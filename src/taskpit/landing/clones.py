@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from taskpit.landing.values import HandIn, Hands, Terms
     from taskpit.task import Evidence
 
-__all__ = ["Clones", "Setups"]
-
 # -- what a set-up made ----------------------------------------------------------------------------
 # What a set-up made, kept so that the next clone has it without running it again. Copied, never linked.
 # <state>/taskpit/landing/<name>-<digest>/setup/<key>/    the files that it added to a clone
@@ -162,7 +160,7 @@ class Clones:
         path = self.path(task_id)
         fs.make_dir(self._folder)
         fs.remove(f"{path}.ready")
-        self._furnish(path, base, terms, hands, f"{path}.log", branch=f"pit/{name_of(task_id)}")
+        self._furnish(path, base, terms, hands, f"{path}.log", branch=f"pit/{name_of(task_id)}", onto=terms.onto)
         self._mark(path, terms.onto)
 
     def check(self, task_id: str, command: str, commit: str, terms: Terms | HandIn, hands: Hands) -> Evidence:
@@ -184,10 +182,18 @@ class Clones:
         return f"{path}.review"
 
     def _furnish(
-        self, path: str, commit: str, terms: Terms | HandIn, hands: Hands, log: str, *, branch: str = ""
+        self,
+        path: str,
+        commit: str,
+        terms: Terms | HandIn,
+        hands: Hands,
+        log: str,
+        *,
+        branch: str = "",
+        onto: str = "",
     ) -> None:
         """A fresh clone with its files and set-up; SetupFailed if that is red."""
-        self._clone(path, commit, terms, branch)
+        self._clone(path, commit, terms, branch, onto)
         if not terms.setup:
             return
         setups = Setups(self._repository)
@@ -196,7 +202,7 @@ class Clones:
             hands.say("the files of the set-up were copied: what decides them is the same")
             return
         if key:  # some of it may be there
-            self._clone(path, commit, terms, branch)
+            self._clone(path, commit, terms, branch, onto)
         evidence = hands.run(terms.setup, path, self._limits.setup_limit, log, terms.env)
         if not evidence.green:
             told = evidence.tail[-500:] or terms.setup
@@ -204,8 +210,8 @@ class Clones:
         if key and branch:  # a clone of what has landed, and no agent's yet
             setups.keep(key, path, commit, terms)
 
-    def _clone(self, path: str, commit: str, terms: Terms | HandIn, branch: str) -> None:
-        self._repository.clone(path, commit, branch)
+    def _clone(self, path: str, commit: str, terms: Terms | HandIn, branch: str, onto: str) -> None:
+        self._repository.clone(path, commit, branch, onto)
         self._repository.copy(terms.copy, path)
 
     def rebase(self, task_id: str, target: str, base: str, was: str, tree: str) -> None:
@@ -214,7 +220,7 @@ class Clones:
         """
         path = self.path(task_id)
         fresh = f"{path}.new"
-        self._repository.clone(fresh, base, f"pit/{name_of(task_id)}")
+        self._repository.clone(fresh, base, f"pit/{name_of(task_id)}", target)
         if self.is_ours(path):
             if os.path.lexists(f"{path}/.git"):
                 fs.move(f"{path}/.git", f"{path}.old-{fs.fresh_name()}")

@@ -7,8 +7,6 @@ import re
 from taskpit.records import Value
 from taskpit.text import revealed
 
-__all__ = ["DiffLine", "FilePatch", "read_hunks"]
-
 #: Rows are shown up to this width.
 WIDEST = 1000
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

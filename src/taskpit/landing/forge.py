@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from taskpit import fs
 from taskpit.errors import Invalid, TaskpitError
-from taskpit.landing.git import ZERO, GitTrouble
+from taskpit.landing.git import GitTrouble
 from taskpit.landing.values import CANDIDATE, FenceLost, held, opened
 from taskpit.policy import PULL
 from taskpit.records import Value
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from taskpit.landing.pipe import LandingPipe
     from taskpit.landing.values import HandIn
     from taskpit.task import Card, Claim, Done, Release
-
-__all__ = ["Forge", "ForgeTrouble", "Pull", "Pulls", "is_open", "template"]
 
 #: Seconds one call may take.
 PATIENCE = 120.0
@@ -352,8 +350,7 @@ class Pulls:
         there = self.pipe.repository.remote_head(branch)
         if there == handed.commit:
             return ""
-        old = self.git.ref(record)
-        ours = self.git.read(old).decode().split() if old else []
+        ours = self.git.look(record)[0].data.decode().split()
         if there and there not in ours:
             return there
         if handed.commit not in ours:  # noted first: what a killed push has brought there is known to be ours
@@ -401,8 +398,7 @@ class Pulls:
         elif not self.pipe.repository.knows(commit) or not self.git.is_ancestor(commit, line):
             raise GitTrouble(f"{commit[:12]}, by which {handed.pr} was merged, is not on {handed.target} at the remote")
         name = self.pipe.ref("land", handed.task)
-        was = self.git.ref(name)
-        if was != commit and not self.git.move(name, commit, was or ZERO, fence=fence):
+        if not self.git.move(name, commit, fence=fence):
             raise FenceLost(f"another worker has taken over the landing of {handed.task}")
         return self.pipe.sealed(handed, commit)
 

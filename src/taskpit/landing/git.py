@@ -6,7 +6,7 @@ configuration but ours, and takes files from an agent's clone as files: its `.gi
 
     U   the person's repository; only `publish` changes it
     P   ours: private and bare, in the user's state directory; nobody has it checked out
-    W   an agent's clone, or one in which a check runs: `clone --shared` of P
+    W   an agent's clone, or one in which a check runs: it borrows the objects of P
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ZERO", "Git", "GitTrouble", "Ran", "outside", "require"]
-
 #: How long one git command may take.
 PATIENCE = 600.0
 #: The object that is none: as an old value it says that there must be no such ref.
 ZERO = "0" * 40
+#: So many commits are known by their trees.
+MANY = 10_000
 #: The oldest git that merges without a checkout.
 OLDEST = (2, 38)
 
@@ -87,6 +87,13 @@ class GitTrouble(TaskpitError):
     code = "git"
 
 
+class Ref(Value):
+    """A ref as it was seen: the object it names, and what that holds. Both are empty if there is no such ref."""
+
+    oid: str = ""
+    data: bytes = b""
+
+
 class Ran(Value):
     """What one git command did."""
 
@@ -119,12 +126,19 @@ def _environment(more: Mapping[str, str], *, personal: bool = False) -> dict[str
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_EDITOR": "false",
+        "GIT_DEFAULT_REF_FORMAT": "files",
         **more,
     }
 
 
 def _run(
-    words: Sequence[str], env: Mapping[str, str], cwd: str, settings: Sequence[tuple[str, str]], stdin: bytes, lock: int
+    words: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    settings: Sequence[tuple[str, str]],
+    stdin: bytes = b"",
+    lock: int = -1,
+    patience: float = PATIENCE,
 ) -> Ran:
     """Git has run, in a group of its own, with an open lock if `lock` is one; GitTrouble if it could not."""
     given = [word for key, value in settings for word in ("-c", f"{key}={value}")]
@@ -136,13 +150,13 @@ def _run(
             env=env,
             input=stdin,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
             start_new_session=True,
             pass_fds=(lock,) if lock >= 0 else (),
         )
     except subprocess.TimeoutExpired:
-        raise GitTrouble(f"git {words[0]} took longer than {PATIENCE:g} seconds", cwd=cwd) from None
+        raise GitTrouble(f"git {words[0]} took longer than {patience:g} seconds", cwd=cwd) from None
     except OSError as error:
         raise GitTrouble(f"git cannot be run: {error}", hint="Install git 2.38 or newer.", cwd=cwd) from None
     return Ran(code=ran.returncode, out=ran.stdout, err=ran.stderr.decode("utf-8", "replace").strip())
@@ -154,9 +168,20 @@ def _accept(ran: Ran, ok: Sequence[int], words: Sequence[str], cwd: str) -> Ran:
     return ran
 
 
-def outside(cwd: str, *words: str, ok: Sequence[int] = (0,), personal: bool = False) -> Ran:
-    """Git where the person's repository is found from `cwd`: to look, to make P, and to publish."""
-    ran = _run(words, _environment({}, personal=personal), cwd, SAFE if personal else OURS, b"", -1)
+def outside(
+    cwd: str,
+    *words: str,
+    ok: Sequence[int] = (0,),
+    personal: bool = False,
+    stdin: bytes = b"",
+    patience: float = PATIENCE,
+) -> Ran:
+    """Git where the person's repository is found from `cwd`: to look, to make P, and to publish.
+
+    The repository may have come by any hand: nothing that its own settings name is run.
+    """
+    settings = SAFE if personal else OURS
+    ran = _run(words, _environment({}, personal=personal), cwd, settings, stdin, patience=patience)
     return _accept(ran, ok, words, cwd)
 
 
@@ -177,6 +202,8 @@ class Git:
 
     def __init__(self, directory: str, *, author: tuple[str, str] = ("taskpit", "taskpit@localhost")) -> None:
         self.directory = directory
+        #: The trees of commits that were met: no commit has another, ever.
+        self._trees: dict[str, str] = {}
         name, mail = author
         self._who = {
             f"GIT_{who}_{what}": value
@@ -228,31 +255,49 @@ class Git:
 
     # -- objects and refs --------------------------------------------------------------------------
 
+    def look(self, *names: str) -> list[Ref]:
+        """Each of these refs, as all of them were seen in one call."""
+        found = self.below(*names)
+        return [found.get(name, Ref()) for name in names]
+
+    def below(self, *names: str) -> dict[str, Ref]:
+        """The refs that are called so or lie below that, by their full names. A missing object is trouble."""
+        form = "--format=%(refname)%00%(objectname)%00%(raw:size)%00%(raw)"
+        out = self.run("for-each-ref", form, *names).out
+        found, at = {}, 0
+        while at < len(out):
+            start = at
+            for _ in range(3):
+                start = out.index(b"\0", start) + 1
+            name, oid, size, _ = out[at:start].split(b"\0")
+            at = start + int(size) + 1
+            found[os.fsdecode(name)] = ref = Ref(oid=oid.decode(), data=out[start : at - 1])
+            if ref.data.startswith(b"tree "):
+                self._know(ref.oid, ref.data.partition(b"\n")[0].removeprefix(b"tree ").decode())
+        return found
+
+    def _know(self, commit: str, tree: str) -> str:
+        if len(self._trees) >= MANY:
+            self._trees.clear()
+        self._trees[commit] = tree
+        return tree
+
     def ref(self, name: str) -> str:
         """The object a ref names; empty if there is no such ref."""
-        ran = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", name, ok=(0, 1))
-        return ran.text if ran.code == 0 else ""
-
-    def refs(self, prefix: str) -> dict[str, str]:
-        """The refs below this, each with its object; by what follows the prefix."""
-        lines = self.say("for-each-ref", "--format=%(objectname) %(refname)", prefix).splitlines()
-        return {name.removeprefix(prefix).lstrip("/"): oid for oid, _, name in (line.partition(" ") for line in lines)}
+        return self.look(name)[0].oid
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
-        return self.say("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        known = self._trees.get(commit)
+        return known or self._know(commit, self.say("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}"))
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether one commit is in the history of the other; a missing object is no answer but trouble."""
-        return self.run("merge-base", "--is-ancestor", old, new, ok=(0, 1)).code == 0
+        return old == new or self.run("merge-base", "--is-ancestor", old, new, ok=(0, 1)).code == 0
 
     def blob(self, data: bytes) -> str:
         """These bytes are an object."""
         return self.say("hash-object", "-w", "--stdin", stdin=data)
-
-    def read(self, oid: str) -> bytes:
-        """The bytes of an object."""
-        return self.run("cat-file", "blob", oid).out
 
     def blobs(self, oids: Sequence[str]) -> dict[str, bytes]:
         """The bytes of many objects, in one call."""
@@ -271,23 +316,29 @@ class Git:
     def commit(self, tree: str, parents: Sequence[str], message: str) -> str:
         """A commit of this tree."""
         words = [word for parent in parents for word in ("-p", parent)]
-        return self.say("commit-tree", tree, *words, "-F", "-", stdin=message.encode("utf-8", "replace"))
+        made = self.say("commit-tree", tree, *words, "-F", "-", stdin=message.encode("utf-8", "replace"))
+        self._know(made, tree)
+        return made
 
-    def move(self, name: str, new: str, old: str, *, fence: tuple[str, str] = ("", "")) -> bool:
+    def move(self, name: str, new: str, old: str = "", *, fence: tuple[str, str] = ("", "")) -> bool:
         """The ref is `new` if it was `old` (ZERO: there was none) and the fence stands; False if not.
 
-        One transaction changes one ref: several are not moved together by a crash.
+        Behind a fence `old` may be empty: nobody else changes the ref, whatever it was. One transaction changes one
+        ref: several are not moved together by a crash.
         """
         if len(new) < 40:  # an empty new value would delete the ref
             raise GitTrouble(f"{name} was to be moved to {new!r}")
-        none = "0" * len(new)  # as long as this repository's names are: 40 letters, or 64
-        lines = ["start", f"update {name} {new} {none if old == ZERO else old}"]
+        none = "0" * max(len(new), len(old))  # as long as this repository's names are: 40 letters, or 64
+        words = ["update", name, *(none if oid == ZERO else oid for oid in (new, old) if oid)]
+        lines = ["start", " ".join(words)]
         if fence[0]:
             lines.insert(1, f"verify {fence[0]} {fence[1]}")
         text = "\n".join([*lines, "prepare", "commit", ""])
         ran = self.alone("update-ref", "--stdin", stdin=text.encode(), ok=(0, 128))
-        if ran.code and (self.ref(name) or ZERO) == old and (not fence[0] or self.ref(fence[0]) == fence[1]):
-            raise GitTrouble(f"git update-ref: {ran.err[-300:]}", ref=name)  # nobody was faster: it cannot be done
+        if ran.code:
+            now, guard = self.look(name, fence[0] or name)
+            if old in ("", now.oid or ZERO) and (not fence[0] or guard.oid == fence[1]):
+                raise GitTrouble(f"git update-ref: {ran.err[-300:]}", ref=name)  # nobody was faster: it cannot be done
         return ran.code == 0
 
     def set(self, name: str, new: str) -> None:

@@ -5,28 +5,20 @@ Anybody may do it: a pool beside its work, or a person who approves. What a kill
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from taskpit import workers
 from taskpit.errors import Lost, TaskpitError
 from taskpit.landing import review
-from taskpit.landing.forge import Pulls, is_open
-from taskpit.landing.values import CANDIDATE, FenceLost, Stopped, held
+from taskpit.landing.forge import Pull, Pulls, is_open
+from taskpit.landing.pipe import LandingPipe
+from taskpit.landing.values import CANDIDATE, FenceLost, HandIn, Hands, Stopped, held
 from taskpit.policy import LANDING, PULL
+from taskpit.queue import Queue
 from taskpit.race import racers_of
-from taskpit.task import Done, End, Failed, Release, Said, State, Want
+from taskpit.store.port import Member
+from taskpit.task import Card, Claim, Done, End, Failed, Outcome, Release, Said, State, Want
 from taskpit.text import headline
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from taskpit.landing.forge import Pull
-    from taskpit.landing.pipe import LandingPipe
-    from taskpit.landing.values import HandIn, Hands
-    from taskpit.queue import Queue
-    from taskpit.store.port import Member
-    from taskpit.task import Card, Claim, Outcome
-
-__all__ = ["Lander", "is_to_land", "join"]
 
 #: Trouble that is nobody's conflict is tried again this often before a person is asked.
 TRIES = 3

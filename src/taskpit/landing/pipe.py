@@ -27,11 +27,11 @@ import threading
 
 from taskpit import fs
 from taskpit.errors import Invalid
-from taskpit.landing.candidate import Candidates
+from taskpit.landing.candidate import Candidates, size
 from taskpit.landing.clones import Clones
 from taskpit.landing.forge import Pulls
 from taskpit.landing.git import ZERO, GitTrouble
-from taskpit.landing.repository import BranchTrouble, line_of
+from taskpit.landing.repository import BranchTrouble, Merge, line_of
 from taskpit.landing.values import FenceLost, HandIn, Waits, held, name_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
@@ -42,13 +42,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from taskpit.landing.git import Git
-    from taskpit.landing.repository import Merge, Repository
+    from taskpit.landing.candidate import PathChange, Taken
+    from taskpit.landing.git import Git, Ref
+    from taskpit.landing.repository import Repository
     from taskpit.landing.values import Hands, Terms
     from taskpit.queue import Queue
     from taskpit.task import Claim, Evidence, Outcome, Release, Task, Try
-
-__all__ = ["LandingPipe", "queue_key"]
 
 #: How often a landing begins again because others were faster.
 TURNS = 100
@@ -102,6 +101,8 @@ class LandingPipe:
         """The task's own clone; that of an earlier attempt as it left it, or caught up. Waits: a person must act."""
         terms = self._settled(task)
         path = self.workspace(task.id)
+        if terms.land != "pr":  # that begins from the remote's branch
+            self.repository.require_branch(terms.onto)
         if self.clones.is_ours(path):
             if tries and tries[-1].kind == "reset":
                 self._catch_up(task, terms, hands)
@@ -118,8 +119,8 @@ class LandingPipe:
         base, line = self.git.ref(self.ref("base", task.id)), self._base(task, terms)
         if not base or base == line:
             return
-        tree, _ = self._files.tree_of(self.workspace(task.id), terms, base, self._target(terms, base))
-        commit = self.git.commit(tree, [base], _message(task))
+        taken = self._files.take(self.workspace(task.id), terms, base, self._target(terms, base))
+        commit = self.git.commit(taken.tree, [base], _message(task))
         merge = self.repository.merge(line, commit)
         if not merge.conflicts:
             self.git.set(self.ref("cand", task.id), commit)
@@ -127,7 +128,7 @@ class LandingPipe:
             hands.say(f"its clone begins from {line[:12]} now")
 
     def _settled(self, task: Task) -> Terms:
-        """How it lands, with a branch that is there: resolved by name, once for each clone."""
+        """How it lands, with a branch: resolved by name, once for each clone."""
         terms = self.terms.of(task)
         if not terms.onto:
             terms = terms.replace(onto=self.clones.target(task.id) or self.repository.current_branch())
@@ -135,8 +136,6 @@ class LandingPipe:
             raise Waits(f"racers do not land by pull requests: say `land: merge` or `branch` in {task.id}")
         if terms.away and terms.land not in ("none", "pr"):
             raise Waits(f"the queue is on another machine, where land {terms.land} leaves nothing: say `land: pr`")
-        if terms.land != "pr":  # that begins from the remote's branch
-            self.repository.require_branch(terms.onto)
         return terms
 
     def target_of(self, task: Task) -> str:
@@ -156,8 +155,8 @@ class LandingPipe:
     def _base(self, task: Task, terms: Terms) -> str:
         """The line, which holds what the needs have landed; a branch begins with the branches it needs."""
         base = self._line(terms, terms.onto)
-        for need in task.needs:
-            landed = self.git.ref(self.ref("land", need))
+        lands = self.git.look(*(self.ref("land", need) for need in task.needs)) if task.needs else []
+        for need, landed in zip(task.needs, (ref.oid for ref in lands), strict=True):
             if not landed or self.git.is_ancestor(landed, base):
                 continue
             if terms.land != "branch":
@@ -178,16 +177,16 @@ class LandingPipe:
         if not self.clones.is_ours(path):
             told = f"its clone is gone or another stands in its place: {path}"
             return Failed(error=told, kind="task", output=done.output)
-        base = self.git.ref(self.ref("base", task.id))
-        tree, nested = self._files.tree_of(path, terms, base, self._target(terms, base))
-        if tree == self.git.tree_of(base) and task.extra.get("allow-empty") not in (True, "yes", "true"):
-            told = "; ".join(("nothing changed in its clone, so there is nothing to land", *nested))
+        began, seen = self.git.look(self.ref("base", task.id), self.ref("seen", task.id))
+        base = began.oid
+        taken = self._files.take(path, terms, base, self._target(terms, base))
+        if taken.tree == self.git.tree_of(base) and task.extra.get("allow-empty") not in (True, "yes", "true"):
+            told = "; ".join(("nothing changed in its clone, so there is nothing to land", *taken.questions))
             return Failed(error=told, kind="check", output=done.output)
-        questions = [*nested, *self._files.questions(base, tree)]
-        commit = self.git.commit(tree, [base], _message(task))
+        commit = self.git.commit(taken.tree, [base], _message(task))
         self.git.set(self.ref("cand", task.id), commit)
-        size = self._files.size(base, commit)
-        hands.say(f"candidate {commit[:12]}: {'1 file' if size[0] == 1 else f'{size[0]} files'}")
+        files = len(taken.changes)
+        hands.say(f"candidate {commit[:12]}: {'1 file' if files == 1 else f'{files} files'}")
         evidence = None
         if check and check_mode(task) != "disabled":
             evidence = self.clones.check(task.id, task.check, commit, terms, hands)
@@ -195,19 +194,16 @@ class LandingPipe:
             if not evidence.green and check_mode(task) == "strict":
                 there = hands.run(task.check, path, self.terms.check_limit, env=terms.env)
                 return self._red(done, evidence, self._files.loose(path, commit, terms) if there.green else None)
-        handed = self._handed(claim, done, terms, evidence, (base, commit, tree), size, questions)
+        handed = self._handed(claim, done, terms, evidence, (base, commit), taken)
         if not check:
             handed = handed.replace(check="")
-        handed = self._as_approved(handed)
+        if seen.oid:
+            handed = self._as_approved(handed, HandIn.load(seen.data))
         self.git.set(self.ref("hand", task.id), self.git.blob(handed.dump()))
         return held(task, handed, () if handed.approved else handed.questions)
 
-    def _as_approved(self, handed: HandIn) -> HandIn:
+    def _as_approved(self, handed: HandIn, seen: HandIn) -> HandIn:
         """The same change as the one that was approved before, on another base, needs no second approval."""
-        oid = self.git.ref(self.ref("seen", handed.task))
-        if not oid:
-            return handed
-        seen = HandIn.load(self.git.read(oid))
         same = (seen.questions, seen.review) == (handed.questions, handed.review)
         if not same or self._files.patch(seen.base, seen.commit) != self._files.patch(handed.base, handed.commit):
             return handed
@@ -228,20 +224,19 @@ class LandingPipe:
         done: Done,
         terms: Terms,
         evidence: Evidence | None,
-        objects: tuple[str, str, str],
-        size: tuple[int, int, int],
-        questions: Sequence[str],
+        commits: tuple[str, str],
+        taken: Taken,
     ) -> HandIn:
         """All that landing it needs, in one value."""
-        task, (base, commit, tree) = claim.task, objects
-        files, added, removed = size
+        task, (base, commit) = claim.task, commits
+        files, added, removed = size(taken.changes)
         return HandIn(
             task=task.id,
             parent=parent_of(task),
             title=task.title,
             commit=commit,
             base=base,
-            tree=tree,
+            tree=taken.tree,
             land=terms.land,
             target=f"pit/{name_of(parent_of(task) or task.id)}" if terms.land == "branch" else terms.onto,
             check=task.check if check_mode(task) == "strict" else "",
@@ -254,7 +249,7 @@ class LandingPipe:
             frozen=terms.frozen,
             pr_command=terms.pr_command,
             review=terms.review,
-            questions=_few(questions),
+            questions=_few(taken.questions),
             worker=claim.fence,
             attempt=claim.attempt,
             output=done.output,
@@ -297,9 +292,11 @@ class LandingPipe:
     def hand_in_of(self, task_id: str) -> HandIn | None:
         """What was handed in for this task here; None if nothing was."""
         self._ready()
-        oid = self.git.ref(self.ref("hand", task_id))
+        return self._read(task_id, *self.git.look(self.ref("hand", task_id)))
+
+    def _read(self, task_id: str, ref: Ref) -> HandIn | None:
         try:
-            return HandIn.load(self.git.read(oid)) if oid else None
+            return HandIn.load(ref.data) if ref.oid else None
         except (ValueError, Invalid) as error:
             raise GitTrouble(f"the hand-in of {task_id} cannot be read: {error}") from None
 
@@ -308,15 +305,13 @@ class LandingPipe:
         if not self.repository.is_known():
             return {}
         self._ready()
-        oids = self.git.refs(f"refs/pit/hand/{self.queue}")
-        blobs = self.git.blobs(list(oids.values()))
         found = {}
-        for name, oid in oids.items():
+        for name, ref in self.git.below(f"refs/pit/hand/{self.queue}").items():
             try:
-                handed = HandIn.load(blobs[oid])
+                handed = HandIn.load(ref.data)
             except (ValueError, Invalid):  # one that cannot be read stops no other; `pit review` tells of it
                 continue
-            if name == name_of(handed.task):  # while a racer's lands, the task that it seals has it, too
+            if name == self.ref("hand", handed.task):  # while a racer's lands, the task that it seals has it, too
                 found[handed.task] = handed
         return found
 
@@ -328,16 +323,17 @@ class LandingPipe:
 
     def note(self, handed: HandIn, changed: HandIn) -> HandIn:
         """What is known of this very candidate now."""
-        old = self.git.ref(self.ref("hand", handed.task))
-        if HandIn.load(self.git.read(old)).commit != handed.commit or not self.git.move(
-            self.ref("hand", handed.task), self.git.blob(changed.dump()), old
+        name = self.ref("hand", handed.task)
+        old = self.git.look(name)[0]
+        if HandIn.load(old.data).commit != handed.commit or not self.git.move(
+            name, self.git.blob(changed.dump()), old.oid
         ):
             raise GitTrouble(f"{handed.task} was handed in again meanwhile")
         return changed
 
-    def files(self, base: str, commit: str) -> list[tuple[str, str, int, int]]:
-        """Name, letter, lines added and removed of each file that differs."""
-        return self._files.rows(base, commit)
+    def changes(self, base: str, commit: str) -> list[PathChange]:
+        """Each path that differs."""
+        return self._files.changes(base, commit)
 
     def behind(self) -> list[str]:
         """How far the person's branches are behind what landed on them, and why, as sentences."""
@@ -345,21 +341,24 @@ class LandingPipe:
 
     def landed(self, task_id: str) -> str:
         """The commit that landed this task; empty if it has not landed."""
-        handed = self.hand_in_of(task_id)
-        commit = self.git.ref(self.ref("land", task_id))
-        line = self._landed_on(handed) if handed else ""
-        return commit if commit and line and self.git.is_ancestor(commit, line) else ""
+        return self._landing(task_id)[1]
 
-    def _landed_on(self, handed: HandIn) -> str:
-        """The last commit of where it lands, as last seen."""
-        remote = f"refs/pit/remote/{handed.target}"
-        return self.git.ref(remote) if handed.land == "pr" else self.repository.line(handed.target)
+    def _landing(self, task_id: str) -> tuple[HandIn | None, str]:
+        """What was handed in for this task, and the commit that landed it: one that where it lands has."""
+        self._ready()
+        hand, land = self.git.look(self.ref("hand", task_id), self.ref("land", task_id))
+        handed = self._read(task_id, hand)
+        if handed is None or not land.oid:
+            return handed, ""
+        place = f"refs/pit/remote/{handed.target}" if handed.land == "pr" else line_of(handed.target)
+        line = self.git.look(place)[0].oid
+        return handed, land.oid if line and self.git.is_ancestor(land.oid, line) else ""
 
     def already(self, task_id: str) -> Done | None:
         """The end of a task that has landed and is not sealed; None if it has not."""
         if not self.repository.is_known():
             return None
-        handed, commit = self.hand_in_of(task_id), self.landed(task_id)
+        handed, commit = self._landing(task_id)
         return self.sealed(handed, commit) if handed is not None and commit else None
 
     def left_by(self, task: Task, tries: Sequence[Try]) -> Release | None:
@@ -415,9 +414,7 @@ class LandingPipe:
         """The parent has this racer's hand-in while that lands: whoever finds it landed knows whose it is."""
         mine = self.git.blob(handed.dump())
         for what, oid in (("cand", handed.commit), ("hand", mine)):
-            name = self.ref(what, handed.seals)
-            was = self.git.ref(name) or ZERO
-            if was != oid and not self.git.move(name, oid, was, fence=fence):
+            if not self.git.move(self.ref(what, handed.seals), oid, fence=fence):
                 raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         return mine
 
@@ -435,7 +432,7 @@ class LandingPipe:
             side = old
             if not self.git.is_ancestor(handed.base, old):  # the person took out what it began from: that stays out
                 side = self.git.commit(self.git.tree_of(old), [handed.base], "beside\n")
-            merge = self.repository.merge(side, theirs)
+            merge = Merge(tree=frozen) if handed.base == old else self.repository.merge(side, theirs)
             if merge.conflicts:
                 return self._conflict(claim, handed, old, merge)
             if handed.land == "pr":
@@ -445,8 +442,7 @@ class LandingPipe:
             if handed.approved and not empty and self._is_another(handed, old, tree):
                 return self._look_again(claim, handed, old, tree)
             commit = old if empty else self.git.commit(tree, [old], _landing_message(handed))
-        was = self.git.ref(land) or ZERO
-        if was != commit and not self.git.move(land, commit, was, fence=fence):
+        if not self.git.move(land, commit, fence=fence):
             raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         red = self._recheck(handed, commit, hands)
         if red is not None:
@@ -466,7 +462,7 @@ class LandingPipe:
     def _look_again(self, claim: Claim, handed: HandIn, old: str, tree: str) -> Release:
         """It waits for a look once more, as what would land now."""
         commit = self.git.commit(tree, [old], _message(claim.task))
-        files, added, removed = self._files.size(old, commit)
+        files, added, removed = size(self._files.changes(old, commit))
         self._rebase(claim.task.id, handed.target, old, tree)
         self.git.set(self.ref("cand", claim.task.id), commit)
         now = handed.replace(commit=commit, base=old, tree=tree, approved="", green=False)

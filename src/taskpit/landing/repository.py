@@ -21,15 +21,16 @@ import stat
 from taskpit import fs
 from taskpit.clock import Clock
 from taskpit.errors import Invalid
-from taskpit.landing.git import ZERO, Git, GitTrouble, outside, require
+from taskpit.landing.candidate import FILE, LINK, PROGRAM, Candidates
+from taskpit.landing.git import ZERO, Git, GitTrouble, Ref, outside, require
 from taskpit.records import Value
 from taskpit.trust import state_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Merge", "Published", "Remote", "Repository", "state_folder"]
+    from taskpit.landing.candidate import PathChange
 
 #: Settings of the person's that decide which bytes a file has in a commit, and the values we take.
 HABITS = {
@@ -96,13 +97,14 @@ class Repository:
     """One repository of a person's, and ours for it."""
 
     def __init__(self, cwd: str) -> None:
-        found = outside(cwd, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", ok=(0, 128))
+        words = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir", "--git-dir")
+        found = outside(cwd, *words, ok=(0, 128))
         if found.code:
             raise GitTrouble(
                 f"{cwd} is in no git checkout: {found.err[-200:]}", hint="Landing needs one: run it there.", path=cwd
             )
         try:
-            self.top, self.common = found.text.split("\n")
+            self.top, self.common, self._directory = found.text.split("\n")
         except ValueError:
             raise GitTrouble(f"{cwd!r} has an end of line in its path", hint="Landing needs another path.") from None
         digest = hashlib.sha256(os.fsencode(os.path.realpath(self.common))).hexdigest()[:12]
@@ -128,8 +130,12 @@ class Repository:
 
     def require_branch(self, name: str) -> None:
         """Invalid unless there is such a branch with a commit."""
-        if outside(self.top, "show-ref", "--verify", "--quiet", f"refs/heads/{name}", ok=(0, 1, 128)).code:
+        if not self._theirs(name):
             raise Invalid(f"there is no branch {name!r} in {self.top}", hint="`git branch` shows them.", branch=name)
+
+    def _theirs(self, branch: str) -> str:
+        """The last commit of the person's branch; empty if there is no such branch."""
+        return outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1, 128)).text
 
     def is_known(self) -> bool:
         """Whether ours is there: something was to land here before."""
@@ -206,32 +212,31 @@ class Repository:
         A person who resets, amends or rebases takes out commits that they had: where all that landed was theirs
         already, the line follows, or what they took out would come back.
         """
-        up = f"refs/pit/up/{branch}"
+        up, have, line = _up(branch), f"refs/pit/have/{branch}", line_of(branch)
         # What was seen is read before the branch is: a publishing between the two must not look like a reset.
-        seen = self.git.ref(up)
-        theirs = self._fetched(branch, seen)
+        seen, had, ours = (ref.oid for ref in self.git.look(up, have, line))
+        theirs = self._fetched(branch, have, (seen, had))
         while True:
-            ours = self.line(branch)
             new = self._brought_together(branch, ours, theirs, seen)
-            if new == ours or self.git.move(line_of(branch), new, ours or ZERO):
+            if new == ours or self.git.move(line, new, ours or ZERO):
                 if seen != theirs:  # only now: what a crash leaves undone is seen again
                     self.git.move(up, theirs, seen or ZERO)
                 return new
+            ours = self.line(branch)
 
-    def _fetched(self, branch: str, seen: str) -> str:
+    def _fetched(self, branch: str, have: str, known: tuple[str, ...]) -> str:
         """The last commit of the person's branch, with all of its history here: what a killed fetch left is no proof
         of that, a ref is.
         """
-        have, name = f"refs/pit/have/{branch}", f"refs/heads/{branch}"
-        found = outside(self.top, "rev-parse", "--verify", "--quiet", name, ok=(0, 1, 128))
-        if found.code == 1:
+        commit = self._theirs(branch)
+        if not commit:
             raise BranchTrouble(
                 f"there is no branch {branch!r} in {self.top} any more; make it again (`git branch {branch} COMMIT`)"
             )
-        if found.text and found.text in (seen, self.git.ref(have)):
-            return found.text
+        if commit in known:
+            return commit
         words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--update-shallow", "--", self.common)
-        self.git.alone(*words, f"+{name}:{have}")
+        self.git.alone(*words, f"+refs/heads/{branch}:{have}")
         return self.git.ref(have)
 
     def _brought_together(self, branch: str, ours: str, theirs: str, seen: str) -> str:
@@ -317,22 +322,26 @@ class Repository:
 
     # -- clones ------------------------------------------------------------------------------------
 
-    def clone(self, path: str, commit: str, branch: str = "") -> None:
-        """A clone of its own with this commit checked out, on a branch if one is named; what was there is gone."""
+    def clone(self, path: str, commit: str, branch: str = "", onto: str = "") -> None:
+        """A clone of its own with this commit checked out, on `branch` if one is named, and so is where it lands; what
+        was there is gone. It borrows our objects and knows nothing else of us.
+        """
         remove(path)
-        own = [f"--config={key}={value}" for key, value in self._habits]
-        words = ("clone", "--quiet", "--shared", "--no-checkout", "--template=", "--no-tags", *own)
-        outside(self.folder, *words, "--", self.git.directory, path)
-        shallow = f"{self.git.directory}/shallow"
-        if os.path.exists(shallow):  # then git has copied branches instead of sharing all there is
-            fs.write(f"{path}/.git/objects/info/alternates", os.fsencode(f"{self.git.directory}/objects\n"))
-            shutil.copyfile(shallow, f"{path}/.git/shallow")
-        theirs = Git(f"{path}/.git")
-        theirs.run("remote", "remove", "origin")
-        os.makedirs(f"{path}/.git/info", exist_ok=True)
-        shutil.copyfile(f"{self.git.directory}/info/exclude", f"{path}/.git/info/exclude")
+        form = "sha256" if len(commit) > len(ZERO) else "sha1"
+        outside(self.folder, "init", "--quiet", "--template=", f"--object-format={form}", "--", path)
+        directory = f"{path}/.git"
+        with open(f"{directory}/config", "ab") as file:
+            file.write(b"".join(_setting(key, value) for key, value in self._habits))
+        os.makedirs(f"{directory}/info", exist_ok=True)
+        fs.write(f"{directory}/objects/info/alternates", os.fsencode(f"{self.git.directory}/objects\n"))
+        for name in ("shallow", "info/exclude"):
+            if os.path.exists(f"{self.git.directory}/{name}"):
+                shutil.copyfile(f"{self.git.directory}/{name}", f"{directory}/{name}")
+        below = f"{branch}/".startswith(f"{onto}/") or onto.startswith(f"{branch}/")
+        if onto and not below:  # git has no branch below another
+            fs.write(f"{directory}/packed-refs", os.fsencode(f"{commit} refs/heads/{onto}\n"))
         where = ("-B", branch) if branch else ("--detach",)
-        theirs.run("checkout", "--quiet", *where, commit, tree=path)
+        Git(directory).run("checkout", "--quiet", *where, commit, tree=path)
 
     def copy(self, names: tuple[str, ...], path: str) -> None:
         """Files of the person's checkout that no commit has are in the clone; links are not followed."""
@@ -355,42 +364,31 @@ class Repository:
 
     def _configuration(self) -> str:
         """A digest of what in the person's configuration could start something when a branch is moved."""
-        told = [
-            outside(self.top, "config", where, "--includes", "--list", "-z", ok=(0, 1, 128)).out
-            for where in ("--local", "--worktree")
-        ]
-        entries = sorted(entry for out in told for entry in set(out.split(b"\0")) if entry)
+        out = outside(self.top, "config", "--includes", "--list", "--show-scope", "-z", ok=(0, 1, 128)).out
+        told = zip(*[iter(out.split(b"\0"))] * 2, strict=False)
+        entries = sorted({entry for scope, entry in told if scope in (b"local", b"worktree")})
         kept = [entry for entry in entries if not entry.lower().startswith(tuple(word.encode() for word in HARMLESS))]
         return hashlib.sha256(b"\0".join(kept)).hexdigest()
 
     def unpublished(self) -> list[str]:
         """Branches on which something landed that the person's did not have when they were last seen."""
-        lines, ups = self.git.refs("refs/pit/line"), self.git.refs("refs/pit/up")
-        return [name for name, commit in lines.items() if ups.get(name) != commit]
-
-    def behind(self, branch: str) -> int:
-        """How many commits the person's branch lacks, as it was last seen."""
-        up, line = self.git.ref(f"refs/pit/up/{branch}"), self.line(branch)
-        if not line or up == line:
-            return 0
-        return int(self.git.say("rev-list", "--count", line, *([f"^{up}"] if up else [])))
+        found = self.git.below("refs/pit/line", "refs/pit/up")
+        lines = {name.removeprefix(line_of("")): ref.oid for name, ref in found.items() if name.startswith(line_of(""))}
+        return [branch for branch, line in lines.items() if found.get(_up(branch), Ref()).oid != line]
 
     def publish(self, branch: str) -> Published:
         """The person's branch has what landed, or why not yet. Nothing of theirs that is not committed is touched."""
         with fs.Flock(f"{self.folder}/publish.lock"):
-            new = self.line(branch)
-            old = outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1, 128)).text
-            if not new or old == new:
-                if new and self.git.ref(f"refs/pit/up/{branch}") != new:
-                    self.git.set(f"refs/pit/up/{branch}", new)
-                return Published(branch=branch)
-            why = self._move(branch, old, new)
+            line, up = (ref.oid for ref in self.git.look(line_of(branch), _up(branch)))
+            place, old = self._checked_out(branch)
+            why = self._move(branch, place, old, line) if line and old != line else ""
             if why:
                 fs.replace(self._reason(branch), why.encode(), f"{self.folder}/.{fs.fresh_name()}", sync=False)
-            else:
-                self.git.set(f"refs/pit/up/{branch}", new)
+                return self.look(branch)
+            if line and up != line:
+                self.git.set(_up(branch), line)
                 fs.remove(self._reason(branch))
-            return Published(branch=branch, behind=self.behind(branch), why=why)
+            return Published(branch=branch)
 
     def give(self, ref: str, branch: str) -> str:
         """A branch of the person's is what this ref of ours is; the branch. Where they have another so called, it has
@@ -400,7 +398,7 @@ class Repository:
         words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory)
         for number in range(1, 100):
             name = branch if number == 1 else f"{branch}-{number}"
-            there = outside(self.top, "rev-parse", "--verify", "--quiet", f"refs/heads/{name}", ok=(0, 1, 128)).text
+            there = self._theirs(name)
             if not there:
                 outside(self.top, *words, f"{ref}:refs/heads/{name}", personal=True)
             if there in ("", commit):
@@ -413,7 +411,11 @@ class Repository:
             why = fs.read(self._reason(branch), 4096)[0].decode("utf-8", "replace")
         except OSError:
             why = "`pit sweep` brings it there"
-        return Published(branch=branch, behind=self.behind(branch), why=why)
+        line, up = (ref.oid for ref in self.git.look(line_of(branch), _up(branch)))
+        if not line or line == up:
+            return Published(branch=branch)
+        count = self.git.say("rev-list", "--count", line, *([f"^{up}"] if up else []))
+        return Published(branch=branch, behind=int(count), why=why)
 
     def _reason(self, branch: str) -> str:
         return f"{self.folder}/behind-{hashlib.sha256(os.fsencode(branch)).hexdigest()[:12]}"
@@ -422,63 +424,92 @@ class Repository:
         """Whether this commit is among our objects."""
         return self.git.run("cat-file", "-e", commit, ok=(0, 1, 128)).code == 0
 
-    def _move(self, branch: str, old: str, new: str) -> str:
+    def _move(self, branch: str, place: str, old: str, new: str) -> str:
         """The branch is moved where it may be; else why it may not."""
-        if old and not (self.knows(old) and self.git.is_ancestor(old, new)):
+        if old and self.git.run("merge-base", "--is-ancestor", old, new, ok=(0, 1, 128)).code:
             return f"{branch} has commits of its own; they are merged when the next task lands"
         if self._configuration() != self._accepted:
             return (
                 f"the git configuration in {self.top} has changed since this pool began; start it again to accept that"
             )
-        place = self._checked_out(branch)
         fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.git.directory)
         try:
             if not place:  # git refuses what is no fast-forward
                 outside(self.top, *fetch, f"{line_of(branch)}:refs/heads/{branch}", personal=True)
                 return ""
-            if why := self._occupied(place):
-                if not self._is_half_moved(place, new):
-                    return why
-                outside(place, "update-ref", f"refs/heads/{branch}", new, old, personal=True)
-                return ""
+            if why := self._busy(place):
+                return why
+            changed = self._changed(place)
+            same = self._same(place, old, new, changed) if changed else b""
+            if changed and not same:
+                more = ", …" if changed[3:] else ""
+                return f"{place} has changes that are not committed ({', '.join(changed[:3])}{more})"
             outside(place, *fetch, line_of(branch), personal=True)
-            outside(place, "merge", "--quiet", "--ff-only", "--no-overwrite-ignore", new, personal=True)
+            self._merge(place, old, new, same)
         except GitTrouble as error:
             return " ".join(error.message.split())[:300]
         return ""
 
-    def _checked_out(self, branch: str) -> str:
-        """The checkout that has this branch; empty if none has."""
-        path = ""
+    def _checked_out(self, branch: str) -> tuple[str, str]:
+        """The checkout that has this branch, empty if none has; and the branch's last commit."""
+        path = commit = ""
         for line in outside(self.top, "worktree", "list", "--porcelain").text.splitlines():
             word, _, rest = line.partition(" ")
             path = rest if word == "worktree" else path
+            commit = rest if word == "HEAD" else commit
             if word == "branch" and rest == f"refs/heads/{branch}":
-                return path
-        return ""
+                return path, commit.strip("0") and commit
+        return "", self._theirs(branch)
 
-    def _occupied(self, place: str) -> str:
+    def _busy(self, place: str) -> str:
         """What the person is in the middle of there; empty if of nothing."""
         if not os.path.isdir(place):
             return f"the checkout {place} is not there"
-        directory = outside(place, "rev-parse", "--absolute-git-dir").text
+        known = self._directory if place == self.top else ""
+        directory = known or outside(place, "rev-parse", "--absolute-git-dir").text
         for name, doing in BUSY.items():
             if os.path.lexists(f"{directory}/{name}"):
-                return f"{doing} is under way in {place} ({name})"
-        changed = outside(place, "status", "--porcelain", "-z", "--untracked-files=no", personal=True).out
-        files = [entry[3:].decode("utf-8", "replace") for entry in changed.split(b"\0") if len(entry) > 3]
-        if files:
-            return f"{place} has changes that are not committed ({', '.join(files[:3])}{', …' if files[3:] else ''})"
+                left = ", or was killed there and left its lock" if name == "index.lock" else ""
+                return f"{doing} is under way in {place}{left} ({name})"
         return ""
 
-    def _is_half_moved(self, place: str, new: str) -> bool:
-        """Whether all that is not committed there is exactly this commit: our own git was killed before it said so."""
-        entries = outside(
-            place, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", personal=True
-        ).out
-        staged = all(entry[1:2] == b" " for entry in entries.split(b"\0") if entry)
-        words = ("diff-index", "--cached", "--quiet", new, "--")
-        return staged and outside(place, *words, ok=(0, 1, 128), personal=True).code == 0
+    def _changed(self, place: str) -> list[str]:
+        """Files there that differ from what is committed, of those that git knows."""
+        words = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+        return [os.fsdecode(entry[3:]) for entry in outside(place, *words, personal=True).out.split(b"\0") if entry]
+
+    def _merge(self, place: str, old: str, new: str, same: bytes) -> None:
+        """The checkout is at the new commit. A file that git does not know there is in its way, whatever it holds: one
+        that is just what comes is made known first.
+        """
+        index = ("update-index", "-z", "--index-info")
+        merge = ("merge", "--quiet", "--ff-only", "--no-overwrite-ignore", new)
+        if same:
+            outside(place, *index, stdin=same, personal=True)
+        try:
+            outside(place, *merge, personal=True)
+        except GitTrouble:
+            if same or not (same := self._same(place, old, new, ())):
+                raise
+            outside(place, *index, stdin=same, personal=True)
+            outside(place, *merge, personal=True)
+
+    def _same(self, place: str, old: str, new: str, changed: Sequence[str]) -> bytes:
+        """What git's index should be told where all that differs in a checkout is, byte for byte, what comes: a git of
+        ours was killed there, or the person brought it themselves. Empty if anything else differs.
+        """
+        comes = {one.name: one for one in Candidates(self.git).changes(old, new)} if old else {}
+        listed = outside(place, "ls-files", "-z", "--stage", personal=True).out.split(b"\0")
+        staged = {os.fsdecode(name): facts.decode() for facts, _, name in (row.partition(b"\t") for row in listed)}
+        for name, one in comes.items():
+            if staged.get(name, "") not in (one.entry, one.old_entry) or not _is_reached(place, name):
+                return b""
+        unknown = [name for name in comes if name not in staged and os.path.lexists(f"{place}/{name}")]
+        found = {name: comes.get(name) for name in (*unknown, *changed)}
+        blobs = self.git.blobs([one.oid for one in found.values() if one and one.mode in (FILE, PROGRAM, LINK)])
+        if not all(one and _is_there(f"{place}/{name}", one, blobs.get(one.oid)) for name, one in found.items()):
+            return b""
+        return b"".join(os.fsencode(f"{one.mode} {one.oid}\t{name}\0") for name, one in found.items() if one)
 
 
 class BranchTrouble(GitTrouble):
@@ -488,6 +519,18 @@ class BranchTrouble(GitTrouble):
 def line_of(branch: str) -> str:
     """The ref of what has landed on this branch."""
     return f"refs/pit/line/{branch}"
+
+
+def _setting(key: str, value: str) -> bytes:
+    """A line of git's configuration."""
+    section, _, name = key.partition(".")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return os.fsencode(f'[{section}]\n\t{name} = "{escaped}"\n')
+
+
+def _up(branch: str) -> str:
+    """The ref of the person's branch as last seen."""
+    return f"refs/pit/up/{branch}"
 
 
 def remove(path: str) -> None:
@@ -508,6 +551,26 @@ def remove(path: str) -> None:
             return
 
     shutil.rmtree(path, onerror=again)
+
+
+def _is_reached(place: str, name: str) -> bool:
+    """Whether no file and no link stands where a path needs a directory."""
+    parts = name.split("/")
+    above = [f"{place}/{'/'.join(parts[:count])}" for count in range(1, len(parts))]
+    return all(os.path.isdir(path) and not os.path.islink(path) for path in above if os.path.lexists(path))
+
+
+def _is_there(path: str, one: PathChange, data: bytes | None) -> bool:
+    """Whether a path is as it comes: of the same kind, with the same bytes; not there, if it goes."""
+    if one.letter == "D" or not os.path.lexists(path):
+        return one.letter == "D" and not os.path.lexists(path)
+    try:
+        if one.mode == LINK:
+            return os.fsencode(os.readlink(path)) == data
+        found, status = fs.read(path, len(data or b""))
+    except OSError:  # something else stands there, or more
+        return False
+    return found == data and one.mode == (PROGRAM if status.st_mode & 0o100 else FILE)
 
 
 def _excludes(path: str) -> bytes:

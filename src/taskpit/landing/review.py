@@ -26,24 +26,6 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Claim, Task
 
-__all__ = [
-    "FileDiff",
-    "OpenWork",
-    "ReviewComment",
-    "approve",
-    "diff",
-    "files",
-    "find",
-    "landed",
-    "pipes",
-    "prune",
-    "remarks",
-    "send_back",
-    "standing",
-    "take_over",
-    "waiting",
-]
-
 #: The longest diff that is shown, in bytes.
 LONGEST_DIFF = 4 * 1024 * 1024
 #: How the hold of a task begins whose candidate waits in a repository.
@@ -253,8 +235,8 @@ def diff(pipe: LandingPipe, base: str, commit: str) -> str:
 def files(pipe: LandingPipe, base: str, commit: str) -> list[FileDiff]:
     """Which files it changes, and by how many lines."""
     return [
-        FileDiff(path=name, letter=letter, added=added, removed=removed)
-        for name, letter, added, removed in pipe.files(base, commit)
+        FileDiff(path=one.name, letter=one.letter, added=one.added, removed=one.removed)
+        for one in pipe.changes(base, commit)
     ]
 
 
@@ -264,7 +246,7 @@ def candidate(queue: Queue, task_id: str) -> tuple[LandingPipe, str, str]:
     for pipe in found:
         commit = pipe.git.ref(pipe.ref("cand", task_id))
         if commit:
-            return pipe, pipe.git.ref(f"{commit}^"), commit
+            return pipe, pipe.git.say("rev-parse", "--verify", f"{commit}^"), commit
     if gone:
         told = f"if there is a candidate of {task_id}, its repository is not at {' or '.join(gone)} any more"
         raise NotFound(told, hint="Move the repository back there.", id=task_id)

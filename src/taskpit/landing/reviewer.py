@@ -10,29 +10,21 @@ It works in a clone of its own that is thrown away: what lands is the candidate,
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from taskpit import schema, workers
 from taskpit.errors import Invalid
 from taskpit.landing import review
+from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.review import ReviewComment
-from taskpit.landing.values import CANDIDATE, held
+from taskpit.landing.values import CANDIDATE, HandIn, held
 from taskpit.policy import REVIEWER
-from taskpit.queue import cards
+from taskpit.queue import Queue, cards
 from taskpit.race import total
 from taskpit.records import Value
-from taskpit.task import Release, State
+from taskpit.task import Claim, Release, State, Task
 from taskpit.text import plain, read_json, revealed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
-
-    from taskpit.landing.pipe import LandingPipe
-    from taskpit.landing.values import HandIn
-    from taskpit.queue import Queue
-    from taskpit.task import Claim, Task
-
-__all__ = ["ReviewerAnswer", "ask", "asks_person", "conclude", "fits", "read_answer", "to_review"]
 
 VERDICTS = ("approve", "send-back")
 #: The longest answer that is read, the longest diff that stands in the prompt, the most comments of one review.

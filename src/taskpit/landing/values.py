@@ -17,23 +17,6 @@ if TYPE_CHECKING:
 
     from taskpit.task import Task
 
-__all__ = [
-    "CANDIDATE",
-    "LANDS",
-    "REVIEWS",
-    "FenceLost",
-    "HandIn",
-    "Hands",
-    "SetupFailed",
-    "Stopped",
-    "Terms",
-    "Waits",
-    "held",
-    "name_of",
-    "opened",
-    "spelled",
-]
-
 #: How a task's change may land, and who may have to look first.
 LANDS = ("none", "branch", "merge", "pr")
 REVIEWS = ("none", "person", "agent")

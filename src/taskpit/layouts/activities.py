@@ -29,28 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping
     from typing import Any
 
-__all__ = [
-    "BLOCKERS",
-    "DELIVERABLES",
-    "LOCKS",
-    "MANAGED",
-    "PROGRESS",
-    "WORDS",
-    "Activities",
-    "ActivityId",
-    "change",
-    "folder_name",
-    "item_of",
-    "load",
-    "load_result",
-    "load_tries",
-    "moment",
-    "new",
-    "place",
-    "plain",
-    "spell_result",
-]
-
 # -- one activity ----------------------------------------------------------------------------------
 # One activity, work item or step in `progress.yaml` as a Task, and back. Pure: mappings in, values out.
 # Only what has changed is written: what people and other tools put there stays as they wrote it.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from taskpit.layouts.layout import check_word
 from taskpit.layouts.pit import Pit
 
-__all__ = ["Table"]
-
 
 class Table(Pit):
     """The layout of a queue that is no folder."""

@@ -18,8 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["dump", "load"]
-
 #: Our fields by the spellings they are read in.
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "holder": ("holder", "holderId", "holder_id"),

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from taskpit.layouts.layout import Named
 
-__all__ = ["Mailbox", "dump_result", "load_result", "mapping", "read_object", "spell"]
-
 # -- results and errors as the mailbox writes them -------------------------------------------------
 
 

@@ -17,8 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["Sheet", "are_plain", "command_in", "is_key", "is_plain", "one_line", "quote_command", "skim"]
-
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #: What a bullet's key is made of.
 _OF_KEYS = f"{_LETTERS}0123456789 ._-"

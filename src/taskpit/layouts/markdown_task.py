@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from taskpit.layouts.layout import Spot
 
-__all__ = ["dump_report", "dump_sure", "dump_task", "load_report", "load_task", "read_sheet", "with_bullet"]
-
 #: How these tasks were read, together with where the title stands.
 HEADED = "bullets"
 #: Before a value that a bullet carries for another layout.

@@ -10,7 +10,7 @@ waste/<snake-id>-<ts>.log                working logs
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Spot, check_word, is_worker
+from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Spot, check_word, is_claimant
 from taskpit.layouts.markdown_task import dump_sure, dump_task, load_task, read_sheet, with_bullet
 from taskpit.schema import ALNUM, LONGEST_WORD, path_of
 from taskpit.task import State, Task, Verdict
@@ -19,8 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.layouts.layout import Named
     from taskpit.task import Result
-
-__all__ = ["Pit"]
 
 #: What no slug has: they end names, or whoever reads one would obey them.
 _NEVER = frozenset(map(chr, (*range(32), 47, 126, 127)))
@@ -70,10 +68,12 @@ class Pit(Layout):
                 return Spot(state=State.READY, id=plain[0], slug=plain[1], path=f"food/{file}")
             return self._food(file, State.READY, f"food/{file}") if file.startswith("food-") else None
         if folder == "claimed":
-            worker, dot, name = file.partition(".")
-            if not dot or not name.startswith("food-") or not is_worker(worker):
+            worker, of, name = file.partition(".food-")
+            if not of and file.startswith("food-"):
+                return self._food(file, State.CLAIMED, f"claimed/{file}")  # moved there by somebody who did not say who
+            if not of or not is_claimant(worker):
                 return None
-            spot = self._food(name, State.CLAIMED, f"claimed/{file}")
+            spot = self._food(f"food-{name}", State.CLAIMED, f"claimed/{file}")
             return spot and spot.replace(worker=worker)
         if folder == "done":
             for suffix in (".result.md", ".plan.md"):
@@ -121,7 +121,8 @@ class Pit(Layout):
 
     def claimed_path(self, task: Named, worker: str) -> str:
         """`claimed/snake-2.food-0007-reverse-string.md`."""
-        return path_of("claimed", task.id, f"-{task.slug}.md" if task.slug else ".md", f"{worker}.food-")
+        who = f"{worker}." if worker else ""
+        return path_of("claimed", task.id, f"-{task.slug}.md" if task.slug else ".md", f"{who}food-")
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:
         """`done/food-0007-reverse-string.result.md`, or the scraps for what did not work."""

@@ -12,13 +12,12 @@ from taskpit.layouts import activities as entry
 from taskpit.layouts.activities import BLOCKERS, place
 from taskpit.records import Value
 from taskpit.task import State, Task, Verdict
+from taskpit.text import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
-
-__all__ = ["SCHEMA", "Activity", "Progress", "Step", "begin", "clear"]
 
 #: The form that new files are written in.
 SCHEMA = 3
@@ -218,7 +217,7 @@ class Progress:
     def touch(self, worker: str, now: float) -> None:
         """One version more, by whom and when."""
         version = str(self._home("version").get("version"))
-        self._home("version")["version"] = int(version) + 1 if version.isascii() and version.isdecimal() else 1
+        self._home("version")["version"] = int(version) + 1 if is_count(version) else 1
         self._home("last_modified")["last_modified"] = iso(now)
         self._home("last_modified_by")["last_modified_by"] = worker.partition("~")[0]
 

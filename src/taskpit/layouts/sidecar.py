@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from taskpit.layouts.progress import Progress
 
-__all__ = ["restore", "spell"]
-
 #: Words that other programs know too, and change: what they say is in the file alone.
 THEIRS = OF_THE_FILE | frozenset(
     (

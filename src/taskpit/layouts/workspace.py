@@ -11,7 +11,7 @@ manifest.json                        an index for coordinators, derived from the
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, is_worker
+from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, is_claimant
 from taskpit.layouts.markdown_task import dump_report, dump_task, load_report, load_task, with_bullet
 from taskpit.schema import path_of
 from taskpit.task import State, Verdict
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from taskpit.layouts.layout import Named
     from taskpit.task import Result, Task
 
-__all__ = ["Workspace"]
-
 _CLAIM = "_inprogress_"
 #: What a file's name ends in, the state it says, and the verdict if it is one.
 _ENDINGS = (
     ("_pending", State.READY, None),
+    (_CLAIM.rstrip("_"), State.CLAIMED, None),  # by somebody who did not say who
     ("_done", State.DONE, Verdict.DONE),
     ("_failed", State.FAILED, Verdict.FAILED),
 )
@@ -46,8 +45,7 @@ class Workspace(Layout):
     def check_id(self, text: str) -> str:
         """An id that can't be mistaken for a state."""
         super().check_id(text)
-        endings = tuple(ending for ending, _, _ in _ENDINGS)
-        if _CLAIM in text or text.endswith((*endings, _CLAIM.rstrip("_"))):
+        if _CLAIM in text or text.endswith(tuple(ending for ending, _, _ in _ENDINGS)):
             raise Invalid(
                 f"id {text!r} reads like a state; in a workspace the name of the file tells the state", text=text
             )
@@ -69,9 +67,9 @@ class Workspace(Layout):
         path, name = f"tasks/{file}", file.removesuffix(".md")
         if _CLAIM in name:  # before the endings: an agent may be called anything
             task_id, _, worker = name.partition(_CLAIM)
-            if not is_worker(worker):
+            if not is_claimant(worker):
                 raise Invalid(f"the name {file[:80]!r} has no agent after {_CLAIM}")
-            return Spot(state=State.CLAIMED, id=self._id(task_id, file), worker=worker, path=path)
+            return Spot(state=State.CLAIMED, id=self._id(task_id, f"{task_id}.md"), worker=worker, path=path)
         for ending, state, verdict in _ENDINGS:
             if name.endswith(ending):
                 return Spot(state=state, id=self._id(name.removesuffix(ending), file), verdict=verdict, path=path)
@@ -91,7 +89,7 @@ class Workspace(Layout):
 
     def claimed_path(self, task: Named, worker: str) -> str:
         """`tasks/task_001_inprogress_agent_a.md`."""
-        return path_of("tasks", task.id, f"{_CLAIM}{worker}.md")
+        return path_of("tasks", task.id, f"{f'{_CLAIM}{worker}' if worker else _CLAIM.rstrip('_')}.md")
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:  # noqa: ARG002 - one place for all
         """`outputs/task_001_result.md`, whatever it says."""

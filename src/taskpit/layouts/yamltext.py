@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["changed", "dump", "load", "patched"]
-
 # -- a change to a text that a program would shape otherwise ---------------------------------------
 # A change to a text that a program would shape otherwise: only the lines that changed are changed. Pure.
 # A YAML library writes a whole document in a shape of its own: other indents, other spellings of nothing, no

@@ -9,49 +9,38 @@ import asyncio
 import json
 import logging
 import threading
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import anyio
 import anyio.to_thread
 import mcp_types as types
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it comes with the SDK, without stubs
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
-from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, ResourceUpdated
+from mcp.server.subscriptions import ListenHandler, ResourcesListChanged, ResourceUpdated, ServerEvent
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from taskpit import __version__, errors
 from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, listen, refuse_exposure
-from taskpit.clock import Clock, iso
+from taskpit.clock import Clock, iso, say_duration
 from taskpit.errors import CursorLost, TaskpitError
-from taskpit.mcp import texts, tools
-from taskpit.mcp.texts import BOARD, task_uri
-from taskpit.mcp.tools import say_error
+from taskpit.mcp import tools
+from taskpit.mcp.tools import ToolCalls, say_error
+from taskpit.queue import Queue
 from taskpit.records import Value
-from taskpit.task import State
+from taskpit.task import Card, Event, State
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
-    from typing import Any
+Asked = ServerRequestContext[Any, Any]
 
-    from mcp.server.context import ServerRequestContext
-    from mcp.server.models import InitializationOptions
-    from mcp.server.session import ServerSession
-    from mcp.server.subscriptions import ServerEvent
-
-    from taskpit.mcp.tools import ToolCalls
-    from taskpit.queue import Queue
-    from taskpit.task import Event
-
-    Asked = ServerRequestContext[Any, Any]
-
-__all__ = ["Changes", "McpOptions", "QueueServer", "http_app", "serve_http", "serve_stdio"]
-
-#: The longest sleep, in seconds: what the store does not wake us for is told after it.
+#: The longest sleep, in seconds: what the store does not wake us for is sent after it.
 LOOK_AGAIN = 1.0
-#: Of so many lines, those that came while the first listener did are told.
+#: Of so many lines, those that came while the first listener did are sent.
 SOME = 1000
 #: What makes the list of open tasks another one.
 LISTED = ("added_task", "completed_task", "failed_task", "cancelled_task", "split_task", "reopened_task")
@@ -110,7 +99,7 @@ class Changes:
 
     def _pass_on(self, events: Sequence[Event], loop: asyncio.AbstractEventLoop) -> None:
         if events:
-            loop.call_soon_threadsafe(self._deliver, told(events))
+            loop.call_soon_threadsafe(self._deliver, notices(events))
 
     def _tell(self, queue: Queue, cursor: str, loop: asyncio.AbstractEventLoop) -> str:
         """Pass on what came after the cursor; the next cursor."""
@@ -118,7 +107,7 @@ class Changes:
             try:
                 events, cursor = queue.store.events(cursor)
             except CursorLost:
-                cursor = ""  # somebody began a new changelog: so do we
+                cursor = ""  # the changelog was begun again: so is our reading
                 continue
             self._pass_on(events, loop)
             if not events:
@@ -130,8 +119,8 @@ class Changes:
                 listener(event)
 
 
-def told(events: Iterable[Event]) -> list[ServerEvent]:
-    """What clients are told of these lines: each thing once."""
+def notices(events: Iterable[Event]) -> list[ServerEvent]:
+    """What clients are sent for these lines: each thing once."""
     events = list(events)
     tasks = dict.fromkeys(event.about for event in events if event.about)
     news: list[ServerEvent] = [ResourceUpdated(uri=task_uri(task_id)) for task_id in tasks]
@@ -184,7 +173,7 @@ class QueueServer:
         )
 
     def options(self) -> InitializationOptions:
-        """What old clients are told when they shake hands."""
+        """The first answer to old clients."""
         return self.protocol.create_initialization_options(NotificationOptions(resources_changed=True))
 
     # -- tools -------------------------------------------------------------------------------------
@@ -199,7 +188,7 @@ class QueueServer:
     def _tool(self, row: tools.ToolRow) -> types.Tool:
         return types.Tool(
             name=row.name,
-            description=row.told,
+            description=row.about,
             input_schema=tools.input_schema(row, self.desk.worker),
             output_schema={"type": "object", "properties": dict(row.gives), "required": list(row.gives)},
             annotations=types.ToolAnnotations(  # what is so by default goes without saying
@@ -249,22 +238,22 @@ class QueueServer:
 
     async def _list_resources(self, _: Asked, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         open_tasks = await _told(partial(_open_tasks, self.desk.queue))
-        board = types.Resource(uri=texts.BOARD, name="board", description="what is where", mime_type=MARKDOWN)
+        board = types.Resource(uri=BOARD, name="board", description="what is where", mime_type=MARKDOWN)
         return types.ListResourcesResult(resources=[board, *map(_resource, open_tasks)])
 
     async def _list_templates(
         self, _: Asked, __: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        task = types.ResourceTemplate(uri_template=texts.TASK, name="task", description="one task", mime_type=MARKDOWN)
+        task = types.ResourceTemplate(uri_template=TASK, name="task", description="one task", mime_type=MARKDOWN)
         return types.ListResourceTemplatesResult(resource_templates=[task])
 
     async def _read_resource(self, _: Asked, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
-        task_id = texts.task_of(uri)
-        if uri != texts.BOARD and not task_id:
-            raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri}; read {texts.BOARD} or {texts.TASK}")
+        task_id = task_of(uri)
+        if uri != BOARD and not task_id:
+            raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri}; read {BOARD} or {TASK}")
         queue = self.desk.queue
-        make = partial(texts.task_text, queue, task_id) if task_id else partial(texts.board_text, queue)
+        make = partial(task_text, queue, task_id) if task_id else partial(board_text, queue)
         contents = types.TextResourceContents(uri=uri, text=await _told(make), mime_type=MARKDOWN)
         return types.ReadResourceResult(contents=[contents])
 
@@ -272,10 +261,10 @@ class QueueServer:
 
     async def _list_prompts(self, _: Asked, __: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         prompts = []
-        for name, (title, told, needs) in PROMPTS.items():
+        for name, (title, text, needs) in PROMPTS.items():
             asked = [types.PromptArgument(name=one, description="task id", required=True) for one in needs]
             asked.append(types.PromptArgument(name="worker", description="your name in the queue", required=False))
-            prompts.append(types.Prompt(name=name, title=title, description=told, arguments=asked))
+            prompts.append(types.Prompt(name=name, title=title, description=text, arguments=asked))
         return types.ListPromptsResult(prompts=prompts)
 
     async def _get_prompt(self, _: Asked, params: types.GetPromptRequestParams) -> types.GetPromptResult:
@@ -283,9 +272,9 @@ class QueueServer:
             raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name!r}; there are {', '.join(PROMPTS)}")
         given = params.arguments or {}
         worker = given.get("worker", self.desk.worker)
-        make = partial(texts.work_prompt, worker)
+        make = partial(work_prompt, worker)
         if params.name == "split":
-            make = partial(texts.split_prompt, self.desk.queue, given.get("id", ""), worker)
+            make = partial(split_prompt, self.desk.queue, given.get("id", ""), worker)
         message = types.PromptMessage(role="user", content=_text(await _told(make)))
         return types.GetPromptResult(description=PROMPTS[params.name][1], messages=[message])
 
@@ -300,8 +289,8 @@ class _OldSubscriptions:
 
     async def subscribe(self, asked: Asked, params: types.SubscribeRequestParams) -> types.EmptyResult:
         if asked.request is not None:
-            told = "over HTTP, changes are sent to clients of protocol 2026-07-28 (subscriptions/listen)"
-            raise MCPError(types.INVALID_REQUEST, told)
+            text = "over HTTP, changes are sent to clients of protocol 2026-07-28 (subscriptions/listen)"
+            raise MCPError(types.INVALID_REQUEST, text)
         session, uri = asked.session, str(params.uri)
 
         def listener(event: ServerEvent) -> None:
@@ -329,7 +318,7 @@ async def _in_thread(work: Callable[..., Any], *args: Any, apart: anyio.Capacity
 
 
 async def _told(make: Callable[[], Any]) -> Any:
-    """What this makes, in a thread; what goes wrong is told as the protocol tells it."""
+    """What this makes, in a thread; what goes wrong is said as the protocol has it."""
     try:
         return await _in_thread(make)
     except errors.TaskpitError as error:
@@ -346,7 +335,7 @@ def _open_tasks(queue: Queue) -> list[tuple[str, str]]:
 
 
 def _resource(task: tuple[str, str]) -> types.Resource:
-    return types.Resource(uri=texts.task_uri(task[0]), name=task[0], title=task[1], mime_type=MARKDOWN)
+    return types.Resource(uri=task_uri(task[0]), name=task[0], title=task[1], mime_type=MARKDOWN)
 
 
 def _text(text: str) -> types.TextContent:
@@ -400,7 +389,7 @@ def http_app(server: QueueServer, rules: GuardRules) -> Guard:
 
 
 def serve_http(server: QueueServer, address: McpOptions, ready: Callable[[str], None]) -> None:
-    """Serve until interrupted; `ready` is told the address with its token once connections are accepted."""
+    """Serve until interrupted; `ready` is given the address with its token once connections are accepted."""
     import uvicorn
 
     from taskpit.asgi_serving import Impatient
@@ -428,7 +417,114 @@ def serve_http(server: QueueServer, address: McpOptions, ready: Callable[[str], 
 
 
 def _quiet() -> None:
-    """Only what needs somebody's attention is written to standard error."""
+    """Only what needs a person's attention is written to standard error."""
     for name in ("mcp", "anyio", "uvicorn", "httpx2"):
         logger: Any = logging.getLogger(name)
         logger.setLevel(logging.WARNING)
+
+
+# -- resources and prompts -------------------------------------------------------------------------
+
+BOARD = "pit://board"
+TASK = "pit://task/{id}"
+_PREFIX = "pit://task/"
+#: How many tasks of each kind the board shows.
+ROWS = 20
+
+
+def task_uri(task_id: str) -> str:
+    """Where a task is read."""
+    return _PREFIX + task_id
+
+
+def task_of(uri: str) -> str:
+    """The id in such an address; empty if it is none."""
+    return uri.removeprefix(_PREFIX) if uri.startswith(_PREFIX) else ""
+
+
+def board_text(queue: Queue) -> str:
+    """How many tasks are where; who does what; what is next; what waits and why."""
+    counts = queue.store.counts()
+    lines = ["# Board", "", ", ".join(f"{counts[state]} {state}" for state in State)]
+    paused = queue.store.paused()
+    if paused:
+        lines += ["", f"The queue is {paused}."]
+    now = queue.clock.now()
+    ready = queue.store.page(State.READY, "", ROWS * 5).cards
+    sections = (
+        ("In work", queue.store.page(State.CLAIMED, "", ROWS + 1).cards),
+        ("Next", tuple(card for card in ready if not card.held)),
+        ("Held", tuple(card for card in ready if card.held)),
+        ("Failed", queue.store.page(State.FAILED, "", ROWS + 1).cards),
+    )
+    for title, cards in sections:
+        if cards:
+            lines += ["", f"## {title}", "", *(_row(card, now) for card in cards[:ROWS])]
+            lines += ["- …"] if len(cards) > ROWS else []
+    return "\n".join(lines) + "\n"
+
+
+def _row(card: Card, now: float) -> str:
+    text = f"- {card.task.id} {' '.join((card.task.title or card.task.slug).split())}"
+    if card.state is State.CLAIMED:
+        return f"{text} ({card.worker}, last sign {say_duration(now - card.since)} ago)"
+    return f"{text} ({card.held})" if card.held else text
+
+
+def task_text(queue: Queue, task_id: str) -> str:
+    """The task with its result, why it is where it is, and its notes."""
+    card = queue.card(queue.resolve(task_id))
+    task = card.task
+    facts = [("id", task.id), ("state", str(card.state)), ("check", task.check), ("needs", ", ".join(task.needs))]
+    facts += [("priority", str(task.priority or "")), ("tags", ", ".join(task.tags)), ("parent", task.parent)]
+    facts += [("added by", task.by), ("created", iso(task.created) if task.created else "")]
+    lines = [f"# {task.title}", "", *(f"- {key}: {value}" for key, value in facts if value)]
+    result = card.result
+    sections = [
+        ("", task.body),
+        ("Why it is where it is", "\n".join(queue.why(task.id))),
+        ("Result", f"{result.verdict} by {result.worker}: {result.reason}\n\n{result.output}" if result else ""),
+        ("Notes", card.notes),
+    ]
+    for title, text in sections:
+        if text.strip():
+            lines += ["", *([f"## {title}", ""] if title else []), text.strip("\n")]
+    return "\n".join(lines) + "\n"
+
+
+_WORK = """\
+Work the next task of the queue. As `worker` use {name}.
+
+1. `claim` a task. If `task` is null, say so and stop.
+2. Do exactly what its title and body ask. If it has a `last_error` it was tried before: find out why that failed
+   and do it differently. `renew` well before `lease_seconds` are over. If that says the task is no longer yours,
+   or `stop`, stop working on it.
+3. Run its `check` yourself if it has one, then `done` with a short `result`: what you did and what you found.
+   If the check is red the task is still yours: mend it and repeat.
+4. Can't finish? `give_back`: fail with the reason, release, or split if it is several tasks.
+   A person must decide? `note` with ask=true and one clear question.
+"""
+_SPLIT = """\
+Split the task below into parts that one agent can each finish and prove in one sitting. As `worker` use {name}.
+
+`claim` it by its id unless you have it, then `give_back` with how=split and `parts`: each with a title, a body
+that stands alone, a `check` command where one can prove it, `touches` for the paths it changes, and `after` for
+the positions of earlier parts it needs. Parts that touch different paths can run side by side. Set wait=true if
+something is left to do here when all parts are done.
+"""
+
+
+def work_prompt(worker: str) -> str:
+    """How to work the next task."""
+    return _WORK.format(name=_name(worker))
+
+
+def split_prompt(queue: Queue, task_id: str, worker: str) -> str:
+    """How to split this task."""
+    if not task_id:
+        raise errors.Invalid("say which task is to be split", hint="Give its `id`.")
+    return f"{_SPLIT.format(name=_name(worker))}\n{task_text(queue, task_id)}"
+
+
+def _name(worker: str) -> str:
+    return f"`{worker}`" if worker else "a name of your own, the same in every call"

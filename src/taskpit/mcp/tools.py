@@ -6,27 +6,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from taskpit import errors, layouts
 from taskpit.explain import nothing
 from taskpit.json_facts import card_facts, full_facts
-from taskpit.queue import cards
+from taskpit.queue import Queue, cards
 from taskpit.records import Value
-from taskpit.task import LISTS, Ask, Card, Failed, Release, Said, Split, State, Task
+from taskpit.task import LISTS, Ask, Card, Failed, Outcome, Release, Said, Split, State, Task
 from taskpit.worker.manual import finish_by_hand, need_ids, own_claim, refuse_lost
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from taskpit.queue import Queue
-    from taskpit.task import Outcome
-
-    Facts = dict[str, Any]
-    Arguments = Mapping[str, Any]
-
-__all__ = ["INSTRUCTIONS", "TOOLS", "ToolCalls", "ToolRow", "find", "input_schema", "say_error"]
+Facts = dict[str, Any]
+Arguments = Mapping[str, Any]
 
 INSTRUCTIONS = (
     "A queue of tasks shared with other agents and people. Work: `claim` a task under one worker name of your own, "
@@ -39,7 +31,7 @@ class ToolRow(Value):
     """One tool."""
 
     name: str
-    told: str
+    about: str
     #: Its arguments as JSON schema properties.
     takes: Mapping[str, Any]
     needs: tuple[str, ...] = ()
@@ -50,16 +42,16 @@ class ToolRow(Value):
     repeats: bool = False
 
 
-def _text(told: str = "") -> dict[str, Any]:
-    return {"type": "string", "description": told} if told else {"type": "string"}
+def _text(about: str = "") -> dict[str, Any]:
+    return {"type": "string", "description": about} if about else {"type": "string"}
 
 
-def _texts(told: str = "") -> dict[str, Any]:
-    return {"type": "array", "items": {"type": "string"}} | ({"description": told} if told else {})
+def _texts(about: str = "") -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "string"}} | ({"description": about} if about else {})
 
 
-def _seconds(most: int, told: str = "") -> dict[str, Any]:
-    return {"type": "number", "minimum": 0, "maximum": most} | ({"description": told} if told else {})
+def _seconds(most: int, about: str = "") -> dict[str, Any]:
+    return {"type": "number", "minimum": 0, "maximum": most} | ({"description": about} if about else {})
 
 
 TEXT, TEXTS, FLAG, NUMBER = _text(), _texts(), {"type": "boolean"}, {"type": "number"}
@@ -81,7 +73,7 @@ ASKED = (*WISH, "limits")
 TOOLS: tuple[ToolRow, ...] = (
     ToolRow(
         name="add",
-        told="Put a task into the queue.",
+        about="Put a task into the queue.",
         takes={
             **WISH,
             "limits": _texts("KEY=N, KEY=N/min"),
@@ -95,7 +87,7 @@ TOOLS: tuple[ToolRow, ...] = (
     ),
     ToolRow(
         name="list",
-        told="Tasks, ready ones in the order they will be taken. state `held`: not to be taken yet, with the reason.",
+        about="Tasks, ready ones in the order they will be taken. state `held`: not to be taken yet, with the reason.",
         takes={
             "state": {"enum": ["ready", "held", "claimed", "failed", "done", "all"], "default": "ready"},
             "tag": TEXT,
@@ -106,7 +98,7 @@ TOOLS: tuple[ToolRow, ...] = (
     ),
     ToolRow(
         name="show",
-        told="One task with its result, tries, notes and why it is where it is.",
+        about="One task with its result, tries, notes and why it is where it is.",
         takes={**ID},
         needs=("id",),
         gives={**ID, "title": TEXT, "state": TEXT, "why": TEXTS},
@@ -114,7 +106,7 @@ TOOLS: tuple[ToolRow, ...] = (
     ),
     ToolRow(
         name="claim",
-        told="Take the next task, or the one named; it is yours until the lease ends. task is null if there is none.",
+        about="Take the next task, or the one named; it is yours until the lease ends. task is null if there is none.",
         takes={
             **WORKER,
             **ID,
@@ -127,7 +119,7 @@ TOOLS: tuple[ToolRow, ...] = (
     ),
     ToolRow(
         name="renew",
-        told="Keep a claim for another lease. stop=true: you are asked to stop.",
+        about="Keep a claim for another lease. stop=true: you are asked to stop.",
         takes={**ID, **WORKER, **LEASE},
         needs=("id", "worker"),
         gives={**ID, "lease_seconds": NUMBER, "stop": FLAG},
@@ -135,7 +127,7 @@ TOOLS: tuple[ToolRow, ...] = (
     ),
     ToolRow(
         name="done",
-        told="Finish your task: runs its check, then publishes the result. If the check is red the task stays yours.",
+        about="Finish your task: runs its check, then publishes the result. If the check is red the task stays yours.",
         takes={**ID, **WORKER, "result": _text("what you did and found"), "cwd": _text("folder to run the check in")},
         needs=("id", "worker"),
         gives={**ID, "state": TEXT},
@@ -143,7 +135,7 @@ TOOLS: tuple[ToolRow, ...] = (
     ),
     ToolRow(
         name="give_back",
-        told=(
+        about=(
             "End your claim unfinished. fail: it did not work, the queue decides what is next. release: as it was. "
             "split: replace it by parts; with wait=true come back to it when they are done."
         ),
@@ -176,7 +168,7 @@ TOOLS: tuple[ToolRow, ...] = (
     ),
     ToolRow(
         name="note",
-        told="Leave a note beside a task. ask=true: put your task back until a person has answered the text.",
+        about="Leave a note beside a task. ask=true: put your task back until a person has answered the text.",
         takes={**ID, **WORKER, "text": TEXT, "ask": FLAG},
         needs=("id", "worker", "text"),
         gives={**ID},
@@ -228,7 +220,7 @@ class ToolCalls:
         }
 
     def fresh(self) -> Queue:
-        """The same queue, opened for somebody who will wait for it."""
+        """The same queue, opened for a call that will wait for it."""
         return self._open()
 
     def close(self) -> None:
@@ -412,7 +404,7 @@ def _brief(card: Card) -> Facts:
 
 
 def in_tools(text: str) -> str:
-    """A hint for somebody who has tools instead of a command line, where there is one for it."""
+    """A hint for an agent that has tools instead of a command line, where there is one for it."""
     return _AS_TOOLS.sub(r"`\1`", text)
 
 

@@ -8,24 +8,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from taskpit.asgi_guard import LOOPBACK
 from taskpit.errors import Denied, Invalid, Storage, TaskpitError, TooLarge, Unavailable, Unknown
 from taskpit.serve import tokens as shown
 from taskpit.serve.gateway import Asked, Gateway
-from taskpit.serve.http import BadRequest, HttpAnswer
+from taskpit.serve.http import BadRequest, Head, HttpAnswer
+from taskpit.serve.tokens import Grant, Tokens
 from taskpit.store.remote import wire
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from taskpit.serve.http import Head
-    from taskpit.serve.tokens import Grant, Tokens
-
-__all__ = ["GatewayApp"]
 
 #: Bytes of requests that are held at once, over all callers.
 MOST_BYTES = 256 * 1024 * 1024

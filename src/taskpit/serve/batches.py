@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Any
 
 from taskpit.errors import TaskpitError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
-    from typing import Any
-
-__all__ = ["Batch"]
 
 #: Items of one call of the store.
 MOST = 500

@@ -5,13 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import Any
-
-__all__ = ["Call", "Calls"]
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 #: How long an answer is remembered, in seconds, and how many are.
 KEPT, MOST = 120.0, 20_000

@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import threading
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from taskpit import keeper
 from taskpit.errors import Invalid, TaskpitError, Unknown
@@ -20,25 +21,14 @@ from taskpit.nonces import fresh_name
 from taskpit.queue import Queue, cards
 from taskpit.serve import rights
 from taskpit.serve.batches import Batch
-from taskpit.serve.calls import Calls
+from taskpit.serve.calls import Call, Calls
 from taskpit.serve.members import Members
+from taskpit.serve.tokens import Grant
 from taskpit.serve.waiting import Waiting
-from taskpit.store.port import Lapse, turn
+from taskpit.store.port import Lapse, Mend, Store, turn
 from taskpit.store.remote import wire
-from taskpit.task import Claim, End, Said, State
+from taskpit.task import Card, Claim, End, Said, State, Want
 from taskpit.workers import MARK, base
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from typing import Any
-
-    from taskpit.serve.calls import Call
-    from taskpit.serve.tokens import Grant
-    from taskpit.store.port import Mend, Store
-    from taskpit.task import Card, Want
-
-__all__ = ["Asked", "Gateway"]
 
 #: Threads by what they are for: renewals wait for nobody.
 THREADS = {"renew": 1, "put": 1, "turn": 1, "look": 4, "slow": 2}

@@ -13,42 +13,38 @@ import asyncio
 import re
 import socket
 import time
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, Protocol
 
-    class Admitted(Protocol):
-        """A request that was let in."""
+class Admitted(Protocol):
+    """A request that was let in."""
 
-        @property
-        def known(self) -> bool:
-            """Whether the caller has shown who it is."""
-
-    class App(Protocol):
-        """What is behind a connection."""
-
-        def admit(self, head: Head) -> Admitted:
-            """Who asks, and for what; Refused if it is not to be had. Before any of the body is read."""
-
-        def refusal(self, head: Head | None, refused: BadRequest) -> HttpAnswer:
-            """What is said to a caller that is not let in."""
-
-        def take(self, count: int) -> None:
-            """So many bytes of a body have come; Refused if that is too much."""
-
-        def drop(self, count: int) -> None:
-            """They are not held any more."""
-
-        def serve(self, asked: Any, body: bytes, answer: Callable[[HttpAnswer], None]) -> Callable[[], None] | None:
-            """Begin; `answer` is called once, now or later. What it returns is called if the caller hangs up before."""
+    @property
+    def known(self) -> bool:
+        """Whether the caller has shown who it is."""
 
 
-__all__ = ["BadRequest", "Connection", "Floor", "Head", "HttpAnswer"]
+class App(Protocol):
+    """What is behind a connection."""
+
+    def admit(self, head: Head) -> Admitted:
+        """Who asks, and for what; Refused if it is not to be had. Before any of the body is read."""
+
+    def refusal(self, head: Head | None, refused: BadRequest) -> HttpAnswer:
+        """What is said to a caller that is not let in."""
+
+    def take(self, count: int) -> None:
+        """So many bytes of a body have come; Refused if that is too much."""
+
+    def drop(self, count: int) -> None:
+        """They are not held any more."""
+
+    def serve(self, asked: Any, body: bytes, answer: Callable[[HttpAnswer], None]) -> Callable[[], None] | None:
+        """Begin; `answer` is called once, now or later. What it returns is called if the caller hangs up before."""
+
 
 #: Bytes of a head, and of what may come before an answer is out.
 LARGEST_HEAD, READ_AHEAD = 16 * 1024, 64 * 1024

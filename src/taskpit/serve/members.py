@@ -9,17 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection, Iterable, Sequence
 
 from taskpit.errors import Lost
+from taskpit.task import Claim
 from taskpit.workers import MARK, base
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from taskpit.task import Claim
-
-__all__ = ["Members"]
 
 #: A name lasts at least so many seconds after its process was last heard of.
 SHORTEST = 30.0

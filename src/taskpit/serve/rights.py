@@ -6,27 +6,27 @@ nor end. One with the right to `all` is its owner's: every verb, under any name.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from taskpit.errors import Denied
-from taskpit.policy import LANDING, PULL, REVIEW
+from taskpit.layouts.layout import is_worker
+from taskpit.policy import KEY as ASK_KEY
+from taskpit.policy import LANDING, PULL, RACERS, REVIEW
 from taskpit.rules import check_task
+from taskpit.serve.tokens import Grant
 from taskpit.store.remote.wire import LOOKS
+from taskpit.task import Card, End, Event, Task, Want
 from taskpit.workers import base
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Any
-
-    from taskpit.serve.tokens import Grant
-    from taskpit.task import Card, End, Event, Task, Want
-
-__all__ = ["acts_as", "check", "check_held", "check_unchanged", "check_verb", "is_owner"]
 
 #: Where a task that was handed in says what, and how its hold begins.
 CANDIDATE, HANDED_IN = "candidate", (LANDING, REVIEW, PULL)
 
 #: What a task asks for, which is the same after a claim as before.
-ASKED = ("title", "check", "by", "parent", "priority", "tags", "limits", "touches")
+ASKED = ("title", "check", "by", "parent", "priority", "tags", "limits", "touches", "max_attempts")
+#: The further fields that an end may set: a question's key, a candidate, racers, the last run of a schedule. All others
+#: are asked for: how it is checked, landed, shut in and set up, and by which agent.
+SAID = frozenset((ASK_KEY, CANDIDATE, RACERS, "last-run"))
 
 _PUT = ("allot", "vet", "put", "note")
 _WORK = (
@@ -52,7 +52,8 @@ def check_verb(grant: Grant, verb: str) -> None:
 def acts_as(grant: Grant, worker: str) -> bool:
     """Whether this name, or a claim's fence with it, is the token's own."""
     name = base(worker)
-    return is_owner(grant) or name == grant.name or name.startswith((f"{grant.name}-", f"{grant.name}@"))
+    own = name == grant.name or name.startswith((f"{grant.name}-", f"{grant.name}@"))
+    return is_owner(grant) or (own and is_worker(worker))
 
 
 def _need(grant: Grant, worker: str, what: str = "work") -> None:
@@ -116,6 +117,9 @@ def check_unchanged(grant: Grant, end: End, card: Card | None) -> None:
     if is_owner(grant) or before is None or after is None:
         return
     other = [name for name in ASKED if getattr(before, name) != getattr(after, name)]
+    fields = before.extra.keys() | after.extra.keys()
+    other += sorted(name for name in fields - SAID if before.extra.get(name) != after.extra.get(name))
+    other += [] if set(before.needs) <= set(after.needs) else ["needs"]
     if other or before.body.strip() not in after.body:
         told = f"the token {grant.name} may not change what {after.id} asks for ({(other or ['body'])[0]})"
         raise Denied(told, hint="Whoever has a token with `--verb all` may.", id=after.id)

@@ -7,28 +7,22 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from taskpit import fs
 from taskpit.asgi_guard import is_loopback, listen
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.jsontext import dumps
+from taskpit.queue import Queue
 from taskpit.records import Value
 from taskpit.serve.app import GatewayApp
 from taskpit.serve.gateway import Gateway
 from taskpit.serve.http import Connection, Floor
 from taskpit.serve.tokens import Tokens
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable
-    from typing import Any
-
-    from taskpit.queue import Queue
-
-__all__ = ["PORT", "GatewayServer", "ServeOptions", "papers_of"]
 
 #: Where a gateway is unless another port is named.
 PORT = 8443

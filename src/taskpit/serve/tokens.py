@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 import secrets
+from collections.abc import Sequence
 
 from taskpit import fs, schema, trust
 from taskpit.clock import Clock, iso
@@ -20,12 +21,6 @@ from taskpit.records import Value
 from taskpit.store.disk_errors import verb
 from taskpit.text import read_json
 from taskpit.workers import MARK
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["RIGHTS", "Grant", "TokenRefused", "Tokens"]
 
 #: What a token may be for.
 RIGHTS = ("look", "work", "put", "all")

@@ -10,19 +10,12 @@ import asyncio
 import contextlib
 import itertools
 import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from taskpit.errors import TaskpitError
-from taskpit.task import worker_type
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import Any
-
-    from taskpit.store.port import Store
-    from taskpit.task import Claim, Want
-
-__all__ = ["Waiting"]
+from taskpit.store.port import Store
+from taskpit.task import Claim, Want, worker_type
 
 #: Seconds after which everybody's wish is looked at again, whatever the store tells.
 LOOK_AGAIN = 1.0

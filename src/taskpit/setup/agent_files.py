@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 from taskpit.records import Value
-from taskpit.setup.text_edits import HASH, MARKDOWN, stamped
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from taskpit.setup.text_edits import CommentStyle
-
-__all__ = ["AGENTS", "ALLOW", "LISTS", "BlockPart", "EntryPart", "FilePart", "Part", "by_hand"]
+from taskpit.setup.text_edits import HASH, MARKDOWN, CommentStyle, stamped
 
 NAME = "taskpit"
 
@@ -103,11 +96,11 @@ def _hook(event: str, agent: str) -> list[dict[str, Any]]:
 def _hooks(agent: str) -> str:
     """Claude Code and Codex spell them alike."""
     events = {"SessionStart": "session-start", "PostToolUse": "tool-used", "Stop": "stop"}
-    told = {
+    facts = {
         "description": "Written by pit setup v1 00000000.",
         "hooks": {name: _hook(event, agent) for name, event in events.items()},
     }
-    return stamped(json.dumps(told, indent=2) + "\n")
+    return stamped(json.dumps(facts, indent=2) + "\n")
 
 
 SERVER = {"command": "pit", "args": ["mcp"]}
@@ -177,7 +170,7 @@ LISTS: Mapping[str, tuple[str, ...]] = {
 
 
 def by_hand(part: Part) -> str:
-    """What somebody would write who does it by hand."""
+    """What a person would write by hand."""
     if isinstance(part, EntryPart):
         return json.dumps({part.group: {NAME: dict(part.entry)}}, indent=2) + "\n"
     return part.text

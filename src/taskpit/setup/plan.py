@@ -5,26 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import subprocess
 import tomllib
+from collections.abc import Sequence
 from shutil import which
 
+from taskpit import fs
 from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Invalid
 from taskpit.records import Value, Word
 from taskpit.setup import text_edits
-from taskpit.setup.agent_files import AGENTS, LISTS, NAME, BlockPart, EntryPart, FilePart, by_hand
+from taskpit.setup.agent_files import AGENTS, LISTS, NAME, BlockPart, EntryPart, FilePart, Part, by_hand
 from taskpit.setup.text_edits import HASH, MARKDOWN, is_ours, put_block, read_block, take_block
 from taskpit.text import fit, plain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from taskpit.setup.agent_files import Part
-    from taskpit.setup.project_files import ProjectFolder, ReadFile
-
-__all__ = ["Listed", "PartPlan", "PartState", "carry_out", "listed", "plan_removal", "plan_setup"]
 
 
 class PartState(Word):
@@ -33,7 +27,7 @@ class PartState(Word):
     FINE = "fine"
     MISSING = "missing"
     OUTDATED = "outdated"
-    BY_HAND = "by hand"  #: somebody wrote it as they wanted it: left alone
+    BY_HAND = "by hand"  #: a person wrote it otherwise: left alone
     REFUSED = "refused"  #: it can't be done safely
 
 
@@ -68,8 +62,8 @@ def carry_out(place: ProjectFolder, steps: Sequence[PartPlan]) -> list[str]:
     """Every step is done, or none was begun: Invalid says which can't be. The names of the files that changed."""
     refused = [step for step in steps if step.standing is PartState.REFUSED]
     if refused:
-        told = "; ".join(step.why for step in refused)
-        raise Invalid(told, hint=f"Nothing was changed. {_what_to_add(refused)}", paths=[one.name for one in refused])
+        text = "; ".join(step.why for step in refused)
+        raise Invalid(text, hint=f"Nothing was changed. {_what_to_add(refused)}", paths=[one.name for one in refused])
     changed = []
     for step in steps:
         if step.seen is not None and step.changes:
@@ -92,8 +86,8 @@ def _step(place: ProjectFolder, part: Part, agent: str, *, remove: bool) -> Part
         return made
     except (Invalid, UnicodeDecodeError) as error:
         why = error.message if isinstance(error, Invalid) else "it is not UTF-8"
-        told = why if why.startswith(name) else f"{name}: {why}"
-        return PartPlan(name=name, part=part, standing=PartState.REFUSED, why=told)
+        text = why if why.startswith(name) else f"{name}: {why}"
+        return PartPlan(name=name, part=part, standing=PartState.REFUSED, why=text)
 
 
 def _name(place: ProjectFolder, part: Part) -> str:
@@ -275,5 +269,84 @@ def listed(agent: str, project: str) -> Listed:
     ours = next((line for line in lines if re.search(rf"\b{NAME}\b", line)), "")
     if not ours:
         return Listed(listed="no", told=f"`{shown}` does not list {NAME}")
-    told = f"`{shown}` says: {fit(ours, 160)}"
-    return Listed(listed="no" if NOT_YET.search(ours) else "yes", told=told)
+    text = f"`{shown}` says: {fit(ours, 160)}"
+    return Listed(listed="no" if NOT_YET.search(ours) else "yes", told=text)
+
+
+# -- the folder ------------------------------------------------------------------------------------
+
+#: Settings and notes are smaller than this.
+LARGEST = 4 * 1024 * 1024
+
+
+class ReadFile(Value):
+    """A file as it was when it was read."""
+
+    #: As people call it, and where it really is.
+    name: str
+    path: str
+    #: None if it is not there.
+    data: bytes | None
+    mode: int = 0o644
+    mark: tuple[int, int, int] = (0, 0, 0)
+
+
+class ProjectFolder:
+    """One project's folder."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+
+    def see(self, name: str) -> ReadFile:
+        """The file of this name, or that there is none; Invalid if it is nothing we could write."""
+        path = os.path.realpath(os.path.join(self.root, name))
+        if os.path.commonpath((self.root, path)) != self.root:
+            raise Invalid(f"{name} leads out of the project, to {path}", path=name)
+        if not os.path.lexists(path):
+            if os.path.islink(os.path.join(self.root, name)):
+                raise Invalid(f"{name} is a link that leads nowhere", path=name)
+            return ReadFile(name=name, path=path, data=None)
+        try:
+            data, status = fs.read(path, LARGEST)
+        except OSError as error:
+            raise Invalid(f"{name} cannot be read: {error.strerror or error}", path=name) from error
+        mode = stat.S_IMODE(status.st_mode)
+        return ReadFile(name=name, path=path, data=data, mode=mode, mark=_mark(status))
+
+    def refuse_read_only(self, seen: ReadFile) -> None:
+        """Invalid if its owner does not want it changed."""
+        if seen.data is not None and not (seen.mode & 0o222 and os.access(seen.path, os.W_OK)):
+            raise Invalid(f"{seen.name} is read-only", path=seen.name)
+
+    def write(self, seen: ReadFile, data: bytes | None) -> None:
+        """The file holds these bytes now, or is gone; readers see the old or the new, whole."""
+        status = fs.status(seen.path)
+        if (_mark(status) if status else None) != (seen.mark if seen.data is not None else None):
+            raise Invalid(f"{seen.name} was changed by another program meanwhile", hint="Repeat the command.")
+        if data is None:
+            fs.remove(seen.path)
+            self._tidy(os.path.dirname(seen.path))
+            return
+        fs.make_dir(os.path.dirname(seen.path))
+        scratch = f"{seen.path}.{fs.fresh_name()}.tmp"
+        fs.create(scratch, data, sync=True)
+        try:
+            if seen.data is not None:
+                fs.set_mode(scratch, seen.mode)
+            fs.move(scratch, seen.path)
+        except OSError:
+            fs.remove(scratch)
+            raise
+
+    def _tidy(self, folder: str) -> None:
+        """Folders that hold nothing any more go with what they held."""
+        while folder != self.root and folder.startswith(self.root + os.sep):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return
+            folder = os.path.dirname(folder)
+
+
+def _mark(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -15,30 +15,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from taskpit.errors import Invalid
 from taskpit.records import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-__all__ = [
-    "HASH",
-    "MARKDOWN",
-    "Block",
-    "CommentStyle",
-    "drop_entry",
-    "fresh_text",
-    "is_ours",
-    "put_block",
-    "put_entry",
-    "read_block",
-    "read_entry",
-    "stamped",
-    "take_block",
-]
 
 VERSION = "v1"
 
@@ -137,11 +118,11 @@ def _spelled(text: str, people: tuple[str, ...], made: bool, comment: CommentSty
     return newline.join(line.encode() for line in lines)
 
 
-# -- one entry in a JSON text of somebody else's ---------------------------------------------------
-# One entry in a JSON text of somebody else's, put in and taken out without touching another byte. Pure.
+# -- one entry in a JSON text that is not ours -----------------------------------------------------
+# One entry in a JSON text that is not ours, put in and taken out without touching another byte. Pure.
 # Comments and trailing commas are read as editors' settings files have them. The entry goes right behind the
 # brace that opens its object, which is a safe place in any such text, and the only thing that is inserted
-# there; so taking it out again gives back what was there. Whether we also made the object around it is told by
+# there; so taking it out again gives back what was there. Whether we also made the object around it is known by
 # the order of the entry's own fields, which means nothing to anybody else.
 
 
@@ -298,13 +279,13 @@ def _drop(text: str, parent: Node, key: str) -> str:
         end += 1
     if place == 0 and not text[parent.start + 1 : start].strip():
         start = parent.start + 1  # what stands before it came with it
-    elif place == len(parent.members) - 1:  # somebody moved it to the end: the comma before it goes, too
+    elif place == len(parent.members) - 1:  # it was moved to the end: the comma before it goes, too
         start = parent.members[place - 1][2].end
     return text[:start] + text[end:]
 
 
-# -- whole files of ours that tell whether somebody has changed them since -------------------------
-# Whole files of ours that tell whether somebody has changed them since. Pure: a text carries a stamp made from
+# -- whole files of ours that show whether they were changed since -------------------------
+# Whole files of ours that show whether they were changed since. Pure: a text carries a stamp made from
 # the rest of itself.
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import repeat
 
-from taskpit import fs, rules, schema
+from taskpit import fs, jsontext, rules, schema
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.rules import held, held_in_circle
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from taskpit.rules import Order
     from taskpit.store.files import FileStore
-
-__all__ = ["cards", "counts", "page", "tries"]
+    from taskpit.store.index import Placed, Sign
 
 #: How often a task that is known but was seen nowhere is looked for.
 LOOKS = 5
@@ -38,6 +36,9 @@ SOME = 1000
 AT_LAST: list[object] = [1 << 62, 0.0, 0, ""]
 #: States in the order a page shows them.
 SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
+
+#: And what a place among each is: its order and file; its number and id.
+PLACES = ((int, float, int, str, str), *((int, str),) * 3)
 
 Key = tuple[int, list[object]]
 
@@ -132,7 +133,9 @@ class _Ready:
     def tangled(self) -> dict[str, Task]:
         """The ready tasks that wait for each other. Only what needs something can."""
         if self._tangled is None:
-            self._tangled = rules.tangled({task.id: task for _, _, task in ready_tasks(self._store, None, tied=True)})
+            self._tangled = rules.tangled(
+                {task.id: task for _, _, task, _ in ready_tasks(self._store, None, tied=True)}
+            )
         return self._tangled
 
     def state_of(self, task_id: str) -> State | None:
@@ -147,8 +150,8 @@ class _Ready:
         return task_id in self._waiting
 
 
-def ready_tasks(store: FileStore, after: tuple[Any, ...] | None, *, tied: bool) -> Iterator[tuple[Order, str, Task]]:
-    """Orders, file names and tasks of what is ready, in order, after one of them."""
+def ready_tasks(store: FileStore, after: tuple[Any, ...] | None, *, tied: bool) -> Iterator[Placed]:
+    """What is ready, in order, after one of them."""
     while True:
         found = store.ready_page(after, SOME, tied=tied)
         yield from found
@@ -157,14 +160,16 @@ def ready_tasks(store: FileStore, after: tuple[Any, ...] | None, *, tied: bool) 
         after = (*found[-1][0], found[-1][1])
 
 
-def _ready_card(store: FileStore, spot: Spot, ready: _Ready) -> Card | None:
+def _ready_card(store: FileStore, spot: Spot, ready: _Ready, known: tuple[Task, Sign] | None = None) -> Card | None:
+    """What was read of it before is `known`: if it looks as it did then, it is not read a second time."""
     folder, path = store.folder, store.folder.at(spot.path)
     here = fs.status(path)
     if here is None:
         return None
     unfinished = folder.unfinished(path, here)
     try:
-        task = folder.load(spot, path)
+        same = known is not None and known[0].was_read and known[1] == (here.st_ino, here.st_mtime_ns)
+        task = known[0] if known is not None and same else folder.load(spot, path)
     except FileNotFoundError:
         return None
     except Invalid as error:
@@ -277,54 +282,45 @@ def _text(path: str) -> str:
         return ""
 
 
-def _place(cursor: str) -> Key:
-    import json  # one page is all that most commands look at
-
-    return tuple(json.loads(cursor))
-
-
-def _cursor(place: Key | None) -> str:
-    import json
-
-    return json.dumps(place)
-
-
 def page(store: FileStore, state: State | None, after: str, limit: int, *, tied: bool) -> Page:
     """Cards after a cursor. The cursor is the last card's place in the order, so nothing is skipped for good."""
-    start = _place(after) if after else None
+    start = schema.place(after, *PLACES) if after else None
     cards: list[Card] = []
     last: Key | None = None
     ready = _Ready(store)
-    for key, spot in _ordered(store, state, start, tied=tied):
+    for key, spot, known in _ordered(store, state, start, tied=tied):
         if len(cards) == limit:
-            return Page(cards=tuple(cards), cursor=_cursor(last))
-        found = _card_at(store, spot, ready)
+            return Page(cards=tuple(cards), cursor=jsontext.dumps(last))
+        found = _ready_card(store, spot, ready, known) if spot.state is State.READY else _card_at(store, spot)
         if found is not None:
             cards.append(found)
             last = key
     return Page(cards=tuple(cards))
 
 
-def _ordered(store: FileStore, state: State | None, start: Key | None, *, tied: bool) -> Iterator[tuple[Key, Spot]]:
-    """Places and files after a place, in order; none is looked at before it is its turn."""
+def _ordered(
+    store: FileStore, state: State | None, start: Key | None, *, tied: bool
+) -> Iterator[tuple[Key, Spot, tuple[Task, Sign] | None]]:
+    """Places, files and what was read of them, after a place, in order; none is looked at before it is its turn."""
     folder = store.folder
     for rank, shown in enumerate(SHOWN):
         if state not in (None, shown) or (start is not None and rank < start[0]):
             continue
         after = start[1] if start is not None and rank == start[0] else None
         if shown is State.READY:
-            for order, file, task in ready_tasks(store, tuple(after) if after else None, tied=tied):
+            for order, file, task, sign in ready_tasks(store, tuple(after) if after else None, tied=tied):
                 path = f"{folder.layout.ready}/{file}"
-                yield (rank, [*order, file]), Spot(state=shown, id=task.id, slug=task.slug, path=path)
+                spot = Spot(state=shown, id=task.id, slug=task.slug, path=path)
+                yield (rank, [*order, file]), spot, (task, sign)
             for file in store.being_written():
-                spot = _spot(folder, folder.layout.ready, file)
-                if spot is not None and (after is None or [*AT_LAST, file] > after):
-                    yield (rank, [*AT_LAST, file]), spot
+                written = _spot(folder, folder.layout.ready, file)
+                if written is not None and (after is None or [*AT_LAST, file] > after):
+                    yield (rank, [*AT_LAST, file]), written, None
             continue
         keyed = [([folder.layout.number(spot.id), spot.id], spot) for spot in _spots(folder, shown)]
         for key, spot in sorted(keyed, key=lambda pair: pair[0]):
             if after is None or key > after:
-                yield (rank, key), spot
+                yield (rank, key), spot, None
 
 
 def _spots(folder: Folder, state: State) -> Iterator[Spot]:
@@ -344,9 +340,7 @@ def _spots(folder: Folder, state: State) -> Iterator[Spot]:
             yield Spot(state=state, id=task_id, verdict=verdict, path=f"{OUTCOMES}/{name}")
 
 
-def _card_at(store: FileStore, spot: Spot, ready: _Ready) -> Card | None:
-    if spot.state is State.READY:
-        return _ready_card(store, spot, ready)
+def _card_at(store: FileStore, spot: Spot) -> Card | None:
     if spot.state is State.CLAIMED:
         return _claimed_card(store.folder, spot)
     if spot.path.startswith(OUTCOMES):

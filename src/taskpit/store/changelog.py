@@ -8,35 +8,16 @@ from __future__ import annotations
 from binascii import crc32
 
 from taskpit import fs, jsontext, schema
-from taskpit.catalog import ROW
 from taskpit.errors import CursorLost, Invalid
-from taskpit.logfile import lines
 from taskpit.rules import order
 from taskpit.task import Event, Task
-from taskpit.text import read_json
+from taskpit.text import is_count, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from taskpit.catalog import Row
-
-__all__ = [
-    "append",
-    "decode",
-    "digest",
-    "digests",
-    "encode",
-    "is_tied",
-    "latest",
-    "marked",
-    "mentions",
-    "read",
-    "row_of",
-    "task_of",
-    "tells_end",
-    "with_row",
-]
 
 #: How far back we look for a line that may have been swallowed.
 TAIL = 256 * 1024
@@ -48,8 +29,17 @@ WORDS = tuple(key for key in Event._fields if key != "extra")
 ASIDE = frozenset(("added_task", "noted", "late_result", "quarantined", "restored_task", "hook_failed"))
 #: The field with the digest of the result that a line tells of.
 DIGEST = "digest"
+#: The field that is a row of the catalogue.
+ROW = "ready"
 #: What ends a task for good; a split may do so or not.
 FINAL = frozenset(("completed_task", "failed_task", "cancelled_task", "split_task"))
+
+
+def _lines(path: str, start: int) -> Iterator[tuple[int, bytes]]:
+    """Each line after this place, with the place behind it; who only writes lines does without the module."""
+    from taskpit.logfile import lines
+
+    return lines(path, start)
 
 
 def digest(data: bytes) -> str:
@@ -66,7 +56,7 @@ def marked(event: Event, said: str) -> Event:
 def digests(path: str) -> dict[str, set[str]]:
     """The digests of each task's result since it was last claimed: a line that came late may be another one's."""
     known: dict[str, set[str]] = {}
-    for _, line in lines(path, 0):
+    for _, line in _lines(path, 0):
         event = decode(line) if b"_task" in line or DIGEST.encode() in line else None
         if event is None:
             continue
@@ -109,13 +99,13 @@ def read(path: str, after: str, limit: int) -> tuple[list[Event], str]:
     start = 0
     if after:
         told, place, mark = (*after.split(":"), "", "")[:3]
-        start = int(place) if place.isdecimal() else -1
+        start = int(place) if is_count(place) else -1
         if start < 0 or (start and told != str(inode)) or start > (status.st_size if status else 0):
             raise CursorLost(cursor=after)
         if mark and mark != _mark(path, start):  # a new file may be given the old one's inode
             raise CursorLost(cursor=after)
     events = []
-    for place_after, line in lines(path, start):
+    for place_after, line in _lines(path, start):
         event = decode(line)
         if event is not None:
             events.append(event)
@@ -133,7 +123,7 @@ def latest(path: str, limit: int) -> tuple[list[Event], str]:
     while True:
         place = start = max(size - span, 0)
         events: list[Event] = []
-        for at, (place_after, line) in enumerate(lines(path, start)):
+        for at, (place_after, line) in enumerate(_lines(path, start)):
             event = decode(line) if at or not start else None  # the first one is the rest of a line
             if event is not None:
                 events.append(event)
@@ -146,7 +136,7 @@ def latest(path: str, limit: int) -> tuple[list[Event], str]:
 
 def _mark(path: str, place: int) -> str:
     """A word for what stands just before this place."""
-    return f"{crc32(next((line for _, line in lines(path, max(place - 64, 0))), b'')) if place else 0:x}"
+    return f"{crc32(next((line for _, line in _lines(path, max(place - 64, 0))), b'')) if place else 0:x}"
 
 
 def mentions(path: str, action: str, task_id: str, *, worker: str = "") -> bool:

@@ -1,8 +1,8 @@
 """Row *claim* of the commit table: which ready file to try for, and one rename that decides who has it.
 
     choose    the best candidate that fits, by priority and age (`Chooser`, from `index`)
-    known     stat ids/<id>, its outcomes and the visible result: the registered task, and it has not ended;
-              anything else is judged first (`registry`)
+    known     stat ids/<id>, its outcomes and the visible result: the registered task, with no name besides these
+              two, and it has not ended; anything else is judged first (`registry`)
     decide    utime ready = now + lease, less what a foreign cleaner waits; rename ready to claimed
     look      stat claimed: whether it was that very file, and whose stamp it has
     tell      one line of the log for all that were taken
@@ -18,10 +18,8 @@ from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
 from taskpit.store.flock import BoundedLock
-from taskpit.store.folder import HALF, IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen
-from taskpit.store.in_use import excluded, in_use, note_starts
+from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen
 from taskpit.store.index import Ready
-from taskpit.store.registry import register
 from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
 TYPE_CHECKING = False
@@ -30,12 +28,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.clock import Clock
-    from taskpit.rules import Order
+    from taskpit.store.index import Placed
     from taskpit.task import Task, Want
     from taskpit.watch import Watch
-
-
-__all__ = ["Chooser", "renew", "stamp", "take", "tell"]
 
 
 def stamp(folder: Folder, path: str, until: float, record: str) -> bool:
@@ -55,6 +50,8 @@ def stamp(folder: Folder, path: str, until: float, record: str) -> bool:
         return fs.set_times(path, None)
 
 
+#: So many names a ready task has, if nothing is odd: its own and the registry's.
+ALONE = 2
 #: A stamp that differs by so many seconds is not ours.
 SHIFTED = 2.0
 
@@ -67,12 +64,21 @@ def take(
     What was read of it before is `known`: if its bytes are the same, so is the task. It looked like `sign` then (inode
     and mtime): one that was written to since may not be whole.
     """
-    fence = _fence(want)
-    if known is not None and sign is not None and known.was_read and not folder.layout.guarded:
+    fence, read = _fence(want), bool(known is not None and known.was_read)
+    if read and sign is not None and not folder.layout.guarded:
         entry = fs.status(folder.of(IDS, ready.id))
-        if entry is not None and entry.st_ino == sign[0] and not folder.is_over(ready):
-            return _take_known(folder, ready, fence, want, known, sign[0])
-    return _take_judged(folder, ready, fence, want, known, sign)
+        registered = entry is not None and entry.st_ino == sign[0] and entry.st_nlink == ALONE
+        if registered and not folder.is_over(ready):
+            return _take(folder, ready, fence, want, known, sign[0])
+    here = _judge(folder, ready, sign)
+    if here is None:
+        return None
+    sure = read and sign == (here.st_ino, here.st_mtime_ns)  # nobody has written to it since it was read
+    try:
+        with folder.guard(ready.id):
+            return _take(folder, ready, fence, want, known, here.st_ino, sure=sure)
+    except Unavailable:
+        return None  # somebody was stopped while deciding about it; there are others
 
 
 def _fence(want: Want) -> str:
@@ -80,67 +86,44 @@ def _fence(want: Want) -> str:
     return want.worker if want.verbatim else f"{want.worker}{workers.MARK}{want.call or fs.fresh_name()}"
 
 
-def _take_known(folder: Folder, ready: Spot, fence: str, want: Want, known: Task, inode: int) -> Claim | None:
-    """The plain way: the registered file, read a moment ago and not finished. After the rename one look says whether
-    it was that very file, and whose stamp it has.
-    """
-    target, now = f"{folder.root}/{folder.layout.claimed_path(ready, fence)}", folder.clock.now()
-    if not _rename(folder, ready, target, now + want.lease, want):
-        return None
-    status = fs.status(target)
-    if status is None:
-        return None
-    if status.st_ino != inode or _is_half(folder, target, status, known):
-        _give_back(folder, ready, target, half=status.st_ino == inode)  # or another file
-        return None
-    since = _stamp_again(folder, target, status, now, want, fence)
-    task: Task | None = known
-    if status.st_size != len(known.source):
-        task = _load(folder, ready, target, known)
-    return None if task is None else _claim(task, fence, want, since)
+def _judge(folder: Folder, ready: Spot, sign: tuple[int, int] | None) -> fs.Stat | None:
+    """What is not known to be the task is judged before anything touches it; None: it is none, or not whole yet."""
+    from taskpit.store.registry import put_away, register  # what we put ourselves is known without
 
-
-def _take_judged(
-    folder: Folder, ready: Spot, fence: str, want: Want, known: Task | None, sign: tuple[int, int] | None
-) -> Claim | None:
-    """What is not known to be the task is judged before anything touches it."""
     try:
         here = register(folder, ready)
     except Conflict as error:
-        from taskpit.store.registry import put_away
-
         if put_away(folder, ready, error) != ready.path:
             return None
         here = fs.status(folder.at(ready.path))
-    if here is None:
+    changed = here is not None and sign is not None and sign != (here.st_ino, here.st_mtime_ns)
+    if here is not None and (changed or not here.st_size) and folder.unfinished(folder.at(ready.path), here):
         return None
-    changed = sign is not None and sign != (here.st_ino, here.st_mtime_ns)
-    if (changed or not here.st_size) and folder.unfinished(folder.at(ready.path), here):
-        return None
-    try:
-        with folder.guard(ready.id):
-            return _take(folder, ready, fence, want, known)
-    except Unavailable:
-        return None  # somebody was stopped while deciding about it; there are others
+    return here
 
 
-def _take(folder: Folder, ready: Spot, fence: str, want: Want, known: Task | None) -> Claim | None:
-    target, now = folder.at(folder.layout.claimed_path(ready, fence)), folder.clock.now()
+def _take(
+    folder: Folder, ready: Spot, fence: str, want: Want, known: Task | None, inode: int, *, sure: bool = True
+) -> Claim | None:
+    """Stamp and rename. After that one look says whether it was the file that was judged, and whose stamp it has. What
+    was for `sure` read a moment ago is not read again.
+    """
+    layout, target = folder.layout, f"{folder.root}/{folder.layout.claimed_path(ready, fence)}"
+    now = folder.clock.now()
     if not _rename(folder, ready, target, now + want.lease, want):
         return None
     status = fs.status(target)
     if status is None:
         return None
-    if not folder.layout.rewritten and _is_half(folder, target, status, known):
-        _give_back(folder, ready, target, half=True)
+    if status.st_ino != inode or (not layout.rewritten and _is_half(folder, target, status, known)):
+        _give_back(folder, ready, target, half=status.st_ino == inode)  # or another file
         return None
     since = _stamp_again(folder, target, status, now, want, fence)
-    task = _load(folder, ready, target, known)
-    if task is None:
-        return None
-    if folder.layout.guarded:
+    same = sure and known is not None and status.st_size == len(known.source)
+    task = known if same else _load(folder, ready, target, known)
+    if task is not None and layout.guarded:
         _write_holder(folder, task, fence, (target, status), since + want.lease)
-    return _claim(task, fence, want, since)
+    return None if task is None else _claim(task, fence, want, since)
 
 
 def _is_half(folder: Folder, target: str, status: fs.Stat, known: Task | None) -> bool:
@@ -214,18 +197,13 @@ def _give_back(folder: Folder, ready: Spot, target: str, *, half: bool = False) 
     One that is `half` written says so by its time, until its writer goes on: it is moved in like one that is whole.
     """
     if half:
-        _mark_half(folder, target)
+        from taskpit.store.registry import mark_half
+
+        mark_half(folder, target)
     try:
         fs.move_new(target, folder.at(ready.path))
     except FileExistsError:
         return  # another file has come there: the lease of this one will end
-
-
-def _mark_half(folder: Folder, target: str) -> None:
-    try:
-        fs.set_times(target, int(folder.clock.now()) + HALF / 1e9)
-    except PermissionError:
-        return  # another user's: then it is as whole as it looks
 
 
 def _write_holder(folder: Folder, task: Task, fence: str, taken: tuple[str, fs.Stat], until: float) -> None:
@@ -393,8 +371,8 @@ class Chooser:
         """Names of ready files that are no tasks yet, as of the last look."""
         return self._ready.being_written()
 
-    def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
-        """Orders, file names and tasks of what is ready now, from the first or after an order and name."""
+    def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[Placed]:
+        """What is ready now, in order, from the first or after an order and name."""
         if after is None:
             self._ready.refresh(closely=True)
         return self._ready.page(after, limit, tied=tied)
@@ -406,8 +384,7 @@ class Chooser:
         try:
             for task_id in want.ids:
                 self._use = None
-                worth = task_id in ready and self._is_worth_taking(ready[task_id], want)
-                claim = self._take(ready[task_id], want, alone=not want.even_held) if worth else None
+                claim = self._take_if_worth(ready[task_id], want) if task_id in ready else None
                 if claim is not None:
                     taken.append(claim)
                 if len(taken) == want.count:
@@ -419,18 +396,22 @@ class Chooser:
             tell(self.folder, want, taken)
         return taken
 
-    def _is_worth_taking(self, ready: Spot, want: Want) -> bool:
-        """Whether a look tells nothing against it: what is held is not moved just to be moved back."""
+    def _take_if_worth(self, ready: Spot, want: Want) -> Claim | None:
+        """Claimed, if a look tells nothing against it: what is held is not moved just to be moved back."""
         path = self.folder.at(ready.path)
         try:
             here = fs.status(path)
             if here is None or self.folder.unfinished(path, here):
-                return False
-            return self._fits(self.folder.load(ready, path), want)
+                return None
+            known = self.folder.load(ready, path)
         except (FileNotFoundError, Unreadable):
-            return False
+            return None
         except Invalid:
-            return True  # whoever takes it sets it aside
+            return self._take(ready, want, alone=not want.even_held)  # which sets it aside
+        if not self._fits(known, want):
+            return None
+        alone = not want.even_held and bool(known.touches or known.limits)
+        return self._take(ready, want, alone=alone, known=known, sign=(here.st_ino, here.st_mtime_ns))
 
     def _fits(self, task: Task, want: Want) -> bool:
         if not rules.suits(task, want):
@@ -444,6 +425,8 @@ class Chooser:
                 self._next_due = min(self._next_due, task.not_before)
             return False
         if task.touches or task.limits:
+            from taskpit.store.in_use import excluded, in_use  # few tasks say what they use
+
             self._use = self._use or in_use(self.folder)
             reason, due = excluded(task, self._use)
             if reason:
@@ -460,6 +443,8 @@ class Chooser:
 
     def _take_alone(self, spot: Spot, want: Want) -> Claim | None:
         """Tasks that declare what they change or use are claimed one at a time, none beside one in its way."""
+        from taskpit.store.in_use import excluded, in_use, note_starts
+
         with BoundedLock(self.folder.at(TOUCHES)):
             try:
                 task = self.folder.load(spot, self.folder.at(spot.path))

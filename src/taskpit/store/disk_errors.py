@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
 
-__all__ = ["storage_error", "verb"]
-
 
 def verb(method: Callable[P, R]) -> Callable[P, R]:
     """A verb of the port: what the disk refuses becomes a Storage error that says what to do."""

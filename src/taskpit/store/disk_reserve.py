@@ -13,8 +13,6 @@ from contextlib import suppress
 from taskpit import fs
 from taskpit.store.folder import HIDDEN, Folder
 
-__all__ = ["hold", "make_room"]
-
 #: An end writes at most five small files, and may need a directory; results longer than all of it must wait for room.
 PIECES = 6
 SIZE = 16 * 1024

@@ -53,20 +53,6 @@ if TYPE_CHECKING:
     from taskpit.task import Task
 
 
-__all__ = [
-    "accept_result",
-    "aside",
-    "end_line",
-    "examine",
-    "fix",
-    "let_owner",
-    "make_folder",
-    "one_name",
-    "put_back",
-    "register",
-    "show_result",
-]
-
 #: Directories of our own with files in them, and the one that has directories.
 OF_FILES = (IDS, SEALED, OUTCOMES, LATE, WORKERS, STOPS, NOTES, BESIDE, GUARDS)
 OF_FOLDERS = (TRIES,)

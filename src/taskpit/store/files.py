@@ -31,14 +31,12 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.config import Config
     from taskpit.layouts import Layout
-    from taskpit.rules import Order
     from taskpit.store.folder_store import FileMember
+    from taskpit.store.index import Placed
     from taskpit.store.manifest import Manifest
     from taskpit.store.port import Lapse, Mend
     from taskpit.store.waiters import Line
     from taskpit.task import Card, Page
-
-__all__ = ["FileStore"]
 
 #: A process that puts one task after the other reserves up to so many ids at a time.
 LARGEST_BLOCK = 64
@@ -184,8 +182,8 @@ class FileStore(House):
         with self._turn:
             return self._chooser.being_written()
 
-    def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
-        """Orders, file names and tasks of what is ready, in order, after one of them."""
+    def ready_page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[Placed]:
+        """What is ready, in order, after one of them."""
         with self._turn:
             return self._chooser.ready_page(after, limit, tied=tied)
 

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
     from taskpit.task import Claim
 
-__all__ = ["Sealed", "end", "end_all", "roll"]
-
 #: What an end may have written beforehand, by the letter that stands for it in a sealed name.
 PARTS = {
     "r": "result",

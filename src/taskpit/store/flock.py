@@ -11,8 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["BoundedLock", "Open"]
-
 #: How long a verb waits for another one on the same task, in seconds.
 TURN = 5.0
 

@@ -23,7 +23,6 @@ from taskpit.errors import Invalid, TooLarge
 from taskpit.held_directories import COMPARED, Holding, directory
 from taskpit.layouts import Layout, Spot
 from taskpit.layouts.layout import NEVER, is_worker
-from taskpit.logfile import Log
 from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock, Open
@@ -33,12 +32,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from taskpit.logfile import Log
     from taskpit.store.writers import Writing
     from taskpit.task import Claim
 
     Entry = tuple[str, Spot | Invalid]
-
-__all__ = ["HIDDEN", "Folder", "Unreadable", "untouched"]
 
 HIDDEN = ".taskpit"
 IDS = ".taskpit/ids"
@@ -493,6 +491,8 @@ class Folder:
         data = b"".join(map(changelog.encode, events))
         self._logs += 1
         if self._logs == SEVERAL and kernel.is_local(self.root):
+            from taskpit.logfile import Log
+
             self._log = Log(self.at(CHANGELOG))
         if self._log is None:
             fs.append(self.at(CHANGELOG), data)

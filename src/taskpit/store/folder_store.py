@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from taskpit.workers import LocalMember
 
 
-__all__ = ["PAUSED", "FileMember", "House", "pause", "paused", "resume"]
-
-
 class House:
     """The verbs of a Store that need only a folder."""
 
@@ -82,6 +79,7 @@ class House:
     def keep_log(self, worker: str, data: bytes) -> str:
         """A file where the layout keeps logs, named by its worker and the first second from now on that is free."""
         second = self.folder.clock.now()
+        self.folder.layout.check_worker(worker)
         self.folder.make_place(self.folder.at(self.folder.layout.log_path(worker, second)))
         while True:
             path = self.folder.layout.log_path(worker, second)

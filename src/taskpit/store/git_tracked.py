@@ -17,8 +17,6 @@ from taskpit.store.folder import DOOR, HIDDEN, IDS, Folder
 from taskpit.store.reopening import learn
 from taskpit.task import State, Task, Verdict
 
-__all__ = ["ELSEWHERE", "IGNORED", "agree"]
-
 #: How git's index looked when we last agreed, and where what other branches have is kept.
 MARK = f"{HIDDEN}/git"
 ELSEWHERE = f"{HIDDEN}/elsewhere"

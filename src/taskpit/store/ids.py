@@ -15,8 +15,6 @@ from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import HIDDEN, IDS, Folder
 from taskpit.task import State
 
-__all__ = ["allot", "give_back", "resolve", "waiting"]
-
 #: Numbers from here on are nobody's count: ids after them would be too long.
 BEYOND = 10**15
 #: What random ids are made of, and how long they are: no letter that looks like another, and none is a number.

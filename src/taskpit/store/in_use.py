@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from taskpit.store.folder import Folder
     from taskpit.task import Task
 
-__all__ = ["excluded", "in_use", "note_starts", "starts"]
-
 STARTS = ".taskpit/starts"
 #: Bytes of that file that are read: more starts in a minute than any limit allows.
 LARGEST = 1 << 26

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 
-from taskpit import catalog, fs
+from taskpit import fs, listing
 from taskpit.errors import Invalid
 from taskpit.layouts.layout import NEVER
 from taskpit.rules import order
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from taskpit.catalog import Row
+    from taskpit.catalog import Catalog, Row
     from taskpit.clock import Clock
     from taskpit.layouts import Spot
     from taskpit.rules import Order
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from taskpit.task import Want
     from taskpit.watch import Watch
 
-    #: A file, the task in it, and by what it was known when it was read: inode and mtime.
-    Candidate = tuple[str, Task, tuple[int, int]]
-
-__all__ = ["Ready", "Window"]
+    #: By what a file was known when it was read: inode and mtime.
+    Sign = tuple[int, int]
+    #: A file, the task in it, and its sign; the same with the task's order.
+    Candidate = tuple[str, Task, Sign]
+    Placed = tuple[Order, str, Task, Sign]
 
 #: Tries are spread over so many of equal priority at most, and for so many seconds after somebody was faster.
 WIDEST, CROWDED = 32, 0.25
@@ -91,11 +92,11 @@ class Window:
             self._keys = {file: self._keys[file] for file in self.tasks}
             self._order, self._head = sorted((key, file) for file, key in self._keys.items()), 0
 
-    def page(self, after: tuple[object, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
-        """Orders, file names and tasks in order, after one of them; only those that something may hold, if `tied`."""
+    def page(self, after: tuple[object, ...] | None, limit: int, *, tied: bool) -> list[Placed]:
+        """Candidates in order, after one of them; only those that something may hold, if `tied`."""
         found = sorted((self._keys[file], file) for file, task in self.tasks.items() if not tied or is_tied(task))
         start = 0 if after is None else bisect_right(found, (after[:4], after[4]))
-        return [(key, file, self.tasks[file]) for key, file in found[start : start + limit]]
+        return [(key, file, self.tasks[file], self.signs[file]) for key, file in found[start : start + limit]]
 
     def best(self, fits: Callable[[Task, Want], bool], want: Want, more: Callable[[], bool]) -> Iterator[Candidate]:
         """Candidates, best first; `more` finds further ones when these are used up, or says that it can't."""
@@ -165,7 +166,8 @@ class Ready:
         self._window = Window(folder.clock)
         self._watch: Watch | None = None
         self._listed: float | None = None
-        self._catalog: catalog.Catalog | None = None
+        self._looks = 0
+        self._catalog: Catalog | None = None
         #: How far the log was read, the last row that is in memory, and what comparing costs.
         self._place = 0
         self._last: Row | None = None
@@ -192,7 +194,7 @@ class Ready:
         only looks sets nothing aside.
         """
         self._only_looks = closely
-        if self._catalog is not None or (self._listed is None and catalog.built(self._folder.at(INDEX))):
+        if self._catalog is not None or (self._listed is None and listing.has_catalog(self._folder.at(INDEX))):
             try:
                 self._follow(closely=closely)
                 return
@@ -219,8 +221,9 @@ class Ready:
     def _watch_or_list(self) -> None:
         now = self._folder.clock.monotonic()
         known = self._listed is not None and now - self._listed < RESCAN
-        # A command that claims once needs no watch.
-        if (self._listed is None or self._hear()) and known:
+        self._looks += 1
+        # A command that claims once needs no watch, nor does one that lists tasks and then counts them.
+        if self._looks > (2 if self._only_looks else 1) and self._hear() and known:
             self._look_at_what_came()
         else:
             self._came.clear()
@@ -371,9 +374,11 @@ class Ready:
         count = len(fs.names(self._path))
         if count <= SMALL:
             return False
+        from taskpit.catalog import Catalog  # most queues are small
+
         try:
             log = self._folder.at(CHANGELOG)
-            built = catalog.Catalog.build(self._folder.at(INDEX), log, count, self._compare_with)
+            built = Catalog.build(self._folder.at(INDEX), log, count, self._compare_with)
             if built is None:
                 return False
             self._window.clear()
@@ -390,7 +395,9 @@ class Ready:
         """What the catalogue says, as far as it is needed; compared with the directory now and then."""
         if self._catalog is None or not self._catalog.current:
             self._forget()
-            self._catalog = catalog.Catalog.open(self._folder.at(INDEX), self._folder.at(CHANGELOG))
+            from taskpit.catalog import Catalog
+
+            self._catalog = Catalog.open(self._folder.at(INDEX), self._folder.at(CHANGELOG))
             if self._catalog is None:
                 raise OSError("there is no catalogue")
             self._place = self._catalog.take_in()
@@ -441,10 +448,11 @@ class Ready:
         """The catalogue knows exactly what is in the directory; True if it did not."""
         return self._catalog is not None and self._compare_with(self._catalog)
 
-    def _compare_with(self, known: catalog.Catalog) -> bool:
+    def _compare_with(self, known: Catalog) -> bool:
         """The same with one that nobody else has yet. What it lacks is read some at a time: it may be all."""
         began = self._folder.clock.monotonic()
-        new, back, gone = catalog.entries(self._path), set(self._spent), []
+        new = {entry.name: entry.inode() for entry in listing.entries(self._path)}
+        back, gone = set(self._spent), []
         for name, inode in known.names():
             if new.get(name) == inode and name not in back:
                 del new[name]  # as it should be; what we know to be taken and is there all the same has come back
@@ -516,13 +524,13 @@ class Ready:
 
     # -- asking ------------------------------------------------------------------------------------
 
-    def page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[tuple[Order, str, Task]]:
-        """Orders, file names and tasks after an order and name; only those that something may hold, if `tied`."""
+    def page(self, after: tuple[Any, ...] | None, limit: int, *, tied: bool) -> list[Placed]:
+        """Candidates after an order and name; only those that something may hold, if `tied`."""
         if self._catalog is not None:
             try:
                 self._catalog.take_in()
                 rows = self._catalog.first(limit, after, tied=tied)
-                return [((*row[:4],), row[4], read[0]) for row in rows if (read := task_of(row)) is not None]
+                return [((*row[:4],), row[4], *read) for row in rows if (read := task_of(row)) is not None]
             except OSError:
                 self._forget()
                 self._list()

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from typing import Any
 
-__all__ = ["alive", "begin", "lapsed", "note_jump", "standing"]
-
 SIGHTINGS = f"{HIDDEN}/sightings"
 #: A file's times may be so much older than a clock that was read just before, in seconds: filesystems have a grain.
 GRAIN = 0.05
@@ -41,7 +39,7 @@ def lapsed(folder: Folder, orphans: Collection[tuple[str, str]] = ()) -> list[tu
         status = fresh_status(folder.at(spot.path))  # a renewal on another machine must be seen
         if status is None:
             continue
-        record = _record(folder, spot.worker)
+        record = _record_of(folder, spot)
         if (spot.path, spot.worker) in orphans:
             found.append((spot, f"an earlier {workers.base(spot.worker)} left it"))
         elif record and workers.lives(_path(folder, spot.worker), record) is False:
@@ -61,6 +59,15 @@ def _path(folder: Folder, worker: str) -> str:
 
 def _record(folder: Folder, worker: str) -> workers.WorkerRecord | None:
     return workers.load(_path(folder, worker)) if worker else None
+
+
+def _record_of(folder: Folder, spot: Spot) -> workers.WorkerRecord | None:
+    """The record of whoever made this claim.
+
+    Those who stay put a mark into each of their claims: one without is another program's that has the same name.
+    """
+    record = _record(folder, spot.worker)
+    return None if record and record.stays and workers.MARK not in spot.worker else record
 
 
 def _stamped(folder: Folder, spot: Spot, status: fs.Stat) -> int:
@@ -202,7 +209,7 @@ def alive(folder: Folder, worker: str) -> str:
 
 def standing(folder: Folder, spot: Spot, status: fs.Stat) -> tuple[str, float]:
     """Whether the holder lives (yes, no or unknown), and when the claim ends unless renewed, by the wall clock."""
-    record = _record(folder, spot.worker)
+    record = _record_of(folder, spot)
     if record is None:
         return "unknown", max(status.st_mtime, status.st_ctime) + folder.config.abandoned
     lives = workers.lives(_path(folder, spot.worker), record)

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-__all__ = ["Grip", "LockFile", "lock", "locks", "relock", "unlock"]
-
 #: Every record is this long, so that it is always replaced whole: one write within one page.
 RECORD = 512
 #: The largest lock file that makes sense.

@@ -26,8 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Manifest", "spell"]
-
 MARK = f"{HIDDEN}/manifest.dirty"
 LOCK = f"{HIDDEN}/manifest.lock"
 #: What share of its time a process spends on this, and how many seconds of the processor it may have saved for it.

@@ -9,12 +9,11 @@ from taskpit.layouts.layout import check_word
 from taskpit.rules import held_in_circle, order
 from taskpit.store.port import Info, Lapse, Mend
 from taskpit.task import Card, Claim, End, Event, Lock, Page, Said, State, Task, Try, Want, worker_type
+from taskpit.text import is_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = ["MemoryStore"]
 
 
 class _Record:
@@ -293,7 +292,9 @@ class MemoryStore:
         """In the order of taking, then by state."""
         ordered = sorted(self._records.values(), key=self._place)
         cards = [self._card(record) for record in ordered if state in (None, record.card.state)]
-        start = int(after or 0)
+        start = int(after or 0) if is_count(after or "0") else len(cards) + 1
+        if start > len(cards):
+            raise Invalid(f"{after[:40]!r} is not a place in a listing", hint="Begin again without it.")
         cursor = str(start + limit) if start + limit < len(cards) else ""
         return Page(cards=tuple(cards[start : start + limit]), cursor=cursor)
 
@@ -307,7 +308,7 @@ class MemoryStore:
 
     def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
         """What was told."""
-        start = int(after or 0)
+        start = int(after or 0) if is_count(after or "0") else len(self._events) + 1
         if start > len(self._events):
             raise CursorLost(cursor=after)
         found = self._events[start : start + limit]

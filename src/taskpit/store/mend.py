@@ -29,8 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["carry_out_ends", "mend"]
-
 #: What a put's own copy for the registry is called once nobody may link it any more.
 GONE = "gone"
 
@@ -143,7 +141,7 @@ class _Mender:
         folder = self.folder
         for names in doubtful(folder):
             found = None
-            for file, found in folder.entries(folder.layout.ready, among=names):
+            for file, found in folder.entries(folder.layout.ready, among=sorted(names)):
                 if isinstance(found, Invalid):
                     yield self._aside(f"{folder.layout.ready}/{file}", found.message)
                 elif found.state is State.READY:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from taskpit import fs
 
-__all__ = ["fresh_status", "has_twin"]
-
 
 def fresh_status(path: str) -> fs.Stat | None:
     """The status, or None if the name is gone.

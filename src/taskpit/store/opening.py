@@ -14,9 +14,7 @@ from taskpit.config import SAMPLE, Config, parse, plain_settings
 from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.held_directories import Holding
 from taskpit.store.disk_errors import storage_error, verb
-from taskpit.store.files import FileStore
 from taskpit.store.folder import HIDDEN, IDS, OURS, QUARANTINE, SEALED, Folder
-from taskpit.store.port import Mend
 from taskpit.text import read_toml
 
 TYPE_CHECKING = False
@@ -24,11 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from taskpit.store.activities.store import ActivityStore
-    from taskpit.store.port import OpenStore
+    from taskpit.store.files import FileStore
+    from taskpit.store.port import Mend, OpenStore
     from taskpit.store.postgres.store import PostgresStore
     from taskpit.store.remote.store import RemoteStore
-
-__all__ = ["detect", "discover", "init", "no_address", "open_store", "refound"]
 
 CONFIG = f"{HIDDEN}/config.toml"
 LAYOUT = f"{HIDDEN}/layout"
@@ -230,6 +227,7 @@ def _furnish(root: str, name: str) -> None:
         return
 
 
+@verb
 def _open_folder(
     root: str, env: Mapping[str, str], clock: Clock | None
 ) -> FileStore | ActivityStore | PostgresStore | RemoteStore | OpenStore:
@@ -256,6 +254,8 @@ def _open_folder(
     if name != "activities":
         if config.git == "track" and not os.path.isdir(f"{root}/{IDS}"):
             _furnish(root, name)
+        from taskpit.store.files import FileStore  # a queue elsewhere does without
+
         store = FileStore(root, layout, config, clock)
         if config.git == "track":
             from taskpit.store.git_tracked import agree
@@ -372,6 +372,8 @@ def refound(root: str, *, dry_run: bool) -> list[Mend]:
     name = detect(root)
     if name is None:
         return []  # nobody can tell what it was; opening it says so
+    from taskpit.store.port import Mend
+
     told = f"it looks like a {name}"
     if not dry_run:
         if fs.exists(f"{root}/{LAYOUT}"):

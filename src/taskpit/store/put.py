@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     #: Where its bytes lie, where what was asked for lies (the same file in most layouts), where it shall go.
     Draft = tuple[str, str, str]
 
-__all__ = ["admit", "admit_parts", "clear_torn", "enter", "is_torn"]
-
 #: A list of parts is ours, but nobody may make us read without end.
 LARGEST_LIST = 1 << 28
 

@@ -16,8 +16,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-__all__ = ["doubtful", "nowhere", "out_of_sight", "outcomes", "standing", "strangers", "twice", "unlike_outcomes"]
-
 
 def doubtful(folder: Folder) -> list[list[str]]:
     """Ready files that may not be their task, can be none or are called like none: names, those of one id together.

@@ -16,15 +16,14 @@ from taskpit.errors import Conflict
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import NEVER, slugify
 from taskpit.store import changelog
-from taskpit.store.folder import CHANGELOG, IDS, SEALED, Folder, untouched
+from taskpit.store.folder import CHANGELOG, HALF, IDS, SEALED, Folder, untouched
 from taskpit.store.ids import allot
+from taskpit.store.network_stat import has_twin
 from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-__all__ = ["is_dropped", "put_away", "refuse_finished", "register", "take_in"]
 
 #: Ends after which a task may be wanted again.
 FAILURES = (Verdict.FAILED, Verdict.CANCELLED)
@@ -43,6 +42,8 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
         return None
     if known is not None and known.st_ino == here.st_ino:
         refuse_finished(folder, spot, here)
+        if has_twin(here, known):
+            _refuse_copy(folder, spot, here, known, names)
         return here
     if not stat.S_ISREG(here.st_mode):
         raise Conflict("it is not a regular file", judged=here)
@@ -53,11 +54,27 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
             folder.tell("added_task", spot.id, details="found in the folder")
         try:
             if _enter_registry(folder, path, entry, spot):
-                return here
+                return None if _is_saved_again(folder, path) else here
         except (FileNotFoundError, PermissionError):
             return None  # another worker was faster, or it is shut
     _refuse_copy(folder, spot, here, known, names)
     return here
+
+
+def _is_saved_again(folder: Folder, path: str) -> bool:
+    """Whether an editor has begun to save it between our look and its registration, which makes it look older."""
+    again = not folder.layout.rewritten and folder.writing.has_writer(path)
+    if again:
+        mark_half(folder, path)
+    return again
+
+
+def mark_half(folder: Folder, target: str) -> None:
+    """It says by its time that it was found half written, until its writer goes on."""
+    try:
+        fs.set_times(target, int(folder.clock.now()) + HALF / 1e9)
+    except PermissionError:
+        return  # another user's: then it is as whole as it looks
 
 
 def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
@@ -79,7 +96,8 @@ def _refuse_copy(
 
     Not every file that is not the registered one is such a copy: it may have been edited while it was
     ready, or gone back after an attempt. And a token that moves while we look is seen in two places:
-    it is the same inode then, and no copy.
+    it is the same inode then, with no more names than ever, and no copy. One that has more was put back
+    from a copy made of hard links.
     """
     verdict = folder.outcome(spot.id) or folder.ended_as(spot)
     if verdict is not None:
@@ -99,7 +117,7 @@ def _elsewhere(folder: Folder, spot: Spot, here: fs.Stat, known: fs.Stat | None,
     ]
     for path, why in tokens:
         token = fs.status(folder.at(path))
-        if token is not None and token.st_ino != here.st_ino:
+        if token is not None and (token.st_ino != here.st_ino or has_twin(token, known)):
             return why
     if folder.layout.slugged and not (names is None and _stands_alone(folder, spot, known)):
         for twin in folder.find(folder.layout.ready, State.READY, spot.id, names):

@@ -10,8 +10,6 @@ from taskpit.store.finish import Sealed, roll
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, SEALED, SLACK, STOPS, Folder
 from taskpit.task import Said, State, Task, Verdict
 
-__all__ = ["learn", "reopen", "take_again"]
-
 
 def reopen(folder: Folder, task: Task) -> Said:
     """A failed task is ready again with these bytes. LOST if it has not failed, or no longer.

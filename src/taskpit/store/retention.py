@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from taskpit.layouts import Spot
 
 
-__all__ = ["ARCHIVE", "archive", "archived", "archived_results", "compost", "compost_logs"]
-
 ARCHIVE = f"{HIDDEN}/archive"
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from taskpit.store.port import Looking
     from taskpit.task import Event
 
-__all__ = ["Tally", "tally"]
-
 HOUR = 3600.0
 #: What is told of the last hour.
 TOLD = ("added_task", "completed_task", "failed_task")

@@ -14,8 +14,6 @@ from _thread import allocate_lock
 from taskpit import fs
 from taskpit.watch import LET_GO, Watch, held
 
-__all__ = ["Line"]
-
 #: Who was told that the one before it goes, and sees it still there, looks again after so many seconds.
 SOON = 0.02
 

@@ -11,8 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.store.finish import Sealed
 
-__all__ = ["withdraw"]
-
 
 def withdraw(sealed: Sealed) -> None:
     """The result of a task that was reopened leaves its place; the same file is kept with the late ones.

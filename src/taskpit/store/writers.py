@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Writing"]
-
 #: What is remembered of so many files at most.
 MOST = 4096
 

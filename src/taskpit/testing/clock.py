@@ -34,7 +34,7 @@ class FakeClock(Clock):
         self._monotonic += seconds
 
     def set_wall(self, wall: float) -> None:
-        """Somebody sets the wall clock; no time passes."""
+        """The wall clock is set; no time passes."""
         self._wall = wall
 
     def sleep(self, seconds: float) -> None:
@@ -46,7 +46,7 @@ class FakeClock(Clock):
         return self._boot
 
     def reboot(self, name: str) -> None:
-        """The machine starts anew: another boot, and the monotonic clock begins again."""
+        """The machine starts again: another boot, and the monotonic clock begins again."""
         self._boot = name
         self._monotonic = 0.0
         self._wall = max(self._wall, time.time()) + 1.0  # later than all that was on the disk before

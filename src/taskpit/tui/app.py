@@ -6,41 +6,31 @@ All it knows of the queue it asks the desk for, each change goes through it, and
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from textual.app import App, SuspendNotSupported
+from textual import events
+from textual.app import App, ComposeResult, SuspendNotSupported
 from textual.binding import Binding
 from textual.containers import Horizontal
+from textual.content import Content
 from textual.css.query import NoMatches
+from textual.screen import Screen
 from textual.widgets import Input, Label, Static
 
-from taskpit.board import COLUMNS
+from taskpit.board import COLUMNS, Slip
 from taskpit.crew.log_tail import Tail
 from taskpit.errors import TaskpitError
+from taskpit.search import Hit
 from taskpit.status import LABELS, STATUSES
+from taskpit.task import Card, Task
 from taskpit.text import plain
 from taskpit.tui import drawing, keys
 from taskpit.tui.column import Column, shared
 from taskpit.tui.dialogs import MOST, AddForm, AskDialog, Find, Help, VerdictDialog
 from taskpit.tui.drawing import THEMES
 from taskpit.tui.panel import TABS, Panel
-from taskpit.tui.queue_access import BoardView
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from typing import Any
-
-    from textual import events
-    from textual.app import ComposeResult
-    from textual.content import Content
-    from textual.screen import Screen
-
-    from taskpit.board import Slip
-    from taskpit.search import Hit
-    from taskpit.task import Card, Task
-    from taskpit.tui.queue_access import QueueAccess
-
-__all__ = ["PitBoard"]
+from taskpit.tui.queue_access import BoardView, QueueAccess
 
 #: How often the board follows the queue, in seconds.
 PACE = 0.25
@@ -173,7 +163,7 @@ class PitBoard(App[None]):
         async def unless_gone() -> None:
             try:
                 await work()
-            except NoMatches:  # somebody left while it was under way: there is nothing to show it on
+            except NoMatches:  # the person left while it was under way: there is nothing to show it on
                 if self.is_running and not self._exit:
                     raise
 
@@ -229,8 +219,8 @@ class PitBoard(App[None]):
         if before is None or view.change or view.paused != before.paused:
             self._say_bar()
             self._say_heads()
-            told = view.change.ids | {event.about for event in view.change.events}  # what no slip shows changes too
-            if self.slip is not None and (view.change.anew or self.slip.id in told):
+            text = view.change.ids | {event.about for event in view.change.events}  # what no slip shows changes too
+            if self.slip is not None and (view.change.anew or self.slip.id in text):
                 self._read_card()
 
     def _lay(self, name: str) -> None:
@@ -243,9 +233,9 @@ class PitBoard(App[None]):
 
     # -- what is said in one line ------------------------------------------------------------------
 
-    def _say_bar(self, told: str = "") -> None:
+    def _say_bar(self, text: str = "") -> None:
         self._say("where", drawing.place(self.desk.where, read_only=self.desk.read_only))
-        self._say("told", drawing.news(self.view, self._trouble, told), layout=True)
+        self._say("told", drawing.news(self.view, self._trouble, text), layout=True)
 
     def _say(self, place: str, content: Content, *, layout: bool = False) -> None:
         """This is said there; what is said already costs nothing."""
@@ -392,8 +382,8 @@ class PitBoard(App[None]):
     def complain(self, error: Exception) -> None:
         """What went wrong and what to do, for a moment in a corner."""
         hint = error.hint if isinstance(error, TaskpitError) else ""
-        told = "\n".join(filter(None, (str(error), hint)))
-        self.notify(plain(told), severity="error", markup=False, timeout=8)
+        text = "\n".join(filter(None, (str(error), hint)))
+        self.notify(plain(text), severity="error", markup=False, timeout=8)
 
     # -- looking for something ---------------------------------------------------------------------
 
@@ -520,19 +510,19 @@ class PitBoard(App[None]):
         slip = self.slip
         if slip is None:
             return
-        told, trouble = "", None
+        text, trouble = "", None
         try:
             with self.suspend():
                 try:
-                    told = self.desk.edit(slip.id)
+                    text = self.desk.edit(slip.id)
                 except (TaskpitError, OSError) as error:
                     trouble = error
         except SuspendNotSupported:
-            told = "an editor cannot be opened in this terminal: use `pit edit`"
+            text = "an editor cannot be opened in this terminal: use `pit edit`"
         if trouble is not None:
             self.complain(trouble)
         else:
-            self.notify(told, markup=False)
+            self.notify(text, markup=False)
         self.begin(self.catch_up, "follow")
 
     def _do(self, act: Callable[[], str]) -> None:
@@ -541,9 +531,9 @@ class PitBoard(App[None]):
     async def _done(self, act: Callable[[], str]) -> None:
         """Do it, say how it went, and show what has become of it."""
         try:
-            told = await asyncio.to_thread(act)
+            text = await asyncio.to_thread(act)
         except (TaskpitError, OSError) as error:
             self.complain(error)
         else:
-            self.notify(told, markup=False, timeout=3)
+            self.notify(text, markup=False, timeout=3)
         await self.catch_up()

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from rich.segment import Segment
+from rich.style import Style
+from textual import events
 from textual.binding import Binding
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from taskpit.board import Slip
 from taskpit.tui import drawing as lines
-from taskpit.tui.drawing import STYLES, cut, slip_age, table_line, two_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from rich.style import Style
-    from textual import events
-
-    from taskpit.board import Slip
-    from taskpit.tui.drawing import Parts
-
-__all__ = ["Column", "shared"]
+from taskpit.tui.drawing import STYLES, Parts, cut, slip_age, table_line, two_lines
 
 #: From this width on a slip is one line of a table, below it two lines.
 TABLE = 64
@@ -83,7 +76,7 @@ class Column(ScrollView, can_focus=True):
         return self.slips[self.at] if self.slips else None
 
     def show(self, slips: Sequence[Slip], empty: str = "") -> None:
-        """These from now on; whoever was picked stays so wherever it went in here."""
+        """These from now on; the slip that was picked stays so wherever it went in here."""
         before = self.picked
         self.slips, self._empty = slips, empty or self._empty
         self._id_width = max((len(slip.id) for slip in slips[:200]), default=4)
@@ -200,8 +193,8 @@ class Column(ScrollView, can_focus=True):
         if ours:
             base += self.get_component_rich_style("slip--picked", partial=True)
         mark = Segment("▌" if ours else " ", base + self.get_component_rich_style("slip--mark", partial=True))
-        told = [Segment(text, base + self._style(name)) for text, name in parts]
-        return Strip([mark, *told]).adjust_cell_length(width, base)
+        shown = [Segment(text, base + self._style(name)) for text, name in parts]
+        return Strip([mark, *shown]).adjust_cell_length(width, base)
 
     def _style(self, name: str) -> Style:
         return self.get_component_rich_style(f"slip--{name}", partial=True)
@@ -209,10 +202,10 @@ class Column(ScrollView, can_focus=True):
     def _say_empty(self, y: int, width: int) -> Strip:
         from textwrap import wrap
 
-        told = ["", *wrap(self._empty, max(width - 3, 10))]
-        if y >= len(told):
+        shown = ["", *wrap(self._empty, max(width - 3, 10))]
+        if y >= len(shown):
             return Strip.blank(width, self.rich_style)
-        text = cut(told[y], width - 2) if told[y] else ""
+        text = cut(shown[y], width - 2) if shown[y] else ""
         return Strip([Segment(f" {text}", self.rich_style + self._style("meta"))]).adjust_cell_length(
             width, self.rich_style
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from shlex import split
+from typing import Any
 
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, ScrollableContainer, Vertical, VerticalScroll
 from textual.content import Content
@@ -13,23 +16,13 @@ from textual.widgets.option_list import Option
 
 from taskpit.clock import say_duration
 from taskpit.history import who
+from taskpit.landing.diff import FilePatch
+from taskpit.landing.values import HandIn
+from taskpit.search import Hit
 from taskpit.status import LABELS
 from taskpit.task import Task
 from taskpit.text import one_line, plain, revealed, words_in
 from taskpit.tui.keys import VERDICTS, find
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
-    from typing import Any
-
-    from textual.app import ComposeResult
-
-    from taskpit.landing.diff import FilePatch
-    from taskpit.landing.values import HandIn
-    from taskpit.search import Hit
-
-__all__ = ["MOST", "AddForm", "AskDialog", "Find", "Help", "VerdictDialog"]
 
 LEAVE = Binding("escape", "dismiss(None)", "leave", show=False)
 
@@ -265,8 +258,8 @@ def _head(handed: HandIn, parts: Sequence[FilePatch]) -> Content:
     check = ("no check was run", "$warning")
     if proof is not None:
         word = "green" if proof.green else "red"
-        told = f"check {word} after {say_duration(proof.seconds)}: {one_line(revealed(proof.command))}"
-        check = (told, "$success" if proof.green else "$error")
+        text = f"check {word} after {say_duration(proof.seconds)}: {one_line(revealed(proof.command))}"
+        check = (text, "$success" if proof.green else "$error")
     return Content.assemble(
         (f"{handed.task}  {one_line(handed.title)}\n", "bold"),
         (f"by {who(handed.worker)}, attempt {handed.attempt}, for {one_line(handed.target)}   ", "$muted"),

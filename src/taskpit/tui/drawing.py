@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.theme import Theme
@@ -13,30 +11,15 @@ from taskpit.clock import say_age
 from taskpit.history import who
 from taskpit.status import LABELS, counted
 from taskpit.text import one_line
+from taskpit.trust import from_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.board import Slip
     from taskpit.tui.queue_access import BoardView
 
-    #: Text and the name of its style, in order.
-    Parts = list[tuple[str, str]]
-
-__all__ = [
-    "EMPTY",
-    "HEAD",
-    "STYLES",
-    "THEMES",
-    "cut",
-    "head",
-    "news",
-    "place",
-    "slip_age",
-    "table_line",
-    "two_lines",
-    "width",
-]
-
+#: Text and the name of its style, in order.
+Parts = list[tuple[str, str]]
 #: Names of the styles that are used here.
 STYLES = frozenset(("title", "meta", "id", "age", "ask", *COLUMNS))
 #: Whether a holder lives, as a sign that needs no colour.
@@ -126,13 +109,13 @@ def table_line(slip: Slip, room: int, id_width: int, now: float) -> Parts:
     left, _ = _fit([(cut(slip.id, id_width), "id")], id_width)
     middle = room - id_width - beside - AGE - 1
     title, free = _fit([*_priority(slip), (f" {slip.title}", "title")], middle - 2)
-    told, rest = _fit(_told(slip, now), beside)
+    message, rest = _fit(_told(slip, now), beside)
     return [
         *left,
         _fill("".join(text for text, _ in left), id_width + 1),
         *title,
         _fill("", free + 1),
-        *told,
+        *message,
         _fill("", rest + 1),
         (slip_age(slip, now).rjust(AGE), "age"),
     ]
@@ -164,15 +147,13 @@ HEAD = {
 
 def place(where: str, *, read_only: bool) -> Content:
     """Which queue this is."""
-    home = os.path.expanduser("~")
-    short = where.replace(home, "~", 1) if where.startswith(f"{home}/") else where
-    return Content.assemble(("pit ", "bold"), (cut(short, 60), "$muted"), "  read-only" if read_only else "")
+    return Content.assemble(("pit ", "bold"), (cut(from_home(where), 60), "$muted"), "  read-only" if read_only else "")
 
 
-def news(view: BoardView | None, trouble: str, told: str) -> Content:
+def news(view: BoardView | None, trouble: str, text: str) -> Content:
     """What a person should know: trouble, a pause, how many tasks need them."""
     needs = view.counts["needs_you"] if view else 0
-    said = [(trouble, "bold $error"), (told, "$muted"), (view.paused if view else "", "$warning")]
+    said = [(trouble, "bold $error"), (text, "$muted"), (view.paused if view else "", "$warning")]
     said += [(counted("needs_you", needs), "bold $warning")] if needs else []
     return Content("  ").join([Content.styled(cut(text, 70), style) for text, style in said if text])
 

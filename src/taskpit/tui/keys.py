@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from taskpit.actions import ACTIONS, OPEN
+from taskpit.actions import ACTIONS, OPEN, Action
+from taskpit.board import Slip
 from taskpit.records import Value
 from taskpit.tui.drawing import width
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.actions import Action
-    from taskpit.board import Slip
-
-__all__ = ["ACTS", "HELP", "VERDICTS", "Act", "bottom", "find"]
 
 
 class Act(Value):

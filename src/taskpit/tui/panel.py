@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
+from typing import Any
 
+from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Log, Markdown, Static
 
 from taskpit.clock import say_duration
+from taskpit.crew.status import MemberRow
 from taskpit.explain import ending, facts, tries
 from taskpit.history import who
 from taskpit.status import status_of
-from taskpit.task import State
+from taskpit.task import Card, Event, State
 from taskpit.text import one_line, plain, revealed
 from taskpit.tui.drawing import HEAD, cut, width
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
-    from textual.app import ComposeResult
-    from textual.widget import Widget
-
-    from taskpit.crew.status import MemberRow
-    from taskpit.task import Card, Event
-
-__all__ = ["TABS", "Detail", "Panel"]
 
 #: Longer texts are shown up to here; `pit show` has all of it.
 LONGEST = 40_000
@@ -47,12 +39,12 @@ def _colour(name: str, card: Card) -> str:
 
 def _head(card: Card, now: float, room: int) -> Content:
     """The title and the facts; what takes more than a line goes on below its beginning, not below its name."""
-    told = [Content.styled(f"{card.task.id}  {one_line(card.task.title)}", "bold")]
+    shown = [Content.styled(f"{card.task.id}  {one_line(card.task.title)}", "bold")]
     for name, value in facts(card, now):
         lines = wrap(one_line(value), max(room - LABEL, 20)) or [""]
         label = (f"{cut(name, LABEL - 1):<{LABEL}}", "$muted")
-        told.append(Content.assemble(label, (f"\n{' ' * LABEL}".join(lines), _colour(name, card))))
-    return Content("\n").join(told)
+        shown.append(Content.assemble(label, (f"\n{' ' * LABEL}".join(lines), _colour(name, card))))
+    return Content("\n").join(shown)
 
 
 def _rest(card: Card) -> Iterator[tuple[str, list[str]]]:
@@ -215,12 +207,12 @@ class Panel(Vertical):
 
     # -- filling -----------------------------------------------------------------------------------
 
-    def begin_log(self, told: str) -> None:
+    def begin_log(self, text: str) -> None:
         """A log of another task begins."""
         log = self.query_one("#log", Log)
         log.clear()
-        if told:
-            log.write_line(told)
+        if text:
+            log.write_line(text)
 
     def add_log(self, text: str) -> None:
         """This was printed."""
@@ -243,7 +235,7 @@ class Panel(Vertical):
 
 
 def _line(event: Event) -> str:
-    """When, which task, what, who, and whatever else is told."""
+    """When, which task, what, who, and the details."""
     did = event.did.removesuffix("_task").replace("_", " ")
     words = [
         one_line(word) for word in (event.timestamp[11:19], event.about or "-", did, who(event.worker), event.details)
@@ -254,8 +246,8 @@ def _line(event: Event) -> str:
 def _crew(rows: Sequence[MemberRow], room: int) -> Content:
     """A line for each: name, state, how long, its task, its last words."""
     if not rows:
-        told = "There is no crew. `pit crew up` starts the one in agents.toml, `pit work` a pool of workers."
-        return Content.styled(told, "$muted")
+        text = "There is no crew. `pit crew up` starts the one in agents.toml, `pit work` a pool of workers."
+        return Content.styled(text, "$muted")
     name = max(width(row.name) for row in rows)
     lines = []
     for row in rows:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock, Thread
 
 from taskpit.actions import undo
-from taskpit.board import COLUMNS, Board
+from taskpit.board import COLUMNS, Board, BoardChange, Slip
+from taskpit.crew.status import MemberRow
 from taskpit.errors import Invalid
+from taskpit.landing.diff import FilePatch
+from taskpit.landing.values import HandIn
+from taskpit.queue import Queue
 from taskpit.records import Value
+from taskpit.search import Hit
+from taskpit.task import Card, Event, Task
 from taskpit.task_templates import put_filled, templates
+from taskpit.tui.keys import Act
 from taskpit.worker.manual import need_ids
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from taskpit.board import BoardChange, Slip
-    from taskpit.crew.status import MemberRow
-    from taskpit.landing.diff import FilePatch
-    from taskpit.landing.values import HandIn
-    from taskpit.queue import Queue
-    from taskpit.search import Hit
-    from taskpit.task import Card, Event, Task
-    from taskpit.tui.keys import Act
-
-__all__ = ["BoardView", "QueueAccess"]
 
 
 class BoardView(Value):
@@ -119,10 +112,10 @@ class QueueAccess:
         """It is done; what to tell."""
         self._writable()
         with self._lock:
-            told = act.action.do(self.queue, task_id, self.worker, text)
+            message = act.action.do(self.queue, task_id, self.worker, text)
         if act.action.then is not None:  # it may take as long as a check, and the board goes on meanwhile
             Thread(target=act.action.then, args=(self.queue, task_id, self.worker), name="lander", daemon=True).start()
-        return told
+        return message
 
     def undo(self) -> str:
         """The last thing this person did is taken back; what to tell."""

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from taskpit.board import Slip
 from taskpit.history import who
 from taskpit.status import STATUSES, counted
 from taskpit.tui.drawing import HEAD, THEMES, cut
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from textual.app import ComposeResult
-
-    from taskpit.board import Slip
-    from taskpit.worker.user_queues import Glance, Queues
-
-__all__ = ["AllQueues"]
+from taskpit.worker.user_queues import Glance, Queues
 
 #: Seconds between two looks, and so many tasks of a queue that need a person, or run, are shown.
 PACE, SHOWN = 2.0, 6
@@ -118,10 +110,10 @@ class AllQueues(App[str]):
         options.highlighted = next((n for n, one in enumerate(found) if one.path == picked), 0 if found else None)
         needs, running = (sum(one.counts[name] for one in found) for name in ("needs_you", "running"))
         usd = sum(one.usd for one in found)
-        told = [f"{needs} need{'s' * (needs == 1)} you" if needs else "", f"{running} running" if running else ""]
-        told += [f"${usd:.2f} in 24 hours"] if usd else []
+        lines = [f"{needs} need{'s' * (needs == 1)} you" if needs else "", f"{running} running" if running else ""]
+        lines += [f"${usd:.2f} in 24 hours"] if usd else []
         none = "There is no queue that you made or trusted on this machine."
-        self.query_one("#told", Static).update("  ".join(filter(None, told)) if found else none)
+        self.query_one("#told", Static).update("  ".join(filter(None, lines)) if found else none)
 
     def on_resize(self) -> None:
         """There is more room, or less."""

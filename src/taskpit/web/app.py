@@ -1,51 +1,53 @@
-"""Which address means what, and what is said when something goes wrong. Behind the guard; knows no socket."""
+"""Which address means what: pages, forms, streams, and what is said when something goes wrong. Behind the guard; knows
+no socket.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from typing import Any, Protocol, TypeVar
+from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from taskpit import errors
-from taskpit.asgi_guard import Guard
-from taskpit.errors import NotFound
-from taskpit.web.actions import Actions
+from taskpit.actions import ACTIONS, a_priority, edit, undo
+from taskpit.asgi_guard import Guard, GuardRules
+from taskpit.board import Slip
+from taskpit.crew.log_tail import Tail, log_of_agent, log_of_task
+from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
+from taskpit.task import Task
+from taskpit.task_templates import put_filled
+from taskpit.text import words_in
 from taskpit.web.crew import CrewPages
-from taskpit.web.html import STATIC, Paper
+from taskpit.web.html import STATIC, Paper, mark_of
 from taskpit.web.pages import Pages
-from taskpit.web.streams import Streams
+from taskpit.web.shared import BoardThreads
+from taskpit.worker.user_queues import Glance, Queues
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from typing import Any, Protocol, TypeVar
+T = TypeVar("T")
 
-    from starlette.requests import Request
 
-    from taskpit.asgi_guard import App, GuardRules, Receive, Scope, Send
-    from taskpit.board import Slip
-    from taskpit.web.shared import BoardThreads
-    from taskpit.worker.user_queues import Glance, Queues
+class Writer(Protocol):
+    """A thing that writes pages."""
 
-    class Writer(Protocol):
-        """Whoever writes pages."""
+    paper: Paper
 
-        paper: Paper
+    def write(self, request: Request, template: str, **values: object) -> str:
+        """This page for the browser that asked."""
+        ...
 
-        def write(self, request: Request, template: str, **values: object) -> str:
-            """This page for whoever asked."""
-            ...
-
-    T = TypeVar("T")
-
-__all__ = ["QueuesPages", "board_app", "followed", "guarded", "static", "told_by"]
 
 #: What an error is in HTTP, the nearest first.
 STATUS = (
@@ -67,7 +69,7 @@ DOOR = """<!doctype html>
 FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 
-def guarded(app: App, rules: GuardRules) -> App:
+def guarded(app: ASGIApp, rules: GuardRules) -> Guard:
     """The whole application, guarded. What anybody may read who calls us by our name: our own files, how it is."""
     return Guard(app, rules.replace(public=("/healthz", "/static/"), door=DOOR))
 
@@ -126,16 +128,16 @@ def told_by(desk: Writer) -> dict[Any, Any]:
 
 
 def _told(desk: Writer) -> Callable[[Request, Exception], Response]:
-    """What went wrong, as whoever asked can use it: a page, a part of one, or JSON."""
+    """What went wrong, as the caller can use it: a page, a part of one, or JSON."""
 
     def answer(request: Request, error: Exception) -> Response:
-        status, code, told, hint = _describe(error)
-        values = {"told": told, "hint": hint, "good": False, "link": "", "undoable": False}
+        status, code, text, hint = _describe(error)
+        values = {"told": text, "hint": hint, "good": False, "link": "", "undoable": False}
         if "hx-request" in request.headers:
             return HTMLResponse(desk.paper.write("toast.html", **values), status)
         if "text/html" in request.headers.get("accept", ""):
             return HTMLResponse(desk.write(request, "error.html", page="", **values), status)
-        return JSONResponse({"schema": 1, "ok": False, "error": {"code": code, "message": told, "hint": hint}}, status)
+        return JSONResponse({"schema": 1, "ok": False, "error": {"code": code, "message": text, "hint": hint}}, status)
 
     return answer
 
@@ -167,7 +169,7 @@ SHOWN = 8
 
 
 class QueuesPages:
-    """All queues, looked at by one thread; each gets its own pages when somebody opens it."""
+    """All queues, looked at by one thread; each gets its own pages when it is opened."""
 
     largest_task = 0  # the usual
 
@@ -207,7 +209,7 @@ class QueuesPages:
     # -- the page ----------------------------------------------------------------------------------
 
     def write(self, request: Request, template: str, **values: object) -> str:
-        """This page for whoever asked."""
+        """This page for the browser that asked."""
         return self.paper.write(template, **{"now": time.time(), "csrf": request.scope["csrf"], **values})
 
     async def page(self, request: Request) -> HTMLResponse:
@@ -268,3 +270,218 @@ class QueuesPages:
 
 async def _healthz(_: Request) -> Response:
     return PlainTextResponse("ok\n")
+
+
+# -- what people do --------------------------------------------------------------------------------
+
+Form = dict[str, str]
+
+#: What can be done to a task here, by the word in the address, and what that is called in `actions`.
+VERBS = {
+    **{name: name for name in ("answer", "unblock", "retry", "block", "priority", "cancel", "note", "tell")},
+    **{name: name for name in ("approve", "send_back", "take_over")},
+    "release": "take_back",
+}
+#: The field of a form that says more, where that is not `text`.
+FIELD = {"priority": "priority", "approve": "commit"}
+#: A form of ours has few fields.
+FIELDS = 50
+
+
+class Actions:
+    """The things that change something. Each answers with a word for the person who did it."""
+
+    def __init__(self, desk: BoardThreads) -> None:
+        self.desk = desk
+
+    async def act(self, request: Request) -> Response:
+        """One of these verbs on one task."""
+        desk, verb, form = self.desk, request.path_params["verb"], await _form(request)
+
+        def work() -> tuple[str, str, bool]:
+            task_id = desk.task_id(request.path_params["id"])
+            if verb == "edit":
+                return task_id, self._edit(task_id, form), True
+            if verb not in VERBS:
+                raise NotFound("there is no such action")
+            action = ACTIONS[VERBS[verb]]
+            text = action.do(desk.queue, task_id, desk.worker, form.get(FIELD.get(verb, "text"), ""))
+            if action.then is not None:
+                desk.begin(action.then, task_id)
+            return task_id, text, action.undoable
+
+        task_id, text, undoable = await self.desk.do(work)
+        return self._said(request, text, self.desk.paper.link(task_id), undoable=undoable)
+
+    async def undo(self, request: Request) -> Response:
+        """The last thing that was done on this board is taken back."""
+        task_id, text = await self.desk.do(lambda: undo(self.desk.queue, self.desk.worker))
+        return self._said(request, text, self.desk.paper.link(task_id))
+
+    async def add(self, request: Request) -> Response:
+        """A task from the form."""
+        form = await _form(request)
+        task_id = await self.desk.do(lambda: self._add(form))
+        return self._said(request, f"{task_id} is added", self.desk.paper.link(task_id), undoable=True)
+
+    async def add_from(self, request: Request) -> Response:
+        """The tasks of a template, with the fields of the form."""
+        name, form = request.path_params["name"], await _form(request)
+        given = [f"{key}={value}" for key, value in form.items() if key != "csrf" and value.strip()]
+        desk = self.desk
+        tasks, _ = await desk.do(lambda: put_filled(desk.queue, name, given, lambda task: task.replace(by=desk.worker)))
+        ids = ", ".join(task.id for task in tasks)
+        return self._said(request, f"{ids} {'are' if len(tasks) > 1 else 'is'} added", desk.paper.link(tasks[0].id))
+
+    async def file(self, request: Request) -> Response:
+        """The tasks of one file that was dropped on the page; it is all of them or none."""
+        name, data = request.query_params.get("name", "")[:255], await request.body()
+        name = name.replace("\\", "/").rpartition("/")[2]
+        ids = await self.desk.do(lambda: self.desk.bring(self.desk.queue, name, data))
+        shown = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+        return self._said(
+            request, f"{name}: {shown} {'are' if len(ids) > 1 else 'is'} added" if ids else f"{name}: nothing new", ""
+        )
+
+    def _said(self, request: Request, text: str, then: str, *, undoable: bool = False) -> Response:
+        if "hx-request" in request.headers:
+            values = {"told": text, "hint": "", "good": True, "link": then, "undoable": undoable}
+            return HTMLResponse(self.desk.paper.write("toast.html", **values))
+        return RedirectResponse(then or f"{self.desk.paper.root}/", status_code=303)
+
+    # -- the verbs, in the desk's thread -----------------------------------------------------------
+
+    def _add(self, form: Form) -> str:
+        task = Task(id="", by=self.desk.worker, **self._fields(form))
+        return self.desk.queue.put([task])[0][0]
+
+    def _edit(self, task_id: str, form: Form) -> str:
+        """What the form says instead of what was there; refused if the task was changed since the form was shown."""
+        fields = self._fields(form)
+
+        def change(task: Task) -> Task:
+            if form.get("was") and form["was"] != mark_of(task):
+                hint = "Your text is still in the form: copy it, load the page again, then edit."
+                raise Conflict(f"{task_id} was changed meanwhile", hint=hint)
+            return task.replace(**fields)
+
+        return edit(self.desk.queue, task_id, self.desk.worker, change)
+
+    def _fields(self, form: Form) -> dict[str, Any]:
+        """What a form says of a task."""
+        title = " ".join(form.get("title", "").split())
+        if not title:
+            raise Invalid("a task needs a title")
+        return {
+            "title": title,
+            "body": form.get("body", ""),
+            "check": form.get("check", "").strip(),
+            "priority": a_priority(form.get("priority", "")),
+            "tags": words_in(form.get("tags", "")),
+            "needs": tuple(self.desk.task_id(word) for word in words_in(form.get("needs", ""))),
+        }
+
+
+async def _form(request: Request) -> Form:
+    try:
+        pairs = parse_qsl(
+            (await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"
+        )
+    except ValueError:
+        raise Invalid("the form was not understood: load the page again") from None
+    return {key: value.replace("\r\n", "\n") for key, value in pairs}
+
+
+# -- streams ---------------------------------------------------------------------------------------
+
+#: How often a log is looked at while it is read, in seconds; and after how many looks without news a sign
+#: of life is given.
+LOOK_AGAIN, QUIET = 0.5, 30
+HEAD = [(b"content-type", b"text/event-stream"), (b"x-accel-buffering", b"no")]
+
+
+class Stream:
+    """An answer that goes on until its source ends or the caller is gone; the source is closed at once then."""
+
+    def __init__(self, source: AsyncGenerator[bytes]) -> None:
+        self._source = source
+
+    async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        telling, gone = asyncio.create_task(self._tell(send)), asyncio.create_task(_hang_up(receive))
+        try:
+            await asyncio.wait({telling, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            telling.cancel()
+            gone.cancel()
+            await asyncio.gather(telling, gone, return_exceptions=True)
+
+    async def _tell(self, send: Send) -> None:
+        async with aclosing(self._source) as source:
+            await send({"type": "http.response.start", "status": 200, "headers": HEAD})
+            async for message in source:
+                await send({"type": "http.response.body", "body": message, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _hang_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class Streams:
+    """The streams of one server."""
+
+    def __init__(self, desk: BoardThreads) -> None:
+        self.desk = desk
+
+    async def board(self, request: Request) -> Stream:
+        """Every change of the board after a place."""
+        after = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        return Stream(self.desk.hub.messages(after[:100]))
+
+    async def task(self, request: Request) -> Stream:
+        """That this task has changed, and what its log says."""
+        desk, word = self.desk, request.path_params["id"]
+        task_id = await desk.do(lambda: desk.task_id(word))
+        return Stream(self._log(lambda: log_of_task(desk.queue.store, desk.queue.card(task_id)), task_id))
+
+    async def agent(self, request: Request) -> Stream:
+        """What one of the crew prints."""
+        desk, name = self.desk, request.path_params["name"]
+        await desk.do(lambda: log_of_agent(desk.queue.store, name))
+        return Stream(self._log(lambda: log_of_agent(desk.queue.store, name)))
+
+    async def _log(self, find: Callable[[], str], task_id: str = "") -> AsyncGenerator[bytes]:
+        """A log as it grows, another one if there is another by now; and when this task changes."""
+        hub, reader, quiet = self.desk.hub, _Reader(find), 0
+        at = hub.sent
+        with hub.listening():
+            while not hub.stopping:
+                changed, at = hub.touched(task_id, at) if task_id else (False, at)
+                fresh, text = await self.desk.do(reader.more)
+                if changed:
+                    yield b"event: changed\ndata: {}\n\n"
+                if fresh or text:
+                    yield f"event: log\ndata: {json.dumps({'fresh': fresh, 'text': text})}\n\n".encode()
+                quiet = 0 if text or changed else quiet + 1
+                if quiet % QUIET == 1:
+                    yield b": still here\n\n"
+                await asyncio.sleep(LOOK_AGAIN)
+
+
+class _Reader:
+    """The log that is the right one at the moment."""
+
+    def __init__(self, find: Callable[[], str]) -> None:
+        self._find = find
+        self._tail: Tail | None = None
+
+    def more(self) -> tuple[bool, str]:
+        """Whether it is another log than before, and what it says that was not read yet."""
+        with suppress(TaskpitError, OSError):
+            path = self._find()
+            if path and (self._tail is None or self._tail.path != path):
+                self._tail = Tail(path)
+                return True, self._tail.more()
+        return False, self._tail.more() if self._tail else ""

@@ -6,25 +6,19 @@ Colours are classes; the style sheet knows what they look like by day and by nig
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, log10
 
 from markupsafe import Markup
 
+from taskpit.board import Slip
 from taskpit.clock import iso, say_duration
+from taskpit.history import ClaimSpan
 from taskpit.records import Value
 from taskpit.rules import natural
 from taskpit.status import LABELS
 from taskpit.text import fit, one_line
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from taskpit.board import Slip
-    from taskpit.history import ClaimSpan
-
-__all__ = ["Chart", "Kin", "Series", "area", "bars", "draw", "gantt", "kin", "line"]
 
 #: A drawing and its margins, about as large as it is shown; the one of who worked is wider, for their names too.
 WIDTH, HEIGHT, WIDER = 480, 190, 1056
@@ -98,13 +92,13 @@ class _Frame:
             if self.left + 20 <= x <= self.width - RIGHT - 20
         )
 
-    def draw(self, title: str, told: str, inner: Markup) -> Markup:
+    def draw(self, title: str, about: str, inner: Markup) -> Markup:
         """The whole drawing."""
         key = "".join(letter for letter in title.lower() if letter.isalnum())
         return Markup(
             '<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-labelledby="{}-t {}-d">'
             '<title id="{}-t">{}</title><desc id="{}-d">{}</desc>{}</svg>'
-        ).format(self.width, self.height, "group" if "<a " in inner else "img", key, key, key, title, key, told, inner)
+        ).format(self.width, self.height, "group" if "<a " in inner else "img", key, key, key, title, key, about, inner)
 
 
 def nice(top: float, steps: Sequence[float] = ()) -> list[float]:
@@ -142,12 +136,12 @@ def _table(
 
 
 def _words(series: Sequence[Series], say: Callable[[float], str]) -> str:
-    told = [
+    lines = [
         f"{one.name}: at most {say(max(known))}, last {say(known[-1])}"
         for one in series
         if (known := [value for value in one.values if value is not None])
     ]
-    return "; ".join(told) or "There is nothing to show yet"
+    return "; ".join(lines) or "There is nothing to show yet"
 
 
 def bars(title: str, times: Sequence[float], series: Sequence[Series], say: Callable[[float], str]) -> Chart:
@@ -220,10 +214,10 @@ def gantt(title: str, spans: Sequence[ClaimSpan], start: float, end: float, link
         for worker, row in rows.items()
     )
     drawn = Markup().join(_bar(span, rows[span.worker], frame, link) for span in shown)
-    told = f"{len(shown)} claims by {len(rows)} workers" if shown else "No worker held a task in this time"
+    text = f"{len(shown)} claims by {len(rows)} workers" if shown else "No worker held a task in this time"
     return Chart(
         title=title,
-        svg=frame.draw(title, told, names + frame.times() + drawn),
+        svg=frame.draw(title, text, names + frame.times() + drawn),
         legend=tuple(dict.fromkeys((_how(span), _how(span)) for span in shown)),
         head=("worker", "task", "from", "for", "ended"),
         rows=tuple(
@@ -242,11 +236,11 @@ def _long(span: ClaimSpan, end: float) -> str:
 
 def _bar(span: ClaimSpan, row: int, frame: _Frame, link: Callable[[str], str]) -> Markup:
     x, width = frame.x(span.start), max(frame.x(span.end or frame.end) - frame.x(span.start) - 1, 2)
-    told = one_line(f"{span.worker}: {span.id}, {_how(span)}, {_long(span, frame.end)}")
+    text = one_line(f"{span.worker}: {span.id}, {_how(span)}, {_long(span, frame.end)}")
     return Markup(
         '<a href="{}"><rect class="span {}" x="{:.1f}" y="{}" width="{:.1f}" height="{}" rx="3">'
         "<title>{}</title></rect></a>"
-    ).format(link(span.id), _how(span), x, TOP + ROW * row + 4, width, ROW - 8, told)
+    ).format(link(span.id), _how(span), x, TOP + ROW * row + 4, width, ROW - 8, text)
 
 
 # -- what a task waits for -------------------------------------------------------------------------
@@ -307,9 +301,9 @@ def draw(task_id: str, found: Kin, slips: Mapping[str, Slip], link: Callable[[st
     width, height = (max(columns) + 1) * (BOX + GAP) - GAP, tallest * BOX_ROW - 10
     lines = Markup().join(_edge(spots[one], spots[other]) for one, other in found.edges)
     boxes = Markup().join(_box(one, spots[one], slips.get(one), task_id, link) for one in found.levels)
-    told = _kin_words(found, task_id)
+    text = _kin_words(found, task_id)
     return Markup('<svg class="graph" viewBox="-2 -2 {} {}" width="{}" role="group" aria-label="{}">{}{}</svg>').format(
-        width + 4, height + 4, width + 4, told, lines, boxes
+        width + 4, height + 4, width + 4, text, lines, boxes
     )
 
 

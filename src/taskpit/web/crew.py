@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Any
 
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse
 
 from taskpit import fs
+from taskpit.board import Board, Slip
 from taskpit.clock import say_duration
 from taskpit.crew import file, status
 from taskpit.crew.log_tail import log_of_agent
 from taskpit.crew.state import Papers
+from taskpit.crew.status import MemberRow
 from taskpit.errors import TaskpitError
 from taskpit.history import who
 from taskpit.records import Value
 from taskpit.schema import is_word
 from taskpit.web import charts
+from taskpit.web.charts import Chart
+from taskpit.web.shared import BoardThreads
 from taskpit.worker.budget import Ledger
-from taskpit.worker.traces import metric, metrics_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
-    from starlette.requests import Request
-
-    from taskpit.board import Board, Slip
-    from taskpit.crew.status import MemberRow
-    from taskpit.web.charts import Chart
-    from taskpit.web.shared import BoardThreads
-    from taskpit.worker.traces import Metric
-
-__all__ = ["TYPE", "CrewPages", "text_of"]
+from taskpit.worker.traces import Metric, metric, metrics_of
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -211,14 +203,14 @@ class CrewPages:
         workers: dict[str, float] = dict.fromkeys(("up", "waiting", "paused", "stalled", "down"), 0)
         for row in found.rows:
             workers[row.state] = workers.get(row.state, 0) + 1
-        told: dict[str, float] = {}
+        facts: dict[str, float] = {}
         for key in sorted(tally):  # what others wrote there need not be a word that anybody can be shown
             name = key if is_word(key) else "other"
-            told[name] = told.get(name, 0.0) + tally[key]
+            facts[name] = facts.get(name, 0.0) + tally[key]
         ours = [
             *common,
             metric("oldest_ready_seconds", "How long the oldest ready task has waited.", "gauge", max(oldest, 0.0)),
-            metric("events_total", "Lines of the changelog.", "counter", told, "action"),
+            metric("events_total", "Lines of the changelog.", "counter", facts, "action"),
             metric("workers", "The crew by state.", "gauge", workers, "state"),
             metric("listeners", "Browsers that look at this board.", "gauge", desk.hub.listeners),
         ]

@@ -8,36 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
 from taskpit.actions import moves
-from taskpit.board import COLUMNS
+from taskpit.board import COLUMNS, Slip
 from taskpit.clock import iso, say_age, say_duration
 from taskpit.explain import costs, further
 from taskpit.history import who
+from taskpit.landing.diff import FilePatch
 from taskpit.status import LABELS, counted
+from taskpit.task import Task
 from taskpit.text import headline, plain, revealed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from markdown_it.renderer import RendererHTML
-    from markdown_it.token import Token
-    from markdown_it.utils import EnvType, OptionsDict
-
-    from taskpit.board import Slip
-    from taskpit.landing.diff import FilePatch
-    from taskpit.task import Task
-
-__all__ = ["STATIC", "Paper", "coloured", "markdown_html"]
+from taskpit.trust import from_home
 
 #: Longer texts are shown as they are written.
 LONGEST_TEXT = 100_000
@@ -46,11 +38,11 @@ SCHEMES = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 
 
 def _picture(_: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
-    """A picture is told of, not loaded: loading it would tell its owner who looks."""
+    """A picture is described, not loaded: loading it would tell its owner who looks."""
     del options, env
     token = tokens[at]
-    told = token.content or "no description"
-    return str(Markup('<span class="picture" title="{}">picture: {}</span>').format(token.attrs.get("src", ""), told))
+    text = token.content or "no description"
+    return str(Markup('<span class="picture" title="{}">picture: {}</span>').format(token.attrs.get("src", ""), text))
 
 
 def _link(self: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
@@ -210,12 +202,6 @@ class Paper:
 def place_of(slip: Slip) -> str:
     """By what a browser sorts it into its column."""
     return json.dumps([int(one) if isinstance(one, bool) else one for one in slip.place])
-
-
-def from_home(path: str) -> str:
-    """A path as people write it: what is below their home begins with a tilde."""
-    home = os.path.expanduser("~")
-    return path.replace(home, "~", 1) if path.startswith(f"{home}/") else path
 
 
 def mark_of(task: Task) -> str:

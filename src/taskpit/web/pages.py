@@ -5,36 +5,28 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 
+from markupsafe import Markup
+from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from taskpit.board import COLUMNS
+from taskpit.board import COLUMNS, Board, Slip
 from taskpit.crew.log_tail import log_of_task
 from taskpit.errors import Invalid, NotFound, TaskpitError
 from taskpit.landing import review
 from taskpit.landing.diff import FilePatch, read_hunks
 from taskpit.landing.values import CANDIDATE, HandIn
 from taskpit.policy import REVIEW, question_of
+from taskpit.queue import Queue
 from taskpit.records import Value
 from taskpit.report import LANDED, PARTS, make_report
 from taskpit.search import search
 from taskpit.status import status_of
-from taskpit.task import State
+from taskpit.task import Card, State
 from taskpit.task_templates import template
 from taskpit.web import charts
 from taskpit.web.html import coloured, place_of
+from taskpit.web.shared import BoardThreads
 from taskpit.worker.budget import Ledger
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from markupsafe import Markup
-    from starlette.requests import Request
-
-    from taskpit.board import Board, Slip
-    from taskpit.queue import Queue
-    from taskpit.task import Card
-    from taskpit.web.shared import BoardThreads
-
-__all__ = ["Pages", "Pile", "Shown", "change_of"]
 
 #: So many rows of a diff are on a page.
 MOST = 3000
@@ -86,7 +78,7 @@ def change_of(queue: Queue, card: Card) -> Shown | None:
 # -- what is shown ---------------------------------------------------------------------------------
 
 
-#: So many slips of a column are sent at once; more come as somebody looks for them.
+#: So many slips of a column are sent at once; more come as the reader scrolls.
 WINDOW = 50
 #: The hours that a report can be asked for with a click.
 SPANS = {8: "8 hours", 24: "24 hours", 72: "3 days", 168: "7 days"}
@@ -126,7 +118,7 @@ class Pages:
         self.desk = desk
 
     def _page(self, request: Request, template: str, place: str = "", /, **values: object) -> HTMLResponse:
-        """The answer; `place` tells what has been told by the time it was read, so that what came since is not lost."""
+        """The answer; `place` is how far the stream was when it was read, so that what came since is not lost."""
         text = self.desk.write(request, template, place=place, **values)
         return HTMLResponse(text, headers={"x-place": place} if place else None)
 
@@ -144,9 +136,9 @@ class Pages:
         hub, text = self.desk.hub, request.query_params.get("q", "")[:200]
         if not await hub.is_read():  # it is shown at once, and filled when the board has been read
             piles, counts = [Pile(name=name) for name in COLUMNS], dict.fromkeys(COLUMNS, "")
-            told = hub.trouble or "Reading the queue …"
+            message = hub.trouble or "Reading the queue …"
             values = {"q": text, "piles": piles, "counts": counts, "paused": "", "reading": True, "first": False}
-            return self._page(request, template, page="board", trouble=told, **values)
+            return self._page(request, template, page="board", trouble=message, **values)
         place, words = hub.place, text.casefold().split()
 
         def read(board: Board) -> dict[str, object]:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Awaitable, Callable
 
 import uvicorn
 
 from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, listen, new_token, refuse_exposure
 from taskpit.asgi_serving import Impatient
+from taskpit.queue import Queue
 from taskpit.records import Value
-from taskpit.web.app import board_app, guarded
-from taskpit.web.shared import BoardThreads, Hub
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from taskpit.queue import Queue
-    from taskpit.web.app import QueuesPages
-    from taskpit.web.html import Paper
-    from taskpit.web.shared import Bring
-
-__all__ = ["PORT", "BoardServer", "WebOptions", "open_desk"]
+from taskpit.web.app import QueuesPages, board_app, guarded
+from taskpit.web.html import Paper
+from taskpit.web.shared import BoardThreads, Bring, Hub
 
 #: Where the board is unless something else is there already.
 PORT = 7480
@@ -79,7 +71,7 @@ class BoardServer:
         return f"{self.address}?token={self.token}"
 
     def run(self, ready: Callable[[], None] | None = None) -> None:
-        """Serve until somebody interrupts."""
+        """Serve until interrupted."""
         self._server.ready = ready
         try:
             self._server.run(sockets=[self._socket])

@@ -6,38 +6,30 @@ import asyncio
 import json
 import re
 from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from threading import Thread
+from typing import TypeVar
 
-from taskpit.board import Board
+from starlette.requests import Request
+
+from taskpit.board import Board, Slip
 from taskpit.errors import CursorLost, NotFound, Unavailable
 from taskpit.fs import fresh_name
 from taskpit.history import History
+from taskpit.queue import Queue
+from taskpit.task import Event
 from taskpit.task_templates import templates
-from taskpit.web.html import place_of
+from taskpit.web.html import Paper, place_of
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
-    from typing import TypeVar
+T = TypeVar("T")
+#: Brings in the tasks of a file, given its name and its bytes; the ids of those that are in now.
+Bring = Callable[[Queue, str, bytes], list[str]]
 
-    from starlette.requests import Request
-
-    from taskpit.board import Slip
-    from taskpit.queue import Queue
-    from taskpit.task import Event
-    from taskpit.web.html import Paper
-
-    T = TypeVar("T")
-    #: Brings in the tasks of a file, given its name and its bytes; the ids of those that are in now.
-    Bring = Callable[[Queue, str, bytes], list[str]]
-
-__all__ = ["BoardThreads", "Hub", "Past"]
-
-#: The board is looked at this often while somebody looks at it, in seconds.
+#: The board is looked at this often while a browser looks at it, in seconds.
 STEP = 0.25
-#: So many changes are told one by one; with more, everybody reads their columns anew.
+#: So many changes are sent one by one; with more, each browser reads its columns again.
 MOST = 250
 #: So many messages are kept for who was away.
 RING = 400
@@ -59,14 +51,14 @@ class Hub:
         self._board = Board(queue)
         self._thread = ThreadPoolExecutor(1, "board")
         self._epoch = fresh_name()
-        #: How many messages have been told.
-        self.told = 0
+        #: How many messages have been sent.
+        self.sent = 0
         self._ring: deque[tuple[int, bytes, frozenset[str]]] = deque(maxlen=RING)
         self._news = asyncio.Condition()
         self._wanted = asyncio.Event()
         #: The board has been read.
         self._ready = asyncio.Event()
-        #: No more is told: whoever listens goes home.
+        #: No more is sent: the streams end.
         self.stopping = False
 
     # -- for pages ---------------------------------------------------------------------------------
@@ -99,12 +91,12 @@ class Hub:
     @property
     def place(self) -> str:
         """Where in the ring a page that is made now stands; take it before the board is read."""
-        return f"{self._epoch}-{self.told}"
+        return f"{self._epoch}-{self.sent}"
 
     # -- following ---------------------------------------------------------------------------------
 
     async def follow(self) -> None:
-        """Read the board, then tell what happens as long as somebody listens; for ever."""
+        """Read the board, then tell what happens as long as a browser listens; for ever."""
         await self.step()
         while True:
             await self._wanted.wait()
@@ -119,23 +111,23 @@ class Hub:
         if news is None:
             return
         ids, message = news
-        self.told += 1
+        self.sent += 1
         data = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
-        self._ring.append((self.told, f"id: {self.place}\nevent: board\ndata: {data}\n\n".encode(), ids))
+        self._ring.append((self.sent, f"id: {self.place}\nevent: board\ndata: {data}\n\n".encode(), ids))
         async with self._news:
             self._news.notify_all()
 
     def _read(self) -> tuple[frozenset[str], dict[str, object]] | None:
-        """What is to be told, or None; runs in the board's thread."""
+        """What is to be sent, or None; runs in the board's thread."""
         board, before, paused = self._board, self._board.slips, self._board.paused
         try:
             if not board.version:
                 board.load()
                 return None
             change = board.follow()
-        except Exception as error:  # whatever it is, everybody who looks is told, and it is tried again
-            told, self.trouble = self.trouble, str(error) or type(error).__name__
-            return None if told == self.trouble else (frozenset(), self._message(()))
+        except Exception as error:  # whatever it is, every browser shows it, and it is tried again
+            text, self.trouble = self.trouble, str(error) or type(error).__name__
+            return None if text == self.trouble else (frozenset(), self._message(()))
         well, self.trouble = not self.trouble, ""
         ids = change.ids
         if change.anew:  # mostly nothing is different: nobody need look at everything for that
@@ -169,7 +161,7 @@ class Hub:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Somebody looks: the board is followed."""
+        """A browser looks: the board is followed."""
         self.listeners += 1
         self._wanted.set()
         try:
@@ -180,7 +172,7 @@ class Hub:
                 self._wanted.clear()
 
     async def messages(self, after: str) -> AsyncGenerator[bytes]:
-        """What has been told after this place, and what will be; a word now and then if nothing is."""
+        """What has been sent after this place, and what will be; a word now and then if nothing is."""
         with self.listening():
             yield b"retry: 1000\n\n"
             while not (self.stopping or await self.is_read()):
@@ -188,18 +180,18 @@ class Hub:
             at = self._number(after)
             while not self.stopping:
                 if at is None or self._is_gone(at):
-                    at = self.told
+                    at = self.sent
                     yield f"event: anew\nid: {self.place}\ndata: {{}}\n\n".encode()
                 for number, message, _ in [one for one in self._ring if one[0] > at]:
                     at = number
                     yield message
-                if at == self.told and not await self._anything(at):
+                if at == self.sent and not await self._anything(at):
                     yield b": still here\n\n"
 
     def touched(self, task_id: str, at: int) -> tuple[bool, int]:
         """Whether this task has changed since the ring was there, and where it is now."""
         changed = self._is_gone(at) or any(not ids or task_id in ids for number, _, ids in self._ring if number > at)
-        return changed, self.told
+        return changed, self.sent
 
     def _is_gone(self, at: int) -> bool:
         """Whether something after this place is no longer in the ring."""
@@ -208,13 +200,13 @@ class Hub:
     def _number(self, after: str) -> int | None:
         epoch, _, number = after.rpartition("-")
         known = epoch == self._epoch and number.isascii() and number.isdecimal() and len(number) < 16
-        return min(int(number), self.told) if known else None
+        return min(int(number), self.sent) if known else None
 
     async def _anything(self, at: int) -> bool:
-        """Whether something is told before it is time for a sign of life."""
+        """Whether something is sent before it is time for a sign of life."""
         async with self._news:
             try:
-                await asyncio.wait_for(self._news.wait_for(lambda: self.told > at or self.stopping), PULSE)
+                await asyncio.wait_for(self._news.wait_for(lambda: self.sent > at or self.stopping), PULSE)
             except TimeoutError:
                 return False
         return True
@@ -317,11 +309,11 @@ class BoardThreads:
         Thread(target=work, args=(self.queue, task_id, self.worker), name="lander", daemon=True).start()
 
     def write(self, request: Request, template: str, **values: object) -> str:
-        """This page for whoever asked."""
-        told = {"now": self.queue.clock.now(), "csrf": request.scope["csrf"], "needs_you": self.hub.needs_you}
+        """This page for the browser that asked."""
+        facts = {"now": self.queue.clock.now(), "csrf": request.scope["csrf"], "needs_you": self.hub.needs_you}
         with suppress(OSError):
-            told["templates"] = templates(self.queue)
-        return self.paper.write(template, **{**told, **values})
+            facts["templates"] = templates(self.queue)
+        return self.paper.write(template, **{**facts, **values})
 
     def task_id(self, text: str) -> str:
         """The id an address means; NotFound for what can be none."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from taskpit.worker.preset import Preset
     from taskpit.worker.run_directory import RunDirectory
 
-__all__ = ["Listener"]
-
 #: How much of what is no event is looked at, from the end.
 TAIL = 32768
 

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from taskpit.worker.runner import Run
     from taskpit.worker.transcript import Transcript
 
-__all__ = ["AgentRunner", "Session", "Sessions"]
-
 # -- which session of which agent worked on a task -------------------------------------------------
 # Which session of which agent worked on a task, so that the next attempt can go on in it.
 # .taskpit/sessions/<task id>          preset, session, where it worked, and in which attempt it began
@@ -201,7 +199,7 @@ class AgentRunner:
             self.preset.resume if resumed and self.preset.resume else self.preset.argv,
             known,
             self.extra,
-            self.preset.flags,
+            (run.sandbox and self.preset.shut_in) or self.preset.flags,
         )
 
     def env(self, run: Run) -> dict[str, str]:

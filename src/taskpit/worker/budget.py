@@ -20,8 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["DAY", "GO_ON", "BudgetLimit", "Ledger", "Spent", "parse"]
-
 DAY = 86400.0
 #: How the question ends whether a task may cost more.
 GO_ON = "; go on?"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.worker.runner import Run
 
-__all__ = ["Tender"]
-
 #: Renewals are this far apart at most, so that a cancelled task stops soon whatever the lease.
 RENEW_AT_MOST = 5.0
 #: A racer looks this often whether another has won in another pool; and so long it has to leave once it is asked to.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from taskpit.task import Claim, End, Evidence
     from taskpit.worker.sandbox import Sandbox
 
-__all__ = ["ByHand", "LandingThread", "land_by_hand", "pipe_for"]
-
 #: How often it looks whether something was approved elsewhere.
 LOOK = 2.0
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Evidence
 
-__all__ = ["answer_by_hand", "finish_by_hand", "need_ids", "own_claim", "refuse_lost"]
-
 #: What lets no task go on that has cost too much.
 NO = ("no", "n", "stop")
 

@@ -19,7 +19,8 @@ from taskpit.config import EVENTS
 from taskpit.errors import Invalid, Unavailable, Untrusted
 from taskpit.records import Value
 from taskpit.schedule import quiet_until
-from taskpit.text import did_you_mean, one_line, read_json, read_toml
+from taskpit.text import one_line, read_json, read_toml
+from taskpit.toml_checker import Checker, Wrong, flag, many, one_of, quiet_hours, table, text
 from taskpit.worker.user_queues import project_name
 
 TYPE_CHECKING = False
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["Channels", "Notice", "read_channels", "tell"]
-
 #: What takes an address.
 KINDS = ("ntfy", "slack", "discord", "webhook")
-KEYS = (*KINDS, "desktop", "token", "quiet", "events")
+KEYS: dict[str, Checker] = {
+    **dict.fromkeys((*KINDS, "token"), text),
+    "desktop": flag,
+    "quiet": quiet_hours,
+    "events": many(one_of(*EVENTS)),
+}
 #: What each event is in words.
 WORDS = {
     "done": "is done",
@@ -85,8 +89,7 @@ class Notice(Value):
 
 def read_channels(env: Mapping[str, str]) -> tuple[Channels, str]:
     """Whom this user wants told, and the file that says so; Invalid names the place that is wrong."""
-    home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
-    path = f"{home}/taskpit/notify.toml"
+    path = trust.config_path("notify.toml", env)
     found: dict[str, Any] = {}
     if os.path.lexists(path):
         why = fs.foreign(path)
@@ -105,32 +108,21 @@ def read_channels(env: Mapping[str, str]) -> tuple[Channels, str]:
     return _checked(found, path), path
 
 
-def _checked(found: dict[str, Any], path: str) -> Channels:
-    for key in found:
-        if key not in KEYS:
-            raise Invalid(f"{path}: {key!r} is not known", hint=did_you_mean(key, KEYS, "Known are"))
-    for key, value in found.items():
-        type_, word = {"desktop": (bool, "true or false"), "events": (list, "a list")}.get(key, (str, "a text"))
-        if not isinstance(value, type_):
-            raise Invalid(f"{path}: {key} must be {word}")
-    for event in found.get("events", ()):
-        if event not in EVENTS:
-            raise Invalid(f"{path}: {event!r} is no event", hint=did_you_mean(str(event), EVENTS, "Known are"))
+def _checked(given: dict[str, Any], path: str) -> Channels:
+    try:
+        found: dict[str, Any] = table(KEYS)(given)
+    except Wrong as wrong:
+        raise Invalid(f"{path}: {wrong}", hint=wrong.hint) from None
     addresses = {kind: found[kind] for kind in KINDS if found.get(kind)}
     for kind, address in addresses.items():
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Invalid(f"{path}: {kind} must be an address that begins with https:// or http://")
-    quiet = found.get("quiet", "")
-    try:
-        quiet_until(quiet, 0.0)
-    except Invalid as error:
-        raise Invalid(f"{path}: {error.message}", hint=error.hint) from None
     return Channels(
         addresses=addresses,
         desktop=found.get("desktop", False),
         token=found.get("token", ""),
-        quiet=quiet,
+        quiet=found.get("quiet", ""),
         events=tuple(found.get("events", EVENTS)),
     )
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from taskpit.worker.pool_options import Orders, Show
     from taskpit.worker.runner import Runner
 
-__all__ = ["Pool"]
-
 #: An idle slot looks for work after this many seconds, whatever the folder tells.
 LOOK_AGAIN = 1.0
 #: After this many seconds of nothing but refusals from the disk the pool gives up.

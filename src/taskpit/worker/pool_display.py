@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from taskpit.worker.runner import Run
     from taskpit.worker.slot import Over
 
-__all__ = ["Lines", "PoolBoard", "Silent", "choose", "screen_size", "summary"]
-
 #: The colours of the words of an end, in the order a summary has them.
 COLOURS = {
     "done": "32",

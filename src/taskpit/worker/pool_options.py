@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from taskpit.worker.sandbox import Sandbox
     from taskpit.worker.slot import Over
 
-__all__ = ["Orders", "PoolReport", "Show", "Survey", "survey"]
-
 # -- how things stand ------------------------------------------------------------------------------
 
 

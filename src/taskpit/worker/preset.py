@@ -17,29 +17,15 @@ from taskpit.clock import duration
 from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.records import Value
 from taskpit.text import did_you_mean, nearest, read_toml
+from taskpit.toml_checker import Wrong, count, flag, free, line_of, many, one_of, quiet_hours, table, text, texts
+from taskpit.trust import config_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
-    Checker = Callable[[Any], Any]
-
-__all__ = [
-    "MEANINGS",
-    "PLACEHOLDERS",
-    "MessageRule",
-    "Preset",
-    "Rule",
-    "Source",
-    "convert",
-    "fill",
-    "find",
-    "names",
-    "places",
-    "read",
-    "speaking",
-]
+    from taskpit.toml_checker import Checker
 
 # -- the keys of a preset file ---------------------------------------------------------------------
 # The keys of a preset file: which there are, what each may hold, and what is said about a wrong one.
@@ -57,14 +43,6 @@ _WORD = re.compile(r"\{([a-z_]+)\}")
 LARGEST = 1024 * 1024
 
 
-class Wrong(Exception):
-    """What is wrong, without saying where; the key, if it is not the one being looked at."""
-
-    def __init__(self, told: str, key: str = "", hint: str = "") -> None:
-        super().__init__(told)
-        self.key, self.hint = key, hint
-
-
 def read(path: str) -> dict[str, Any]:
     """What the file says, checked key by key but not yet converted."""
     try:
@@ -79,88 +57,26 @@ def read(path: str) -> dict[str, Any]:
 
 def convert(path: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields as values; Invalid names file, line, key, and what was probably meant."""
-    made: dict[str, Any] = {}
-    for key, value in fields.items():
-        try:
-            made |= _table(_KEYS)({key: value})
-        except Wrong as wrong:
-            told = str(wrong) if wrong.key else f"{key}: {wrong}"
-            where = _line(path, wrong.key or key)
-            raise Invalid(f"{where}: {told}", hint=wrong.hint, path=path, key=wrong.key or key) from None
+    try:
+        made: dict[str, Any] = table(_KEYS)(fields)
+    except Wrong as wrong:
+        line = line_of(fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8", "replace"), wrong.key)
+        raise Invalid(f"{path}:{line}: {wrong}", hint=wrong.hint, path=path, line=line, key=wrong.key) from None
     made.pop("extends", None)
     return made
-
-
-def _line(path: str, key: str) -> str:
-    """The file, and the first line that has this key."""
-    pattern = re.compile(rf"""(?:^|[\[{{,\s])["']?{re.escape(key)}["']?\s*(?:=|\])""")
-    try:
-        text = fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8", "replace")
-        for number, line in enumerate(text.split("\n"), 1):
-            if pattern.search(line):
-                return f"{path}, line {number}"
-    except OSError:
-        pass
-    return path
 
 
 # -- what a key may hold ---------------------------------------------------------------------------
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise Wrong(f"this is a text, not {value!r}")
-    return value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise Wrong(f"this is a list of texts, not {value!r}")
-    return tuple(map(_text, value))
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise Wrong(f"this is a whole number, 0 or more, not {value!r}")
-    return value
-
-
-def _quiet(value: Any) -> str:
-    from taskpit.schedule import quiet_until
-
-    try:
-        quiet_until(_text(value), 0.0)
-    except Invalid as error:
-        raise Wrong(error.message, hint=error.hint) from None
-    return str(value)
-
-
 def _seconds(value: Any) -> float:
+    """How long, in words or as a number; also no time."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return float(value)
     try:
-        return duration(_text(value))
+        return duration(text(value))
     except (Wrong, ValueError):
-        raise Wrong(f'this is a duration such as "30s" or "15m", not {value!r}') from None
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise Wrong(f"this is true or false, not {value!r}")
-    return value
-
-
-def _one_of(*words: str) -> Checker:
-    def check(value: Any) -> str:
-        if value not in words:
-            near = nearest(str(value), words)
-            raise Wrong(
-                f"this is {', '.join(words[:-1])} or {words[-1]}, not {value!r}",
-                hint=f"Did you mean {near!r}?" if near else "",
-            )
-        return str(value)
-
-    return check
+        raise Wrong.kind('a duration such as "30s" or "15m"', value) from None
 
 
 def _pattern(value: Any) -> re.Pattern[str]:
@@ -169,28 +85,31 @@ def _pattern(value: Any) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():  # what may mean another thing in a later Python means this here
             warnings.simplefilter("ignore")
-            return re.compile(_text(value), re.MULTILINE)
+            return re.compile(text(value), re.MULTILINE)
     except (re.error, OverflowError, RecursionError) as error:
-        raise Wrong(f"this is no regular expression: {error}") from None
+        raise Wrong(f"is no regular expression: {error}") from None
 
 
 def _resets(value: Any) -> re.Pattern[str]:
     pattern = _pattern(value)
     if not {"at", "in", "unix"} & pattern.groupindex.keys():
-        raise Wrong("this pattern needs a group `(?P<at>...)`, `(?P<in>...)` or `(?P<unix>...)`")
+        raise Wrong("needs a group `(?P<at>...)`, `(?P<in>...)` or `(?P<unix>...)`")
     return pattern
 
 
 def _argv(value: Any) -> tuple[str | tuple[str, ...], ...]:
     """Words; a list among them is left out as a whole when what it asks for is empty."""
     if not isinstance(value, list) or not value:
-        raise Wrong(f"this is a list of words, not {value!r}")
-    made = tuple(_texts(part) if isinstance(part, list) else _text(part) for part in value)
+        raise Wrong.kind("a list of words", value)
+    try:
+        made = tuple(texts(part) if isinstance(part, list) else text(part) for part in value)
+    except Wrong:
+        raise Wrong.kind("a list of words", value) from None
     for part in made:
         for word in (part,) if isinstance(part, str) else part:
             for name in _WORD.findall(word):
                 if name not in PLACEHOLDERS:
-                    raise Wrong(f"there is no {{{name}}}", hint=did_you_mean(name, PLACEHOLDERS, "Keys are"))
+                    raise Wrong(f"has no word {{{name}}}", hint=did_you_mean(name, PLACEHOLDERS, "Keys are"))
     return made
 
 
@@ -200,19 +119,19 @@ def _flags(value: Any) -> tuple[str | tuple[str, ...], ...]:
 
 
 def _one_file(value: Any) -> str:
-    name = _text(value)
+    name = text(value)
     if "/" in name or name.startswith("."):
-        raise Wrong(f"this is the name of a file in the run directory, not {value!r}")
+        raise Wrong.kind("the name of a file in the run directory", value)
     return name
 
 
 def _path(value: Any) -> tuple[str, ...]:
-    return tuple(_text(value).split("."))
+    return tuple(text(value).split("."))
 
 
 def _when(value: Any) -> tuple[tuple[tuple[str, ...], tuple[object, ...]], ...]:
     if not isinstance(value, dict):
-        raise Wrong(f"this is a table of paths and values, not {value!r}")
+        raise Wrong.kind("a table of paths and values", value)
     for want in value.values():
         for one in want if isinstance(want, list) else [want]:
             if isinstance(one, str) and one.startswith("~"):
@@ -220,89 +139,55 @@ def _when(value: Any) -> tuple[tuple[tuple[str, ...], tuple[object, ...]], ...]:
     return tuple((_path(path), tuple(want) if isinstance(want, list) else (want,)) for path, want in value.items())
 
 
-def _table(checkers: Mapping[str, Checker], *needed: str) -> Checker:
-    def check(value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise Wrong(f"this is a table, not {value!r}")
-        for key in value:
-            if key not in checkers:
-                raise Wrong(f"there is no key {key!r}", key, did_you_mean(key, checkers, "Keys are"))
-        for key in needed:
-            if key not in value:
-                raise Wrong(f"it needs `{key}`")
-        return {key: checkers[key](one) for key, one in value.items()}
-
-    return check
-
-
-def _many(check: Checker) -> Checker:
-    def many(value: Any) -> list[Any]:
-        if not isinstance(value, list):
-            raise Wrong(f"this is a list of tables, not {value!r}")
-        return [check(one) for one in value]
-
-    return many
-
-
-def _named(check: Checker, name: Checker = _text) -> Checker:
-    """A table whose keys are free."""
-
-    def named(value: Any) -> dict[Any, Any]:
-        if not isinstance(value, dict):
-            raise Wrong(f"this is a table, not {value!r}")
-        return {name(key): check(one) for key, one in value.items()}
-
-    return named
-
-
 def _code(value: Any) -> int:
     if not value.isdecimal() or len(value) > 3:
-        raise Wrong(f"this is an exit code, not {value!r}", value)
+        raise Wrong("is no exit code")
     return int(value)
 
 
 def _sources(value: Any) -> list[dict[str, Any]]:
-    one = _table({"when": _when, "path": _path, "how": _one_of("last", "first", "sum", "join", "count", "total")})
-    found: list[dict[str, Any]] = _many(one)(value if isinstance(value, list) else [value])
+    one = table({"when": _when, "path": _path, "how": one_of("last", "first", "sum", "join", "count", "total")})
+    found: list[dict[str, Any]] = many(one)(value if isinstance(value, list) else [value])
     if any("path" not in source and source.get("how") != "count" for source in found):
-        raise Wrong("it needs `path`")
+        raise Wrong("needs `path`")
     return found
 
 
-_MEANS = _one_of(*MEANINGS)
+_MEANS = one_of(*MEANINGS)
 _KEYS: dict[str, Checker] = {
-    "about": _text,
-    "extends": _text,
-    "bin": _text,
+    "about": text,
+    "extends": text,
+    "bin": text,
     "argv": _argv,
     "resume": _argv,
-    "prompt": _one_of("stdin", "argument", "file"),
-    "session": _one_of("ours", "theirs", "none"),
+    "prompt": one_of("stdin", "argument", "file"),
+    "session": one_of("ours", "theirs", "none"),
     "flags": _flags,
-    "env": _texts,
-    "home": _texts,
-    "steer": _one_of("", "hook"),
-    "protocol": _one_of("", "acp"),
-    "permissions": _one_of(*PERMISSIONS),
-    "set_env": _named(_text),
-    "events": _one_of("stdout", "stderr", "both", "none"),
+    "shut_in": _flags,
+    "env": texts,
+    "home": texts,
+    "steer": one_of("", "hook"),
+    "protocol": one_of("", "acp"),
+    "permissions": one_of(*PERMISSIONS),
+    "set_env": free(text),
+    "events": one_of("stdout", "stderr", "both", "none"),
     "usage": _one_file,
     "noise": _pattern,
-    "event": _many(
-        _table({"when": _when, "means": _MEANS, "ends": _flag, "loops": _count, "resets": _path}, "when", "means")
+    "event": many(
+        table({"when": _when, "means": _MEANS, "ends": flag, "loops": count, "resets": _path}, "when", "means")
     ),
-    "take": _named(_sources),
-    "exit": _named(_MEANS, _code),
-    "message": _many(
-        _table({"pattern": _pattern, "means": _MEANS, "resets": _resets, "always": _flag}, "pattern", "means")
+    "take": free(_sources),
+    "exit": free(_MEANS, _code),
+    "message": many(
+        table({"pattern": _pattern, "means": _MEANS, "resets": _resets, "always": flag}, "pattern", "means")
     ),
-    "empty": _one_of("failed", "done"),
+    "empty": one_of("failed", "done"),
     "grace": _seconds,
     "stall": _seconds,
-    "limit": _count,
+    "limit": count,
     "stagger": _seconds,
     "pause": _seconds,
-    "quiet": _quiet,
+    "quiet": quiet_hours,
     "window": _seconds,
     "spare": _seconds,
 }
@@ -383,6 +268,9 @@ class Preset(Backend):
     session: str = "none"
     #: What stands for `{flags}` in both commands: its permissions and modes.
     flags: tuple[str | tuple[str, ...], ...] = ()
+    #: The same where `--sandbox` shuts it in, if it needs others there: for its own sandbox there is no room inside. A
+    #: file that says `flags` inherits none.
+    shut_in: tuple[str | tuple[str, ...], ...] = ()
     #: Variables it may see beside those that every agent may see, as patterns.
     env: tuple[str, ...] = ()
     set_env: Mapping[str, str] = {}
@@ -424,10 +312,9 @@ class Preset(Backend):
 def places(where: str = "", env: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The folders presets are looked for in; the last one has the last word."""
     env = os.environ if env is None else env
-    home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or os.path.expanduser("~"), ".config")
     package = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "presets")
     mine = (f"{where}/.taskpit/presets",) if where and os.path.isdir(where) else ()
-    return (package, f"{home}/taskpit/presets", *mine)
+    return (package, config_path("presets", env), *mine)
 
 
 def names(folders: Sequence[str]) -> list[str]:
@@ -494,6 +381,8 @@ def _offer(name: str, folders: Sequence[str]) -> str:
 
 def _merged(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     made = dict(old)
+    if "flags" in new:
+        made.pop("shut_in", None)
     for key, value in new.items():
         if key in ("event", "message"):
             made[key] = [*value, *old.get(key, [])]

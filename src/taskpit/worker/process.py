@@ -13,7 +13,6 @@ import os
 import select
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -27,22 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import IO
-
-__all__ = [
-    "BEGIN",
-    "REAPER",
-    "Bell",
-    "CannotRun",
-    "Ended",
-    "Order",
-    "anybody",
-    "born",
-    "check_command",
-    "end_reaper",
-    "make_room",
-    "run",
-    "tell_group",
-]
 
 #: A log longer than this loses its beginning; what is kept of it then.
 LONGEST_LOG = 10 * 1024 * 1024
@@ -155,25 +138,18 @@ def run(
         process = _start(order, log)
         if started is not None:
             started(process.pid)
-        _tell(process, BEGIN)
+        _tell(process, reaper.BEGIN)
         waker = _waker(process.pid)
         try:
             why = _attend(process, order, bell, waker, log, watch, parting)
         finally:
-            code = end_reaper(process, waker)
+            code = _end_reaper(process, waker)
             if waker >= 0:
                 os.close(waker)
         trim(log)
     finally:
         os.close(log)
     return Ended(code=code, seconds=time.monotonic() - began, why=why)
-
-
-#: What the reaper is told. The command begins only once it is let go: should we be killed before its number is
-#: known to those who would end it, the input closes and it never begins. No command is nobody's.
-BEGIN, STOP, KILL = b"\n", b"t", b"k"
-#: How long the reaper may take to clear up before it is killed itself.
-LAST_CALL = 30.0
 
 
 def _start(order: Order, log: int) -> subprocess.Popen[bytes]:
@@ -201,13 +177,10 @@ def _tell(process: subprocess.Popen[bytes], word: bytes) -> None:
             os.write(process.stdin.fileno(), word)
 
 
-REAPER = (sys.executable, "-I", "-S", reaper.__file__)
-
-
 def _spawn(order: Order, out: IO[bytes] | int, log: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
-            (*REAPER, str(min(order.grace, 1.0)), order.stdin or os.devnull, *order.argv),
+            (*reaper.COMMAND, str(min(order.grace, 1.0)), order.stdin or os.devnull, ".", *order.argv),
             cwd=order.cwd,
             env=dict(order.env),
             stdin=subprocess.PIPE,
@@ -251,7 +224,7 @@ def _attend(
             if parting is not None:
                 parting()
                 _await(process, time.monotonic() + grace, waker)
-            _tell(process, STOP)
+            _tell(process, reaper.STOP)
             _await(process, time.monotonic() + grace, waker)
             return "bell" if bell.rung else why or "limit"
         bell.wait(min(left, pause), waker)
@@ -311,11 +284,11 @@ def _lives(number: str, group: int) -> bool:
     return int(its_group) == group and state not in (b"Z", b"X")
 
 
-def end_reaper(process: subprocess.Popen[bytes], waker: int = -1) -> int:
+def _end_reaper(process: subprocess.Popen[bytes], waker: int = -1) -> int:
     """Nothing of the command is left; its exit code."""
     if not _ended(process):
-        _tell(process, KILL)
-        _await(process, time.monotonic() + LAST_CALL, waker)
+        _tell(process, reaper.KILL)
+        _await(process, time.monotonic() + reaper.LAST_CALL, waker)
         process.kill()
     if process.stdin is not None:
         process.stdin.close()

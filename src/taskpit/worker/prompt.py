@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from taskpit.task import Claim, Try
 
-__all__ = ["make_prompt", "task_text"]
-
 #: How much of an earlier attempt's error is told again.
 LONGEST_ERROR = 2000
 #: How much of the notes beside it is told.

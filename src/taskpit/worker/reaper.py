@@ -1,24 +1,34 @@
 """Stands between us and one command: when the command is over, so is everything it has started.
 
-    python reaper.py GRACE INPUT CMD ...
+    python -c START GRACE INPUT DIRECTORY CMD ...
 
 Tool shells of agents have groups and sessions of their own, so a signal to a group does not reach them. This
 process is the subreaper of the command: whatever loses its parent becomes its child, and nothing can leave its
 tree. It does what it reads from its standard input: a newline begins the command, `t` asks everything to stop,
 `k` kills everything. When that input ends, whoever started us is gone (kill -9), and so is everything after
 ORPHANED seconds; before the first newline it means that nothing is begun at all. It ends as the command ended.
-Started by its path, it imports next to nothing. Where there is no /proc, only the command's own group is ended.
+Imported by itself, it needs next to nothing. Where there is no /proc, only the command's own group is ended.
 """
 
-from __future__ import annotations
-
 import os
-import select
-import signal
 import sys
 import time
 
-__all__ = ["family"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # the other brings seven modules
+
+#: What starts one, before its own words. A module that is imported is compiled once, a script every time.
+START = f"""import sys; sys.path[:0] = [{os.path.dirname(__file__)!r}]
+import reaper; del sys.path[0]; reaper.main(*sys.argv[1:])"""
+COMMAND = (sys.executable, "-I", "-S", "-c", START)
+#: What it is told. The command begins only once it is let go: should we be killed before its number is known to
+#: those who would end it, the input closes and it never begins. No command is nobody's.
+BEGIN, STOP, KILL = b"\n", b"t", b"k"
+#: How long it may take to clear up before it is killed itself.
+LAST_CALL = 30.0
 
 #: Seconds between asking everything to stop and killing it, when whoever started us was killed.
 ORPHANED = 1.0
@@ -28,6 +38,8 @@ PATIENCE = 20.0
 LOOK = 0.01
 #: No descriptor has a higher number: none of them is the command's.
 MOST_FILES = 1 << 20
+#: What Python ignores, and commands should not.
+IGNORED = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ") if hasattr(signal, name))
 #: From linux/prctl.h.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -35,10 +47,14 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 def _prctl(option: int, value: int) -> bool:
     """Whether the kernel has such a thing; where it has not, nothing happens."""
     try:
-        import ctypes
+        from _ctypes import FUNCFLAG_CDECL, CFuncPtr, dlopen, dlsym  # the rest of ctypes takes five milliseconds
 
-        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
-    except (ImportError, OSError, AttributeError):
+        class Function(CFuncPtr):
+            _flags_ = FUNCFLAG_CDECL
+
+        prctl = Function(dlsym(dlopen(None, 0), "prctl"))  # type: ignore[arg-type]
+        return bool(prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, OSError):
         return False
 
 
@@ -80,7 +96,7 @@ class Reaper:
         self._adopts = False
         self._awake, self._waker = os.pipe()
 
-    def start(self, source: str, argv: list[str]) -> None:
+    def start(self, source: str, directory: str, argv: tuple[str, ...]) -> None:
         """The command runs, in a session of its own."""
         os.set_blocking(self._waker, False)
         signal.set_wakeup_fd(self._waker)
@@ -92,13 +108,13 @@ class Reaper:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self.pid = os.fork()
         if self.pid == 0:
-            self._become(source, argv, mask)
+            self._become(source, directory, argv, mask)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _ask(self, *_: object) -> None:
         self._asked = True
 
-    def _become(self, source: str, argv: list[str], mask: set[int]) -> None:
+    def _become(self, source: str, directory: str, argv: tuple[str, ...], mask: set[int]) -> None:
         """The child turns into the command; should its reaper be killed, it is killed too. Asked to stop on the way,
         it does: our own handler would keep that to itself.
         """
@@ -106,10 +122,11 @@ class Reaper:
             os.setsid()
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, *IGNORED):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.dup2(os.open(source, os.O_RDONLY), 0)
+            os.chdir(directory)
             os.closerange(3, MOST_FILES)
             os.execvp(argv[0], argv)  # noqa: S606 - the command itself, as its words stand
         except OSError as error:
@@ -119,6 +136,8 @@ class Reaper:
 
     def attend(self) -> None:
         """Until the command and all it has started are gone."""
+        import select
+
         poll = select.poll()
         poll.register(0, select.POLLIN)
         poll.register(self._awake, select.POLLIN)
@@ -126,7 +145,7 @@ class Reaper:
             for fd, _ in poll.poll():
                 word = os.read(fd, 4096)
                 if fd == 0 and not self._hear(word):
-                    self.end(0.0 if b"k" in word else ORPHANED)
+                    self.end(0.0 if KILL in word else ORPHANED)
                     return
             self._reap()
             if self._asked:
@@ -136,9 +155,9 @@ class Reaper:
 
     def _hear(self, word: bytes) -> bool:
         """Whether the command may go on."""
-        if b"t" in word:
+        if STOP in word:
             self._tell(signal.SIGTERM)
-        return bool(word) and b"k" not in word
+        return bool(word) and KILL not in word
 
     def _reap(self) -> bool:
         """The dead are buried; how the command itself ended is kept. Whether there may be somebody left."""
@@ -199,15 +218,11 @@ class Reaper:
         os._exit(os.waitstatus_to_exitcode(status) if not os.WIFSIGNALED(status) else 1)
 
 
-def main() -> None:
+def main(grace: str, source: str, directory: str, *argv: str) -> None:
     """Wait for the word, run, clear up."""
-    if os.read(0, 1) != b"\n":
+    if os.read(0, 1) != BEGIN:
         return
-    reaper = Reaper(float(sys.argv[1]))
-    reaper.start(sys.argv[2], sys.argv[3:])
+    reaper = Reaper(float(grace))
+    reaper.start(source, directory, argv)
     reaper.attend()
     reaper.leave()
-
-
-if __name__ == "__main__":
-    main()

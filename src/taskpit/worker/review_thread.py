@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from taskpit.worker.pool_options import Orders
     from taskpit.worker.runner import Run, Runner
 
-__all__ = ["Reviews"]
-
 #: How often a reviewer is asked for one verdict, and how often a review that cannot begin is tried.
 ASKED, TRIES = 2, 3
 #: Fields by which a task says who builds it.

@@ -22,7 +22,7 @@ import sys
 import time
 from contextlib import suppress
 
-from taskpit import fs, workers
+from taskpit import fs, trust, workers
 from taskpit.clock import boot_id
 from taskpit.schema import path_of
 from taskpit.worker.process import anybody, born, tell_group
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.store.port import Store
     from taskpit.task import Card, Claim
-
-__all__ = ["RunDirectory", "directory_for", "directory_of", "end_commands_of", "note", "place_for", "prune", "strike"]
 
 #: Larger results are cut in the queue and stay whole where they are.
 LARGEST_RESULT = 1024 * 1024
@@ -180,8 +178,11 @@ PATIENCE, ASKED = 5.0, 3.0
 
 
 def note(directory: str, group: int) -> None:
-    """This group works in this run from now on."""
-    fs.write(f"{directory}/group", f"{group} {born(group)} {boot_id()}\n".encode("ascii"))
+    """This group works in this run from now on. The run may write here too: the line carries a seal of ours, or a
+    command in its sandbox would choose what is killed outside.
+    """
+    line = f"{group} {born(group)} {boot_id()}"
+    fs.write(f"{directory}/group", f"{line} {trust.seal(directory, line.encode())}\n".encode("ascii"))
 
 
 def strike(directory: str) -> None:
@@ -199,7 +200,7 @@ def end_commands_of(queue: Queue, claim: Claim) -> bool:
         words = fs.read(f"{directory}/group", 4096)[0].decode("ascii", "replace").split()
     except OSError:
         return True  # nothing of ours runs there
-    if len(words) != 3 or not words[0].isdecimal() or words[2] != boot_id():
+    if len(words) != 4 or words[2] != boot_id() or words[3] != trust.seal(directory, " ".join(words[:3]).encode()):
         return True
     group = int(words[0])
     leader = born(group)

@@ -141,7 +141,7 @@ class Run:
 
     def started(self, group: int) -> None:
         """A command of ours runs; should we hang, it is ended before its task is given to another worker."""
-        with suppress(OSError):
+        with suppress(OSError, TaskpitError):
             run_directory.note(self.place.path, group)
 
     def ended(self) -> None:

@@ -20,8 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["NoSandbox", "Sandbox", "shut_in"]
-
 PROGRAM = "bwrap"
 #: Ourselves, for whoever calls `pit` in there.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     #: What is done with a claimed task: its outcome, what became of the claim if that is gone, and the details.
     Job = Callable[[Queue, Run, Runner, Orders], tuple[Outcome, str, str]]
 
-__all__ = ["Over", "RunHands", "crashed", "end_claim", "fate", "what_became", "word_of", "work"]
-
 #: How often the end of a claim is tried when the disk refuses, and how long the first pause is.
 TRIES, FIRST_PAUSE = 6, 0.1
 #: What a command has brought is dear: a pool waits this many seconds for room, looking at least this often,

@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Event, Evidence
 
-__all__ = [
-    "OVER",
-    "Metric",
-    "TraceSpan",
-    "metric",
-    "metrics_of",
-    "send_metrics",
-    "send_spans",
-    "trace_of",
-    "traceparent",
-    "trails",
-]
-
 #: A task has ended with one of these, until somebody begins anew.
 OVER = ("completed_task", "failed_task", "cancelled_task", "split_task")
 #: A claim ends with one of these.

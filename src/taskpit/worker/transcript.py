@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from taskpit.worker.preset import MessageRule, Preset, Rule, Source
     from taskpit.worker.process import Ended
 
-__all__ = ["Finding", "Transcript", "judge", "look_up", "readable"]
-
 #: How much of what is no event is kept, from the end.
 WORDS = 16384
 #: How much of a text is kept.

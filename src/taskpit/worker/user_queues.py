@@ -21,8 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Glance", "Queues", "project_name"]
-
 _NONE = dict.fromkeys(map(str, STATUSES), 0)
 DATABASE = "it leads to a database, which is asked when you open it"
 

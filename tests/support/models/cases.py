@@ -35,6 +35,7 @@ SMALL = {
     "lean: two editors": lambda: Lean(workers=2, editors=2, keepers=0),
     "lean: a stranger publishes": lambda: Lean(strangers=1, careful=True, crashes=1),
     "lean: a stranger has published": lambda: Lean(published=True, crashes=1),
+    "lean: a result is put back among the tasks": lambda: Lean(movers=1, rounds=2, crashes=1),
     "lean: processes that share a name, and an editor": lambda: Lean(workers=2, named=True, editors=1, keepers=0),
     "lean: a worker that renews in time": lambda: Lean(workers=2, renews=True, punctual=("w0",)),
     "lean: clearing up after putters": lambda: Lean(putters=1, sweeps=2, clears=True, ends=("done", "retry")),
@@ -185,6 +186,10 @@ CONTROLS = {
     "lean 21: one's own link taken for another's": (
         lambda: lean_broken.OwnLinkTakenForAnothers(putters=1, lossy=True, workers=0),
         "known and nowhere",
+    ),
+    "lean 28: a result put back is taken for the task": (
+        lambda: lean_broken.EndUnseen(movers=1, rounds=2, keepers=0),
+        "two tokens: claimed",
     ),
     "a mailbox without its guard": (
         lambda: mailbox.WithoutGuard(putters=0, workers=2, keepers=1),

@@ -2,8 +2,9 @@
 
 `ids/T` is whatever bytes stand for the task now: as put, as edited or come back, at last its result. The task's one
 token is `ready/T`, `claimed/T~fence` or `sealed/T~nonce~end`, and ends as `ids/T~<verdict>`; `ids/T~put` keeps what was
-asked for. A claim compares the file it has with `ids/T`: the same, with no name besides these two, is the task. All
-else goes through the door, one at a time under a lock, and so does a keeper before it gives a claim back.
+asked for. A claim compares the file it has with `ids/T`: the same, with no name besides these two, is the task, unless
+a name says that it has ended: a result that is put back among the ready tasks is the registered file, too. All else
+goes through the door, one at a time under a lock, and so does a keeper before it gives a claim back.
 
 One `yield` is one system call. Left out: fsync, the log, notes. Mutants are subclasses (`lean_broken`).
 """
@@ -55,17 +56,19 @@ class Lean(LeanKeeping):
         self.saved_at_first = more.pop("saved", False)
         self.published = more.pop("published", False)
         programs = {"p": self.put, "r": self.reopen, "e": self.edit, "f": self.publish_by_hand, "b": self.restore}
-        counts = {letter: more.pop(word, 0) for letter, word in zip("prefb", ACTORS, strict=True)}
+        programs["m"] = self.put_result_back
+        counts = {letter: more.pop(word, 0) for letter, word in zip(programs, ACTORS, strict=True)}
         workers, keepers = more.pop("workers", 1), more.pop("keepers", 1)
         if more:
             raise TypeError(f"unknown: {more}")
         self.actors = {
-            f"{letter}{n}": (programs[letter], f"{letter}{n}") for letter in "prefb" for n in range(counts[letter])
+            f"{letter}{n}": (programs[letter], f"{letter}{n}") for letter in programs for n in range(counts[letter])
         }
         self.actors |= {f"w{n}": (self.work, f"w{n}", 1) for n in range(workers)}
         self.actors |= {f"k{n}": (self.keep, f"k{n}", 1) for n in range(keepers)}
         self.already_there = not counts["p"]
         self.backed_up = bool(counts["b"])
+        self.taken_away = bool(counts["m"])
 
     def start(self):
         """Nothing; or the task ready, or failed."""
@@ -164,11 +167,15 @@ class Lean(LeanKeeping):
         known = yield look("ids/T")
         if here is None:
             return False
-        if here == (known, 2):
+        if here == (known, 2) and not (yield from self.has_ended()):
             return (yield from self.accept(me, fence))
         if not (yield from self.at_the_door(me, claimed)):
             return False
         return (yield from self.accept(me, fence))
+
+    def has_ended(self):
+        """Whether a name says so: then the registered file is its result."""
+        return bool((yield names("ids/T~done", "ids/T~failed")))
 
     def take_it(self, claimed):
         """The commit of a claim."""
@@ -402,9 +409,14 @@ class Lean(LeanKeeping):
         yield await_("claimed/T~w0.1")
         yield link("backup/T", "ready/T")
 
+    def put_result_back(self, me):
+        """A person moves a result to where tasks wait."""
+        yield await_("ids/T~done")
+        yield move("done/T", "ready/T")
+
 
 #: Who may take part, by the words of the constructor.
-ACTORS = ("putters", "reopeners", "editors", "strangers", "backups")
+ACTORS = ("putters", "reopeners", "editors", "strangers", "backups", "movers")
 
 
 def words(sealed):

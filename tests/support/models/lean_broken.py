@@ -70,6 +70,14 @@ class PublishedUnseen(Lean):
         return True
 
 
+class EndUnseen(Lean):
+    """28: the registered file with two names is the task, whatever the names beside it say."""
+
+    def has_ended(self):
+        yield names()
+        return False
+
+
 class ReclaimUnjudged(Lean):
     """5: a keeper gives back whatever a dead claimer had."""
 

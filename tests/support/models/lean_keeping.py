@@ -11,7 +11,7 @@ KINDS = ("done", "failed")
 class LeanKeeping(World):
     """A world with keepers in it, and the promises."""
 
-    clears = careful = renews = named = published = backed_up = False
+    clears = careful = renews = named = published = backed_up = taken_away = False
     punctual = ()
     sweeps = 1
     #: Broken promises that a control is not held to: what it breaks shows later, too.
@@ -80,7 +80,9 @@ class LeanKeeping(World):
 
     def is_the_task(self, me, claimed, here, known):
         """The registered file, or one the door lets through."""
-        return here == (known, 2) or (yield from self.at_the_door(me, claimed))
+        if here == (known, 2) and not (yield from self.has_ended()):
+            return True
+        return (yield from self.at_the_door(me, claimed))
 
     def let_in(self, me, found):
         """A put that came to its commit."""
@@ -182,7 +184,7 @@ class LeanKeeping(World):
 
     def _broken_end(self, disk, result):
         kind = result.partition(" ")[0]
-        if disk.get(f"{kind}/T") != result:
+        if disk.get(f"{kind}/T", result if self.taken_away else None) != result:
             yield f"acknowledged as {result}, and there stands {disk.get(f'{kind}/T')}"
         if any(token.startswith(("ready/", "claimed/")) for token in self.tokens(disk)):
             yield f"acknowledged as {result}, and it can be run again"
@@ -192,7 +194,7 @@ class LeanKeeping(World):
         known = disk.get("ids/T")
         for name, file in sorted(disk.items()):
             if name == "ready/T" or (name.startswith("tmp/T~") and name.endswith("~put")):
-                yield from [name] if file == known and not self.backed_up else []
+                yield from [name] if file == known and not (self.backed_up or self.taken_away) else []
             elif name.startswith(("sealed/T~", "ids/T~done", "ids/T~failed")) or f"told/runs/{name}" in disk:
                 yield name
 
@@ -210,7 +212,7 @@ class LeanKeeping(World):
             return ""
         for kind in KINDS:
             token, result = f"ids/T~{kind}" in disk, disk.get(f"{kind}/T")
-            if token and result is None:
+            if token and result is None and not self.taken_away:
                 return f"it is {kind} and the result is gone"
             if result is not None and (disk["ids/T"] != result or not token):
                 return f"the result under {kind} is not registered"

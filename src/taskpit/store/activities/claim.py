@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from taskpit.layouts.progress import Progress
 
-__all__ = ["allot", "claim", "put"]
-
 
 # -- put -------------------------------------------------------------------------------------------
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from taskpit.layouts.progress import Progress
     from taskpit.task import Claim, Result, Try
 
-__all__ = ["finish", "renew", "reopen"]
-
 STATUS = {Verdict.DONE: "completed", Verdict.FAILED: ABANDONED, Verdict.CANCELLED: ABANDONED}
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["BeingWritten", "Items", "UnreadableItem"]
-
 #: How often a change begins anew because a person saved the file under our hands; seconds that a writer has each time.
 TRIES, PAUSE = 5, 0.1
 #: A `progress.yaml` larger than this is not read.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from taskpit.task import Card
 
-__all__ = ["ask_to_stop", "finish", "live", "mark_blocked", "start"]
-
 
 @verb
 def live(items: Items, item: str) -> list[Card]:

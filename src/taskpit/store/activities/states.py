@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from taskpit.store.locks import LockFile
 
-__all__ = ["ActivityState", "ActivityStates"]
-
 
 class ActivityState(Value):
     """An activity and its lock, as they are now."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from taskpit.layouts.progress import Progress
     from taskpit.store.locks import Grip
 
-__all__ = ["await_human", "finish", "start"]
-
 #: How long an activity is taken for one change.
 MOMENT = 60.0
 

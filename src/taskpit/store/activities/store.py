@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from taskpit import fs, workers
+from taskpit import fs, schema, workers
 from taskpit.errors import CursorLost, NotFound, TooLarge
 from taskpit.layouts import activities as names
 from taskpit.layouts import yamltext
@@ -18,7 +18,7 @@ from taskpit.store.activities.states import ActivityState, ActivityStates
 from taskpit.store.disk_errors import verb
 from taskpit.store.folder_store import House
 from taskpit.task import Page, State
-from taskpit.text import one_line
+from taskpit.text import one_line, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
 
-__all__ = ["ActivityStore"]
-
 #: States in the order a page shows them.
 SHOWN = (State.READY, State.CLAIMED, State.FAILED, State.DONE)
+#: And what a place among each is: its order; its id.
+PLACES = ((int, float, int, str), *((str,),) * 3)
 
 
 #: So often a verb begins again because a work item went while it was looked at.
@@ -232,8 +232,8 @@ class ActivityStore(House):
         """Ready ones in the order they will be taken, then claimed, failed and done ones."""
         view = ActivityStates(self.items)
         rows = _rows(view, state)
-        start = json.loads(after) if after else None
-        rows = [row for row in rows if start is None or [row[0], row[1]] > start]
+        start = schema.place(after, *PLACES) if after else None
+        rows = [row for row in rows if start is None or (row[0], row[1]) > start]
         cards = tuple(view.brief(standing) for _, _, standing in rows[:limit])
         more = len(rows) > limit
         return Page(cards=cards, cursor=json.dumps([rows[limit - 1][0], rows[limit - 1][1]]) if more else "")
@@ -253,9 +253,9 @@ class ActivityStore(House):
     def events(self, after: str = "", limit: int = 1000) -> tuple[list[Event], str]:
         """Lines of every changelog, by their times; the cursor is a place in each."""
         try:
-            places: dict[str, str] = json.loads(after) if after else {}
+            places: dict[str, str] = read_json(after) if after else {}
             known = set(self.items.changelogs())
-            if not places.keys() <= known:
+            if not places.keys() <= known or not all(isinstance(place, str) for place in places.values()):
                 raise CursorLost(cursor=after)
         except (ValueError, AttributeError):
             raise CursorLost(cursor=after) from None

@@ -17,8 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-__all__ = ["check", "lapsed", "mend"]
-
 #: Lines this far from a changelog's end are looked at for what a crash swallowed.
 TAIL = 256 * 1024
 #: What tells that an activity has ended for good.

@@ -9,8 +9,6 @@ from taskpit.clock import duration
 from taskpit.errors import Invalid
 from taskpit.records import Value
 
-__all__ = ["PostgresAddress", "parse", "shown", "unreadable", "without_secrets"]
-
 #: The schema of a queue whose address names none.
 SCHEMA = "taskpit"
 #: How long a verb goes on trying when the server that was there is gone, in seconds.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from taskpit.store.postgres.upkeep import Ask
     from taskpit.task import Card
 
-__all__ = ["Archive"]
-
 #: Where the files lie below the papers, and how their names end.
 PLACE, DATA, INDEX = ".taskpit/archive", ".jsonl.gz", ".index"
 #: Tasks that go at once, and pieces of so many that are remembered.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from taskpit.store.postgres.archive import Archive
     from taskpit.store.postgres.connection import Wire
 
-__all__ = ["Look"]
-
 #: The order of states in a listing, and the letter of each in a cursor.
 SHOWN = {State.READY: "r", State.CLAIMED: "c", State.FAILED: "f", State.DONE: "d"}
 #: More needs than this are not followed to find a circle.
@@ -174,6 +172,8 @@ def _card(row: tuple[Any, ...], now: float) -> Card:
 
 def _cursor(text: str) -> tuple[str, bytes]:
     try:
-        return text[:1], bytes.fromhex(text[1:])
+        if not text or text[0] in SHOWN.values():
+            return text[:1], bytes.fromhex(text[1:])
     except ValueError:
-        raise Invalid(f"{text[:40]!r} is not a place in a listing", hint="Begin again without it.") from None
+        pass
+    raise Invalid(f"{text[:40]!r} is not a place in a listing", hint="Begin again without it.")

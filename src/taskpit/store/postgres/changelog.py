@@ -17,7 +17,7 @@ from taskpit.errors import CursorLost
 from taskpit.store.postgres.row_text import as_json, event_of
 from taskpit.store.postgres.schema import quoted
 from taskpit.task import Event
-from taskpit.text import read_json
+from taskpit.text import is_count, read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.store.postgres.connection import Wire
-
-__all__ = ["Changelog"]
 
 #: How long a reader waits for transactions under way before it shows only what is before them, in seconds.
 PATIENCE = 1.0
@@ -108,7 +106,7 @@ class Changelog:
         if not after:
             return 0, {"era": 0, "xid": "0", "seq": 0}
         words = after.split("/")
-        if len(words) != 6 or words[0] != self._space or not all(word.isdecimal() for word in words[1:5]):
+        if len(words) != 6 or words[0] != self._space or not all(map(is_count, words[1:5])):
             raise CursorLost(cursor=after)
         epoch, place = int(words[1]), {"era": int(words[2]), "xid": words[3], "seq": int(words[4])}
         if words[3] != "0":

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-__all__ = ["Wire"]
-
 #: First pause before another try, and the longest, in seconds.
 FIRST, LONGEST = 0.02, 1.0
 #: No verb takes longer than so many seconds: one that does is undone, and whoever asked is told. Who has set another

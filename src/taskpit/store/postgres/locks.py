@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from taskpit.store.postgres.upkeep import Ask
 
-__all__ = ["free", "held", "keep", "take"]
-
 FIELDS = "name, holder, kind, number, acquired, expires"
 
 

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from taskpit.clock import Clock
     from taskpit.store.postgres.store import PostgresStore
 
-__all__ = [
-    "ADDRESS",
-    "address_in",
-    "init_database",
-    "is_address",
-    "leave_address",
-    "open_database",
-    "papers_of",
-    "roles_script",
-    "upgrade_script",
-]
-
 #: Where a folder keeps the address it leads to.
 ADDRESS = ".taskpit/address"
 #: How addresses begin.

@@ -20,22 +20,6 @@ if TYPE_CHECKING:
 
     from taskpit.records import Value
 
-__all__ = [
-    "UNREADABLE",
-    "Lapsed",
-    "as_ending",
-    "as_item",
-    "as_json",
-    "event_of",
-    "key_of",
-    "read_result",
-    "read_task",
-    "read_tries",
-    "result_of",
-    "task_of",
-    "try_of",
-]
-
 #: What is said of a row that cannot be what it should, and how much of it is kept for a person to look at.
 UNREADABLE, LONGEST_KEPT = "its row cannot be read", 65536
 #: Half of what eight bytes can count to: in the middle lies priority 0.

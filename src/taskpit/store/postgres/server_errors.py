@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from taskpit.store.postgres.address import PostgresAddress
 
-__all__ = ["is_gone", "is_undone", "translate"]
-
 #: Codes and beginnings of codes: the whole was undone since others were in the way, so it can be tried again.
 UNDONE = ("40001", "40P01", "55P03")
 #: The server goes away, comes up, or is no longer the one that writes.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
             """The rows it answers."""
 
 
-__all__ = ["compost", "hindrances", "mend", "note", "pause", "paused", "resume", "vacuum"]
-
 PAUSE = """
     WITH p AS (
         INSERT INTO {s}.pause (said, until) VALUES (%(said)s, %(until)s)

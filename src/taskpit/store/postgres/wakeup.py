@@ -21,8 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.store.postgres.connection import Row, Wire
 
-__all__ = ["POLL", "Listening"]
-
 #: How long one sleeps at most before looking again: where nobody can be woken, and where a ring may get lost.
 POLL, FALLBACK = 0.5, 5.0
 #: For how long a sleeper is noted, in seconds; noted anew after half of that.

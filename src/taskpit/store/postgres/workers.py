@@ -10,8 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PostgresMember", "born", "here", "is_dead"]
-
 
 def here() -> str:
     """This machine, this boot, and the room in which process numbers count."""

@@ -17,8 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SCHEMES", "TOKEN", "RemoteAddress", "is_address", "name_in", "parse", "read_token", "shown"]
-
 #: How addresses begin.
 SCHEMES = ("https://", "http://")
 #: Where a folder that leads to a gateway keeps its token.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from taskpit.store.remote.address import RemoteAddress
 
-__all__ = ["ANSWER", "SILENT", "Connections", "HeldConnection", "new_call"]
-
 #: First pause before another try, and the longest, in seconds.
 FIRST, LONGEST = 0.02, 1.0
 #: How long a connection may take, and how long an answer.

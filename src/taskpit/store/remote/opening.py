@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from taskpit.store.remote.address import RemoteAddress
     from taskpit.store.remote.store import RemoteStore
 
-__all__ = ["leave_address", "open_remote"]
-
 
 def open_remote(
     text: str, env: Mapping[str, str] | None = None, clock: Clock | None = None, papers: str = ""

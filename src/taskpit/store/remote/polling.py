@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from taskpit.task import Claim, Want
 
-__all__ = ["Polling"]
-
 #: Who has not waited for so many seconds stands in line no longer; what was dealt is kept as long.
 KEPT = 5.0
 #: A pause after trouble, in seconds.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from taskpit.store.remote.address import RemoteAddress
     from taskpit.task import Card, Claim, Event, Lock, Page, State, Task, Want
 
-__all__ = ["GatewayClock", "RemoteStore"]
-
 #: Verbs that are not the same done twice: only the gateway that was asked first can tell whether it happened.
 ONCE = ("note", "record", "resume", "reopen", "unlock", "relock")
 #: Bytes of a list that go in one call, as they are guessed from what is written.

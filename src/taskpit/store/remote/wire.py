@@ -24,31 +24,6 @@ if TYPE_CHECKING:
 
     from taskpit.records import Value
 
-__all__ = [
-    "CLAIMS",
-    "ENDS",
-    "HELLO",
-    "LARGEST_BODY",
-    "LARGEST_LOG",
-    "LONGEST_POLL",
-    "LOOKS",
-    "PAIR",
-    "SAIDS",
-    "SECONDS",
-    "TEXT",
-    "TOGETHER",
-    "VERBS",
-    "WANT",
-    "Hello",
-    "dump",
-    "error_of",
-    "is_call",
-    "load",
-    "many",
-    "read_fields",
-    "write_error",
-]
-
 #: Items that go over the wire in one call, and bytes of one call. A single task may be larger than its share.
 TOGETHER, LARGEST_BODY = 500, 32 * 1024 * 1024
 #: The largest working log.

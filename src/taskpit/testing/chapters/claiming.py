@@ -5,8 +5,6 @@ from __future__ import annotations
 from taskpit.task import End, Said, State
 from taskpit.testing.chapters.steps import LEASE, Steps
 
-__all__ = ["Claiming"]
-
 
 class Claiming(Steps):
     """Who gets what, and in which order."""
@@ -115,14 +113,14 @@ class Claiming(Steps):
         assert self.take().task.id == self.id(2)
 
     def test_a_need_that_failed_holds(self) -> None:
-        """Until somebody decides."""
+        """Until a person decides."""
         self.broken(1)
         self.put(self.task(2, needs=(self.id(1),)))
         assert self.claim() == []
         assert self.card(self.id(2)).held == f"needs {self.id(1)}, which failed"
 
     def test_a_need_that_nobody_put_holds(self) -> None:
-        """Until somebody puts it and does it."""
+        """Until it is put and done."""
         self.put(self.task(2, needs=(self.id(1),)))
         assert self.claim() == []
         assert self.card(self.id(2)).held == f"needs {self.id(1)}, which does not exist"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from taskpit.task import End, Said, State, Verdict
 from taskpit.testing.chapters.steps import LEASE, Steps
 
-__all__ = ["Finishing"]
-
 
 class Finishing(Steps):
     """How a claim ends: all of it or nothing, and one result for ever."""
@@ -32,7 +30,7 @@ class Finishing(Steps):
         assert card.result.reason == "it broke"
 
     def test_cancelled_counts_as_failed(self) -> None:
-        """For whoever needs it."""
+        """For tasks that need it."""
         self.put(self.task(1))
         claim = self.take()
         assert self.finish(End(claim=claim, result=self.result(claim, Verdict.CANCELLED))) is Said.OK
@@ -86,7 +84,7 @@ class Finishing(Steps):
         assert (claim.attempt, claim.task.attempts, claim.task.max_attempts) == (2, 1, 3)
 
     def test_saying_a_retry_again_counts_once(self) -> None:
-        """Also after somebody else has claimed it."""
+        """Also after another worker has claimed it."""
         self.put(self.task(1))
         claim = self.take()
         end = End(claim=claim, task=claim.task.replace(attempts=1), attempt=self.attempt(claim))

@@ -6,8 +6,6 @@ from taskpit.errors import Lost
 from taskpit.task import End, Said, State
 from taskpit.testing.chapters.steps import LEASE, Steps
 
-__all__ = ["Holding"]
-
 
 class Holding(Steps):
     """What a claim is worth, and when it is over."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from taskpit.task import End, Said
 from taskpit.testing.chapters.steps import LEASE, Steps
 
-__all__ = ["Limiting"]
-
 
 class Limiting(Steps):
-    """Tasks that say what they use are not given out beyond it, whoever asks."""
+    """Tasks that say what they use are not given out beyond it, to any worker."""
 
     def test_one_at_once(self) -> None:
         """The next waits for the first to end, and its card says for which; what uses nothing goes on."""

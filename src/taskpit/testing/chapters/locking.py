@@ -6,8 +6,6 @@ from taskpit.errors import Invalid, Lost
 from taskpit.task import Lock, Said
 from taskpit.testing.chapters.steps import LEASE, Steps
 
-__all__ = ["Locking"]
-
 #: A store that writes its times in whole seconds may let a lock last up to this much longer.
 ROUNDING = 1.0
 
@@ -37,7 +35,7 @@ class Locking(Steps):
         self.clock.advance(LEASE + ROUNDING + 0.001)
 
     def test_a_lock_is_its_holders_alone(self) -> None:
-        """It says so, and whoever comes second is told who has it."""
+        """It says so, and the second learns who has it."""
         lock = self.store.lock("deploy", "ann", LEASE)
         assert (lock.name, lock.holder, lock.kind, lock.number) == ("deploy", "ann", "agent", 1)
         assert 0 <= lock.expires - (self.clock.now() + LEASE) <= ROUNDING
@@ -51,7 +49,7 @@ class Locking(Steps):
         assert self.store.lock("deploy.eu", "bob", LEASE).number == 1
 
     def test_kinds_of_holders(self) -> None:
-        """People are told by their names unless somebody says otherwise."""
+        """People are known by their names unless it is said otherwise."""
         assert self.store.lock("one", "ann@home", LEASE).kind == "human"
         assert self.store.lock("two", "ann", LEASE, "human").kind == "human"
 
@@ -95,7 +93,7 @@ class Locking(Steps):
         assert self.store.lock("deploy", "bob", LEASE).number == 2
 
     def test_a_late_holder_keeps_what_nobody_took(self) -> None:
-        """A lock is its holder's until somebody else has it, not until its time passes."""
+        """A lock is its holder's until another has it, not until its time passes."""
         lock = self.store.lock("deploy", "ann", LEASE)
         self.outlast()
         assert self.store.relock(lock, LEASE) is Said.OK

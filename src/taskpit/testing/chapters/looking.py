@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from taskpit.errors import CursorLost
-from taskpit.task import End, Event, State
+from taskpit.errors import CursorLost, Invalid
+from taskpit.task import End, Event, Page, State
 from taskpit.testing.chapters.steps import Steps
 
-__all__ = ["Looking"]
+#: Cursors that no store ever gave to anybody.
+FORGED = (
+    *(
+        "x",
+        "-1",
+        "[]",
+        "[0]",
+        "null",
+        "[9, []]",
+        "[-1, []]",
+        '[0, ["a", 1, 2, 3, 4]]',
+        '[0, [0, 0, 0, "", 5]]',
+        "[1, [1, 2]]",
+    ),
+    *('{"a": 5}', "[" * 5000, "9" * 5000, ":::", f"0:{'9' * 5000}:", "\x1b", "///", "1/2/3/4/5/6", "1e400", "r0", "²"),
+)
 
 
 class Looking(Steps):
@@ -145,6 +160,20 @@ class Looking(Steps):
             raise AssertionError("it was not refused")
         finally:
             other.close()
+
+    def test_a_cursor_that_nobody_gave_out_is_refused(self) -> None:
+        """It may come over a network, from anybody: no surprise, and no search in its name."""
+        self.put(*(self.task(number) for number in range(1, 4)))
+        for cursor in FORGED:
+            for ask, refusal in ((self._page_after, Invalid), (self.store.events, CursorLost)):
+                try:
+                    ask(cursor)
+                except refusal:
+                    continue
+                raise AssertionError(f"{cursor[:40]!r} was not refused")
+
+    def _page_after(self, cursor: str) -> Page:
+        return self.store.page(after=cursor)
 
     def test_others_may_tell_something(self) -> None:
         """Lines come back as they were recorded."""

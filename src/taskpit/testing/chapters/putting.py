@@ -6,8 +6,6 @@ from taskpit.errors import Invalid, TooLarge
 from taskpit.task import End, Said, State, Task
 from taskpit.testing.chapters.steps import Steps
 
-__all__ = ["Putting"]
-
 #: Tasks larger than this are not built just to see them refused.
 LARGEST_TRIED = 8 << 20
 

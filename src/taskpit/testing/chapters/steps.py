@@ -10,8 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["LEASE", "Steps"]
-
 #: How long claims last here, in seconds.
 LEASE = 60.0
 

@@ -9,8 +9,9 @@ $$ BEGIN RETURN coalesce(p_now, extract(epoch FROM clock_timestamp())::float8); 
 CREATE OR REPLACE FUNCTION {s}.epoch() RETURNS bigint LANGUAGE plpgsql VOLATILE AS
 $$ BEGIN RETURN ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint; END $$;
 
--- Since when anybody could renew: the server's start, or when it was first asked after it had taken over from another.
--- Nothing lapses before that and the time it was asked for: who could not renew has not failed to.
+-- Since when anybody could renew: when it was first asked after the server's start, or after it took over from another.
+-- Not the start itself: a server that was killed reads its log first, for as long as that takes. Nothing lapses before
+-- that and the time it was asked for: who could not renew has not failed to.
 CREATE OR REPLACE FUNCTION {s}.up_since(p_now float8) RETURNS float8 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE served float8;
 BEGIN
@@ -20,13 +21,14 @@ BEGIN
         RETURN extract(epoch FROM clock_timestamp());
     END IF;
     SELECT l.since INTO served FROM {s}.life l WHERE l.epoch = {s}.epoch();
-    IF NOT FOUND THEN
+    IF NOT FOUND OR served < extract(epoch FROM pg_postmaster_start_time()) THEN
         served := extract(epoch FROM clock_timestamp());
         IF current_setting('transaction_read_only') = 'off' AND has_table_privilege('{q}.life', 'INSERT') THEN
-            INSERT INTO {s}.life (epoch, since) VALUES ({s}.epoch(), served) ON CONFLICT DO NOTHING;
+            INSERT INTO {s}.life (epoch, since) VALUES ({s}.epoch(), served)
+                ON CONFLICT (epoch) DO UPDATE SET since = excluded.since;
         END IF;
     END IF;
-    RETURN greatest(served, extract(epoch FROM pg_postmaster_start_time()));
+    RETURN served;
 END $$;
 
 -- -- where claims begin to look -----------------------------------------------------------------
@@ -184,32 +186,27 @@ CREATE OR REPLACE FUNCTION {s}.waits() RETURNS boolean LANGUAGE plpgsql VOLATILE
 $$ BEGIN RETURN EXISTS (SELECT 1 FROM {s}.waiter w WHERE w.until > clock_timestamp()); END $$;
 
 -- One task that nothing holds: what most puts are, in the simplest statements.
-CREATE OR REPLACE FUNCTION {s}.put_one(i {s}.item, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
+DROP FUNCTION IF EXISTS {s}.put_one({s}.item, float8);
+CREATE OR REPLACE FUNCTION {s}.put_one(p_id text, p_big boolean, p_key bytea, p_wish bytea, p_doc text, p_worker text, p_details text,
+    p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO {s}.task (id, state, key, wish, doc) VALUES (i.id, 'o', decode(i.key, 'hex'), decode(i.wish, 'hex'), i.doc)
+    INSERT INTO {s}.task (id, state, key, wish, doc) VALUES (p_id, 'o', p_key, p_wish, p_doc)
         ON CONFLICT (id) DO UPDATE SET state = 'o', key = excluded.key, wish = excluded.wish, doc = excluded.doc
             WHERE task.state = 'w';
     IF NOT FOUND THEN
-        RETURN CASE WHEN (SELECT t.wish FROM {s}.task t WHERE t.id = i.id) = decode(i.wish, 'hex')
-                    THEN 'exists' ELSE 'conflict' END;
+        said := ARRAY[CASE WHEN (SELECT t.wish FROM {s}.task t WHERE t.id = p_id) = p_wish THEN 'exists' ELSE 'conflict' END];
+        rings := false;
+        RETURN;
     END IF;
-    INSERT INTO {s}.ready (big, key, id, mark) VALUES (i.big, decode(i.key, 'hex'), i.id, i.mark);
-    PERFORM {s}.lower_floor(i.big, decode(i.key, 'hex'));
-    INSERT INTO {s}.event (at, worker, action, id, details) VALUES (p_now, i.worker, 'added_task', i.id, i.details);
-    RETURN 'created';
+    INSERT INTO {s}.ready (big, key, id) VALUES (p_big, p_key, p_id);
+    PERFORM {s}.lower_floor(p_big, p_key);
+    INSERT INTO {s}.event (at, worker, action, id, details) VALUES ({s}.time_of(p_now), p_worker, 'added_task', p_id, p_details);
+    said := '{created}';
+    rings := {s}.waits();
 END $$;
 
 CREATE OR REPLACE FUNCTION {s}.put(p_items json, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
-DECLARE i {s}.item;
 BEGIN
-    IF json_array_length(p_items) = 1 THEN
-        i := json_populate_record(NULL::{s}.item, p_items -> 0);
-        IF i.needs IS NULL AND i.tags IS NULL AND i.touches IS NULL AND i.limits IS NULL AND NOT i.held AND i.due <= coalesce(p_now, extract(epoch FROM clock_timestamp())) THEN
-            said := ARRAY[{s}.put_one(i, coalesce(p_now, extract(epoch FROM clock_timestamp())))];
-            rings := said[1] = 'created' AND {s}.waits();
-            RETURN;
-        END IF;
-    END IF;
     said := {s}.put_items(
         ARRAY(SELECT x FROM json_populate_recordset(NULL::{s}.item, p_items) x), {s}.time_of(p_now));
     rings := 'created' = ANY (said) AND {s}.waits();
@@ -585,13 +582,16 @@ RETURNS TABLE (id text, doc text, fence text, since float8) LANGUAGE plpgsql AS 
 DECLARE
     w_now float8 := {s}.time_of(p_now);
     w_count int := (p_want ->> 'count')::int;
-    w_ids text[] := ARRAY(SELECT jsonb_array_elements_text(p_want -> 'ids'));
-    w_tags text[] := nullif(ARRAY(SELECT jsonb_array_elements_text(p_want -> 'tags')), '{}');
+    w_ids text[] := '{}';
+    w_tags text[];
     w_bigs boolean[] := CASE WHEN p_want ->> 'big' IS NULL THEN '{f,t}' ELSE ARRAY[(p_want ->> 'big')::boolean] END;
     w_even boolean := (p_want ->> 'even_held')::boolean;
     w_taken text[] := '{}';
     w_keys bytea[];
     w_alone boolean;
+    w_paused boolean;
+    w_ripe boolean;
+    w_due boolean;
     one text;
     w_head text;
     w_fence text;
@@ -599,17 +599,26 @@ BEGIN
     -- A claim need not be on the disk: if a crash takes it, the task is ready again and its fence worth nothing.
     -- Whatever ends it is, and brings the claim there first.
     PERFORM set_config('synchronous_commit', 'off', true);
+    IF p_want -> 'ids' <> '[]' THEN
+        w_ids := ARRAY(SELECT jsonb_array_elements_text(p_want -> 'ids'));
+    END IF;
+    IF p_want -> 'tags' <> '[]' THEN
+        w_tags := ARRAY(SELECT jsonb_array_elements_text(p_want -> 'tags'));
+    END IF;
     IF p_again THEN  -- what the first asking took, if it did
         w_taken := ARRAY(SELECT l.id FROM {s}.lease l WHERE l.call = p_want ->> 'call');
     END IF;
     IF w_taken = '{}' AND NOT w_even THEN
-        IF EXISTS (SELECT 1 FROM {s}.pause p WHERE p.until = 0 OR p.until > w_now) THEN
+        SELECT EXISTS (SELECT 1 FROM {s}.pause p WHERE p.until = 0 OR p.until > w_now),
+               EXISTS (SELECT 1 FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.lane IS NULL AND w.due <= w_now),
+               EXISTS (SELECT 1 FROM {s}.lane x WHERE x.due <= w_now) INTO w_paused, w_ripe, w_due;
+        IF w_paused THEN
             RETURN;
         END IF;
-        WHILE EXISTS (SELECT 1 FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.lane IS NULL AND w.due <= w_now)
-              AND {s}.ripen(w_now) >= 1000 LOOP
+        WHILE w_ripe LOOP
+            w_ripe := {s}.ripen(w_now) >= 1000;
         END LOOP;
-        IF EXISTS (SELECT 1 FROM {s}.lane x WHERE x.due <= w_now) THEN
+        IF w_due THEN
             PERFORM {s}.one_by_one();
             FOR one IN SELECT x.lane FROM {s}.lane x WHERE x.due <= w_now ORDER BY 1 LOOP
                 PERFORM {s}.settle(one, p_want -> 'limits', w_now);

@@ -1,4 +1,4 @@
-"""What agents' sessions call: `prime`, `hook`, `lessons`, `notify`.
+"""Between the queue and an agent's session: `prime`, `hook`, `lessons`, `notify`, and `setup`, which writes its files.
 
 `pit prime` says what an agent must know of this queue, in less than two kilobytes.
 
@@ -9,10 +9,11 @@ what is next. Nothing here says how a verb is spelled, so nothing here can grow 
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 from taskpit.cli import verbs
-from taskpit.cli.context import Reply, Usage
+from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import example, worker_option
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid
@@ -21,16 +22,13 @@ from taskpit.task import Said, State
 from taskpit.text import fit
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+if TYPE_CHECKING:  # a session calls `pit hook` after every tool it uses
+    from collections.abc import Sequence
     from typing import Any
 
-    from taskpit.cli.context import Context
-    from taskpit.cli.verbs import Handlers
     from taskpit.queue import Queue
+    from taskpit.setup.plan import PartPlan
     from taskpit.task import Card
-
-__all__ = ["LARGEST", "VERBS", "held_by", "prime_text"]
 
 #: Never more than this many bytes.
 LARGEST = 2048
@@ -91,7 +89,7 @@ def _verbs(layout: str) -> list[tuple[str, str]]:
 
 
 def _look(queue: Queue, worker: str) -> dict[str, Any]:
-    """All that is told, as values."""
+    """All that is said, as values."""
     info = queue.store.info()
     free = [card for card in queue.store.page(State.READY, "", 50).cards if not card.held]
     return {
@@ -122,20 +120,20 @@ def prime_text(queue: Queue, worker: str) -> str:
     return _text(_look(queue, worker))
 
 
-def _text(told: dict[str, Any]) -> str:
-    holding, coming, counts = told["holding"], told["next"], told["counts"]
+def _text(facts: dict[str, Any]) -> str:
+    holding, coming, counts = facts["holding"], facts["next"], facts["counts"]
     counted = ", ".join(f"{count} {state}" for state, count in counts.items())
-    lines = [f"taskpit queue {fit(told['queue'], PLACE)} ({told['layout']}): {counted}."]
-    lines.append(f"You are `{fit(told['worker'], 80)}` here (`--as` or TASKPIT_AS; the MCP tools call it `worker`).")
-    if told["paused"]:
-        lines.append(f"It is {fit(told['paused'], 120)}.")
+    lines = [f"taskpit queue {fit(facts['queue'], PLACE)} ({facts['layout']}): {counted}."]
+    lines.append(f"You are `{fit(facts['worker'], 80)}` here (`--as` or TASKPIT_AS; the MCP tools call it `worker`).")
+    if facts["paused"]:
+        lines.append(f"It is {fit(facts['paused'], 120)}.")
     if holding:
         lines += ["", "You hold, and must finish or give back:", *map(_line, holding[:SHOWN])]
         lines += [f"- and {len(holding) - SHOWN} more"] if len(holding) > SHOWN else []
     else:
         lines += ["", "You hold nothing."]
     lines += ["", "Next:", *map(_line, coming)] if coming else ["", "Nothing is ready to be taken."]
-    lines += ["", *(f"{verb['usage']}  # {verb['summary']}" for verb in told["verbs"])]
+    lines += ["", *(f"{verb['usage']}  # {verb['summary']}" for verb in facts["verbs"])]
     lines += [
         "",
         "One task at a time. Done means its check is green. Renew before the lease ends; if that fails, stop.",
@@ -143,24 +141,24 @@ def _text(told: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _prime_arguments(parser: ArgumentParser) -> None:
+def _prime_arguments(parser: Parser) -> None:
     parser.description = "What an agent must know to work here: what it holds, what is next, and the commands."
     parser.epilog = example("pit prime", "pit prime --as worker-1 --json")
     worker_option(parser)
 
 
-def _prime(args: Namespace, context: Context) -> Reply:
-    told = _look(context.queue, context.worker(args))
-    return Reply(data=told, text=lambda: _text(told))
+def _prime(args: Args, context: Context) -> Reply:
+    text = _look(context.queue, context.worker(args))
+    return Reply(data=text, text=lambda: _text(text))
 
 
 # -- `pit hook` ------------------------------------------------------------------------------------
 # `pit hook`: what an agent's session calls as it goes on. Cheap, and never the reason why a session breaks.
 #     session-start   tells the session its name in the queue, what it holds, what is next
-#     tool-used       keeps its claims; says so if somebody asks it to stop
+#     tool-used       keeps its claims; says so if it is asked to stop
 #     stop            refuses once, while it holds a claim
 #
-# The session is told apart by its id, so that two of one person are two workers. Where a pool runs the agent,
+# The session is known by its id, so that two of one person are two workers. Where a pool runs the agent,
 # the pool keeps the claim and ends it: then nothing is done here. Whatever goes wrong, nothing is said.
 
 
@@ -171,7 +169,7 @@ LONGEST_WORDS = 1024 * 1024
 RENEW_AFTER = 1 / 3
 
 
-def _hook_arguments(parser: ArgumentParser) -> None:
+def _hook_arguments(parser: Parser) -> None:
     parser.description = (
         "For the hooks of an agent's session, which `pit setup` writes for claude and codex: reads what the session\n"
         "says of itself as JSON on standard input. Says nothing and exits 0 where there is no queue."
@@ -181,7 +179,7 @@ def _hook_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("event", metavar="EVENT", choices=EVENTS, help="session-start, tool-used or stop")
 
 
-def _hook(args: Namespace, context: Context) -> Reply:
+def _hook(args: Args, context: Context) -> Reply:
     if context.env.get("TASKPIT_RUN_DIR"):
         return Reply()
     try:
@@ -228,7 +226,7 @@ def _held(context: Context, worker: str) -> list[Card]:
 
 
 def _keep(context: Context, worker: str) -> str:
-    """Renew what is a good while old; what somebody wants stopped is told."""
+    """Renew what is a good while old; what is to be stopped is said."""
     queue, stopped = context.queue, []
     now = queue.clock.now()
     for card in _held(context, worker):
@@ -239,8 +237,8 @@ def _keep(context: Context, worker: str) -> str:
             stopped.append(card.task.id)
     if not stopped:
         return ""
-    told = f"You are asked to stop working on {', '.join(stopped)}: give it back with `pit cancel {stopped[0]}`."
-    return json.dumps({"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": told}})
+    text = f"You are asked to stop working on {', '.join(stopped)}: give it back with `pit cancel {stopped[0]}`."
+    return json.dumps({"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": text}})
 
 
 def _refuse(context: Context, worker: str) -> str:
@@ -260,10 +258,10 @@ def _refuse(context: Context, worker: str) -> str:
 # -- `pit lessons` ---------------------------------------------------------------------------------
 
 
-def _lessons_arguments(parser: ArgumentParser) -> None:
+def _lessons_arguments(parser: Parser) -> None:
     parser.description = (
         "What turned red checks green: the error, and what helped, as the agents said it. Later tasks with the same\n"
-        "error or the same `touches` are told. The setting `lessons` says how many are kept; 0 is none at all.\n"
+        "error or the same `touches` read it. The setting `lessons` says how many are kept; 0 is none at all.\n"
         "With a number and a text, that lesson says this instead; --remove takes it out."
     )
     parser.epilog = example("pit lessons", "pit lessons 3 'run make generate first'", "pit lessons --remove 3")
@@ -272,7 +270,7 @@ def _lessons_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--remove", type=int, metavar="N", help="take this one out")
 
 
-def _lessons(args: Namespace, context: Context) -> Reply:
+def _lessons(args: Args, context: Context) -> Reply:
     from taskpit.actions import need_person
     from taskpit.agents.lessons import Lessons
 
@@ -298,12 +296,12 @@ def _lessons(args: Namespace, context: Context) -> Reply:
 LONGEST_EVENT = 16 * 1024 * 1024
 
 
-def _notify_arguments(parser: ArgumentParser) -> None:
+def _notify_arguments(parser: Parser) -> None:
     parser.description = (
-        "Tell a person what a hook was told (JSON on standard input): on the desktop, by ntfy, in Slack or Discord,\n"
+        "Tell a person what a hook was given (JSON on standard input): on the desktop, by ntfy, in Slack or Discord,\n"
         "to any address. Whom to tell is in ~/.config/taskpit/notify.toml, or in TASKPIT_NOTIFY_SLACK and the like;\n"
-        "never in a queue. Each reason is told once; what comes in quiet hours is told after them.\n"
-        "With nothing on standard input: what was kept is told, if it is time."
+        "never in a queue. Each reason is sent once; what comes in quiet hours is sent after them.\n"
+        "With nothing on standard input: what was kept is sent, if it is time."
     )
     parser.epilog = example("pit notify --test", "pit notify < /dev/null")
     parser.add_argument(
@@ -311,7 +309,7 @@ def _notify_arguments(parser: ArgumentParser) -> None:
     )
 
 
-def _notify(args: Namespace, context: Context) -> Reply:
+def _notify(args: Args, context: Context) -> Reply:
     import time
 
     from taskpit.config import EVENTS
@@ -326,8 +324,8 @@ def _notify(args: Namespace, context: Context) -> Reply:
         event: dict[str, Any] | None = {"event": "done", "title": "a test of pit notify", "details": f"sent at {now}"}
     else:
         event = _event()
-    told = tell(channels, event, now)
-    return Reply(data={"told": told}, text=f"sent: {', '.join(told)}" if told else "")
+    text = tell(channels, event, now)
+    return Reply(data={"told": text}, text=f"sent: {', '.join(text)}" if text else "")
 
 
 def _event() -> dict[str, Any] | None:
@@ -345,9 +343,101 @@ def _event() -> dict[str, Any] | None:
     return found
 
 
+# -- `pit setup` -----------------------------------------------------------------------------------
+
+#: What `--check` exits with when something is not as it should be.
+DRIFT = 7
+
+
+def _setup_arguments(parser: Parser) -> None:
+    parser.description = (
+        "Tell an agent of the queue: a short marked block in its instructions, the MCP server in its project\n"
+        "settings, a skill, for claude and codex also hooks. All else in those files stays as it is, and --remove\n"
+        "gives back what was there. --check also asks the agent itself which servers it has, if it is installed,\n"
+        "and exits 7 if something is not as it should be.\n"
+        "Agents: claude, codex, gemini, qwen, copilot, opencode, cursor, antigravity, agents-md."
+    )
+    parser.epilog = example("pit setup claude", "pit setup codex --check", "pit setup gemini --remove")
+    parser.add_argument("agents", metavar="AGENT", nargs="+", help="one or several of the above")
+    parser.add_argument("--check", action="store_true", help="only say whether all is as it should be")
+    parser.add_argument("--remove", action="store_true", help="take it out again")
+    parser.add_argument("--print", dest="show", action="store_true", help="only show what would be written")
+    text = "the project's folder (default: that of the repository around you, else this one)"
+    parser.add_argument("--project", metavar="DIR", help=text)
+
+
+def _setup(args: Args, _: Context) -> Reply:
+    from taskpit.setup import plan
+    from taskpit.setup.agent_files import AGENTS, by_hand
+    from taskpit.setup.plan import ProjectFolder, listed
+
+    unknown = [name for name in args.agents if name not in AGENTS]
+    if unknown:
+        raise Invalid(f"there is no agent {unknown[0]!r}", hint=f"There are {', '.join(AGENTS)}.")
+    if args.check + args.remove + args.show > 1:
+        raise Invalid("--check, --remove and --print cannot be combined", hint="Choose one.")
+    if args.show:
+        shown = {_where(part): by_hand(part) for name in args.agents for part in AGENTS[name]}
+        return Reply(data=shown, text="\n".join(f"--- {path}\n{text}" for path, text in shown.items()))
+    place = ProjectFolder(_project(args.project))
+    data: list[dict[str, object]] = []
+    lines: list[str] = []
+    drift = False
+    for name in dict.fromkeys(args.agents):  # one after the other: they share files
+        steps = (plan.plan_removal if args.remove else plan.plan_setup)(place, AGENTS[name], name)
+        changed = [] if args.check else plan.carry_out(place, steps)
+        drift = drift or any(step.changes or step.standing is plan.PartState.REFUSED for step in steps)
+        asked = listed(name, place.root) if args.check else None
+        drift = drift or (asked is not None and asked.listed == "no")
+        data.append({"agent": name, "changed": changed, "parts": [_facts(step) for step in steps]})
+        lines += _told(name, steps, changed, check=args.check, remove=args.remove)
+        if asked is not None:
+            data[-1] |= {"listed": asked.listed, "told": asked.told}
+            lines += [f"{name}: {asked.told}"] if asked.told else []
+    code = DRIFT if args.check and drift else 0
+    return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines), exit_code=code)
+
+
+def _where(part: object) -> str:
+    paths: Sequence[str] = getattr(part, "paths", ())
+    return paths[-1] if paths else str(getattr(part, "path", ""))
+
+
+def _facts(step: PartPlan) -> dict[str, object]:
+    return {"path": step.name, "standing": str(step.standing), "why": step.why}
+
+
+def _project(given: str | None) -> str:
+    if given is not None:
+        if not os.path.isdir(given):
+            raise Invalid(f"there is no folder {given}", path=given)
+        return given
+    here = folder = os.getcwd()
+    while not os.path.exists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return here
+        folder = above
+    return folder
+
+
+def _told(agent: str, steps: Sequence[PartPlan], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:
+    from taskpit.setup.agent_files import ALLOW
+
+    allow = [f"{agent}: {ALLOW[agent]}"] if agent in ALLOW and not remove else []
+    if check:
+        lines = [f"{agent}: {step.name} is {step.standing}" + (f" ({step.why})" if step.why else "") for step in steps]
+        return [*lines, *allow]
+    notes = [f"{agent}: {step.why}" for step in steps if step.why]
+    if not changed:
+        return [*notes, f"{agent}: {'there is nothing of ours' if remove else 'all is as it should be'}"]
+    return [*notes, *(f"{agent}: {'took it out of' if remove else 'wrote'} {name}" for name in changed), *allow]
+
+
 VERBS: Handlers = {
     "prime": (_prime_arguments, _prime),
     "hook": (_hook_arguments, _hook),
     "lessons": (_lessons_arguments, _lessons),
     "notify": (_notify_arguments, _notify),
+    "setup": (_setup_arguments, _setup),
 }
