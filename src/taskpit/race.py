@@ -232,16 +232,16 @@ class Race:
         if not _is_open(card):
             return self.stop(card.task, worker)
         racers = [(name, racer) for name, racer in self._read(racers_of(card.task)) if racer is not None]
-        if card.state is State.CLAIMED or not card.task.hold or any(_is_open(racer) for _, racer in racers):
+        # One that is done although the task has no result was ended by a worker that knows of no race.
+        won = next(((name, racer.result) for name, racer in racers if racer.state is State.DONE), None)
+        if won is None and any(_is_open(racer) for _, racer in racers):
             return []
-        claim = self._claim(task_id, worker)
+        claim = self._claim(task_id, worker) if card.state is State.READY and card.task.hold else None
         if claim is None:
             return []
-        for name, racer in racers:
-            if racer.state is State.DONE and racer.result is not None:  # ended by a worker that knows of no race
-                result = racer.result
-                done = Done(output=result.output, reason=result.reason, evidence=result.evidence, cost=result.cost)
-                return self._carry_out(self.sealed(claim, name, done))
+        if won is not None and (result := won[1]) is not None:
+            done = Done(output=result.output, reason=result.reason, evidence=result.evidence, cost=result.cost)
+            return [*self._carry_out(self.sealed(claim, won[0], done)), *self.stop(card.task, worker)]
         text = "; ".join(f"{name}: {racer.result.reason if racer.result else racer.state}" for name, racer in racers)
         failed = Failed(error=f"no racer has won: {text}"[:2000], final=True)
         return self._carry_out(settle(claim, failed, (), self._config, self._clock.now()))

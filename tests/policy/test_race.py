@@ -206,6 +206,16 @@ def test_a_worker_that_knows_of_no_race_still_ends_it(queue):
     assert queue.card(task).result.output == one.task.id
 
 
+def test_the_race_ends_with_a_racer_that_is_done_although_others_go_on(queue):
+    task = race(queue, 3)
+    one, two = queue.claim("w", count=2)
+    queue.store.finish([settle(one, Done(output="mine"), (), queue.config, queue.clock.now())])
+    keeper.sweep(queue, closely=True)
+    assert queue.card(task).result.output == "mine"
+    assert queue.renew(two) is Said.CANCEL
+    assert sorted(states(queue, task)) == ["claimed", "done", "failed"]
+
+
 def test_a_claim_that_lapsed_wins_nothing(queue):
     task = race(queue, 2)
     claim = queue.claim("w")[0]

@@ -13,10 +13,12 @@ from workshop import CONFIG, Pit, alive, read_pid
 
 from taskpit import race
 from taskpit.keeper import sweep
+from taskpit.layouts import Spot
 from taskpit.queue import Queue, cards
 from taskpit.race import Race
+from taskpit.store import finish
 from taskpit.store.opening import init, open_store
-from taskpit.task import Done, Said, State, Task, Verdict
+from taskpit.task import Done, End, Said, State, Task, Verdict, Want
 from taskpit.worker import heartbeat, pool_display
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import Orders
@@ -186,4 +188,24 @@ def test_every_layout_with_fields_has_races(tmp_path, layout):
         one.task.id: State.FAILED,
         two.task.id: State.DONE,
     }
+    queue.close()
+
+
+@pytest.mark.parametrize("layout", ["pit", "mailbox", "workspace"])
+def test_a_racer_that_is_done_while_the_task_is_on_its_way_back_to_its_place_wins(tmp_path, layout, monkeypatch):
+    """Another racer has just failed, and had the task in its hands for an instant."""
+    init(str(tmp_path / "pit"), layout)
+    queue = Queue.open(str(tmp_path / "pit"))
+    task = queue.put([Task(id="", title="race", extra={"race": 2})])[0][0]
+    one, _ = queue.claim("snake-1", count=2)
+    store = queue.store
+    (parent,) = store.claim(Want(worker="snake-2", lease=5.0, ids=(task,), even_held=True))
+    spot = Spot(state=State.CLAIMED, id=task, slug=parent.task.slug, worker=parent.fence)
+    claimed = store.folder.layout.claimed_path(parent.task, parent.fence)
+    sealed, committed = finish.seal(store.folder, spot.replace(path=claimed), End(claim=parent))
+    assert committed
+    assert store.read([task])[0].task.extra["racers"] == f"{task}.r1, {task}.r2"
+    monkeypatch.setattr(store, "wait", lambda _: finish.roll(sealed))
+    assert queue.finish(one, Done(output="mine"))[0] is Said.OK
+    assert queue.card(task).result.output.strip() == "mine"
     queue.close()

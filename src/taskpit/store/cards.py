@@ -96,16 +96,28 @@ def _find(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
         claimed = _claimed_card(folder, spot)
         if claimed is not None:
             return claimed
-    for spot, _, end in folder.sealed():
+    for spot, nonce, end in folder.sealed():
         if spot.id == task_id:
             # What needs it is given out as soon as its result is published, though its end has steps left.
             published = folder.published(task_id) if end.startswith(Verdict.DONE) else None
-            if published is not None:
-                return _card_at_end(folder, published)
-            from taskpit.explain import ENDING
-
-            return Card(task=folder.original(task_id) or stub(spot), state=State.CLAIMED, worker=ENDING)
+            return _ending_card(folder, spot, nonce, end) if published is None else _card_at_end(folder, published)
     return _finished_card(folder, task_id)
+
+
+def _ending_card(folder: Folder, spot: Spot, nonce: str, end: str) -> Card | None:
+    """A task whose claim has ended, as it was then: what it was put as knows nothing of what has happened since."""
+    from taskpit.explain import ENDING
+    from taskpit.store.finish import Sealed
+
+    sealed, task = Sealed(folder, spot, nonce, end), None
+    try:
+        if "o" not in sealed.parts:  # the token of a task that is reopened is its old result
+            task = folder.load(spot, sealed.path)
+    except FileNotFoundError:
+        return None
+    except Invalid:
+        task = None
+    return Card(task=task or folder.original(spot.id) or stub(spot), state=State.CLAIMED, worker=ENDING)
 
 
 def _ready_spots(folder: Folder, task_id: str, listing: _Listing) -> list[Spot]:
