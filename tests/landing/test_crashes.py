@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from faults import CHANGES, Killed, kill_at, record
 from ground import Ground, git, read, write
+from shims import Shim
 from waits import until
 
 from taskpit.errors import TaskpitError
@@ -215,47 +216,6 @@ def _landed_by_the_next(ground, task, number):
     assert git(ground.top, "log", "--format=%s", "main").splitlines() == ["two", "one", "begin"], number
     assert git(ground.top, "status", "--porcelain") == "", number
     return state is State.DONE, len(line)
-
-
-#: Counts what git renames and links, in one file for all its processes, and kills the one that is to die before it.
-SHIM = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <unistd.h>
-static void step(void) {
-    int fd = open(getenv("SHIM_COUNT"), O_WRONLY | O_APPEND | O_CREAT, 0600);
-    if (write(fd, "x", 1) == 1 && lseek(fd, 0, SEEK_CUR) == atol(getenv("SHIM_AT"))) kill(getpid(), SIGKILL);
-    close(fd);
-}
-typedef int call(const char *, const char *);
-int rename(const char *old, const char *new) { step(); return ((call *)dlsym(RTLD_NEXT, "rename"))(old, new); }
-int link(const char *old, const char *new) { step(); return ((call *)dlsym(RTLD_NEXT, "link"))(old, new); }
-"""
-
-
-class Shim:
-    """A `git` that dies where it is told to."""
-
-    def __init__(self, folder, monkeypatch):
-        self.count, self._at = f"{folder}/count", f"{folder}/at"
-        write(f"{folder}/shim.c", SHIM)
-        subprocess.run(("cc", "-shared", "-fPIC", "-o", "shim.so", "shim.c", "-ldl"), cwd=folder, check=True)
-        known = f"SHIM_COUNT={self.count} SHIM_AT=$(cat {self._at}) LD_PRELOAD={folder}/shim.so"
-        write(f"{folder}/bin/git", f'#!/bin/sh\n{known} exec {shutil.which("git")} "$@"\n')
-        os.chmod(f"{folder}/bin/git", 0o755)
-        monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
-        self.kill_at(0)
-
-    def kill_at(self, number):
-        """At the so-manieth from now on; 0: never."""
-        write(self.count, "")
-        write(self._at, f"{number}\n")
-
-    def counted(self):
-        return os.stat(self.count).st_size
 
 
 @pytest.mark.needs("cc")

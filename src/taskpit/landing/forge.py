@@ -13,10 +13,8 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import time
 from urllib.parse import quote, urlsplit
 
-from taskpit import fs
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.values import CANDIDATE, FenceLost, held, opened
@@ -363,21 +361,10 @@ class Pulls:
     def look(self, waiting: list[HandIn], *, now: bool = False) -> dict[str, Pull]:
         """How the pull requests of these stand, by task; nothing if somebody has looked within the last minute."""
         asked = [one for one in waiting if one.number]
-        if not asked or not (self._may_look() or now):
+        if not asked or not (self.pipe.repository.is_due("looked", APART) or now):
             return {}
         found = self._forge().look([one.number for one in asked])
         return {one.task: found[one.number] for one in asked if one.number in found}
-
-    def _may_look(self) -> bool:
-        """Once a minute, whoever it is; the mark is made before, so that a forge in trouble is asked no oftener."""
-        mark = f"{self.pipe.repository.folder}/looked"
-        with fs.Flock(f"{mark}.lock"):
-            status = fs.status(mark)
-            if status is not None and 0 <= time.time() - status.st_mtime < APART:
-                return False
-            with open(mark, "ab"):
-                os.utime(mark)
-            return True
 
     def wanted(self, handed: HandIn, pull: Pull) -> str:
         """What members want changed in this very candidate; empty if nothing. Older words were about older commits."""

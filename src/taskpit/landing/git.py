@@ -30,6 +30,9 @@ ZERO = "0" * 40
 MANY = 10_000
 #: The oldest git that merges without a checkout.
 OLDEST = (2, 38)
+#: With so many loose objects in one of the 256 directories for them, about 2,000 in all, they are packed; how long
+#: that may take.
+LOOSE, PACKING = 8, 120.0
 
 #: What no configuration may change, not even the person's own in their repository.
 SAFE = (
@@ -215,13 +218,21 @@ class Git:
         """What it did; GitTrouble if it ended otherwise than `ok`. `tree` is a work tree, `index` one of its own."""
         return _accept(self._run(words, stdin, tree, index), ok, words, self.directory)
 
-    def _run(self, words: Sequence[str], stdin: bytes, tree: str = "", index: str = "", lock: int = -1) -> Ran:
+    def _run(
+        self,
+        words: Sequence[str],
+        stdin: bytes = b"",
+        tree: str = "",
+        index: str = "",
+        lock: int = -1,
+        patience: float = PATIENCE,
+    ) -> Ran:
         env = {**self._who, "GIT_DIR": self.directory}
         if tree:
             env |= {"GIT_WORK_TREE": tree, "GIT_CEILING_DIRECTORIES": tree}
         if index:
             env["GIT_INDEX_FILE"] = index
-        return _run(words, _environment(env), tree or self.directory, OURS, stdin, lock)
+        return _run(words, _environment(env), tree or self.directory, OURS, stdin, lock, patience)
 
     def reach(self, *words: str, ok: Sequence[int] = (0,)) -> Ran:
         """The same where a remote is needed: by the person's own configuration, for their credentials are there.
@@ -254,6 +265,21 @@ class Git:
         return self.run(*words, stdin=stdin).text
 
     # -- objects and refs --------------------------------------------------------------------------
+
+    def needs_packing(self) -> bool:
+        """Whether there are so many loose objects that each look for one takes long. Objects that are borrowed from
+        another repository stay where they are: then nothing is packed.
+        """
+        objects = f"{self.directory}/objects"
+        return len(fs.names(f"{objects}/17")) >= LOOSE and not os.path.exists(f"{objects}/info/alternates")
+
+    def pack(self) -> None:
+        """Loose objects and small packs are one pack; large packs stay as they are, so it never takes long.
+
+        No object goes, and a pack is whole before anything that is in it is removed: killed anywhere it does no harm.
+        """
+        words = ("-c", "pack.threads=1", "repack", "-d", "-l", "--quiet", "--geometric=2")
+        _accept(self._run(words, patience=PACKING), (0,), words[2:], self.directory)
 
     def look(self, *names: str) -> list[Ref]:
         """Each of these refs, as all of them were seen in one call."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from taskpit import workers
+from taskpit import fs, workers
+from taskpit.clock import Clock
 from taskpit.errors import Lost, TaskpitError
 from taskpit.landing import review
 from taskpit.landing.forge import Pull, Pulls, is_open
@@ -22,6 +23,42 @@ from taskpit.text import headline
 
 #: Trouble that is nobody's conflict is tried again this often before a person is asked.
 TRIES = 3
+#: Our repository is packed at most so often, in seconds.
+DAILY = 86400.0
+
+
+class Seldom:
+    """When to ask git again: at once when one of these files or directories has changed, else after pauses that double.
+
+    Git moves each of its files into place, so a directory tells what was changed in it.
+    """
+
+    #: Seconds. The first pause is longer than what a file's time can tell apart.
+    FIRST, LONGEST = 1.0, 60.0
+
+    def __init__(self, clock: Clock, *paths: str) -> None:
+        self._clock = clock
+        self._paths = paths
+        self._seen: list[object] = []
+        self._pause = self._next = 0.0
+
+    def due(self, *, anyway: bool = False) -> bool:
+        """Whether to ask now; then that counts as done."""
+        now, changed = self._clock.monotonic(), self._look() != self._seen
+        if not (changed or anyway or now >= self._next):
+            return False
+        self._pause = self.FIRST if changed or anyway else min(2 * self._pause, self.LONGEST)
+        self._next = now + self._pause
+        self.asked()
+        return True
+
+    def asked(self) -> None:
+        """What the asking itself has changed is no news."""
+        self._seen = self._look()
+
+    def _look(self) -> list[object]:
+        found = map(fs.status, self._paths)
+        return [(one.st_mtime_ns, one.st_ino) if one is not None else None for one in found]
 
 
 def is_to_land(card: Card | None, handed: HandIn) -> bool:
@@ -59,10 +96,20 @@ class Lander:
         self._trouble: dict[str, int] = {}
         #: What waits for its pull request, as last seen.
         self._pulled: list[HandIn] | None = None
+        ours, theirs = pipe.git.directory, pipe.repository.places()
+        #: What was handed in, as last seen, and when that is looked at again; the same for the person's branches.
+        self._handed: dict[str, HandIn] = {}
+        self._hands = Seldom(queue.clock, f"{ours}/refs/pit/hand/{pipe.queue}", f"{ours}/packed-refs")
+        self._branches = Seldom(queue.clock, *theirs, f"{ours}/refs/pit/line", f"{ours}/packed-refs")
 
-    def waiting(self) -> list[HandIn]:
-        """What could be landed now; what was landed, sealed and left lying is cleaned up on the way."""
-        handed = self.pipe.waiting()
+    def waiting(self, *, anyway: bool = True) -> list[HandIn]:
+        """What could be landed now; what was landed, sealed and left lying is cleaned up on the way.
+
+        Without `anyway` git is asked only if something was handed in, approved or landed since.
+        """
+        if self._hands.due(anyway=anyway):
+            self._handed = self.pipe.waiting()
+        handed = self._handed
         cards = dict(zip(handed, self.queue.store.read(list(handed)), strict=True))
         for task_id, card in cards.items():
             lost = card is not None and card.state is State.FAILED and bool(handed[task_id].parent)
@@ -88,6 +135,31 @@ class Lander:
             self.queue.store.finish([End(claim=parent)])
             self.queue.look_after_race(parent.task, self.worker)
         return landed
+
+    def publish(self, *, anyway: bool = False) -> list[str]:
+        """The person's branches have what landed on them, as far as may be; what is in the way, as sentences.
+
+        Tried when something has changed there, and after pauses: a file may be clean again without any trace.
+        """
+        if not self._branches.due(anyway=anyway):
+            return []
+        told = self.pipe.publish()
+        self._branches.asked()
+        return told
+
+    def pack(self) -> bool:
+        """Our repository is packed, if it needs that and nobody lands in it; nobody does until it is."""
+        repository, turns = self.pipe.repository, self.pipe.turns()
+        try:
+            needed = repository.is_known() and repository.git.needs_packing()
+            if not needed or not all(turn.take(wait=False) for turn in turns):
+                return False
+            if repository.is_due("packed", DAILY):
+                repository.git.pack()
+            return True
+        finally:
+            for turn in turns:
+                turn.drop()
 
     def look(self, *, now: bool = False) -> list[tuple[Claim, End]]:
         """What became of pull requests: merged is done, closed is a person's, changes go back to the agent."""

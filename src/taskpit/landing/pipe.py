@@ -376,6 +376,11 @@ class LandingPipe:
         digest = hashlib.sha256(target.encode("utf-8", "replace")).hexdigest()[:12]
         return fs.Flock(f"{self.repository.folder}/turn-{digest}.lock")
 
+    def turns(self) -> list[fs.Flock]:
+        """The same for each branch on which something ever landed here, by tasks of any queue."""
+        folder = self.repository.folder
+        return [fs.Flock(f"{folder}/{name}") for name in sorted(fs.names(folder)) if name.startswith("turn-")]
+
     def land(self, claim: Claim, hands: Hands, still_ours: Callable[[], bool], parent: Claim | None = None) -> Outcome:
         """It has landed: Done. Else who goes on: the same agent session (Failed), or a person (Release, held).
 
@@ -496,11 +501,9 @@ class LandingPipe:
         """How a task ends that this commit has landed."""
         by = f" by {handed.pr}" if handed.land == "pr" else ""
         where = f"landed on {handed.target} as {commit[:12]}{by}"
-        told = (
-            f"{handed.output.rstrip()}\n\nLanded on {handed.target} as {commit}, the work of {handed.worker}.".lstrip()
-        )
+        words = f"{handed.output.rstrip()}\n\nLanded on {handed.target} as {commit}, the work of {handed.worker}."
         return Done(
-            output=told,
+            output=words.lstrip(),
             reason=f"{handed.reason}; {where}" if handed.reason else where,
             evidence=handed.evidence,
             seconds=handed.seconds,

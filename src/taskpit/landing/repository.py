@@ -141,6 +141,21 @@ class Repository:
         """Whether ours is there: something was to land here before."""
         return os.path.isdir(self.git.directory)
 
+    def places(self) -> tuple[str, ...]:
+        """Directories in which something changes when the person uses git here."""
+        return (self._directory, self.common, f"{self.common}/refs/heads")
+
+    def is_due(self, name: str, apart: float) -> bool:
+        """Whether what has this name was not begun here for so many seconds, by any process; it is begun now."""
+        mark = f"{self.folder}/{name}"
+        with fs.Flock(f"{mark}.lock"):
+            status = fs.status(mark)
+            if status is not None and 0 <= Clock().now() - status.st_mtime < apart:
+                return False
+            with open(mark, "ab"):
+                os.utime(mark)
+            return True
+
     # -- ours --------------------------------------------------------------------------------------
 
     def open(self) -> None:
@@ -170,7 +185,9 @@ class Repository:
     def _tidy(self) -> None:
         """What killed processes left is gone: nobody is at work in one of these for so long."""
         before = Clock().now() - LEFTOVER
-        for folder, begin in ((f"{self.folder}/check", ""), (self.git.directory, "index."), (self.folder, "git.")):
+        packs = f"{self.git.directory}/objects/pack"
+        left = ((f"{self.folder}/check", ""), (self.git.directory, "index."), (self.folder, "git."))
+        for folder, begin in (*left, (packs, "tmp_"), (packs, ".tmp-")):
             for name in fs.names(folder):
                 status = fs.status(f"{folder}/{name}")
                 if name.startswith(begin) and status is not None and status.st_mtime < before:

@@ -149,7 +149,7 @@ class LandingThread:
         while not (self._quit or self._stopping):
             told = self._told
             try:
-                moved = self._round(lander)
+                moved = self._round(lander, anyway=told > self._seen)
             except (TaskpitError, OSError) as error:  # the next look may find the disk in a better mood
                 moved = False
                 self.say(f"landing had trouble: {error}")
@@ -159,10 +159,13 @@ class LandingThread:
                 self._bell.clear()
         self._seen = self._told
 
-    def _round(self, lander: Lander) -> bool:
-        """Everything that waits has had its turn; whether something is left for another round."""
+    def _round(self, lander: Lander, *, anyway: bool = True) -> bool:
+        """Everything that waits has had its turn; whether something is left for another round.
+
+        Without `anyway` git is not asked while nothing changes.
+        """
         moved = False
-        waiting = lander.waiting()
+        waiting = lander.waiting(anyway=anyway)
         self.known = frozenset(one.task for one in waiting)
         for handed in waiting:
             if self._stopping:
@@ -186,8 +189,9 @@ class LandingThread:
         for looked in lander.look():
             moved = self._over(*looked, began) or moved
         if not moved:
-            for line in self._pipe.publish():
+            for line in lander.publish(anyway=anyway):
                 self.say(line)
+            lander.pack()
         return moved
 
     def _over(self, claim: Claim, end: End, began: float) -> bool:
