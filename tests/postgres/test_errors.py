@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 import psycopg
 import pytest
 
 from taskpit.cli.main import main
 from taskpit.errors import Invalid, MissingExtra, Storage
-from taskpit.store.postgres import schema, upkeep
+from taskpit.store.postgres import libpq, schema, upkeep
 from taskpit.store.postgres.address import parse
 from taskpit.store.postgres.connection import Wire
 from taskpit.store.postgres.opening import init_database, upgrade_script
@@ -145,7 +144,8 @@ def test_a_password_is_never_shown(server, pit):
 def test_without_the_driver(monkeypatch):
     from taskpit.queue import Queue
 
-    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setattr(libpq, "_library", None)
+    monkeypatch.setattr(libpq, "_path", lambda: "libpq-that-is-not-there.so")
     with pytest.raises(MissingExtra) as told:
         Queue.open("postgresql://h/d")
     assert "taskpit[postgres]" in told.value.hint

@@ -15,6 +15,7 @@ from workshop import until
 
 from taskpit.errors import CursorLost, Lost, Storage, Unavailable, Unknown
 from taskpit.store.postgres.address import parse
+from taskpit.store.postgres.libpq import Connection, ServerError
 from taskpit.store.postgres.opening import init_database
 from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.store.postgres.store import PostgresStore
@@ -157,17 +158,17 @@ class Cut:
 
     def __init__(self, monkeypatch):
         self.left = 0
-        real = psycopg.Connection.execute
+        real = Connection.execute
 
-        def execute(connection, *words, **more):
-            cursor = real(connection, *words, **more)
+        def execute(connection, *words):
+            rows = real(connection, *words)
             if self.left:
                 self.left -= 1
                 connection.close()
-                raise psycopg.OperationalError("the answer got lost")
-            return cursor
+                raise ServerError("the answer got lost")
+            return rows
 
-        monkeypatch.setattr(psycopg.Connection, "execute", execute)
+        monkeypatch.setattr(Connection, "execute", execute)
 
     def next(self):
         self.left = 1

@@ -9,6 +9,7 @@ import pytest
 from waits import PATIENCE
 
 from taskpit.store.postgres import wakeup
+from taskpit.store.postgres.libpq import Connection
 from taskpit.task import End, Result, Task, Verdict, Want
 
 
@@ -98,14 +99,14 @@ def test_behind_a_pooler_one_looks_now_and_then(server):
     assert store.wait(0.01) is True
     assert server.sql(f"SELECT count(*) FROM {store._schema}.waiter") == [(0,)]
     line = store.wire.connect()
-    assert line.prepare_threshold is None
+    assert not line.prepares
     line.close()
     store.close()
 
 
 def test_a_pooler_is_noticed(server, monkeypatch):
     """It shows another process than the one that answers."""
-    monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", property(lambda _: 1))
+    monkeypatch.setattr(Connection, "pid", property(lambda _: 1, lambda *_: None), raising=False)
     store = server.queue()
     assert store.wire.pooled
     store.close()

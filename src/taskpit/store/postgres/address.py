@@ -82,6 +82,9 @@ def parse(text: str) -> PostgresAddress:
         raise unreadable(text, "its host is none") from None
     if parts.netloc.count("@") > 1:
         raise unreadable(text, "there is more than one @ before the database")
+    ports = [host.rpartition("]")[2].partition(":")[2] for host in parts.netloc.rpartition("@")[2].split(",")]
+    if not all(port.isdecimal() for port in ports if port):
+        raise unreadable(text, "its port is no number")
     try:
         given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Connections to the server, and asking over them: again where that is safe. Knows psycopg, no verbs.
+"""Connections to the server, and asking over them: again where that is safe. Knows no verbs.
 
 A verb whose connection breaks may have happened. What can be repeated is, told that it is a repetition; what
 cannot is `Unknown`. While no connection can be had nothing has happened: `Unavailable`, once patience is over.
@@ -10,38 +10,38 @@ import os
 import threading
 import time
 
-import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
 from taskpit.errors import Unavailable, Unknown
 from taskpit.store.postgres.address import unreadable, without_secrets
+from taskpit.store.postgres.libpq import Connection, ServerError, is_readable
 from taskpit.store.postgres.server_errors import is_gone, is_undone, translate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from taskpit.store.postgres.address import PostgresAddress
-
-    Row = tuple[Any, ...]
+    from taskpit.store.postgres.libpq import Row
 
 #: First pause before another try, and the longest, in seconds.
 FIRST, LONGEST = 0.02, 1.0
 #: No verb takes longer than so many seconds: one that does is undone, and whoever asked is told. Who has set another
 #: limit (for the user, the database, in the address) keeps it; upkeep that looks at every task has none.
 STATEMENT = 60.0
-TIME_OUT = "SELECT set_config('statement_timeout', %s, false) WHERE current_setting('statement_timeout') = '0'"
+#: A pooler is known by this: another process answers than the one that we were connected to.
+MEET = """
+    SELECT pg_backend_pid(), CASE WHEN pg_backend_pid() = %(pid)s AND current_setting('statement_timeout') = '0'
+                             THEN set_config('statement_timeout', %(limit)s, false) END
+"""
 #: What was undone since others were in the way is tried this often.
 TURNS = 50
 #: A dead peer is noticed after about half a minute; an unreachable one when connecting, after ten seconds.
-OURS: dict[str, str | int] = {
+OURS = {
     "application_name": "taskpit",
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30000,
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
 }
 
 
@@ -52,30 +52,24 @@ class Wire:
         self.address = address
         #: Whether a pooler stands between, which hands each transaction another session.
         self.pooled = bool(address.pooled)
-        self._spare: list[psycopg.Connection[Row]] = []
+        self._spare: list[Connection] = []
         self._turn = threading.Lock()
         self._met = False
         self._pid = os.getpid()
 
-    def connect(self) -> psycopg.Connection[Row]:
-        """One more connection; raises what psycopg does."""
-        try:
-            given = conninfo_to_dict(self.address.server)
-        except psycopg.ProgrammingError:
-            raise unreadable(self.address.whole, "the database's own client does not understand it") from None
-        told = make_conninfo(self.address.server, **{key: value for key, value in OURS.items() if key not in given})
-        connection = psycopg.connect(told, autocommit=True)
-        if self.address.pooled is None and not self._met:
-            row = connection.execute("SELECT pg_backend_pid()").fetchone()
-            self.pooled = row is not None and row[0] != connection.info.backend_pid
-        if self.pooled:  # sessions are others', too: what they are set to is the server's business
-            connection.prepare_threshold = None
-        else:
-            connection.execute(TIME_OUT, [f"{STATEMENT:.0f}s"])
+    def connect(self) -> Connection:
+        """One more connection; ServerError if there is none to be had."""
+        if not is_readable(self.address.server):
+            raise unreadable(self.address.whole, "the database's own client does not understand it")
+        connection = Connection(self.address.server, OURS)
+        if not self.pooled:  # else sessions are others', too: what they are set to is the server's business
+            answers = connection.execute(MEET, {"pid": connection.pid, "limit": f"{STATEMENT:.0f}s"})[0][0]
+            self.pooled = self.address.pooled is None and answers != connection.pid
+        connection.prepares = not self.pooled
         self._met = True
         return connection
 
-    def _take(self) -> psycopg.Connection[Row]:
+    def _take(self) -> Connection:
         with self._turn:
             if self._pid != os.getpid():  # a fork must not speak over its parent's connections
                 self._spare, self._pid = [], os.getpid()
@@ -83,7 +77,7 @@ class Wire:
                 return self._spare.pop()
         return self.connect()
 
-    def _give(self, connection: psycopg.Connection[Row]) -> None:
+    def _give(self, connection: Connection) -> None:
         with self._turn:
             self._spare.append(connection)
 
@@ -108,14 +102,13 @@ class Wire:
                 connection = self._take()
                 if slow and not self.pooled:
                     connection.execute("SET statement_timeout = 0")
-                cursor = connection.execute(sql.encode(), None if words is None else {**words, "again": again})
-                rows = cursor.fetchall() if cursor.description else []
+                rows = connection.execute(sql, None if words is None else {**words, "again": again})
                 if slow:
                     connection.close()
                 else:
                     self._give(connection)
                 return rows
-            except psycopg.Error as error:
+            except ServerError as error:
                 turns += 1
                 again = self._was_refused(error, connection, again=again, repeat=repeat, turns=turns, until=until)
             time.sleep(pause * (0.5 + os.urandom(1)[0] / 510))
@@ -123,8 +116,8 @@ class Wire:
 
     def _was_refused(
         self,
-        error: psycopg.Error,
-        connection: psycopg.Connection[Row] | None,
+        error: ServerError,
+        connection: Connection | None,
         *,
         again: bool,
         repeat: bool,
@@ -137,9 +130,8 @@ class Wire:
             if turns >= TURNS:
                 raise Unavailable(f"others were in the way {turns} times: {error}", hint="Try again.") from error
             return again
-        closed = connection is None or connection.closed or connection.broken
         told = translate(error, self.address)
-        if not is_gone(error, closed=closed):
+        if not is_gone(error, closed=connection is None or not connection.is_usable):
             if connection is not None:
                 self._give(connection)
             raise told from error
@@ -147,7 +139,7 @@ class Wire:
             connection.close()
             self.drop()
             # Refused in words, it has not happened; cut off in the middle, it may have.
-            again = again or not (error.sqlstate or "").startswith(("25006", "57P03"))
+            again = again or not error.sqlstate.startswith(("25006", "57P03"))
             if again and not repeat:
                 raise _unknown(error, self.address, repeat=repeat) from error
         if not isinstance(told, Unavailable) or not self._met or time.monotonic() >= until:
@@ -159,7 +151,7 @@ class Wire:
         self.drop()
 
 
-def _unknown(error: psycopg.Error, address: PostgresAddress, *, repeat: bool) -> Unknown:
+def _unknown(error: ServerError, address: PostgresAddress, *, repeat: bool) -> Unknown:
     said = without_secrets(" ".join(str(error).split()), address)[:200]
     hint = "Repeating it is safe." if repeat else "It may have happened: `pit log` shows, before you repeat it."
     return Unknown(f"the connection broke before the answer came ({said})", hint=hint)

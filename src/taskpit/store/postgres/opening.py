@@ -114,10 +114,12 @@ def roles_script(schema: str) -> tuple[str, list[str]]:
 
 
 def _need_driver() -> None:
+    from taskpit.store.postgres.libpq import load
+
     try:
-        import psycopg  # noqa: F401 - only whether it is there
-    except ImportError as error:
+        load()
+    except OSError as error:
         raise MissingExtra(
-            f"a queue in PostgreSQL needs psycopg, which is not installed or cannot be loaded ({error})",
+            f"a queue in PostgreSQL needs its client library, which is not installed or cannot be loaded ({error})",
             hint="Install it with: pip install 'taskpit[postgres]'",
         ) from None

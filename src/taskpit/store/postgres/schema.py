@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import time
 
-import psycopg
-
 from taskpit.config import Config, Hooks, parse
 from taskpit.errors import NotFound, Storage, TaskpitError, Unavailable
 from taskpit.records import Value
+from taskpit.store.postgres.libpq import ServerError
 from taskpit.store.postgres.row_text import as_json
 from taskpit.store.postgres.server_errors import translate
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from taskpit.store.postgres.address import PostgresAddress
-    from taskpit.store.postgres.connection import Row, Wire
+    from taskpit.store.postgres.connection import Wire
+    from taskpit.store.postgres.libpq import Connection
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sql")
 #: The oldest server whose functions these use.
@@ -31,6 +31,8 @@ OLDEST_SERVER = 130000
 LOCK = 1953720679
 #: How long a migration waits for a table that somebody uses, before it lets others go first and tries again.
 LOCK_SECONDS, TURNS = 2, 30
+#: The code of an error: a table was in use for so long.
+IN_USE = "55P03"
 
 
 class Migration(Value):
@@ -94,20 +96,20 @@ def bring_up(wire: Wire, settings: Mapping[str, object]) -> list[int]:
                 done = _migrate(connection, wire.address)
                 if config is not None:
                     table = f"{quoted(wire.address.schema)}.meta"
-                    row = connection.execute(f"SELECT config FROM {table}").fetchone()  # noqa: S608 - a quoted name
-                    known = jsontext.loads(row[0]) if row and row[0] else {}
+                    (stored,) = connection.execute(f"SELECT config FROM {table}")[0]  # noqa: S608 - a quoted name
+                    known = jsontext.loads(stored) if stored else {}
                     told_tables = {"limits": config.limits, "shares": config.shares}
                     more = {name: {**known.get(name, {}), **table} for name, table in told_tables.items() if table}
                     told = as_json({**known, **settings, **more})
-                    connection.execute(f"UPDATE {table} SET config = %s", [told])  # noqa: S608
+                    connection.execute(f"UPDATE {table} SET config = %(told)s", {"told": told})  # noqa: S608
                 return done
-        except psycopg.errors.LockNotAvailable as error:
+        except ServerError as error:
+            if error.sqlstate != IN_USE:
+                raise translate(error, wire.address) from error
             if turn == TURNS - 1:
                 told = "the queue's tables were in use all the time; nothing was changed"
                 raise Unavailable(told, hint="Try again.") from error
             time.sleep(0.1)
-        except psycopg.Error as error:
-            raise translate(error, wire.address) from error
     return []
 
 
@@ -116,57 +118,57 @@ def missing(wire: Wire) -> list[Migration]:
     try:
         with wire.connect() as connection:
             name = f"{quoted(wire.address.schema)}.meta"
-            there = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [name]).fetchone()
-            row = connection.execute(f"SELECT version FROM {name}").fetchone() if there and there[0] else None  # noqa: S608
-    except psycopg.Error as error:
+            version = _version(connection, name)
+    except ServerError as error:
         raise translate(error, wire.address) from error
-    return [step for step in MIGRATIONS if step.version > (row[0] if row else 0)]
+    return [step for step in MIGRATIONS if step.version > version]
 
 
-def _migrate(connection: psycopg.Connection[Row], address: PostgresAddress) -> list[int]:
-    if connection.info.server_version < OLDEST_SERVER:
-        version = connection.info.server_version // 10000
-        raise Storage(f"the server is PostgreSQL {version}; 13 is the oldest that will do")
+def _version(connection: Connection, table: str) -> int:
+    """The version that stands in this table; 0 if there is none."""
+    there = connection.execute("SELECT to_regclass(%(table)s) IS NOT NULL", {"table": table})[0][0]
+    rows = connection.execute(f"SELECT version FROM {table}") if there else []  # noqa: S608 - a quoted name
+    return rows[0][0] if rows else 0
+
+
+def _migrate(connection: Connection, address: PostgresAddress) -> list[int]:
+    """The versions it went through, in one transaction; what is refused is undone, and the connection closed."""
+    if connection.version < OLDEST_SERVER:
+        raise Storage(f"the server is PostgreSQL {connection.version // 10000}; 13 is the oldest that will do")
     schema, done = address.schema, []
-    with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [LOCK, schema])
-        connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0")
-        row = connection.execute(
-            "SELECT to_regnamespace(%s) IS NOT NULL, to_regclass(%s) IS NOT NULL",
-            [quoted(schema), f"{quoted(schema)}.meta"],
-        ).fetchone()
-        there, has_meta = row or (False, False)
-        if not there:
-            connection.execute(f"CREATE SCHEMA {quoted(schema)}")
-        version = 0
-        if has_meta:
-            found = connection.execute(f"SELECT version FROM {quoted(schema)}.meta").fetchone()  # noqa: S608
-            version = found[0] if found else 0
-        for step in MIGRATIONS:
-            if step.version > version:
-                for name in step.files:
-                    connection.execute(script(name, schema).encode())
-                _note(connection, schema, step)
-                done.append(step.version)
-        _begin_era(connection, schema)
+    connection.execute("BEGIN")
+    connection.execute("SELECT pg_advisory_xact_lock(%(lock)s, hashtext(%(schema)s))", {"lock": LOCK, "schema": schema})
+    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0")
+    there = connection.execute("SELECT to_regnamespace(%(schema)s) IS NOT NULL", {"schema": quoted(schema)})[0][0]
+    if not there:
+        connection.execute(f"CREATE SCHEMA {quoted(schema)}")
+    version = _version(connection, f"{quoted(schema)}.meta")
+    for step in MIGRATIONS:
+        if step.version > version:
+            for name in step.files:
+                connection.execute(script(name, schema))
+            _note(connection, schema, step)
+            done.append(step.version)
+    _begin_era(connection, schema)
+    connection.execute("COMMIT")
     return done
 
 
-def _begin_era(connection: psycopg.Connection[Row], schema: str) -> None:
+def _begin_era(connection: Connection, schema: str) -> None:
     """The queue came from a dump of another cluster, which numbers its transactions otherwise: those come first."""
-    row = connection.execute(
+    rows = connection.execute(
         f"UPDATE {quoted(schema)}.meta m SET era = m.era + 1, system = c.system_identifier::text "  # noqa: S608
         "FROM pg_control_system() c WHERE m.system <> c.system_identifier::text RETURNING m.era"
-    ).fetchone()
-    if row is not None:
-        connection.execute(f"ALTER TABLE {quoted(schema)}.event ALTER COLUMN era SET DEFAULT {int(row[0])}".encode())
+    )
+    for (era,) in rows:
+        connection.execute(f"ALTER TABLE {quoted(schema)}.event ALTER COLUMN era SET DEFAULT {int(era)}")
 
 
-def _note(connection: psycopg.Connection[Row], schema: str, step: Migration) -> None:
+def _note(connection: Connection, schema: str, step: Migration) -> None:
     connection.execute(
-        f"INSERT INTO {quoted(schema)}.meta (version, serves, space) VALUES (%s, %s, %s) "  # noqa: S608 - a quoted name
+        f"INSERT INTO {quoted(schema)}.meta (version, serves, space) VALUES (%(version)s, %(serves)s, %(space)s) "  # noqa: S608 - a quoted name
         "ON CONFLICT (one) DO UPDATE SET version = excluded.version, serves = excluded.serves",
-        [step.version, step.serves, os.urandom(6).hex()],
+        {"version": step.version, "serves": step.serves, "space": os.urandom(6).hex()},
     )
 
 

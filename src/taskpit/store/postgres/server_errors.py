@@ -7,9 +7,8 @@ from taskpit.store.postgres.address import without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import psycopg
-
     from taskpit.store.postgres.address import PostgresAddress
+    from taskpit.store.postgres.libpq import ServerError
 
 #: Codes and beginnings of codes: the whole was undone since others were in the way, so it can be tried again.
 UNDONE = ("40001", "40P01", "55P03")
@@ -60,25 +59,25 @@ SAID = (
 )
 
 
-def _code(error: psycopg.Error) -> str:
+def _code(error: ServerError) -> str:
     text = str(error)
     return error.sqlstate or next((code for words, code in SAID if words in text), "")
 
 
-def is_undone(error: psycopg.Error) -> bool:
+def is_undone(error: ServerError) -> bool:
     """Whether the server undid it all since others were in the way."""
-    return (error.sqlstate or "").startswith(UNDONE)
+    return error.sqlstate.startswith(UNDONE)
 
 
-def is_gone(error: psycopg.Error, *, closed: bool) -> bool:
+def is_gone(error: ServerError, *, closed: bool) -> bool:
     """Whether the connection is of no more use."""
-    return closed or (error.sqlstate or "").startswith(GONE)
+    return closed or error.sqlstate.startswith(GONE)
 
 
-def translate(error: psycopg.Error, address: PostgresAddress) -> TaskpitError:
+def translate(error: ServerError, address: PostgresAddress) -> TaskpitError:
     """The error in our words."""
     code = _code(error)
-    said = without_secrets(" ".join((error.diag.message_primary or str(error)).split()), address)[:300]
+    said = without_secrets(" ".join(str(error).split()), address)[:300]
     words = {"schema": address.schema, "address": f"'{address.shown}'"}
     for known, kind, told, hint in KNOWN:
         if code.startswith(known):

@@ -12,14 +12,14 @@ import threading
 import time
 from contextlib import suppress
 
-import psycopg
-
 from taskpit.errors import TaskpitError
+from taskpit.store.postgres.libpq import ServerError
 from taskpit.store.postgres.schema import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taskpit.store.postgres.connection import Row, Wire
+    from taskpit.store.postgres.connection import Wire
+    from taskpit.store.postgres.libpq import Connection
 
 #: How long one sleeps at most before looking again: where nobody can be woken, and where a ring may get lost.
 POLL, FALLBACK = 0.5, 5.0
@@ -37,7 +37,7 @@ class Listening:
         self._wire = wire
         self._table = f"{quoted(wire.address.schema)}.waiter"
         self._who = os.urandom(8).hex()
-        self._line: psycopg.Connection[Row] | None = None
+        self._line: Connection | None = None
         self._noted = 0.0
         self._fresh = 0
         self._turn = threading.Lock()
@@ -55,7 +55,7 @@ class Listening:
         with self._turn:
             try:
                 return self._listen(timeout)
-            except (psycopg.Error, TaskpitError):
+            except (ServerError, TaskpitError):
                 self._hang_up()
         return self._nap(min(timeout, POLL))  # the server is gone: whoever asks it next will say so
 
@@ -73,17 +73,16 @@ class Listening:
             if now - self._noted > NOTED:
                 self._fresh = 2
             self._line.execute(
-                f"INSERT INTO {self._table} VALUES (%s, clock_timestamp() + make_interval(secs => %s)) "  # noqa: S608
+                f"INSERT INTO {self._table} VALUES (%(who)s, clock_timestamp() + make_interval(secs => %(seconds)s)) "  # noqa: S608
                 "ON CONFLICT (who) DO UPDATE SET until = excluded.until",
-                [self._who, NOTED],
+                {"who": self._who, "seconds": NOTED},
             )
             self._noted = now
         self._fresh -= 1
         if self._fresh == 1:
             return True
         longest = min(timeout, UNDER_WAY if self._fresh == 0 else FALLBACK)
-        heard = list(self._line.notifies(timeout=max(longest, 0.0), stop_after=1))
-        return bool(heard) or longest < timeout
+        return self._line.hears(max(longest, 0.0)) or longest < timeout
 
     def _hang_up(self) -> None:
         line, self._line = self._line, None
@@ -94,6 +93,6 @@ class Listening:
         """Nobody sleeps here any more."""
         with self._turn:
             if self._line is not None:
-                with suppress(psycopg.Error):
-                    self._line.execute(f"DELETE FROM {self._table} WHERE who = %s", [self._who])  # noqa: S608
+                with suppress(ServerError):
+                    self._line.execute(f"DELETE FROM {self._table} WHERE who = %(who)s", {"who": self._who})  # noqa: S608
             self._hang_up()
