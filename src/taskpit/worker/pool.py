@@ -24,6 +24,7 @@ from taskpit.store.port import Mend
 from taskpit.task import Release, State, Want
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import DAY, Ledger
+from taskpit.worker.child import serving
 from taskpit.worker.heartbeat import Tender
 from taskpit.worker.landing_thread import LandingThread
 from taskpit.worker.pool_options import PoolReport, Survey, survey
@@ -109,6 +110,10 @@ class Pool:
 
     def run(self) -> PoolReport:
         """Work; what came of it."""
+        with serving():  # one process that starts the commands of all slots
+            return self._run()
+
+    def _run(self) -> PoolReport:
         if self.orders.check_in is not None:
             self.queue.need_trust()
         began = time.monotonic()

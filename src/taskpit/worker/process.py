@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import shutil
-import subprocess
 import threading
 import time
-from contextlib import ExitStack, suppress
 
 from taskpit import fs
 from taskpit.errors import Storage, TaskpitError
 from taskpit.records import Value
 from taskpit.worker import reaper
+from taskpit.worker.child import LOOK, Child, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import IO
 
 #: A log longer than this loses its beginning; what is kept of it then.
 LONGEST_LOG = 10 * 1024 * 1024
@@ -34,9 +31,6 @@ KEPT_LOG = 1024 * 1024
 TICK = 0.5
 #: How often a command's watcher looks: what an agent says first, its session, must be known soon.
 WATCHED = 0.1
-#: How often processes are looked at where the kernel does not tell.
-LOOK = 0.02
-
 
 #: Open files that a running command costs us, with what starting one takes for a moment.
 FILES_EACH = 12
@@ -99,7 +93,7 @@ class Bell:
 
     def wait(self, seconds: float, watch: int = -1) -> None:
         """Sleep until it rings, the other descriptor can be read, or that many seconds."""
-        _sleep(seconds, self._read, watch)
+        sleep(seconds, self._read, watch)
 
     def close(self) -> None:
         """Nobody waits any more."""
@@ -108,15 +102,6 @@ class Bell:
                 if fd >= 0:
                     os.close(fd)
             self._read = self._write = -1
-
-
-def _sleep(seconds: float, *wakers: int) -> None:
-    """Until one of these descriptors can be read, or that many seconds."""
-    poll = select.poll()
-    for fd in wakers:
-        if fd >= 0:
-            poll.register(fd, select.POLLIN)
-    poll.poll(max(seconds, 0) * 1000)
 
 
 def run(
@@ -135,28 +120,43 @@ def run(
     began = time.monotonic()
     log = fs.open_file(order.log)
     try:
-        process = _start(order, log)
-        if started is not None:
-            started(process.pid)
-        _tell(process, reaper.BEGIN)
-        waker = _waker(process.pid)
+        child = _start(order, log)
         try:
-            why = _attend(process, order, bell, waker, log, watch, parting)
+            if started is not None:
+                started(child.pid)
+            child.tell(reaper.BEGIN)
+            why = _attend(child, order, bell, log, watch, parting)
         finally:
-            code = _end_reaper(process, waker)
-            if waker >= 0:
-                os.close(waker)
+            code = child.end()
         trim(log)
     finally:
         os.close(log)
     return Ended(code=code, seconds=time.monotonic() - began, why=why)
 
 
-def _start(order: Order, log: int) -> subprocess.Popen[bytes]:
+def _start(order: Order, log: int) -> Child:
     check_command(order.argv[0], order.cwd, order.env)
-    with ExitStack() as files:
-        out = files.enter_context(open(fs.open_file(order.out), "ab")) if order.out else log
-        return _spawn(order, out, log)
+    if not os.path.isdir(order.cwd):
+        raise _cannot_run(order.argv[0], f"{order.argv[0]!r} cannot be run: there is no directory {order.cwd}")
+    out = fs.open_file(order.out) if order.out else log
+    try:
+        return Child(
+            order.argv,
+            order.cwd,
+            order.env,
+            (out, log),
+            stdin=order.stdin,
+            grace=min(order.grace, 1.0),
+            keep=order.keep,
+        )
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", 0) in EXHAUSTED:
+            raise  # the machine's trouble, not the command's
+        told = getattr(error, "strerror", None) or str(error)
+        raise _cannot_run(order.argv[0], f"{order.argv[0]!r} cannot be run: {told}") from error
+    finally:
+        if out != log:
+            os.close(out)
 
 
 def check_command(name: str, cwd: str, env: Mapping[str, str]) -> None:
@@ -170,80 +170,32 @@ def _cannot_run(name: str, told: str) -> CannotRun:
     return CannotRun(told, hint=hint, command=name)
 
 
-def _tell(process: subprocess.Popen[bytes], word: bytes) -> None:
-    """The reaper has been told."""
-    if process.stdin is not None:
-        with suppress(OSError):  # it was ended before
-            os.write(process.stdin.fileno(), word)
-
-
-def _spawn(order: Order, out: IO[bytes] | int, log: int) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            (*reaper.COMMAND, str(min(order.grace, 1.0)), order.stdin or os.devnull, ".", *order.argv),
-            cwd=order.cwd,
-            env=dict(order.env),
-            stdin=subprocess.PIPE,
-            stdout=out,
-            stderr=log,
-            pass_fds=order.keep,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        if getattr(error, "errno", 0) in EXHAUSTED:
-            raise  # the machine's trouble, not the command's
-        told = getattr(error, "strerror", None) or str(error)
-        raise _cannot_run(order.argv[0], f"{order.argv[0]!r} cannot be run: {told}") from error
-
-
-def _waker(pid: int) -> int:
-    """A descriptor that can be read once the process has ended; -1 where there are none."""
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return -1
-
-
 def _attend(
-    process: subprocess.Popen[bytes],
+    child: Child,
     order: Order,
     bell: Bell,
-    waker: int,
     log: int,
     watch: Callable[[], str] | None,
     parting: Callable[[], None] | None,
 ) -> str:
     """Wait until it has ended, or ask it to; why we did."""
     deadline = time.monotonic() + order.limit if order.limit else float("inf")
-    pause = (WATCHED if watch else TICK) if waker >= 0 else LOOK
+    pause = (WATCHED if watch else TICK) if child.waker >= 0 else LOOK
     why = ""
-    while not _ended(process):
+    while not child.ended():
         left = deadline - time.monotonic()
         if bell.rung or left <= 0 or why:
             grace = order.grace if bell.grace is None else min(bell.grace, order.grace)
             if parting is not None:
                 parting()
-                _await(process, time.monotonic() + grace, waker)
-            _tell(process, reaper.STOP)
-            _await(process, time.monotonic() + grace, waker)
+                child.wait(time.monotonic() + grace)
+            child.tell(reaper.STOP)
+            child.wait(time.monotonic() + grace)
             return "bell" if bell.rung else why or "limit"
-        bell.wait(min(left, pause), waker)
+        bell.wait(min(left, pause), child.waker)
         trim(log)
         why = watch() if watch is not None else ""
     return ""
-
-
-def _await(process: subprocess.Popen[bytes], deadline: float, waker: int) -> None:
-    """Wait for the command alone, until the deadline."""
-    while not _ended(process) and (left := deadline - time.monotonic()) > 0:
-        _sleep(min(left, TICK if waker >= 0 else LOOK), waker)
-
-
-def _ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it has ended. Where possible it is left unreaped: until then nobody else gets its number."""
-    if hasattr(os, "waitid"):
-        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-    return process.poll() is not None
 
 
 def tell_group(group: int, number: int) -> bool:
@@ -282,17 +234,6 @@ def _lives(number: str, group: int) -> bool:
     except (OSError, ValueError):
         return False
     return int(its_group) == group and state not in (b"Z", b"X")
-
-
-def _end_reaper(process: subprocess.Popen[bytes], waker: int = -1) -> int:
-    """Nothing of the command is left; its exit code."""
-    if not _ended(process):
-        _tell(process, reaper.KILL)
-        _await(process, time.monotonic() + reaper.LAST_CALL, waker)
-        process.kill()
-    if process.stdin is not None:
-        process.stdin.close()
-    return process.wait()
 
 
 def trim(log: int) -> int:

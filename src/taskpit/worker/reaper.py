@@ -1,6 +1,7 @@
 """Stands between us and one command: when the command is over, so is everything it has started.
 
-    python -c START GRACE INPUT DIRECTORY CMD ...
+    python -c START GRACE INPUT DIRECTORY CMD ...      one reaper
+    python -c SERVE                                    a server whose copies are reapers, asked over its standard input
 
 Tool shells of agents have groups and sessions of their own, so a signal to a group does not reach them. This
 process is the subreaper of the command: whatever loses its parent becomes its child, and nothing can leave its
@@ -10,20 +11,24 @@ ORPHANED seconds; before the first newline it means that nothing is begun at all
 Imported by itself, it needs next to nothing. Where there is no /proc, only the command's own group is ended.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 import time
+from errno import EMFILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from typing import Any
 else:
     import _signal as signal  # the other brings seven modules
 
 #: What starts one, before its own words. A module that is imported is compiled once, a script every time.
-START = f"""import sys; sys.path[:0] = [{os.path.dirname(__file__)!r}]
-import reaper; del sys.path[0]; reaper.main(*sys.argv[1:])"""
-COMMAND = (sys.executable, "-I", "-S", "-c", START)
+START = f"import sys; sys.path[:0] = [{os.path.dirname(__file__)!r}]; import reaper; del sys.path[0]; reaper."
+COMMAND = (sys.executable, "-I", "-S", "-c", f"{START}main(*sys.argv[1:])")
+SERVER = (sys.executable, "-I", "-S", "-c", f"{START}serve()")
 #: What it is told. The command begins only once it is let go: should we be killed before its number is known to
 #: those who would end it, the input closes and it never begins. No command is nobody's.
 BEGIN, STOP, KILL = b"\n", b"t", b"k"
@@ -44,16 +49,20 @@ IGNORED = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
+_functions: list[Any] = []
+
+
 def _prctl(option: int, value: int) -> bool:
     """Whether the kernel has such a thing; where it has not, nothing happens."""
     try:
-        from _ctypes import FUNCFLAG_CDECL, CFuncPtr, dlopen, dlsym  # the rest of ctypes takes five milliseconds
+        if not _functions:
+            from _ctypes import FUNCFLAG_CDECL, CFuncPtr, dlopen, dlsym  # the rest of ctypes takes five milliseconds
 
-        class Function(CFuncPtr):
-            _flags_ = FUNCFLAG_CDECL
+            class Function(CFuncPtr):
+                _flags_ = FUNCFLAG_CDECL
 
-        prctl = Function(dlsym(dlopen(None, 0), "prctl"))  # type: ignore[arg-type]
-        return bool(prctl(option, value, 0, 0, 0) == 0)
+            _functions.append(Function(dlsym(dlopen(None, 0), "prctl")))  # type: ignore[arg-type]
+        return bool(_functions[0](option, value, 0, 0, 0) == 0)
     except (ImportError, OSError):
         return False
 
@@ -125,8 +134,8 @@ class Reaper:
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, *IGNORED):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            os.dup2(os.open(source, os.O_RDONLY), 0)
             os.chdir(directory)
+            os.dup2(os.open(source, os.O_RDONLY), 0)
             os.closerange(3, MOST_FILES)
             os.execvp(argv[0], argv)  # noqa: S606 - the command itself, as its words stand
         except OSError as error:
@@ -226,3 +235,86 @@ def main(grace: str, source: str, directory: str, *argv: str) -> None:
     reaper.start(source, directory, argv)
     reaper.attend()
     reaper.leave()
+
+
+#: Bytes of a number that is said to the server and by it, and how many descriptors come along at most.
+NUMBER, MOST_PASSED = 8, 16
+
+
+def number_as_bytes(number: int) -> bytes:
+    """As the server and those who ask it say it."""
+    return number.to_bytes(NUMBER, "little", signed=True)
+
+
+def number_from_bytes(data: bytes) -> int:
+    """The number that was said."""
+    return int.from_bytes(data, "little", signed=True)
+
+
+def serve() -> None:
+    """Answer until the input ends. A number above zero is the length of an order, which comes with descriptors: the
+    answer is the number of the reaper that has it, or the error's below zero. A number below zero asks how the reaper
+    of that number has ended.
+    """
+    import gc
+    import resource  # noqa: F401 - loaded once, for all the copies
+    import select  # noqa: F401
+    from _socket import CMSG_SPACE, socket
+
+    _prctl(PR_SET_CHILD_SUBREAPER, 0)
+    gc.disable()  # whatever it looks at is copied
+    channel = socket(fileno=0)
+    while True:
+        try:
+            head, parts, _, _ = channel.recvmsg(NUMBER, CMSG_SPACE(4 * MOST_PASSED))
+            files = [fd for _, _, data in parts for fd in memoryview(data[: len(data) // 4 * 4]).cast("i")]
+            number = number_from_bytes(head + _read(channel, NUMBER - len(head)))
+            answer = _copy(channel, _read(channel, number), files) if number > 0 else _wait(-number)
+            channel.sendall(number_as_bytes(answer))
+        except OSError:
+            return  # whoever asked is gone
+        for fd in files:
+            os.close(fd)
+
+
+def _read(channel: Any, size: int) -> bytes:
+    """So many bytes; OSError at their end."""
+    data = b""
+    while len(data) < size:
+        more = channel.recv(min(size - len(data), 1 << 20))
+        if not more:
+            raise OSError
+        data += more
+    return data
+
+
+def _wait(pid: int) -> int:
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        return int(signal.SIGKILL)
+
+
+def _copy(channel: Any, order: bytes, files: list[int]) -> int:
+    """The number of a copy of this process that is the reaper of this order; below zero, why there is none."""
+    passed, count, *words = order.split(b"\0")
+    if len(files) != int(passed):
+        return -EMFILE
+    try:
+        number = os.fork()
+    except OSError as error:
+        return -(error.errno or EMFILE)
+    if number:
+        return number
+    try:
+        channel.detach()
+        os.setsid()
+        for here, fd in enumerate(files[:3]):
+            os.dup2(fd, here)
+            os.close(fd)
+        os.environb.clear()
+        for name, _, value in (word.partition(b"=") for word in words[int(count) :]):
+            os.environb[name] = value
+        main(*map(os.fsdecode, words[: int(count)]))
+    finally:
+        os._exit(1)

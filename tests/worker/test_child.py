@@ -1,0 +1,149 @@
+"""Commands behind their reapers, by each way to one: what they are given, how they end, and what is left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+from faults import Killed
+from waits import PATIENCE, until
+from workshop import alive
+
+from taskpit.worker import child, reaper
+from taskpit.worker.child import Child
+
+needs_server = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="a fork server needs pidfd_open (Linux)")
+
+
+@pytest.fixture(params=["spawned", pytest.param("served", marks=needs_server)])
+def served(request):
+    if request.param == "spawned":
+        yield None
+        return
+    with child.serving():
+        yield child.serving().server
+
+
+def ran(tmp_path, *argv, env=None, **options):
+    """How it ended, and what it printed."""
+    out = os.open(tmp_path / "out", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        one = Child(argv, str(tmp_path), {"PATH": os.defpath} if env is None else env, (out, out), **options)
+        one.tell(reaper.BEGIN)
+        one.wait(time.monotonic() + PATIENCE)
+        code = one.end()
+        return code, os.pread(out, 1 << 16, 0)
+    finally:
+        os.close(out)
+
+
+def test_a_command_has_its_words_environment_input_and_place_and_nothing_else(tmp_path, served):
+    (tmp_path / "in").write_bytes(b"read me\n")
+    env = {"PATH": os.defpath, "LETTERS": "ä\n=", "EMPTY": ""}
+    script = 'cat; pwd; echo "$1"; env | sort; ls /proc/self/fd | wc -l'
+    code, said = ran(tmp_path, "sh", "-c", script, "sh", "a b", env=env, stdin="in")
+    assert code == 0
+    lines = said.decode().splitlines()
+    assert lines[:3] == ["read me", os.path.realpath(tmp_path), "a b"]
+    shells = ("PWD=", "_=", "SHLVL=", "OLDPWD=", "LC_CTYPE=")  # the last is what an interpreter makes of no locale
+    assert [line for line in lines[3:-1] if not line.startswith(shells)] == [
+        "=",  # the value goes on in the next line
+        "EMPTY=",
+        "LETTERS=ä",
+        f"PATH={os.defpath}",
+    ]
+    assert lines[-1] == "4"  # three streams, and the listing itself
+
+
+def test_its_end_is_known(tmp_path, served):
+    assert ran(tmp_path, "sh", "-c", "exit 7")[0] == 7
+    assert ran(tmp_path, "sh", "-c", "kill -TERM $$")[0] == -signal.SIGTERM
+    code, said = ran(tmp_path, "no-such-program")
+    assert (code, said) == (126, b"no-such-program cannot be run: No such file or directory\n")
+
+
+def test_what_it_left_behind_is_gone_and_what_was_kept_open_is_closed(tmp_path, served):
+    read, write = os.pipe()
+    script = "setsid sleep 600 & echo $!"
+    code, said = ran(tmp_path, "sh", "-c", script, keep=(write,))
+    os.close(write)
+    assert code == 0
+    assert not alive(int(said))
+    assert os.read(read, 1) == b""  # nobody else has it open
+    os.close(read)
+
+
+def test_very_many_words_and_many_at_once(tmp_path, served):
+    words = ["x" * 100_000, *map(str, range(1000))]
+    code, said = ran(tmp_path, "sh", "-c", 'echo "$#"; echo "$1" | wc -c', "sh", *words)
+    assert (code, said.split()) == (0, [b"1001", b"100001"])
+
+
+@needs_server
+def test_the_server_has_none_of_our_environment(monkeypatch):
+    monkeypatch.setenv("TASKPIT_TOKEN", "secret")
+    with child.serving():
+        number = child.serving().server._pid
+        with open(f"/proc/{number}/environ", "rb") as file:
+            assert b"secret" not in file.read()
+    assert child.serving().server is None
+    assert not alive(number)
+
+
+@needs_server
+def test_commands_go_on_when_the_server_is_killed(tmp_path):
+    with child.serving():
+        server = child.serving().server
+        one = Child(("sleep", "600"), str(tmp_path), {"PATH": os.defpath}, (2, 2))
+        one.tell(reaper.BEGIN)
+        os.kill(server._pid, signal.SIGKILL)
+        assert ran(tmp_path, "sh", "-c", "exit 3")[0] == 3  # by an interpreter of its own
+        assert child.serving().server is None
+        assert one.end() == -signal.SIGKILL  # how it ended nobody can tell
+        until(lambda: not alive(one.pid))
+
+
+@needs_server
+def test_a_server_whose_owner_is_killed_ends_with_all_it_has_started(tmp_path):
+    """Killed between its order and the first word nothing begins; later everything ends."""
+    ready, say = os.pipe()
+    owner = os.fork()
+    if not owner:
+        try:
+            with child.serving():
+                begun = Child(("sh", "-c", f"echo $$ > {tmp_path}/begun; exec sleep 600"), "/", {}, (2, 2))
+                begun.tell(reaper.BEGIN)
+                waits = Child(("sh", "-c", f"echo $$ > {tmp_path}/waits"), "/", {}, (2, 2))
+                until(lambda: (tmp_path / "begun").exists() and (tmp_path / "begun").read_text().strip())
+                os.write(say, f"{child.serving().server._pid} {begun.pid} {waits.pid}\n".encode())
+                signal.pause()
+        finally:
+            os._exit(1)
+    os.close(say)
+    numbers = [int(word) for word in os.read(ready, 4096).split()]
+    os.close(ready)
+    assert all(map(alive, numbers))
+    os.kill(owner, signal.SIGKILL)
+    os.waitpid(owner, 0)
+    sleeper = int((tmp_path / "begun").read_text())
+    until(lambda: not any(map(alive, [*numbers, sleeper])))
+    assert not (tmp_path / "waits").exists()
+
+
+@needs_server
+def test_a_pool_starts_its_commands_by_one_server(tmp_path, monkeypatch):
+    """No interpreter begins for a command: that is most of what a short one costs."""
+
+    def refuse(*_):
+        raise Killed
+
+    monkeypatch.setattr(child, "_spawn", refuse)
+    with child.serving():
+        for _ in range(3):
+            assert ran(tmp_path, "true")[0] == 0
+    with pytest.raises(Killed):
+        ran(tmp_path, "true")
+    assert sys.executable in reaper.SERVER
