@@ -68,7 +68,8 @@ def _measure(args: argparse.Namespace, root: str, queue: Queue) -> tuple[dict[st
     try:
         link = json.loads(server.stdout.readline())["data"]["url"]  # type: ignore[union-attr]
         with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+            program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+            browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
             figures["first_read_seconds"] = _read(link)
             figures["nobody_looks_cpu_percent"] = _cpu(server.pid, lambda: time.sleep(args.seconds / 3))
             pages = [_open(browser, link, figures) for _ in range(args.browsers)]

@@ -261,13 +261,18 @@ def served(queue: Queue) -> Iterator[str]:
             server.terminate()
 
 
+def browser_program() -> str:
+    """Chromium, with or without windows."""
+    return shutil.which("chromium-headless-shell") or shutil.which("chromium") or "chromium"
+
+
 def page(queue: Queue, path: str, size: tuple[int, int], *, dark: bool = False) -> bytes:
     """A page of the web board, as a browser of this size shows it."""
     from playwright.sync_api import sync_playwright
 
     flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"]
     with served(queue) as address, sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+        browser = play.chromium.launch(executable_path=browser_program(), args=flags)
         shown = {"width": size[0], "height": size[1]}
         tab = browser.new_page(viewport=shown, color_scheme="dark" if dark else "light")
         tab.goto(address)
@@ -376,7 +381,7 @@ def as_png(path: Path, out: Path) -> None:
     flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     flags += " --disable-component-update --disable-sync --hide-scrollbars"
     with tempfile.TemporaryDirectory() as profile:
-        command = ["chromium", *flags.split(), f"--user-data-dir={profile}", f"--window-size={wide},{high}"]
+        command = [browser_program(), *flags.split(), f"--user-data-dir={profile}", f"--window-size={wide},{high}"]
         command += [f"--screenshot={out / path.with_suffix('.png').name}", path.resolve().as_uri()]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VERSIONS = ("3.11", "3.12", "3.13")
 #: What tests may do without, if they say so.
-OPTIONAL = ("git", "strace", "tmux", "chromium", "chromium-browser", "google-chrome", "groff", "script", "zsh", "fish")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+OPTIONAL = ("git", "strace", "tmux", *BROWSERS, "groff", "script", "zsh", "fish")
 NOBODY = 65534
 JOBS = str(max(4, os.cpu_count() or 2))
 
