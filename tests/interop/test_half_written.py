@@ -169,7 +169,19 @@ def all_ended(queue, wanted):
     return {state: count for state, count in counts.items() if count}
 
 
+@pytest.fixture
+def _first_in_line():
+    """The test and what it starts come before all else on this machine: what others do is not measured."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(10))
+    except PermissionError:
+        pytest.skip("only root comes first; beside others' work a measurement says nothing")
+    yield
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
 @pytest.mark.skipif(not LONG, reason="a measurement: TASKPIT_LONG=1")
+@pytest.mark.usefixtures("_first_in_line")
 def test_the_median_wait_of_what_is_moved_in(tmp_path):
     """From its rename until a waiting pool of four has it."""
     pit, waits = Pit(tmp_path / "pit"), []

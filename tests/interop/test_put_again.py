@@ -70,6 +70,22 @@ def test_it_is_tried_again(layout, way, act, tmp_path):
     queue.close()
 
 
+@pytest.mark.parametrize("layout", ["pit", "workspace", "mailbox"])
+def test_an_empty_file_asks_for_nothing(layout, tmp_path):
+    """Vim leaves one behind if its file is taken between its look and its save."""
+    queue = failed(tmp_path, layout)
+    folder = queue.store.folder
+    with open(folder.at(folder.layout.ready_path(task(1))), "w", encoding="utf-8"):
+        pass
+    assert queue.claim("snake") == []
+    sweep(queue)
+    card = queue.card(ID)
+    assert (card.state, card.result.reason, card.late) == (State.FAILED, "no", ())
+    assert (sweep(queue), misplaced(queue)) == ([], {})
+    assert len(os.listdir(f"{root_of(queue)}/.taskpit/quarantine")) == 2  # it, and why
+    queue.close()
+
+
 def test_what_is_done_is_not(tmp_path):
     queue = make(str(tmp_path / "queue"), FakeClock())
     put(queue, task(1))

@@ -10,7 +10,7 @@ from stalls import ID, stalls
 
 from taskpit import fs
 from taskpit.keeper import sweep
-from taskpit.store.folder import QUARANTINE, WORKERS
+from taskpit.store.folder import IDS, QUARANTINE, WORKERS
 from taskpit.task import Done, Said, State
 from taskpit.testing import FakeClock
 
@@ -21,8 +21,8 @@ def claimed(queue):
     return take(queue, ID)
 
 
-def expired(queue):
-    claim = take(queue, ID)
+def expired(queue, **want):
+    claim = take(queue, ID, **want)
     queue.clock.advance(LEASE + 1)
     return claim
 
@@ -109,6 +109,23 @@ def test_a_stalled_keeper_and_the_same_worker_again(tmp_path):
         (claim,) = stall.other.claim("snake", ids=(ID,))
         stall.go_on()
         assert stall.other.renew(claim) is Said.OK, stall.where
+
+
+def test_under_a_plain_name_the_stalled_keeper_robs_it(tmp_path):
+    """Why pools add a mark to their name: the new claim has the old one's name and inode. No look before the rename
+    tells them apart.
+    """
+    robbed = set()
+    for stall in stalls(tmp_path, lambda queue, _: sweep(queue), lambda queue: expired(queue, verbatim=True)):
+        sweep(stall.other)
+        (claim,) = stall.other.claim("snake", ids=(ID,), verbatim=True)
+        folder = stall.other.store.folder
+        held = os.stat(folder.at(folder.layout.claimed_path(claim.task, claim.fence)))
+        same = os.path.samestat(held, os.stat(folder.at(f"{IDS}/{ID}")))
+        stall.go_on()
+        if stall.other.renew(claim) is Said.LOST:
+            robbed.add((stall.stopped.call[0], same))
+    assert ("rename", True) in robbed
 
 
 def test_a_keeper_that_carries_out_a_stalled_end(tmp_path):

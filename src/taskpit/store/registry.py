@@ -85,7 +85,7 @@ def refuse_finished(folder: Folder, spot: Spot, here: fs.Stat) -> None:
 
 def _finished(folder: Folder, spot: Spot, here: fs.Stat, verdict: Verdict | None) -> Conflict:
     """What a power loss brings back was not touched since the machine started; what people put there was."""
-    again = verdict in FAILURES and here.st_ctime > folder.clock.offset()
+    again = verdict in FAILURES and here.st_size > 0 and here.st_ctime > folder.clock.offset()
     return Conflict(f"{spot.id} is finished ({verdict or 'done'})", judged=here, again=again)
 
 

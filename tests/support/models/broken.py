@@ -6,7 +6,7 @@ All others are the pit's protocol with one thing done differently.
 
 from __future__ import annotations
 
-from models.disk import ages, create, link, look, move, names, remove, tell, touch
+from models.disk import ages, create, link, look, move, names, remove, sign, tell, touch
 from models.keeping import sealed_under, words
 from models.tasks import Pit
 
@@ -146,6 +146,26 @@ class FixedFence(Pit):
 
     def fence(self, me, number):
         return f"{me}.0"
+
+
+class ComparedInode(FixedFence):
+    """The same, every return a new file, and the inode compared with the one that was judged just before the seal."""
+
+    spelled = {**Pit.spelled, "lost": "ready.nt"}
+
+    def judge(self, claimed):
+        judged = yield sign(claimed)
+        fence = yield from super().judge(claimed)
+        return f"{fence}#{judged}" if fence else None
+
+    def claimed(self, task, fence):
+        return super().claimed(task, fence.partition("#")[0])
+
+    def seal(self, task, fence, sealed):
+        judged = fence.partition("#")[2]
+        if judged and (yield sign(self.claimed(task, fence))) != judged:
+            return False
+        return (yield from super().seal(task, fence, sealed))
 
 
 class JudgedByMtime(Pit):

@@ -116,6 +116,10 @@ CONTROLS = {
         lambda: broken.FixedFence(putters=0, rounds=2, keepers=2, punctual=("w0",)),
         "w0 renewed in time",
     ),
+    "every claim of a worker has one name, and the inode is compared before the seal": (
+        lambda: broken.ComparedInode(putters=0, rounds=2, keepers=2, punctual=("w0",)),
+        "w0 renewed in time",
+    ),
     "judged by the mtime alone": (
         lambda: broken.JudgedByMtime(putters=0, renews=True, punctual=("w0",)),
         "w0 renewed in time",
