@@ -21,8 +21,7 @@ from taskpit.job import Job, holding
 from taskpit.queue import Queue as Verbs
 from taskpit.task import Done, Outcome, Release, Task
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_display import Silent
-from taskpit.worker.pool_options import Orders, PoolReport
+from taskpit.worker.pool_options import Orders, PoolReport, Show
 from taskpit.worker.run_directory import end_commands_of
 
 TYPE_CHECKING = False
@@ -230,7 +229,7 @@ class Queue(Verbs):
             check_in=None if checks is None else os.path.abspath(checks),
             **told,
         )
-        return Pool(self, runner, orders, Silent())
+        return Pool(self, runner, orders, Show())
 
     # -- looking -----------------------------------------------------------------------------------
 

@@ -14,14 +14,13 @@ from taskpit.store.memory import MemoryStore
 from taskpit.store.opening import open_store
 from taskpit.task import Done, Failed, Retry, State, Task
 from taskpit.testing import FakeClock
-from taskpit.worker import pool_display
 from taskpit.worker.agent_limits import Gate, gate_for
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import Orders, Show
 from taskpit.worker.preset import Backend
 
 
-class Heard(pool_display.Silent):
+class Heard(Show):
     def __init__(self):
         self.said = []
 
@@ -112,7 +111,7 @@ def test_a_backend_rests_until_its_reset_and_others_go_on(pit, queue, clock, mon
         Queue(store, store.folder.config, clock),
         pit.runner("codex", clock=clock),
         Orders(until_empty=True, tags=("b",), name="bee"),
-        pool_display.Silent(),
+        Show(),
     )
     assert codex.run().tally == {"done": 2}
     assert all(pit.card(task).state is State.DONE for task in others)
@@ -136,10 +135,10 @@ def test_a_backend_rests_until_its_reset_and_others_go_on(pit, queue, clock, mon
 def test_the_limited_task_itself_may_go_to_another_backend(pit, queue, clock):
     (task,) = pit.put("limit: a task")
     queue_again = Queue(queue.store, queue.config, clock)
-    first = Pool(queue, pit.runner("codex", clock=clock), Orders(max_tasks=1), pool_display.Silent())
+    first = Pool(queue, pit.runner("codex", clock=clock), Orders(max_tasks=1), Show())
     assert first.run().tally == {"retry": 1}
     clock.advance(5)  # a pause between attempts, no more
-    second = Pool(queue_again, pit.runner("claude", clock=clock), Orders(until_empty=True), pool_display.Silent())
+    second = Pool(queue_again, pit.runner("claude", clock=clock), Orders(until_empty=True), Show())
     assert second.run().tally == {"done": 1}
     assert pit.card(task).state is State.DONE
     assert paused(pit, "codex")["paused_until"] == pytest.approx(clock.now() + 7500 - 5)
@@ -164,7 +163,7 @@ def test_never_more_at_once_than_the_limit(pit):
 
     pit.put(*(f"task {n}" for n in range(12)))
     runner = Counting()
-    report = Pool(pit.queue, runner, Orders(slots=6, until_empty=True), pool_display.Silent()).run()
+    report = Pool(pit.queue, runner, Orders(slots=6, until_empty=True), Show()).run()
     assert (report.tally, runner.most) == ({"done": 12}, 2)
 
 
@@ -178,7 +177,7 @@ def test_a_failure_frees_its_place(pit):
             return Failed(error="no") if claim.task.title == "fails" else Done()
 
     pit.put("throws", "fails", "works", max_attempts=1)
-    report = Pool(pit.queue, Failing(), Orders(slots=2, until_empty=True), pool_display.Silent()).run()
+    report = Pool(pit.queue, Failing(), Orders(slots=2, until_empty=True), Show()).run()
     assert report.tally == {"failed": 2, "done": 1}
 
 

@@ -9,9 +9,9 @@ from waits import Leap, Rush
 from workshop import alive
 
 from taskpit.task import State
-from taskpit.worker import agent_output, pool_display, process
+from taskpit.worker import agent_output, process
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import Orders, Show
 from taskpit.worker.runner import CannotRun
 
 GOOD = ("claude", "codex", "gemini", "opencode")
@@ -209,7 +209,7 @@ def test_no_trap_costs_the_slot(pit, monkeypatch):
     ids = pit.put(*(f"{mode}: trap" for mode in modes), max_attempts=1)
     monkeypatch.setattr(agent_output, "time", Rush(lambda: hung(pit)))
     runner = pit.runner("claude", stall=3600.0)
-    report = Pool(pit.queue, runner, Orders(until_empty=True), pool_display.Silent()).run()
+    report = Pool(pit.queue, runner, Orders(until_empty=True), Show()).run()
     done = {mode for mode, task in zip(modes, ids, strict=True) if pit.card(task).state is State.DONE}
     assert done == {"hangs-after", "orphans", "good"}
     assert report.tally == {"done": 3, "failed": 6}

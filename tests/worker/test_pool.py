@@ -16,14 +16,14 @@ from taskpit.errors import Storage
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Done, Failed, Retry, State, Task
-from taskpit.worker import heartbeat, pool_display, slot
+from taskpit.worker import heartbeat, slot
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import Orders, Show
 from taskpit.worker.run_directory import RunDirectory, prune
 from taskpit.worker.runner import CannotRun
 
 
-class Heard(pool_display.Silent):
+class Heard(Show):
     """A show that remembers."""
 
     def __init__(self):
@@ -72,7 +72,7 @@ def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, mo
             assert begun.wait(PATIENCE)  # its end is published, and heard of only when the other has begun
         return over
 
-    class Order(pool_display.Silent):
+    class Order(Show):
         def claimed(self, claim):
             seen.append((claim.task.id, "claimed"))
 
@@ -324,7 +324,7 @@ def test_workers_take_numbers_nobody_has(pit):
 def test_a_pool_in_memory():
     queue = Queue(MemoryStore())
     queue.put([Task(id="", title=f"task {n}") for n in range(5)])
-    report = Pool(queue, lambda _c, _r: Done(), Orders(slots=2, until_empty=True), pool_display.Silent()).run()
+    report = Pool(queue, lambda _c, _r: Done(), Orders(slots=2, until_empty=True), Show()).run()
     assert report.tally == {"done": 5}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -33,6 +32,7 @@ from taskpit.toml_checker import (
     word,
 )
 from taskpit.worker.budget import parse as parse_budget
+from taskpit.worker.process import is_program
 
 # -- what may stand in `agents.toml` ---------------------------------------------------------------
 
@@ -348,7 +348,7 @@ class _Reader:
         words = {"{python}": sys.executable, "{here}": self.folder}
         argv = tuple(re.sub(r"\{(?:python|here)\}", lambda found: words[found[0]], word) for word in command)
         name = argv[0]
-        if shutil.which(os.path.join(self.folder, name) if "/" in name else name, path=self.env.get("PATH")) is None:
+        if not is_program(name, self.folder, self.env):
             raise self._wrong(where, f"there is no command {name!r}, or it may not be executed")
         return argv
 

@@ -36,6 +36,8 @@ from taskpit.worker.runner import TEMPFAIL, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from taskpit.crew.settings import Post
     from taskpit.task import Outcome
     from taskpit.worker.pool_options import Survey
@@ -111,11 +113,15 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
     return 0
 
 
+def _when_told_to_stop(call: Callable[[], None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: call())
+
+
 def rounds(queue: Queue, papers: Papers, post: Post) -> int:
     """Sweeps until told to stop."""
     quit_ = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: quit_.set())
+    _when_told_to_stop(quit_.set)
     show = Pulse(papers, post.name)
     show.say(f"sweeps every {post.every:g} seconds")
     known: set[str] = set()
@@ -173,8 +179,7 @@ def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
     place.log = papers.log(post.name)  # what it says is what we say
     info = queue.store.info()
     run = Run(claim, place, info.papers or info.where)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: run.stop("stop"))
+    _when_told_to_stop(lambda: run.stop("stop"))
     run.prepare(())
     return runner(claim, run)
 
@@ -182,8 +187,7 @@ def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
 def service(papers: Papers, post: Post, me: LocalMember) -> int:
     """Runs its command until that ends, or we are told to stop; its exit code, or 128 and its signal."""
     bell = process.Bell()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: bell.ring())
+    _when_told_to_stop(bell.ring)
     order = process.Order(
         argv=post.command,
         cwd=post.cwd,

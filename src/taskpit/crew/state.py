@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from subprocess import DEVNULL, Popen
+from typing import Any, TypeVar
 
 from taskpit import fs, schema, trust, workers
 from taskpit.clock import Clock, instant
@@ -73,6 +73,9 @@ class Now(Value):
     since: float = 0.0
     #: Where its command's output goes.
     log: str = ""
+
+
+V = TypeVar("V", MemberState, Now)
 
 
 class Papers:
@@ -159,10 +162,14 @@ class Papers:
 
     def seen(self, name: str) -> MemberState:
         """What the supervisor last knew of it."""
+        return self._load(MemberState, f"{name}.json")
+
+    def _load(self, kind: type[V], name: str) -> V:
+        """What was written there; the first of all such values if nothing was, or nothing of use."""
         try:
-            return MemberState(**(self._read(f"{name}.json") or {}))
+            return kind(**(self._read(name) or {}))
         except TypeError:
-            return MemberState()
+            return kind()
 
     def note(self, name: str, seen: MemberState) -> None:
         """It knows this now."""
@@ -170,10 +177,7 @@ class Papers:
 
     def now(self, name: str) -> Now:
         """What it says it is doing."""
-        try:
-            return Now(**(self._read(f"{name}.now") or {}))
-        except TypeError:
-            return Now()
+        return self._load(Now, f"{name}.now")
 
     def say_now(self, name: str, now: Now) -> None:
         """It is doing this."""
@@ -218,21 +222,24 @@ class Papers:
             hint = "Ask its user to end it, or to change it."
             raise Conflict(f"the crew is run by another user: {path} {why}", hint=hint, path=path)
 
-    def ensure_supervisor(self, env: Mapping[str, str]) -> bool:
-        """A supervisor of this user lives; True if it was started just now. Call it with the plan's lock held."""
-        if self.living(SUPERVISOR):
-            return False
-        argv = [sys.executable, "-P", "-m", "taskpit.crew.supervisor", self.root]
-        with open(fs.open_file(self.log(SUPERVISOR)), "ab") as log:
-            starter = subprocess.Popen(
-                argv,
-                cwd=self.root,
-                env=environment(env, self.root),
-                stdin=subprocess.DEVNULL,
+    def start(self, name: str, module: str, *words: str, cwd: str, env: Mapping[str, str]) -> Popen[bytes]:
+        """A process of the crew begins, in a session of its own; it prints to the log of this name."""
+        with open(fs.open_file(self.log(name)), "ab") as log:
+            return Popen(
+                [sys.executable, "-P", "-m", f"taskpit.crew.{module}", self.root, *words],
+                cwd=cwd,
+                env=_environment(env, self.root),
+                stdin=DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
+
+    def ensure_supervisor(self, env: Mapping[str, str]) -> bool:
+        """A supervisor of this user lives; True if it was started just now. Call it with the plan's lock held."""
+        if self.living(SUPERVISOR):
+            return False
+        starter = self.start(SUPERVISOR, "supervisor", cwd=self.root, env=env)
         starter.wait()  # it forks and is gone: nobody's child is left to us
         deadline = time.monotonic() + PATIENCE
         while not self.living(SUPERVISOR):
@@ -243,7 +250,7 @@ class Papers:
         return True
 
 
-def environment(env: Mapping[str, str], root: str) -> dict[str, str]:
+def _environment(env: Mapping[str, str], root: str) -> dict[str, str]:
     """What the crew inherits: all but what was said of one task or worker."""
     kept = {key: value for key, value in env.items() if not key.startswith("TASKPIT_") or key == trust.VARIABLE}
     return kept | {"TASKPIT_DIR": root}

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
+from subprocess import Popen
 from types import FrameType
 
 from taskpit import fs
 from taskpit.clock import say_duration
 from taskpit.crew.settings import Post
-from taskpit.crew.state import SUPERVISOR, MemberPlan, MemberState, Papers, environment, waiting_until
+from taskpit.crew.state import SUPERVISOR, MemberPlan, MemberState, Papers, waiting_until
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.text import last_lines
 from taskpit.worker import process
@@ -46,7 +46,7 @@ class Charge:
         self.name = name
         self.papers = papers
         self.seen = papers.seen(name)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Popen[bytes] | None = None
         #: How the last child ended; None if it was not ours, and nobody told us.
         self.code: int | None = None
         #: When it was told to stop; by a supervisor that was killed since, if its papers say so.
@@ -96,24 +96,12 @@ class Charge:
             state="up", since=time.time(), until=0.0, why="", restarts=base.restarts + healed, turn=wish.turn
         )
         try:
-            self.process = self._spawn(wish.post)
+            self.process = self.papers.start(self.name, "member", self.name, cwd=wish.post.cwd, env=os.environ)
         except OSError as error:
             self._give_up(f"it could not be started: {error.strerror or error}")
             return
         self.papers.note(self.name, self.seen)
         self._say(f"started as {self.process.pid}" + (f", restart {self.seen.restarts}" if healed else ""))
-
-    def _spawn(self, post: Post) -> subprocess.Popen[bytes]:
-        with open(fs.open_file(self.papers.log(self.name)), "ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "taskpit.crew.member", self.papers.root, self.name],
-                cwd=post.cwd,
-                env=environment(os.environ, self.papers.root),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
 
     # -- ending ------------------------------------------------------------------------------------
 
@@ -195,12 +183,7 @@ class Charge:
 def _how(code: int | None) -> str:
     if code is None:
         return "it is gone"
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
+    return f"ended with {process.say_exit(code)}" if code >= 0 else process.say_exit(code)
 
 
 def _tell(pid: int, number: int) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 
@@ -34,8 +33,8 @@ from taskpit.text import fit, last_lines, plain, read_json
 from taskpit.worker import process
 from taskpit.worker.agent_output import Listener, Talk
 from taskpit.worker.preset import Backend, fill
-from taskpit.worker.process import CannotRun
-from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, ONLY_TALK, OUTPUT_TAIL, say_exit
+from taskpit.worker.process import CannotRun, say_exit
+from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, ONLY_TALK, OUTPUT_TAIL
 from taskpit.worker.transcript import ORDER as SIGNS
 from taskpit.worker.transcript import Finding, judge
 
@@ -174,7 +173,7 @@ class AgentRunner:
     def check(self, env: Mapping[str, str]) -> None:
         """CannotRun if its program is not there, before any task is taken for it."""
         name = self.preset.bin
-        if shutil.which(os.path.join(self.cwd, name) if "/" in name else name, path=env.get("PATH")) is None:
+        if not process.is_program(name, self.cwd, env):
             raise CannotRun(
                 f"there is no program {name!r} for the preset {self.preset.name}, or it may not be executed",
                 hint=f'Install it, or say where it is: bin = "/path/to/{os.path.basename(name)}" in '

@@ -12,6 +12,7 @@ import time
 from taskpit.clock import say_duration
 from taskpit.policy import REVIEWER
 from taskpit.text import fit, last_lines, one_line
+from taskpit.worker.pool_options import Show
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,31 +46,7 @@ COLOURS = {
 TOLD = {"itself": "the command ended it", "lost": "another worker has it now"}
 
 
-class Silent:
-    """Shows nothing."""
-
-    period = 0.0
-
-    def claimed(self, claim: Claim) -> None:
-        """A task begins."""
-
-    def over(self, over: Over) -> None:
-        """A task's claim has ended."""
-
-    def mended(self, mend: Mend) -> None:
-        """The keeper has done something."""
-
-    def say(self, text: str) -> None:
-        """Something a person should know."""
-
-    def look(self, runs: dict[str, Run], survey: Survey | None) -> None:
-        """How things stand."""
-
-    def close(self) -> None:
-        """The pool has ended."""
-
-
-class Lines(Silent):
+class Lines(Show):
     """One plain line for each event."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -1,13 +1,12 @@
-"""What a pool is to do, what is left for it, what it reports, and who may watch it. Values and one protocol."""
+"""What a pool is to do, what is left for it, what it reports, and how it can be watched. Values."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Protocol
 
 from taskpit.queue import cards
 from taskpit.records import Value
 from taskpit.task import State
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
@@ -152,11 +151,11 @@ class PoolReport(Value):
     error: TaskpitError | None = None
 
 
-class Show(Protocol):
-    """Whoever watches a pool; called in the dispatcher's thread only."""
+class Show:
+    """What a pool tells while it works, in the dispatcher's thread only. This one shows nothing."""
 
     #: Seconds between looks, 0: only when something has happened.
-    period: float
+    period = 0.0
 
     def claimed(self, claim: Claim) -> None:
         """A task begins."""
@@ -172,3 +171,6 @@ class Show(Protocol):
 
     def look(self, runs: dict[str, Run], survey: Survey | None) -> None:
         """How things stand, by worker."""
+
+    def close(self) -> None:
+        """The pool has ended."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import threading
 import time
 
@@ -159,9 +160,14 @@ def _start(order: Order, log: int) -> Child:
             os.close(out)
 
 
+def is_program(name: str, cwd: str, env: Mapping[str, str]) -> bool:
+    """Whether a command that begins with this word and runs there has a program."""
+    return shutil.which(os.path.join(cwd, name) if "/" in name else name, path=env.get("PATH")) is not None
+
+
 def check_command(name: str, cwd: str, env: Mapping[str, str]) -> None:
     """CannotRun if there is no such command: the shell that starts it could not tell us."""
-    if shutil.which(os.path.join(cwd, name) if "/" in name else name, path=env.get("PATH")) is None:
+    if not is_program(name, cwd, env):
         raise _cannot_run(name, f"there is no command {name!r}, or it may not be executed")
 
 
@@ -234,6 +240,16 @@ def _lives(number: str, group: int) -> bool:
     except (OSError, ValueError):
         return False
     return int(its_group) == group and state not in (b"Z", b"X")
+
+
+def say_exit(code: int) -> str:
+    """An exit code in words."""
+    if code > 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
 
 
 def trim(log: int) -> int:

@@ -26,7 +26,7 @@ from taskpit.task import Done, Failed, Release, Retry
 from taskpit.text import last_lines, plain
 from taskpit.worker import process, run_directory
 from taskpit.worker.check import SHELL
-from taskpit.worker.process import Bell, CannotRun
+from taskpit.worker.process import Bell, CannotRun, say_exit
 from taskpit.worker.prompt import make_prompt, task_text
 from taskpit.worker.traces import traceparent
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     #: How one task is run.
     Runner = Callable[["Claim", "Run"], "Outcome"]
 
-__all__ = ["CannotRun", "CommandRunner", "PluggedRunner", "Run", "find_plugged", "say_exit"]
+__all__ = ["CannotRun", "CommandRunner", "PluggedRunner", "Run", "find_plugged"]
 
 #: "Something is not available now": EX_TEMPFAIL of sysexits.h.
 TEMPFAIL = 75
@@ -243,16 +243,6 @@ class CommandRunner:
         if output is None:
             output = plain(log[-OUTPUT_TAIL:].decode("utf-8", "replace")).strip("\ufffd\n")
         return Done(output=output, seconds=ended.seconds)
-
-
-def say_exit(code: int) -> str:
-    """An exit code in words."""
-    if code > 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"
 
 
 def _with_log(told: str, log: bytes) -> str:
