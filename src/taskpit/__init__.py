@@ -3,7 +3,7 @@
 General layout, each room knowing only what is below it:
 
     cli, mcp, setup, tui, web surfaces
-    aio, library, job         the queue as programs have it
+    aio, library              the queue as programs have it
     demo, crew, worker        runs work
     board, search             what a person looks at, and looks for
     queue, keeper             what should happen next
@@ -18,8 +18,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taskpit.errors import TaskpitError
-    from taskpit.job import Job
-    from taskpit.library import Queue
+    from taskpit.library import Job, Queue
     from taskpit.task import Ask, Claim, Done, Failed, Release, Result, Retry, Split, State, Task
 
 __version__ = "0.1.0"
@@ -48,5 +47,5 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'taskpit' has no attribute {name!r}")
     import importlib
 
-    room = {"Job": "job", "Queue": "library", "TaskpitError": "errors"}.get(name, "task")
+    room = {"Job": "library", "Queue": "library", "TaskpitError": "errors"}.get(name, "task")
     return getattr(importlib.import_module(f"taskpit.{room}"), name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
-    from taskpit.job import Job
+    from taskpit.library import Job
     from taskpit.task import Claim, Event, Outcome
     from taskpit.worker.pool_options import PoolReport
     from taskpit.worker.runner import Run, Runner

@@ -96,24 +96,6 @@ class Config(Value):
         return self.human_task_lease if kind == "human" else self.task_lease
 
 
-_DURATIONS = frozenset(
-    (
-        "lease",
-        "human_lease",
-        "task_lease",
-        "human_task_lease",
-        "abandoned",
-        "backoff",
-        "backoff_longest",
-        "compost",
-        "keep_results",
-        "keep_failed",
-        "keep_messages",
-        "keep_candidates",
-        "keep_tmp",
-        "check_limit",
-    )
-)
 _NEVER_ZERO = frozenset(
     (
         "lease",
@@ -221,18 +203,18 @@ def parse(fields: Mapping[str, object], base: Config | None = None) -> Config:
 
 
 def _typed(key: str, value: object) -> object:
-    if key in _DURATIONS and isinstance(value, str):
+    wanted = type(getattr(Config, key))  # every number that is not whole is a duration
+    if wanted is float and isinstance(value, str):
         try:
             value = duration(value)
         except ValueError as error:
             raise Invalid(f"config.toml: {key}: {error}", key=key) from None
-    wanted = type(getattr(Config, key))
     if isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) <= LAST:
         raise Invalid(f"config.toml: {key} is no number to work with: {str(value)[:40]}", key=key)
     if isinstance(value, int) and not isinstance(value, bool) and wanted is float:
         value = float(value)
     if type(value) is not wanted:
-        kind = 'a duration such as "15m"' if key in _DURATIONS else f"a {wanted.__name__}"
+        kind = 'a duration such as "15m"' if wanted is float else f"a {wanted.__name__}"
         raise Invalid(f"config.toml: {key} is {kind}, not {value!r}", key=key)
     if isinstance(value, int | float) and (value < 0 or (value == 0 and key in _NEVER_ZERO)):
         raise Invalid(f"config.toml: {key} must be more than {0 if key in _NEVER_ZERO else -1}", key=key)

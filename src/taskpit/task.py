@@ -146,6 +146,10 @@ class Evidence(Value):
         """Whether the check passed."""
         return self.exit_code == 0
 
+    def complaint(self, where: str = "") -> str:
+        """That it is red, and why."""
+        return f"the check is red (exit code {self.exit_code}){where}: {self.tail[-500:] or self.command}"
+
 
 class Result(Value):
     """What is published once per task, for ever."""

@@ -143,7 +143,7 @@ def test_checks_can_be_left_out(queue):
 def test_who_works_is_never_given_up(queue, root, monkeypatch):
     task_id = queue.add("long")
     counting, ends = Counting(queue, monkeypatch), []
-    monkeypatch.setattr("taskpit.job.RENEW_AT_MOST", 0.05)
+    monkeypatch.setattr("taskpit.library.RENEW_AT_MOST", 0.05)
     with queue.take("slow", lease=60.0) as mine, Queue.open(root) as other:
         for _ in range(5):
             counting.wait_for(counting.count + 3)
@@ -165,7 +165,7 @@ def test_renewing_stops_when_it_is_left(queue):
 
 
 def test_a_lost_claim_is_told_and_what_was_brought_is_kept_aside(queue, monkeypatch):
-    monkeypatch.setattr("taskpit.job.RENEW_AT_MOST", 0.05)
+    monkeypatch.setattr("taskpit.library.RENEW_AT_MOST", 0.05)
     task_id = queue.add("contested")
     with pytest.raises(Lost, match="another worker"), queue.take("slow") as mine:  # noqa: PT012
         lose(queue, task_id)
@@ -198,7 +198,7 @@ def test_a_failure_after_a_loss_is_thrown_with_a_note(queue):
 
 
 def test_a_person_can_cancel_it(queue, monkeypatch):
-    monkeypatch.setattr("taskpit.job.RENEW_AT_MOST", 0.05)
+    monkeypatch.setattr("taskpit.library.RENEW_AT_MOST", 0.05)
     task_id = queue.add("not needed")
     with pytest.raises(Lost, match="cancelled"), queue.take() as mine:  # noqa: PT012
         queue.cancel(task_id, "ada@home")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from taskpit.landing.git import Git
-    from taskpit.landing.values import HandIn, Terms
+    from taskpit.landing.values import Terms
 
 #: A new file larger than this is asked about; contents are looked at up to the other.
 LARGE, LOOKED_AT = 5 * 1024 * 1024, 1024 * 1024
@@ -219,7 +219,7 @@ class Candidates:
         kept = [_HUNK.sub(b"@@", line) for line in lines if not line.startswith(b"index ")]
         return hashlib.sha256(b"\n".join(kept)).hexdigest()
 
-    def loose(self, path: str, commit: str, terms: Terms | HandIn) -> list[str]:
+    def loose(self, path: str, commit: str, terms: Terms) -> list[str]:
         """Files in the clone that are not committed."""
         with self.index(commit) as index:
             out = self.git.run("ls-files", "-z", "--others", "--directory", tree=path, index=index).out

@@ -50,7 +50,7 @@ class Setups:
         self._git = repository.git
         self._folder = f"{repository.folder}/setup"
 
-    def key(self, commit: str, terms: Terms | HandIn) -> str:
+    def key(self, commit: str, terms: Terms) -> str:
         """What this set-up of this commit is kept as; empty if it is not to be kept."""
         if not terms.setup or not terms.setup_key:
             return ""
@@ -66,7 +66,7 @@ class Setups:
         os.utime(place)
         return all(_copied(f"{place}/{name}", path, name) for name in _listed(f"{place}.names"))
 
-    def keep(self, key: str, path: str, commit: str, terms: Terms | HandIn) -> None:
+    def keep(self, key: str, path: str, commit: str, terms: Terms) -> None:
         """What the set-up added to this clone is kept; nothing if that could not be used elsewhere, or is there."""
         names = Candidates(self._git).loose(path, commit, terms)
         made_here = any(glob.glob(f"{glob.escape(f'{path}/{name}')}/{mark}") for name in names for mark in IN_PLACE)
@@ -163,7 +163,7 @@ class Clones:
         self._furnish(path, base, terms, hands, f"{path}.log", branch=f"pit/{name_of(task_id)}", onto=terms.onto)
         self._mark(path, terms.onto)
 
-    def check(self, task_id: str, command: str, commit: str, terms: Terms | HandIn, hands: Hands) -> Evidence:
+    def check(self, task_id: str, command: str, commit: str, terms: Terms, hands: Hands) -> Evidence:
         """What a check shows on exactly this commit, in a clone that nothing else has touched."""
         place = path_of(f"{self._repository.folder}/check", task_id, f".{fs.fresh_name()}")
         try:
@@ -185,7 +185,7 @@ class Clones:
         self,
         path: str,
         commit: str,
-        terms: Terms | HandIn,
+        terms: Terms,
         hands: Hands,
         log: str,
         *,
@@ -210,7 +210,7 @@ class Clones:
         if key and branch:  # a clone of what has landed, and no agent's yet
             setups.keep(key, path, commit, terms)
 
-    def _clone(self, path: str, commit: str, terms: Terms | HandIn, branch: str, onto: str) -> None:
+    def _clone(self, path: str, commit: str, terms: Terms, branch: str, onto: str) -> None:
         self._repository.clone(path, commit, branch, onto)
         self._repository.copy(terms.copy, path)
 

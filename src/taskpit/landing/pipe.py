@@ -148,7 +148,7 @@ class LandingPipe:
         """Its branch at the remote, where other queues have tasks of the same id."""
         return f"pit/{name_of(task_id)}-{self.queue[:6]}"
 
-    def _line(self, terms: Terms | HandIn, branch: str) -> str:
+    def _line(self, terms: Terms, branch: str) -> str:
         """The branch with what has landed on it: here, or at the remote."""
         return self.repository.remote_line(branch) if terms.land == "pr" else self.repository.sync(branch)
 
@@ -231,24 +231,16 @@ class LandingPipe:
         task, (base, commit) = claim.task, commits
         files, added, removed = size(taken.changes)
         return HandIn(
+            **terms.as_dict(),
             task=task.id,
             parent=parent_of(task),
             title=task.title,
             commit=commit,
             base=base,
             tree=taken.tree,
-            land=terms.land,
             target=f"pit/{name_of(parent_of(task) or task.id)}" if terms.land == "branch" else terms.onto,
             check=task.check if check_mode(task) == "strict" else "",
             green=evidence is not None and evidence.green,
-            land_check=terms.land_check,
-            setup=terms.setup,
-            setup_key=terms.setup_key,
-            copy=terms.copy,
-            env=terms.env,
-            frozen=terms.frozen,
-            pr_command=terms.pr_command,
-            review=terms.review,
             questions=_few(taken.questions),
             worker=claim.fence,
             attempt=claim.attempt,
@@ -265,7 +257,7 @@ class LandingPipe:
 
     def _red(self, done: Done, evidence: Evidence, loose: list[str] | None) -> Failed:
         """Red on what would be committed. Where it is green with the files lying around, these are named."""
-        told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or evidence.command}"
+        told = evidence.complaint()
         if loose is not None:
             listed = f"files that are not committed ({', '.join(loose[:10])})" if loose else "changes to frozen paths"
             told = f"the check is green only with {listed}, which do not land: {told}"
@@ -530,8 +522,7 @@ class LandingPipe:
             place += f" (your clone now begins from that, at {old[:12]}, with your changes merged in)"
             landing = self.git.ref(self.ref("land", handed.seals))
             self._rebase(claim.task.id, handed.target, old, self.git.tree_of(landing))
-        told = f"the check is red (exit code {evidence.exit_code}) on what would land on {place}"
-        error = f"{told}: {evidence.tail[-500:] or evidence.command}"
+        error = evidence.complaint(f" on what would land on {place}")
         return Failed(error=error, kind="check", output=handed.output, evidence=evidence)
 
     def _rebase(self, task_id: str, target: str, base: str, tree: str) -> None:

@@ -94,8 +94,8 @@ def spelled(*, worktree: bool, merge: str) -> str:
     return "none" if not worktree else "merge" if merge == "ff" else "branch"
 
 
-class HandIn(Value):
-    """A candidate with all that landing it needs, so that nobody has to ask its agent again."""
+class HandIn(Terms):
+    """A candidate with how it lands and all else that landing it needs, so that nobody has to ask its agent again."""
 
     task: str
     title: str
@@ -104,20 +104,11 @@ class HandIn(Value):
     commit: str
     base: str
     tree: str
-    land: str
-    #: The branch it lands on.
+    #: The branch it lands on: `onto`, or one of its own.
     target: str
     #: The check at the time of the claim, and whether it was run green on `tree`.
     check: str = ""
     green: bool = False
-    land_check: str = ""
-    setup: str = ""
-    setup_key: tuple[str, ...] = ()
-    copy: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    frozen: tuple[str, ...] = ()
-    pr_command: str = ""
-    review: str = "none"
     #: Why a person must look, whatever `review` says.
     questions: tuple[str, ...] = ()
     #: Who has approved this very candidate.

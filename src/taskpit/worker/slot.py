@@ -425,8 +425,7 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcom
         return outcome.replace(evidence=evidence)
     if mode == "lenient":
         return outcome.replace(evidence=evidence, reason="the check is red; ignored (lenient)")
-    told = f"the check is red (exit code {evidence.exit_code}): {evidence.tail[-500:] or command}"
-    return Failed(error=told, kind="check", output=getattr(outcome, "output", ""), evidence=evidence)
+    return Failed(error=evidence.complaint(), kind="check", output=getattr(outcome, "output", ""), evidence=evidence)
 
 
 def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: float) -> Outcome:
