@@ -102,15 +102,16 @@ def word(text: str) -> str:
 
 def load_result(fields: object) -> Result:
     """A result with its evidence, as JSON has them; Invalid names what is wrong."""
-    return _with_evidence(Result, fields)
+    return with_evidence(Result, fields)
 
 
 def load_try(fields: object) -> Try:
     """An attempt with its evidence, as JSON has them; Invalid names what is wrong."""
-    return _with_evidence(Try, fields)
+    return with_evidence(Try, fields)
 
 
-def _with_evidence(kind: type[V], fields: object) -> V:
+def with_evidence(kind: type[V], fields: object) -> V:
+    """A value that has evidence, as JSON has both; Invalid names what is wrong."""
     evidence = fields.get("evidence") if isinstance(fields, dict) else None
     return load(kind, fields, evidence=load(Evidence, evidence) if evidence else None)
 

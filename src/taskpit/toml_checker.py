@@ -1,7 +1,7 @@
 """TOML that people write, checked: what a key may hold, and one way to say what is wrong. Knows no file's meaning.
 
 A checker takes a value as TOML has it and gives it back as the program has it, or raises `Wrong`. The complaint names
-the key, what it may be, what was found, and the word that was probably meant; the reader adds file and line.
+the key, what it may be, what was found, and the word that was probably meant; `checked` adds file and line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from taskpit.clock import duration
 from taskpit.errors import Invalid
-from taskpit.text import did_you_mean
+from taskpit.text import did_you_mean, read_toml
 
 #: Takes a value as TOML has it; `Wrong` if it may not stand there.
 Checker = Callable[[Any], Any]
@@ -239,6 +239,25 @@ class _Value:
                 self._depth = max(self._depth - 1, 0)
 
 
-def line_of(text: str, key: str) -> int:
-    """The first line with this key; 1 if none has it."""
-    return min((line for (_, _, name), line in key_lines(text).items() if name == key), default=1)
+# -- a whole file ------------------------------------------------------------------------------------
+
+
+def parse(text: str, path: str) -> dict[str, Any]:
+    """The tables in the text of this file; Invalid names the line that is no TOML."""
+    try:
+        return read_toml(text)
+    except ValueError as error:
+        found = re.search(r" \(at line (\d+), column \d+\)", str(error))
+        line = int(found[1]) if found else 1
+        what = str(error).replace(found[0], "") if found else str(error)
+        raise Invalid(f"{path}:{line}: {what}", path=path, line=line) from None
+
+
+def checked(check: Checker, fields: object, text: str, path: str) -> Any:
+    """The fields as values; Invalid names file, line, key, and what was probably meant."""
+    try:
+        return check(fields)
+    except Wrong as wrong:
+        lines = [line for (_, _, name), line in key_lines(text).items() if name == wrong.key]
+        line = min(lines, default=1)
+        raise Invalid(f"{path}:{line}: {wrong}", hint=wrong.hint, path=path, line=line, key=wrong.key) from None

@@ -15,7 +15,7 @@ from typing import Any
 from taskpit import fs
 from taskpit.errors import Invalid
 from taskpit.records import Value
-from taskpit.text import read_toml
+from taskpit.toml_checker import parse
 from taskpit.trust import config_path
 
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
@@ -99,7 +99,7 @@ def load(paths: Sequence[str]) -> Prices:
     date, models = "", {}
     for path in paths:
         try:
-            fields = read_toml(fs.read(path, LARGEST)[0].decode())
+            fields = parse(fs.read(path, LARGEST)[0].decode(), path)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

@@ -17,7 +17,7 @@ from taskpit.worker.agent_limits import Choosing
 from taskpit.worker.budget import BudgetLimit
 from taskpit.worker.pool_options import PoolReport
 from taskpit.worker.runner import CommandRunner, PluggedRunner
-from taskpit.worker.sandbox import Sandbox
+from taskpit.worker.sandbox import shut_in
 
 AnyRunner = CommandRunner | Choosing | PluggedRunner
 
@@ -216,8 +216,7 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
         allow_checks=tuple(args.allow_check or ()),
         check_in=os.getcwd() if args.checks else None,
         budget=tuple(args.budget or ()),
-        sandbox=_sandbox(args),
-        check_limit=context.queue.config.check_limit,
+        sandbox=shut_in(None, args.sandbox),
         red_first=args.red_first,
         review_limit=args.review_limit,
         landing=landing,
@@ -236,15 +235,6 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
         text=lambda: pool_display.summary(report) + _left(report, context),
         exit_code=128 + report.signal if report.signal else 0,
     )
-
-
-def _sandbox(args: Args) -> Sandbox | None:
-    """The sandbox that was asked for, once it is known to work."""
-    if not args.sandbox:
-        return None
-    made = Sandbox(network=args.sandbox)
-    made.check()
-    return made
 
 
 def _left(report: PoolReport, context: Context) -> str:

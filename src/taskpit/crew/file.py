@@ -12,25 +12,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from taskpit import fs
+from taskpit import fs, toml_checker
 from taskpit.crew.settings import BackendSettings, Crew, Post
 from taskpit.errors import Invalid, NotFound
 from taskpit.landing.values import LANDS, REVIEWS
-from taskpit.text import did_you_mean, nearest, read_toml
-from taskpit.toml_checker import (
-    Checker,
-    Place,
-    Wrong,
-    flag,
-    key_lines,
-    number,
-    one_of,
-    quiet_hours,
-    seconds,
-    table,
-    texts,
-    word,
-)
+from taskpit.text import did_you_mean, nearest
+from taskpit.toml_checker import Checker, Place, Wrong, flag, number, one_of, quiet_hours, seconds, texts, word
 from taskpit.worker.budget import parse as parse_budget
 from taskpit.worker.process import is_program
 
@@ -151,20 +138,12 @@ def load(path: str, root: str, env: Mapping[str, str]) -> Crew:
     path = os.path.abspath(path)
     try:
         text = fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8")
-        data = read_toml(text)
     except FileNotFoundError:
         hint = "--config names an agents.toml; `pit init DIR --template snakepit` makes one."
         raise NotFound(f"there is no file {path}", hint=hint, path=path) from None
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
-    return _Reader(path, root, env, key_lines(text)).crew(data)
-
-
-def _unreadable(path: str, error: Exception) -> Invalid:
-    text = str(error)
-    found = re.search(r" \(at line (\d+), column \d+\)", text)
-    line = int(found[1]) if found else 1
-    return Invalid(f"{path}:{line}: {text.replace(found[0], '') if found else text}", path=path, line=line)
+        raise Invalid(f"{path}:1: {error}", path=path, line=1) from None
+    return _Reader(path, root, env, toml_checker.key_lines(text)).crew(toml_checker.parse(text, path))
 
 
 def _repository(folder: str) -> str:
@@ -229,7 +208,7 @@ class _Reader:
         """The keys of one table with their values read."""
         name = place.partition(".")[0]
         try:
-            fields: dict[str, Any] = table(KEYS[name], named=name)(given)
+            fields: dict[str, Any] = toml_checker.table(KEYS[name], named=name)(given)
         except Wrong as wrong:
             text = str(wrong) if wrong.key else f"{place} {wrong}"
             known = KEYS[name] if wrong.key not in KEYS[name] else ()

@@ -18,7 +18,7 @@ import time
 
 from taskpit import keeper, trust
 from taskpit.clock import iso
-from taskpit.crew.runners import make_runner, sandbox_of
+from taskpit.crew.runners import make_runner
 from taskpit.crew.state import WAITING, Now, Papers, waiting_until
 from taskpit.crew.supervisor import TAKEN
 from taskpit.errors import TaskpitError, Untrusted
@@ -33,6 +33,7 @@ from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import Orders
 from taskpit.worker.run_directory import RunDirectory, end_commands_of
 from taskpit.worker.runner import TEMPFAIL, Run
+from taskpit.worker.sandbox import shut_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,9 +96,8 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
         tags=post.tags,
         lease=post.lease,
         check_in=post.cwd,
-        sandbox=sandbox_of(post),
+        sandbox=shut_in(None, post.sandbox),
         budget=tuple(parse(limit) for limit in post.budget),
-        check_limit=queue.config.check_limit,
         red_first=post.red_first,
         review_limit=post.review_limit,
         landing=pipe_for(queue, post.cwd, post.terms()),

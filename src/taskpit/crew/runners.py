@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from taskpit.crew.settings import BackendSettings, Post
     from taskpit.task import Claim, Outcome
     from taskpit.worker.runner import Run, Runner
-    from taskpit.worker.sandbox import Sandbox
 
 #: How a command is started so that its prompt reaches it; the shell is replaced by the command.
 DELIVERY = {
@@ -62,17 +61,6 @@ def _preset(post: Post, config: BackendSettings, root: str) -> preset.Preset:
     said = {"bin": config.bin, "prompt": config.prompt, "limit": config.limit, "stagger": config.stagger}
     said["quiet"] = config.quiet
     return found.replace(**{key: value for key, value in {**said, "stall": post.stall}.items() if value})
-
-
-def sandbox_of(post: Post) -> Sandbox | None:
-    """How far its commands reach, if it is to be shut in; NoSandbox if that cannot be had."""
-    if not post.sandbox:
-        return None
-    from taskpit.worker.sandbox import Sandbox
-
-    made = Sandbox(network=post.sandbox)
-    made.check()
-    return made
 
 
 def _shared(config: BackendSettings) -> Backend:

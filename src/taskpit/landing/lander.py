@@ -94,6 +94,7 @@ class Lander:
         #: Long enough for two set-ups and checks: a lander that dies is noticed by its lock, not by this.
         self.lease = max(queue.config.lease, 2 * (terms.setup_limit + terms.check_limit) + 60.0)
         self._trouble: dict[str, int] = {}
+        self._pulls = Pulls(pipe)
         #: What waits for its pull request, as last seen.
         self._pulled: list[HandIn] | None = None
         ours, theirs = pipe.git.directory, pipe.repository.places()
@@ -166,17 +167,16 @@ class Lander:
         if self._pulled is None:
             self.waiting()
         waiting = self._pulled or []
-        found = Pulls(self.pipe).look(waiting, now=now)
+        found = self._pulls.look(waiting, now=now)
         ended = [self._judge(one, found[one.task]) for one in waiting if one.task in found]
         return [one for one in ended if one is not None]
 
     def _judge(self, handed: HandIn, pull: Pull) -> tuple[Claim, End] | None:
-        pulls = Pulls(self.pipe)
         if pull.state == "merged" and pull.merged:
             return self.confirm(handed, pull.merged)
         if pull.state == "closed":
-            return self._end(handed, PULL, lambda claim: pulls.closed(claim, handed))
-        if pull.state == "open" and (text := pulls.wanted(handed, pull)):
+            return self._end(handed, PULL, lambda claim: self._pulls.closed(claim, handed))
+        if pull.state == "open" and (text := self._pulls.wanted(handed, pull)):
             review.send_back(self.queue, handed.task, self.worker, text)
             self.hands.say(f"{handed.task} goes back to its agent: changes are wanted in {pull.url}")
         return None
@@ -186,7 +186,7 @@ class Lander:
 
         def outcome(claim: Claim) -> Outcome:
             try:
-                return Pulls(self.pipe).merged(claim, handed, commit)
+                return self._pulls.merged(claim, handed, commit)
             except (TaskpitError, OSError) as error:  # the next look may find it
                 self.hands.say(f"{handed.task}: {error}")
                 return Release(reason=str(error))

@@ -139,8 +139,7 @@ class HandIn(Terms):
     def load(cls, data: bytes) -> HandIn:
         """Read again; ValueError or Invalid if it is none."""
         fields = read_json(data) if len(data) <= LARGEST_HAND_IN else None
-        evidence = fields.get("evidence") if isinstance(fields, dict) else None
-        return schema.load(cls, fields, evidence=schema.load(Evidence, evidence) if evidence else None)
+        return schema.with_evidence(cls, fields)
 
     @property
     def seals(self) -> str:

@@ -19,8 +19,8 @@ from taskpit.config import EVENTS
 from taskpit.errors import Invalid, Unavailable, Untrusted
 from taskpit.records import Value
 from taskpit.schedule import quiet_until
-from taskpit.text import one_line, read_json, read_toml
-from taskpit.toml_checker import Checker, Wrong, flag, many, one_of, quiet_hours, table, text
+from taskpit.text import one_line, read_json
+from taskpit.toml_checker import Checker, checked, flag, many, one_of, parse, quiet_hours, table, text
 from taskpit.worker.user_queues import project_name
 
 TYPE_CHECKING = False
@@ -91,28 +91,26 @@ def read_channels(env: Mapping[str, str]) -> tuple[Channels, str]:
     """Whom this user wants told, and the file that says so; Invalid names the place that is wrong."""
     path = trust.config_path("notify.toml", env)
     found: dict[str, Any] = {}
+    said = ""
     if os.path.lexists(path):
         why = fs.foreign(path)
         if why:
             raise Untrusted(f"{path} {why}", hint="Put a file of your own there.", path=path)
         try:
-            found = read_toml(fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8"))
+            said = fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8")
         except (OSError, ValueError) as error:
             raise Invalid(f"{path} cannot be read: {error}") from None
+        found = parse(said, path)
     for key in KEYS:
         value = env.get(f"TASKPIT_NOTIFY_{key.upper()}")
         if value:
             found[key] = (
                 value.split(",") if key == "events" else value not in ("0", "no") if key == "desktop" else value
             )
-    return _checked(found, path), path
+    return _channels(checked(table(KEYS), found, said, path), path), path
 
 
-def _checked(given: dict[str, Any], path: str) -> Channels:
-    try:
-        found: dict[str, Any] = table(KEYS)(given)
-    except Wrong as wrong:
-        raise Invalid(f"{path}: {wrong}", hint=wrong.hint) from None
+def _channels(found: dict[str, Any], path: str) -> Channels:
     addresses = {kind: found[kind] for kind in KINDS if found.get(kind)}
     for kind, address in addresses.items():
         parts = urlsplit(address)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from taskpit.queue import cards
 from taskpit.records import Value
-from taskpit.task import State
+from taskpit.rules import suits
+from taskpit.task import State, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,10 +50,11 @@ def survey(
     everything = bool(tags) or big is not None  # otherwise what nothing can hold need only be counted
     ready = {card.task.id: card for card in cards(store, State.READY, tied=not everything)}
     free = 0 if everything else max(counts[State.READY] - len(ready), 0)
+    want = Want(worker="", lease=0.0, tags=tuple(tags), big=big)
     soon = queue.clock.now() + queue.config.backoff_longest
 
     def _comes(card: Card) -> bool:
-        return card.task.id in landing or (not _stuck(card, soon) and _fits(card.task, tags, big))
+        return card.task.id in landing or (not _stuck(card, soon) and suits(card.task, want))
 
     ours = [card.task for card in ready.values() if _comes(card)]
     outside = sorted({need for task in ours for need in task.needs if need not in ready})
@@ -81,10 +83,6 @@ def _coming(tasks: Sequence[Task], going: set[str]) -> set[str]:
         if not more:
             return found
         found |= more
-
-
-def _fits(task: Task, tags: Sequence[str], big: bool | None) -> bool:
-    return (not tags or bool(set(tags) & set(task.tags))) and big in (None, task.big)
 
 
 def _stuck(card: Card, soon: float) -> bool:
@@ -129,8 +127,7 @@ class Orders(Value):
     sandbox: Sandbox | None = None
     #: What work may cost.
     budget: tuple[BudgetLimit, ...] = ()
-    #: How long a check may run, and whether it must be red before the work.
-    check_limit: float = 600.0
+    #: Whether a check must be red before the work.
     red_first: bool = False
     #: No further task is begun while this many changes wait for a person's look, 0: no limit.
     review_limit: int = 0

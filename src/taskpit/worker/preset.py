@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import re
 
-from taskpit import fs
+from taskpit import fs, toml_checker
 from taskpit.agents.acp import PERMISSIONS
 from taskpit.clock import duration
 from taskpit.errors import Invalid, NotFound, Storage
 from taskpit.records import Value
-from taskpit.text import did_you_mean, nearest, read_toml
-from taskpit.toml_checker import Wrong, count, flag, free, line_of, many, one_of, quiet_hours, table, text, texts
+from taskpit.text import did_you_mean, nearest
+from taskpit.toml_checker import Wrong, count, flag, free, many, one_of, quiet_hours, table, text, texts
 from taskpit.trust import config_path
 
 TYPE_CHECKING = False
@@ -45,25 +45,19 @@ LARGEST = 1024 * 1024
 
 def read(path: str) -> dict[str, Any]:
     """What the file says, checked key by key but not yet converted."""
+    text = _text(path)
+    fields = toml_checker.parse(text, path)
+    toml_checker.checked(table(_KEYS), fields, text, path)
+    return fields
+
+
+def _text(path: str) -> str:
     try:
-        fields = read_toml(fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8"))
+        return fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8")
     except ValueError as error:
         raise Invalid(f"{path}: {error}", path=path) from None
     except OSError as error:
         raise Storage(f"{path} cannot be read: {error.strerror}", path=path) from None
-    convert(path, fields)
-    return fields
-
-
-def convert(path: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields as values; Invalid names file, line, key, and what was probably meant."""
-    try:
-        made: dict[str, Any] = table(_KEYS)(fields)
-    except Wrong as wrong:
-        line = line_of(fs.read(os.path.realpath(path), LARGEST)[0].decode("utf-8", "replace"), wrong.key)
-        raise Invalid(f"{path}:{line}: {wrong}", hint=wrong.hint, path=path, line=line, key=wrong.key) from None
-    made.pop("extends", None)
-    return made
 
 
 # -- what a key may hold ---------------------------------------------------------------------------
@@ -327,7 +321,8 @@ def find(name: str, folders: Sequence[str]) -> Preset:
     """The preset of this name; NotFound, or Invalid with the file, the line and what was probably meant."""
     fields, files = _gather(name, folders, ())
     where = files[-1]
-    made = convert(where, fields)
+    made = toml_checker.checked(table(_KEYS), fields, _text(where), where)
+    made.pop("extends", None)
     made["event"] = tuple(Rule(**one) for one in made.get("event", ()))
     made["message"] = tuple(MessageRule(**one) for one in made.get("message", ()))
     taken = made.get("take", {})

@@ -148,7 +148,9 @@ def work(
 
 def _build(queue: Queue, run: Run, runner: Runner, orders: Orders) -> tuple[Outcome, str, str]:
     """It is worked on: the outcome, and what became of the claim if that is gone."""
-    settled = _refused(run, orders) or _fenced(run, orders) or _enter(queue, run, orders) or _red_first(run, orders)
+    settled = (
+        _refused(run, orders) or _fenced(run, orders) or _enter(queue, run, orders) or _red_first(queue, run, orders)
+    )
     brought = outcome = settled or _attempt(queue, run, runner, orders)
     gone, told = what_became(queue, run)
     if not gone and settled is None:
@@ -254,14 +256,14 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
     return None
 
 
-def _red_first(run: Run, orders: Orders) -> Outcome | None:
+def _red_first(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
     """A check that is green before anything was done proves nothing: a person is asked, once."""
     task, where = run.claim.task, run.cwd or orders.check_in
     wanted = task.extra.get("red-first") in (True, "yes", "true") or orders.red_first
     if not wanted or where is None or check_mode(task) == "disabled" or run.claim.attempt > 1 or GREEN in task.body:
         return None
     try:
-        evidence = RunHands(run).run(task.check, where, orders.check_limit, env=orders.env)
+        evidence = RunHands(run).run(task.check, where, queue.config.check_limit, env=orders.env)
     except Stopped:
         return Release(reason="its worker was asked to stop")
     except (TaskpitError, OSError) as error:
