@@ -7,7 +7,7 @@ import os
 import pytest
 
 from taskpit.crew import file
-from taskpit.crew.settings import Post
+from taskpit.crew.state import Post
 from taskpit.errors import Invalid, NotFound
 from taskpit.store.opening import init
 from taskpit.toml_checker import key_lines

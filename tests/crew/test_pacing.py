@@ -11,8 +11,7 @@ from waits import until
 from workshop import alive, read_pid
 
 from taskpit.clock import instant, iso
-from taskpit.crew.settings import Post
-from taskpit.crew.state import MemberPlan, MemberState, Papers, waiting_until
+from taskpit.crew.state import MemberPlan, MemberState, Papers, Post, waiting_until
 from taskpit.crew.supervisor import Charge
 from taskpit.task import State
 

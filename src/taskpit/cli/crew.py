@@ -10,8 +10,7 @@ from taskpit import errors, fs
 from taskpit.cli import output
 from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
 from taskpit.cli.options import example
-from taskpit.crew.settings import Crew
-from taskpit.crew.state import Papers
+from taskpit.crew.state import Crew, Papers
 
 #: How often a followed log is looked at, and how much of it is read at once.
 LOOK_AGAIN, PIECE = 0.2, 1 << 20

@@ -16,7 +16,7 @@ from taskpit.cli.options import a_duration, example
 from taskpit.cli.output import aligned, cut, pad, paint, table, terminal_width
 from taskpit.cli.show import COLOURS as STATUS_COLOURS
 from taskpit.clock import iso, say_duration
-from taskpit.crew.settings import Post
+from taskpit.crew.state import Post
 from taskpit.crew.status import MemberRow
 from taskpit.explain import reason_of
 from taskpit.history import who

@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from taskpit.crew.settings import Crew, Post
-from taskpit.crew.state import SUPERVISOR, MemberPlan, Papers
+from taskpit.crew.state import SUPERVISOR, Crew, MemberPlan, Papers, Post
 from taskpit.errors import NotFound, Untrusted
 from taskpit.text import nearest
 

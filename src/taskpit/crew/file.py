@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from taskpit import fs, toml_checker
-from taskpit.crew.settings import BackendSettings, Crew, Post
+from taskpit.crew.state import BackendSettings, Crew, Post
 from taskpit.errors import Invalid, NotFound
 from taskpit.landing.values import LANDS, REVIEWS
 from taskpit.text import did_you_mean, nearest

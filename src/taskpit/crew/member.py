@@ -39,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from taskpit.crew.settings import Post
+    from taskpit.crew.state import Post
     from taskpit.task import Outcome
     from taskpit.worker.pool_options import Survey
     from taskpit.worker.runner import Runner

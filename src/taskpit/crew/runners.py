@@ -17,7 +17,7 @@ from taskpit.worker.runner import LARGEST_PROMPT, CommandRunner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taskpit.crew.settings import BackendSettings, Post
+    from taskpit.crew.state import BackendSettings, Post
     from taskpit.task import Claim, Outcome
     from taskpit.worker.runner import Run, Runner
 

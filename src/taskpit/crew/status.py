@@ -8,8 +8,7 @@ from collections.abc import Collection, Mapping
 from taskpit import fs, workers
 from taskpit.clock import say_duration
 from taskpit.crew.runners import rests
-from taskpit.crew.settings import Post
-from taskpit.crew.state import SUPERVISOR, MemberPlan, Now, Papers
+from taskpit.crew.state import SUPERVISOR, MemberPlan, Now, Papers, Post
 from taskpit.errors import Conflict
 from taskpit.records import Value
 from taskpit.rules import natural

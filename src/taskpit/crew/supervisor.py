@@ -15,8 +15,7 @@ from types import FrameType
 
 from taskpit import fs
 from taskpit.clock import say_duration
-from taskpit.crew.settings import Post
-from taskpit.crew.state import SUPERVISOR, MemberPlan, MemberState, Papers, waiting_until
+from taskpit.crew.state import SUPERVISOR, MemberPlan, MemberState, Papers, Post, waiting_until
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.text import last_lines
 from taskpit.worker import process

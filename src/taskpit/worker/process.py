@@ -215,31 +215,16 @@ def tell_group(group: int, number: int) -> bool:
 
 def born(number: int) -> int:
     """When a process began, in the kernel's own count; 0 if there is none, or nobody tells."""
-    try:
-        with open(f"/proc/{number}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, ValueError, IndexError):
-        return 0
+    told = reaper.stat_of(number)
+    return int(told[19]) if told else 0
 
 
 def anybody(group: int) -> bool:
     """Whether somebody of the group lives. Those that nobody has reaped are dead, whatever `kill` says."""
     if not tell_group(group, 0):
         return False
-    try:
-        numbers = [name for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:
-        return True  # no such place to look, as on macOS
-    return any(_lives(number, group) for number in numbers) if numbers else True
-
-
-def _lives(number: str, group: int) -> bool:
-    try:
-        with open(f"/proc/{number}/stat", "rb") as file:
-            state, _, its_group = file.read().rpartition(b")")[2].split()[:3]
-    except (OSError, ValueError):
-        return False
-    return int(its_group) == group and state not in (b"Z", b"X")
+    known = reaper.processes().values()  # none on macOS, where there is no such place to look
+    return not known or any(int(told[2]) == group and told[0] not in reaper.DEAD for told in known)
 
 
 def say_exit(code: int) -> str:

@@ -45,6 +45,8 @@ LOOK = 0.01
 MOST_FILES = 1 << 20
 #: What Python ignores, and commands should not.
 IGNORED = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ") if hasattr(signal, name))
+#: States of processes that nobody has reaped.
+DEAD = (b"Z", b"X")
 #: From linux/prctl.h.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -67,29 +69,36 @@ def _prctl(option: int, value: int) -> bool:
         return False
 
 
-def family(of: int) -> list[int]:
-    """Every living process that descends from this one; empty where nobody tells."""
-    children: dict[int, list[int]] = {}
+def stat_of(number: int) -> list[bytes]:
+    """What the kernel says of a process behind its name: state, parent, group, ...; empty if there is none."""
+    try:
+        with open(f"/proc/{number}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def processes() -> dict[int, list[bytes]]:
+    """All there are, with what the kernel says of each; none where it says nothing."""
     try:
         numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
-        return []
-    dead: set[int] = set()
-    for number in numbers:
-        try:
-            with open(f"/proc/{number}/stat", "rb") as file:
-                state, parent = file.read().rpartition(b")")[2].split()[:2]
-        except (OSError, ValueError):
-            continue
-        children.setdefault(int(parent), []).append(number)
-        if state in (b"Z", b"X"):
-            dead.add(number)
+        return {}
+    return {number: told for number in numbers if (told := stat_of(number))}
+
+
+def family(of: int) -> list[int]:
+    """Every living process that descends from this one; empty where nobody tells."""
+    known = processes()
+    children: dict[int, list[int]] = {}
+    for number, told in known.items():
+        children.setdefault(int(told[1]), []).append(number)
     found: list[int] = []
     todo = [of]
     while todo:
         mine = children.get(todo.pop(), [])
         todo.extend(mine)
-        found.extend(number for number in mine if number not in dead)
+        found.extend(number for number in mine if known[number][0] not in DEAD)
     return found
 
 
