@@ -24,7 +24,7 @@ from taskpit.rules import check_mode
 from taskpit.task import Done, Failed, Outcome, Release, Said, Task
 from taskpit.worker.check import run_check
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders, PoolReport, Show
+from taskpit.worker.pool_options import PoolOptions, PoolReport, Show
 from taskpit.worker.run_directory import end_commands_of
 from taskpit.worker.slot import crashed, end_claim, fate
 
@@ -228,14 +228,14 @@ class Queue(Verbs):
         **told: Any,
     ) -> Pool:
         """The workers that `work` runs."""
-        orders = Orders(
+        options = PoolOptions(
             slots=n,
             name=worker,
             tags=_several("tags", tags),
             check_in=None if checks is None else os.path.abspath(checks),
             **told,
         )
-        return Pool(self, runner, orders, Show())
+        return Pool(self, runner, options, Show())
 
     # -- looking -----------------------------------------------------------------------------------
 

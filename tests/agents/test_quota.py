@@ -16,7 +16,7 @@ from taskpit.task import Done, Failed, Retry, State, Task
 from taskpit.testing import FakeClock
 from taskpit.worker.agent_limits import Gate, gate_for
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders, Show
+from taskpit.worker.pool_options import PoolOptions, Show
 from taskpit.worker.preset import Backend
 
 
@@ -100,7 +100,9 @@ def test_a_backend_rests_until_its_reset_and_others_go_on(pit, queue, clock, mon
     (limited,) = pit.put("limit-event: a task", tags=("a",))
     others = pit.put("good: one", "good: two", tags=("b",))
     show = Heard()
-    claude = Pool(queue, pit.runner("claude", clock=clock), Orders(until_empty=True, tags=("a",), name="ant"), show)
+    claude = Pool(
+        queue, pit.runner("claude", clock=clock), PoolOptions(until_empty=True, tags=("a",), name="ant"), show
+    )
     thread = threading.Thread(target=claude.run)
     thread.start()
     until(lambda: any("rests until" in text for text in show.said))
@@ -110,7 +112,7 @@ def test_a_backend_rests_until_its_reset_and_others_go_on(pit, queue, clock, mon
     codex = Pool(
         Queue(store, store.folder.config, clock),
         pit.runner("codex", clock=clock),
-        Orders(until_empty=True, tags=("b",), name="bee"),
+        PoolOptions(until_empty=True, tags=("b",), name="bee"),
         Show(),
     )
     assert codex.run().tally == {"done": 2}
@@ -135,10 +137,10 @@ def test_a_backend_rests_until_its_reset_and_others_go_on(pit, queue, clock, mon
 def test_the_limited_task_itself_may_go_to_another_backend(pit, queue, clock):
     (task,) = pit.put("limit: a task")
     queue_again = Queue(queue.store, queue.config, clock)
-    first = Pool(queue, pit.runner("codex", clock=clock), Orders(max_tasks=1), Show())
+    first = Pool(queue, pit.runner("codex", clock=clock), PoolOptions(max_tasks=1), Show())
     assert first.run().tally == {"retry": 1}
     clock.advance(5)  # a pause between attempts, no more
-    second = Pool(queue_again, pit.runner("claude", clock=clock), Orders(until_empty=True), Show())
+    second = Pool(queue_again, pit.runner("claude", clock=clock), PoolOptions(until_empty=True), Show())
     assert second.run().tally == {"done": 1}
     assert pit.card(task).state is State.DONE
     assert paused(pit, "codex")["paused_until"] == pytest.approx(clock.now() + 7500 - 5)
@@ -163,7 +165,7 @@ def test_never_more_at_once_than_the_limit(pit):
 
     pit.put(*(f"task {n}" for n in range(12)))
     runner = Counting()
-    report = Pool(pit.queue, runner, Orders(slots=6, until_empty=True), Show()).run()
+    report = Pool(pit.queue, runner, PoolOptions(slots=6, until_empty=True), Show()).run()
     assert (report.tally, runner.most) == ({"done": 12}, 2)
 
 
@@ -177,7 +179,7 @@ def test_a_failure_frees_its_place(pit):
             return Failed(error="no") if claim.task.title == "fails" else Done()
 
     pit.put("throws", "fails", "works", max_attempts=1)
-    report = Pool(pit.queue, Failing(), Orders(slots=2, until_empty=True), Show()).run()
+    report = Pool(pit.queue, Failing(), PoolOptions(slots=2, until_empty=True), Show()).run()
     assert report.tally == {"failed": 2, "done": 1}
 
 
@@ -274,7 +276,7 @@ def test_a_queue_that_is_no_folder_rests_too(clock):
             return Done()
 
     runner, show = Limited(), Heard()
-    thread = threading.Thread(target=Pool(queue, runner, Orders(until_empty=True), show).run)
+    thread = threading.Thread(target=Pool(queue, runner, PoolOptions(until_empty=True), show).run)
     thread.start()
     until(lambda: show.said)
     assert runner.runs == 1

@@ -11,7 +11,7 @@ from workshop import alive
 from taskpit.task import State
 from taskpit.worker import agent_output, process
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders, Show
+from taskpit.worker.pool_options import PoolOptions, Show
 from taskpit.worker.runner import CannotRun
 
 GOOD = ("claude", "codex", "gemini", "opencode")
@@ -149,8 +149,9 @@ def test_who_does_not_leave_after_the_result_is_made_to(pit):
 
 def hung(pit, mode="hangs"):
     """Whether an agent in this mode hangs just now, with a child that does."""
-    calls = pit.calls()
-    return calls and calls[-1]["mode"] == mode and os.path.exists(f"{pit.root}/children") and alive(pit.children()[-1])
+    calls, path = pit.calls(), f"{pit.root}/children"
+    begun = calls and calls[-1]["mode"] == mode and os.path.exists(path) and os.path.getsize(path)
+    return begun and alive(pit.children()[-1])
 
 
 def test_who_says_nothing_more_is_ended(pit, monkeypatch):
@@ -209,7 +210,7 @@ def test_no_trap_costs_the_slot(pit, monkeypatch):
     ids = pit.put(*(f"{mode}: trap" for mode in modes), max_attempts=1)
     monkeypatch.setattr(agent_output, "time", Rush(lambda: hung(pit)))
     runner = pit.runner("claude", stall=3600.0)
-    report = Pool(pit.queue, runner, Orders(until_empty=True), Show()).run()
+    report = Pool(pit.queue, runner, PoolOptions(until_empty=True), Show()).run()
     done = {mode for mode, task in zip(modes, ids, strict=True) if pit.card(task).state is State.DONE}
     assert done == {"hangs-after", "orphans", "good"}
     assert report.tally == {"done": 3, "failed": 6}

@@ -12,7 +12,7 @@ from workshop import alive, read_pid
 
 from taskpit.clock import instant, iso
 from taskpit.crew.state import MemberPlan, MemberState, Papers, Post, waiting_until
-from taskpit.crew.supervisor import Charge
+from taskpit.crew.supervisor import SupervisedMember
 from taskpit.task import State
 
 PACED = """\
@@ -140,9 +140,9 @@ def a_charge(tmp_path, monkeypatch, **fields):
     """One of the crew whose process is never really started."""
     papers = Papers(str(tmp_path))
     (tmp_path / ".taskpit" / "crew").mkdir(parents=True)
-    charge = Charge("bell", papers)
+    charge = SupervisedMember("bell", papers)
     started = []
-    monkeypatch.setattr(charge, "_spawn", lambda post: started.append(post) or _Ended())
+    monkeypatch.setattr(charge.papers, "start", lambda name, *_, **__: started.append(name) or _Ended())
     return charge, MemberPlan(post=Post(name="bell", kind="service", **fields)), started
 
 
@@ -179,8 +179,8 @@ def test_pauses_grow_up_to_five_minutes_and_calm_forgets(tmp_path, monkeypatch):
 def test_what_a_killed_supervisor_knew_is_known_to_the_next(tmp_path, monkeypatch):
     charge, wish, started = a_charge(tmp_path, monkeypatch)
     charge.papers.note("bell", MemberState(state="waiting", until=time.time() + 100, turn=1, restarts=4))
-    charge = Charge("bell", charge.papers)
-    monkeypatch.setattr(charge, "_spawn", lambda post: started.append(post) or _Ended())
+    charge = SupervisedMember("bell", charge.papers)
+    monkeypatch.setattr(charge.papers, "start", lambda name, *_, **__: started.append(name) or _Ended())
     charge.look(wish)
     assert not started
     charge.look(wish.replace(turn=2))

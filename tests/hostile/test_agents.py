@@ -262,7 +262,7 @@ def test_no_descriptor_of_ours_reaches_a_command_whatever_its_number(tmp_path):
     high = os.dup2(held, 1100)
     try:
         log = str(tmp_path / "log")
-        order = process.Order(argv=("ls", "/proc/self/fd"), cwd="/", env=dict(os.environ), log=log, keep=(high,))
+        order = process.Command(argv=("ls", "/proc/self/fd"), cwd="/", env=dict(os.environ), log=log, keep=(high,))
         assert process.run(order, process.Bell()).code == 0
         assert "1100" not in (tmp_path / "log").read_text().split()
     finally:

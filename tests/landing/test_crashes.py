@@ -28,7 +28,7 @@ from taskpit.landing.repository import Repository, line_of
 from taskpit.landing.values import FenceLost
 from taskpit.queue import Queue
 from taskpit.task import Done, Failed, Release, State
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import work
@@ -65,7 +65,7 @@ class Life:
     def build(self, task):
         """As a pool's slot does it."""
         member = self.queue.store.join(self.worker, 5.0)
-        orders = Orders(check_in=self.ground.top, landing=self.pipe)
+        orders = PoolOptions(check_in=self.ground.top, landing=self.pipe)
         try:
             (claim,) = self.queue.claim(member.worker, ids=(task,))
             run = Run(claim, place_for(self.queue.store, claim), self.ground.root)

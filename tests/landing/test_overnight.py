@@ -18,7 +18,7 @@ from taskpit.task import State
 from taskpit.worker import pool_display
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.runner import CommandRunner
 
 #: Counts its runs, commits now and then as agents do, and does what its task says.
@@ -61,7 +61,7 @@ def test_in_the_morning_main_holds_exactly_what_landed(tmp_path):
     done.start()
     script = AGENT.format(folder=ground.folder)
     runner = CommandRunner(("sh", "-c", script), cwd=ground.top, limit=600.0)
-    orders = Orders(
+    orders = PoolOptions(
         slots=3, until_empty=True, check_in=ground.top, landing=pipe_for(ground.queue, ground.top, ground.terms)
     )
     printed = io.StringIO()

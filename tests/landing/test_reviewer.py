@@ -22,7 +22,7 @@ from taskpit.task import Release, State
 from taskpit.worker import pool_display, review_thread
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.runner import CommandRunner
 
 APPROVE = {"verdict": "approve", "summary": "ran it, it holds"}
@@ -61,7 +61,7 @@ def run(ground, reviewer, builder=BUILDER, slots=1, **orders):
     runner = CommandRunner(("sh", "-c", builder), cwd=ground.top, limit=600.0)
     judge = CommandRunner(("sh", "-c", reviewer), cwd=ground.top, limit=600.0)
     pipe = pipe_for(ground.queue, ground.top, ground.terms)
-    told = Orders(slots=slots, until_empty=True, check_in=ground.top, landing=pipe, **orders)
+    told = PoolOptions(slots=slots, until_empty=True, check_in=ground.top, landing=pipe, **orders)
     printed = io.StringIO()
     Pool(ground.queue, runner, told, pool_display.choose(printed, {}), judge).run()
     return printed.getvalue()

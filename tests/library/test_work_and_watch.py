@@ -65,7 +65,7 @@ def test_a_function_that_is_told_to_stop_gives_its_task_back(queue, monkeypatch)
     monkeypatch.setattr(Pool, "run", lambda pool, run=Pool.run: pools.append(pool) or run(pool))
 
     def handler(job: Job) -> None:
-        pools[0]._tender.stop_all("stop")
+        pools[0]._heartbeat.stop_all("stop")
         assert job.stopping == "stop"
         job.check()
 

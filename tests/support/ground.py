@@ -21,7 +21,7 @@ from taskpit.worker import pool_display
 from taskpit.worker.check import run_check
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.runner import CommandRunner
 
 CONFIG = 'durability = "process"\nlease = "1m"\nbackoff = "0s"\nbackoff_longest = "0s"\n'
@@ -154,7 +154,7 @@ class Ground:
         """A pool has run until nothing was left, by a script or a function; its report and what it printed."""
         runner = script if callable(script) else CommandRunner(("sh", "-c", script), cwd=self.top, limit=limit)
         pipe = pipe_for(self.queue, self.top, self.terms.replace(**terms))
-        orders = Orders(
+        orders = PoolOptions(
             slots=slots, until_empty=True, check_in=self.top, landing=pipe, sandbox=sandbox, review_limit=review_limit
         )
         printed = io.StringIO()

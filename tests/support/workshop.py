@@ -13,7 +13,7 @@ from taskpit import trust
 from taskpit.queue import Queue
 from taskpit.store.opening import init
 from taskpit.task import Task
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import work
@@ -82,7 +82,7 @@ class Pit:
         run = Run(claim, place_for(self.queue.store, claim), self.root)
         run.sandbox = sandbox
         try:
-            orders = Orders(check_in=(check_in or self.root) if checks else None)
+            orders = PoolOptions(check_in=(check_in or self.root) if checks else None)
             return work(self.queue, run, runner, orders, lay_down)
         finally:
             run.bell.close()

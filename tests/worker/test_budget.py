@@ -14,7 +14,7 @@ from taskpit.task import Done, Failed, State
 from taskpit.worker import pool_display
 from taskpit.worker.budget import BudgetLimit, Ledger, Spent, parse
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_ledger_adds_up_and_forgives(pit):
 
 def work(pit, runner, *budget, **orders):
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        told = Orders(until_empty=True, budget=tuple(map(parse, budget)), **orders)
+        told = PoolOptions(until_empty=True, budget=tuple(map(parse, budget)), **orders)
         show = pool_display.choose(nowhere, {})
         show.say = lambda _text: signal.raise_signal(signal.SIGTERM)  # a pause is waited out: don't
         return Pool(pit.queue, runner, told, show).run()

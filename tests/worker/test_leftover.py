@@ -117,7 +117,7 @@ def test_a_command_whose_pool_dies_before_it_is_known_never_begins(tmp_path):
         "    print(group, flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
         "where = sys.argv[1]\n"
-        "order = process.Order(argv=('touch', 'began'), cwd=where, env=dict(os.environ), log=where + '/log')\n"
+        "order = process.Command(argv=('touch', 'began'), cwd=where, env=dict(os.environ), log=where + '/log')\n"
         "process.run(order, process.Bell(), started)\n"
     )
     ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, capture_output=True, text=True)

@@ -18,12 +18,12 @@ from taskpit.keeper import sweep
 from taskpit.task import Done, Failed, State
 from taskpit.worker import pool_display
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 
 
 def work(pit, runner, **orders):
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        return Pool(pit.queue, runner, Orders(**orders), pool_display.choose(nowhere, {})).run()
+        return Pool(pit.queue, runner, PoolOptions(**orders), pool_display.choose(nowhere, {})).run()
 
 
 def test_a_pool_claims_nothing_after_its_time(pit):

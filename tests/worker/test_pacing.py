@@ -16,7 +16,7 @@ from taskpit.testing import FakeClock
 from taskpit.worker import pool_display, preset
 from taskpit.worker.agent_limits import Gate
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.preset import Backend
 
 HOUR = 3600.0
@@ -98,7 +98,7 @@ class Runner:
 def ran(queue, backend, **orders):
     runner = Runner(backend)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        Pool(queue, runner, Orders(name="p", until_empty=True, **orders), pool_display.choose(nowhere, {})).run()
+        Pool(queue, runner, PoolOptions(name="p", until_empty=True, **orders), pool_display.choose(nowhere, {})).run()
     return runner.ran
 
 

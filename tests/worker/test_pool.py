@@ -18,7 +18,7 @@ from taskpit.store.memory import MemoryStore
 from taskpit.task import Done, Failed, Retry, State, Task
 from taskpit.worker import heartbeat, slot
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders, Show
+from taskpit.worker.pool_options import PoolOptions, Show
 from taskpit.worker.run_directory import RunDirectory, prune
 from taskpit.worker.runner import CannotRun
 
@@ -39,7 +39,7 @@ class Heard(Show):
 
 def run_pool(pit, runner, **orders):
     show = Heard()
-    pool = Pool(pit.queue, runner, Orders(**{"until_empty": True, **orders}), show)
+    pool = Pool(pit.queue, runner, PoolOptions(**{"until_empty": True, **orders}), show)
     return pool.run(), show
 
 
@@ -87,7 +87,7 @@ def test_a_task_is_shown_as_claimed_after_what_it_needs_is_shown_as_done(pit, mo
         return Done()
 
     monkeypatch.setattr("taskpit.worker.pool.work", late)
-    Pool(pit.queue, runner, Orders(until_empty=True, slots=2), Order()).run()
+    Pool(pit.queue, runner, PoolOptions(until_empty=True, slots=2), Order()).run()
 
     assert seen == [(first, "claimed"), (first, "done"), (last, "claimed"), (last, "done")]
 
@@ -224,7 +224,7 @@ def test_a_result_waits_for_room_and_nothing_is_begun_meanwhile(pit, monkeypatch
             until(lambda: show.said)
         return Done()
 
-    report = Pool(pit.queue, runner, Orders(until_empty=True, slots=2, lease=3600), show).run()
+    report = Pool(pit.queue, runner, PoolOptions(until_empty=True, slots=2, lease=3600), show).run()
     assert report.tally == {"done": 4}
     assert sorted(begun) == [(first, True), (second, True), *((task, False) for task in others)]
     assert show.said == [f"No space left on device: {first} waits for room, nothing else is begun"]
@@ -254,7 +254,7 @@ def test_a_pool_that_waits_says_what_for(pit, monkeypatch):
     monkeypatch.setattr(pit.queue, "claim", lambda *args, **wish: looks.append(args) or real(*args, **wish))
     pit.queue.store.pause("lunch", 3600.0, "ada")
     show = Heard()
-    pool = Pool(pit.queue, lambda _claim, _run: Done(), Orders(until_empty=True), show)
+    pool = Pool(pit.queue, lambda _claim, _run: Done(), PoolOptions(until_empty=True), show)
     thread = threading.Thread(target=pool.run)
     thread.start()
     until(lambda: show.said)
@@ -268,7 +268,7 @@ def test_a_pool_that_waits_says_what_for(pit, monkeypatch):
     pit.put("somebody else's")
     (claim,) = pit.queue.claim("bob")
     show = Heard()
-    pool = Pool(pit.queue, lambda _claim, _run: Done(), Orders(until_empty=True), show)
+    pool = Pool(pit.queue, lambda _claim, _run: Done(), PoolOptions(until_empty=True), show)
     thread = threading.Thread(target=pool.run)
     thread.start()
     until(lambda: show.said)
@@ -324,7 +324,7 @@ def test_workers_take_numbers_nobody_has(pit):
 def test_a_pool_in_memory():
     queue = Queue(MemoryStore())
     queue.put([Task(id="", title=f"task {n}") for n in range(5)])
-    report = Pool(queue, lambda _c, _r: Done(), Orders(slots=2, until_empty=True), Show()).run()
+    report = Pool(queue, lambda _c, _r: Done(), PoolOptions(slots=2, until_empty=True), Show()).run()
     assert report.tally == {"done": 5}
 
 

@@ -21,7 +21,7 @@ from taskpit.store.opening import init, open_store
 from taskpit.task import Done, End, Said, State, Task, Verdict, Want
 from taskpit.worker import heartbeat
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders, Show
+from taskpit.worker.pool_options import PoolOptions, Show
 from taskpit.worker.runner import CommandRunner
 
 RACES = 100 if os.environ.get("TASKPIT_LONG") else 6
@@ -55,7 +55,7 @@ def test_the_winner_seals_the_task_and_the_others_are_stopped(pit, monkeypatch):
     task = pit.put("race", extra={"race": 3}, check="test -s pid-3")[0]
     deaf = f"trap '' TERM\n{SCRIPT.format(root=pit.root)}"
     runner = CommandRunner(("sh", "-c", deaf), cwd=pit.root, grace=PATIENCE)
-    orders = Orders(slots=3, until_empty=True, check_in=pit.root)
+    orders = PoolOptions(slots=3, until_empty=True, check_in=pit.root)
     report = Pool(pit.queue, runner, orders, Show()).run()
     assert report.seconds < PATIENCE
     card = pit.card(task)

@@ -16,7 +16,7 @@ from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Card, Claim, Done, Failed, Result, Split, State, Task, Try, Verdict
 from taskpit.worker import process
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import CannotRun, CommandRunner, Run
 from taskpit.worker.slot import fate, work
@@ -153,7 +153,7 @@ def test_whoever_ignores_sigterm_is_killed(tmp_path):
     bell = process.Bell()
     deaf = "sh -c 'trap \"\" TERM; sleep 600'"
     script = f"trap '' TERM; {deaf} & echo $! > child; echo $$ > leader; while :; do sleep 0.1; done"
-    order = process.Order(
+    order = process.Command(
         argv=("/bin/sh", "-c", script), cwd=str(tmp_path), env=os.environ, log=str(tmp_path / "log"), grace=0.3
     )
     ended = []
@@ -189,7 +189,7 @@ def test_whoever_is_asked_to_stop_while_it_becomes_the_command_does(tmp_path):
 
 def test_whoever_listens_to_sigterm_is_not_killed(tmp_path):
     bell = process.Bell()
-    order = process.Order(
+    order = process.Command(
         argv=("/bin/sh", "-c", "trap 'echo bye; exit 5' TERM; echo $$ > pid; while :; do sleep 0.05; done"),
         cwd=str(tmp_path),
         env=os.environ,
@@ -210,7 +210,7 @@ def test_a_log_without_end_keeps_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "KEPT_LOG", 5000)
     bell = process.Bell()
     script = "import sys\nfor n in range(100000): print('line', n)"
-    order = process.Order(
+    order = process.Command(
         argv=(sys.executable, "-c", script), cwd=str(tmp_path), env=os.environ, log=str(tmp_path / "log")
     )
     assert process.run(order, bell).code == 0
@@ -283,7 +283,7 @@ def test_a_check_is_killed_when_its_run_is_stopped(pit):
     run = Run(claim, place_for(pit.queue.store, claim), pit.root)
     thread = threading.Thread(target=lambda: (read_pid(f"{pit.root}/checker"), run.stop("stop")))
     thread.start()
-    over = work(pit.queue, run, lambda _c, _r: Done(), Orders(check_in=pit.root), lambda: None)
+    over = work(pit.queue, run, lambda _c, _r: Done(), PoolOptions(check_in=pit.root), lambda: None)
     thread.join()
     run.bell.close()
     assert (over.word, pit.card(task).state) == ("released", State.READY)
@@ -295,7 +295,7 @@ def test_a_queue_that_is_no_folder():
     queue.put([Task(id="", title="in memory")])
     claim = queue.claim("snake-1")[0]
     run = Run(claim, place_for(queue.store, claim), "memory")
-    over = work(queue, run, shell("cat '{prompt_file}'"), Orders(check_in=os.getcwd()), lambda: None)
+    over = work(queue, run, shell("cat '{prompt_file}'"), PoolOptions(check_in=os.getcwd()), lambda: None)
     run.bell.close()
     run.place.clear()
     assert over.word == "done"

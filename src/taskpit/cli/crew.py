@@ -64,11 +64,11 @@ def _crew(args: Args, context: Context) -> Reply:
 
 
 def _up(args: Args, context: Context) -> Reply:
-    from taskpit.crew.control import Orderly
+    from taskpit.crew.control import CrewControl
 
     context.queue.need_trust()
     crew = load_crew(args, context)
-    orderly = Orderly(papers(context), context.env)
+    orderly = CrewControl(papers(context), context.env)
     before = {post.name: _is_well(orderly.papers, post.name) for post in crew.posts}
     wishes, older = orderly.up(crew, args.names)
     troubles = orderly.await_up(wishes)
@@ -98,11 +98,11 @@ def _came_up(context: Context, troubles: dict[str, str], text: str, data: dict[s
 
 
 def _restart(args: Args, context: Context) -> Reply:
-    from taskpit.crew.control import Orderly
+    from taskpit.crew.control import CrewControl
 
     context.queue.need_trust()
     crew = load_crew(args, context)
-    orderly = Orderly(papers(context), context.env)
+    orderly = CrewControl(papers(context), context.env)
     wishes = orderly.restart(crew, args.names, now=args.now)
     troubles = orderly.await_up(wishes, context.tell)
     well = [name for name in wishes if name not in troubles]
@@ -110,9 +110,9 @@ def _restart(args: Args, context: Context) -> Reply:
 
 
 def _down(args: Args, context: Context) -> Reply:
-    from taskpit.crew.control import Orderly
+    from taskpit.crew.control import CrewControl
 
-    orderly = Orderly(papers(context), context.env)
+    orderly = CrewControl(papers(context), context.env)
     living = orderly.down(args.names, now=args.now)
     orderly.await_down(living, context.tell)
     return Reply(data={"stopped": living}, text=f"stopped {', '.join(living)}" if living else "none is up")

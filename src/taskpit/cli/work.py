@@ -1,4 +1,4 @@
-"""The verb that runs work: `work`. Turns options into orders and a report into a reply; runs nothing itself."""
+"""The verb that runs work: `work`. Turns its arguments into a pool and a report into a reply; runs nothing itself."""
 
 from __future__ import annotations
 
@@ -197,14 +197,14 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
     """A pool has worked; one whose runner is its reviewer only judges."""
     from taskpit.worker import pool_display
     from taskpit.worker.pool import Pool
-    from taskpit.worker.pool_options import Orders
+    from taskpit.worker.pool_options import PoolOptions
 
     landing = _landing(args, context, os.getcwd())
     if reviewer is not None and landing is None:
         raise errors.Invalid(
             f"{os.getcwd()} is in no git checkout, so there is nothing to review", hint="Run it in your repository."
         )
-    orders = Orders(
+    options = PoolOptions(
         slots=args.slots if runner is not reviewer else 0,
         name=args.name or context.token_name() or "worker",
         tags=words(args.tag),
@@ -224,7 +224,7 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
     )
     show = pool_display.choose(sys.stderr if context.json else sys.stdout, context.env)
     try:
-        report = Pool(context.queue, runner, orders, show, reviewer).run()
+        report = Pool(context.queue, runner, options, show, reviewer).run()
     finally:
         show.close()
     if report.error is not None:

@@ -39,7 +39,7 @@ def _is_one_of(name: str, word: str) -> bool:
     return base == word and number.isdecimal()
 
 
-class Orderly:
+class CrewControl:
     """Hands the wishes of one caller to the supervisor."""
 
     def __init__(self, papers: Papers, env: Mapping[str, str]) -> None:

@@ -30,7 +30,7 @@ from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import parse
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
-from taskpit.worker.pool_options import Orders
+from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import RunDirectory, end_commands_of
 from taskpit.worker.runner import TEMPFAIL, Run
 from taskpit.worker.sandbox import shut_in
@@ -88,7 +88,7 @@ class Pulse(pool_display.Lines):
 def tasks(queue: Queue, papers: Papers, post: Post) -> int:
     """Takes tasks until told to stop."""
     reviews = post.role == "reviewer"
-    orders = Orders(
+    options = PoolOptions(
         name=post.name,
         exact=True,
         slots=0 if reviews else 1,
@@ -106,7 +106,7 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
     show = Pulse(papers, post.name)
     show.say("is there")
     runner = make_runner(post, papers.root)
-    report = Pool(queue, runner, orders, show, runner if reviews else None).run()
+    report = Pool(queue, runner, options, show, runner if reviews else None).run()
     print(pool_display.summary(report), flush=True)
     if report.error is not None:
         raise report.error
@@ -188,7 +188,7 @@ def service(papers: Papers, post: Post, me: LocalMember) -> int:
     """Runs its command until that ends, or we are told to stop; its exit code, or 128 and its signal."""
     bell = process.Bell()
     _when_told_to_stop(bell.ring)
-    order = process.Order(
+    order = process.Command(
         argv=post.command,
         cwd=post.cwd,
         env=dict(os.environ),

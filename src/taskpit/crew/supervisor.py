@@ -38,7 +38,7 @@ TOLD = "asked to stop"
 KILL_AFTER = 10.0
 
 
-class Charge:
+class SupervisedMember:
     """One of the crew."""
 
     def __init__(self, name: str, papers: Papers) -> None:
@@ -206,7 +206,7 @@ class Supervisor:
 
     def __init__(self, papers: Papers) -> None:
         self.papers = papers
-        self.charges: dict[str, Charge] = {}
+        self.members: dict[str, SupervisedMember] = {}
         self.signals: list[int] = []
         self._looks = 0
         self._known: dict[str, MemberPlan] = {}
@@ -226,9 +226,9 @@ class Supervisor:
         plan = self._plan()
         busy = False
         for name, wish in plan.items():
-            charge = self.charges.setdefault(name, Charge(name, self.papers))
+            member = self.members.setdefault(name, SupervisedMember(name, self.papers))
             try:
-                busy = charge.look(self._heeded(wish)) or busy
+                busy = member.look(self._heeded(wish)) or busy
             except (TaskpitError, OSError) as error:  # the disk refuses for a moment; the others go on
                 print(f"{name}: {error}", flush=True)
                 busy = True

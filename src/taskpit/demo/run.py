@@ -17,7 +17,7 @@ from typing import TextIO
 from taskpit import trust
 from taskpit.clock import say_duration
 from taskpit.crew import file as crewfile
-from taskpit.crew.control import Orderly
+from taskpit.crew.control import CrewControl
 from taskpit.crew.file import Template
 from taskpit.crew.state import SUPERVISOR, Papers
 from taskpit.crew.status import MemberRow, rows
@@ -224,7 +224,7 @@ class Demo:
         #: The task whose change lands; None where there is no git that could do it.
         self.sign = sign(len(self.tasks) + 1) if _has_git() else None
         self.papers = Papers(folder)
-        self._orderly = Orderly(
+        self._orderly = CrewControl(
             self.papers, {"DEMO_PACE": "2", **os.environ, "DEMO_SEED": str(seed), "DEMO_ROUND": "4s"}
         )
         #: The snake that was killed, and the processes of the crew that were seen.

@@ -184,7 +184,7 @@ class AgentRunner:
     def command(self, run: Run, prompt: str, session: str = "", *, resumed: bool = False) -> tuple[str, ...]:
         """The command for this run, in a session that begins or one that goes on."""
         known = {
-            **run.papers(),
+            **run.placeholders(),
             "worktree": run.cwd or self.cwd,
             "queue": run.where if os.path.isdir(run.where) else "",
             "bin": self.preset.bin,
@@ -274,7 +274,7 @@ class AgentRunner:
         if len(prompt.encode("utf-8", "replace")) > LONGEST_ARGUMENT:
             prompt = f"Read {run.place.prompt} and do what it says."
         talk = self._talk(run, prompt, session, resumed=resumed)
-        order = process.Order(
+        order = process.Command(
             argv=self.command(run, prompt.replace("\0", ""), session.session, resumed=resumed),
             cwd=run.cwd or self.cwd,
             env=self.env(run),

@@ -39,7 +39,7 @@ NAP = 0.25
 SURVEY_EVERY = 1.0
 
 
-class Tender:
+class Heartbeat:
     """Keeps the claims of one pool alive, and its queue in order."""
 
     def __init__(self, queue: Queue, lease: float, inbox: SimpleQueue[object], *, tags: tuple[str, ...] | None) -> None:

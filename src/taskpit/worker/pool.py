@@ -1,7 +1,7 @@
 """Many workers in one process: who claims, who runs, who renews, and when to stop. Shows nothing itself.
 
 One thread, the caller's, decides everything: it claims for idle slots and hears in one inbox what the
-others have to say, signals included. Each running task has a thread of its own. `Tender` has two more:
+others have to say, signals included. Each running task has a thread of its own. `Heartbeat` has two more:
 one renews, one watches the folder and sweeps.
 """
 
@@ -25,7 +25,7 @@ from taskpit.task import Release, State, Want
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.child import serving
-from taskpit.worker.heartbeat import Tender
+from taskpit.worker.heartbeat import Heartbeat
 from taskpit.worker.landing_thread import LandingThread
 from taskpit.worker.pool_options import PoolReport, Survey, survey
 from taskpit.worker.process import make_room
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from taskpit.store.port import Member
     from taskpit.task import Claim, Task
     from taskpit.worker.agent_limits import Gate, Pass
-    from taskpit.worker.pool_options import Orders, Show
+    from taskpit.worker.pool_options import PoolOptions, Show
     from taskpit.worker.runner import Runner
 
 #: An idle slot looks for work after this many seconds, whatever the folder tells.
@@ -70,13 +70,13 @@ class Pool:
     """Runs tasks until it is told to stop, or nothing is left."""
 
     def __init__(
-        self, queue: Queue, runner: Runner, orders: Orders, show: Show, reviewer: Runner | None = None
+        self, queue: Queue, runner: Runner, options: PoolOptions, show: Show, reviewer: Runner | None = None
     ) -> None:
         self.queue = queue
         self.runner = runner
-        self.orders = orders
+        self.options = options
         self.show = show
-        self.lease = orders.lease or queue.config.lease
+        self.lease = options.lease or queue.config.lease
         self.inbox: queues.SimpleQueue[object] = queues.SimpleQueue()
         self.tally: dict[str, int] = {}
         #: Tasks of ours whose end was not heard of yet, and claims that are shown after the ends of what they need.
@@ -103,10 +103,10 @@ class Pool:
         self._survey: Survey | None = None
         self._lander: LandingThread | None = None
         self._gate = gate_for(queue, runner)
-        pipe = orders.landing
-        self._reviews = Reviews(queue, pipe, reviewer, orders.tags) if reviewer and pipe else None
+        pipe = options.landing
+        self._reviews = Reviews(queue, pipe, reviewer, options.tags) if reviewer and pipe else None
         self._presence: Flock | None = None
-        self._tender = Tender(queue, self.lease, self.inbox, tags=orders.tags if show.period else None)
+        self._heartbeat = Heartbeat(queue, self.lease, self.inbox, tags=options.tags if show.period else None)
 
     def run(self) -> PoolReport:
         """Work; what came of it."""
@@ -114,23 +114,23 @@ class Pool:
             return self._run()
 
     def _run(self) -> PoolReport:
-        if self.orders.check_in is not None:
+        if self.options.check_in is not None:
             self.queue.need_trust()
         began = time.monotonic()
         members: list[Member] = []
         before = self._listen()
         try:
-            make_room(self.orders.slots)
+            make_room(self.options.slots)
             members.extend(self._join())
             names = [member.worker for member in members]
-            self._idle, self._judges = names[: self.orders.slots], names[self.orders.slots :]
+            self._idle, self._judges = names[: self.options.slots], names[self.options.slots :]
             self._be_there()
             for mend in keeper.sweep(
                 self.queue, ended=end_commands_of
             ):  # by the store that has joined: it knows its names' orphans
                 self.show.mended(mend)
-            self._tender.start()
-            if self.orders.landing is not None and self.orders.landing.repository.is_known():
+            self._heartbeat.start()
+            if self.options.landing is not None and self.options.landing.repository.is_known():
                 self._land()  # begins with what was left
             self._fill()
             while not self._finished():
@@ -148,12 +148,12 @@ class Pool:
         )
 
     def _close(self, members: list[Member], before: dict[int, Any]) -> None:
-        self._tender.stop_all("stop")
+        self._heartbeat.stop_all("stop")
         for thread in list(self._threads.values()):
             thread.join()
         if self._lander is not None:
             self._lander.close()
-        self._tender.close()
+        self._heartbeat.close()
         for member in members:
             member.leave()
         if self._presence is not None:
@@ -178,10 +178,10 @@ class Pool:
 
     def _join(self) -> Iterator[Member]:
         """As many workers as there are slots, under numbers that no living process has."""
-        if self.orders.exact:
-            yield self.queue.store.join(self.orders.name, self.lease)
+        if self.options.exact:
+            yield self.queue.store.join(self.options.name, self.lease)
             return
-        yield from self._join_as(self.orders.name, self.orders.slots)
+        yield from self._join_as(self.options.name, self.options.slots)
         if self._reviews is not None:
             yield from self._join_as(REVIEWER, 1)
 
@@ -197,21 +197,21 @@ class Pool:
 
     def _be_there(self) -> None:
         """Others know that there is a reviewer."""
-        if self._judges and self.orders.landing is not None:
+        if self._judges and self.options.landing is not None:
             self._reviewer = self._judges[0]
-            self._presence = self.orders.landing.presence(self._reviewer)
+            self._presence = self.options.landing.presence(self._reviewer)
             self._presence.take()
 
     # -- claiming ----------------------------------------------------------------------------------
 
     def _closing(self) -> bool:
         """Whether no further task is to be claimed."""
-        spent = self.orders.max_tasks and self._started >= self.orders.max_tasks
+        spent = self.options.max_tasks and self._started >= self.options.max_tasks
         return bool(spent or self._ending())
 
     def _ending(self) -> bool:
         """Whether nothing more is to begin, also no review."""
-        late = self.orders.until and self.queue.clock.now() >= self.orders.until
+        late = self.options.until and self.queue.clock.now() >= self.options.until
         return bool(self.signals or self.error or late)
 
     def _finished(self) -> bool:
@@ -219,9 +219,9 @@ class Pool:
             return False
         if self._closing():
             return True
-        if self.orders.until_empty and self._drowned:
+        if self.options.until_empty and self._drowned:
             return True  # nothing more comes before a person has looked
-        return self.orders.until_empty and not self._hungry and self._is_empty()
+        return self.options.until_empty and not self._hungry and self._is_empty()
 
     def _is_empty(self) -> bool:
         """Whether nothing is left that could come by itself. Looks seldom where looking takes long."""
@@ -231,8 +231,8 @@ class Pool:
         try:
             landing = self._lander.known if self._lander is not None else frozenset()
             landing |= self._reviews.known if self._reviews is not None else frozenset()
-            found = survey(self.queue, self.orders.tags, self.orders.big, landing)
-            if not self.orders.slots:  # what is ready is not ours to take
+            found = survey(self.queue, self.options.tags, self.options.big, landing)
+            if not self.options.slots:  # what is ready is not ours to take
                 found = found.replace(coming=len(landing))
         except Storage:
             return False
@@ -256,7 +256,7 @@ class Pool:
             return
         while self._idle and not self._closing() and (way := self._enter(self._gate)):
             try:
-                claims = self.queue.claim(self._idle[0], tags=self.orders.tags, big=self.orders.big, lease=self.lease)
+                claims = self.queue.claim(self._idle[0], tags=self.options.tags, big=self.options.big, lease=self.lease)
             except Storage as error:
                 way.leave()
                 self._was_refused(error)
@@ -276,12 +276,12 @@ class Pool:
         why = self._gate.is_lost_soon()
         if not why or self.queue.store.paused():
             return False
-        tags, big = self.orders.tags, self.orders.big
-        want = Want(worker=self.orders.name, lease=self.lease, tags=tuple(tags), big=big)
+        tags, big = self.options.tags, self.options.big
+        want = Want(worker=self.options.name, lease=self.lease, tags=tuple(tags), big=big)
         for card in cards(self.queue.store, State.READY, tied=True):
             if card.task.hold == SPARE and suits(card.task, want):
                 try:
-                    self.queue.edit(card.task.id, self.orders.name, _freed, "unblocked", why)
+                    self.queue.edit(card.task.id, self.options.name, _freed, "unblocked", why)
                 except TaskpitError:
                     continue  # another was faster: there may be more
                 return True
@@ -319,7 +319,7 @@ class Pool:
 
     def _day_is_spent(self) -> bool:
         """Whether today may cost no more: then the queue is paused until tomorrow, or until somebody says go on."""
-        limits = [limit for limit in self.orders.budget if limit.scope == "day"]
+        limits = [limit for limit in self.options.budget if limit.scope == "day"]
         info = self.queue.store.info()
         if not limits or not info.papers or self.queue.store.paused():
             return False
@@ -329,14 +329,14 @@ class Pool:
         if reached is None:
             return False
         reason = f"the budget is spent: {reached.told(spent)}; `pit answer budget yes` goes on"
-        self.queue.store.pause(reason, DAY - now % DAY, self.orders.name)
+        self.queue.store.pause(reason, DAY - now % DAY, self.options.name)
         self.show.say(reason)
-        tell(self.queue.store, self.queue.config.hooks, "budget", details=reason, worker=self.orders.name)
+        tell(self.queue.store, self.queue.config.hooks, "budget", details=reason, worker=self.options.name)
         return True
 
     def _many_wait_for_review(self) -> bool:
         """Whether a person has enough to look at: new work would only drown them."""
-        limit, pipe = self.orders.review_limit, self.orders.landing
+        limit, pipe = self.options.review_limit, self.options.landing
         if not limit or pipe is None or pipe.terms.review != "person":
             return False
         try:
@@ -376,8 +376,8 @@ class Pool:
             return
         run.gate = gate
         run.slot = _number_of(worker)
-        run.sandbox = self.orders.sandbox
-        self._tender.add(worker, run)
+        run.sandbox = self.options.sandbox
+        self._heartbeat.add(worker, run)
         self._doing[worker] = claim.task.id
         self._unshown.append(claim)
         self._show_claimed()
@@ -393,8 +393,8 @@ class Pool:
         reviews = self._reviews if worker == self._reviewer else None
         try:
             over = work(
-                *(self.queue, run, reviews.runner if reviews else self.runner, self.orders),
-                lay_down=lambda: self._tender.drop(worker),
+                *(self.queue, run, reviews.runner if reviews else self.runner, self.options),
+                lay_down=lambda: self._heartbeat.drop(worker),
                 short=lambda why: self._is_short(worker, run, why),
                 job=reviews.judge if reviews else None,
             )
@@ -402,7 +402,7 @@ class Pool:
             over = over.replace(details=f"{type(error).__name__}: {error}")
         finally:
             try:
-                self._tender.drop(worker)
+                self._heartbeat.drop(worker)
                 way.leave()
                 run.bell.close()
                 if over.word != "unsaved":
@@ -419,7 +419,7 @@ class Pool:
 
     def _hear(self) -> None:
         """Wait for news, then take in all there are."""
-        self._tender.listen(hungry=bool(self._idle or self._judges) and not self._closing())
+        self._heartbeat.listen(hungry=bool(self._idle or self._judges) and not self._closing())
         try:
             self._take(self.inbox.get(timeout=self.show.period or LOOK_AGAIN))
             while True:
@@ -428,7 +428,7 @@ class Pool:
             pass
         if time.monotonic() - self._woke > LOOK_AGAIN:
             self._wake()
-        self.show.look(self._tender.runs(), self._survey)
+        self.show.look(self._heartbeat.runs(), self._survey)
 
     def _wake(self) -> None:
         self._hungry, self._woke = True, time.monotonic()
@@ -467,8 +467,8 @@ class Pool:
 
     def _land(self) -> None:
         """What was handed in is landed beside the work."""
-        if self._lander is None and self.orders.landing is not None:
-            told = (self.queue, self.orders.landing, self.orders.name, self.inbox, self.orders.sandbox)
+        if self._lander is None and self.options.landing is not None:
+            told = (self.queue, self.options.landing, self.options.name, self.inbox, self.options.sandbox)
             self._lander = LandingThread(*told)
             self._lander.start()
         elif self._lander is not None:
@@ -483,7 +483,7 @@ class Pool:
 
     def _count(self, over: Over) -> None:
         if RACER_OF in over.claim.task.extra or RACERS in over.claim.task.extra:
-            self._tender.look_at_races()
+            self._heartbeat.look_at_races()
         if over.claim in self._unshown:
             self._unshown.remove(over.claim)
             self.show.claimed(over.claim)
@@ -523,7 +523,7 @@ class Pool:
             self.show.say(f"stopping: {running} running will be finished; {again} again gives them back unfinished")
         elif len(self.signals) == 2 and running:
             self.show.say(f"stopping now: {running} running are ended and given back")
-            self._tender.stop_all("stop")
+            self._heartbeat.stop_all("stop")
         if len(self.signals) == 2 and self._lander is not None:
             self._lander.stop()
 

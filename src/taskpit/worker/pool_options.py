@@ -96,7 +96,7 @@ def _stuck(card: Card, soon: float) -> bool:
 # -- what a pool is told ---------------------------------------------------------------------------
 
 
-class Orders(Value):
+class PoolOptions(Value):
     """What a pool is told to do."""
 
     #: How many work on tasks at once; none in a pool that only reviews.

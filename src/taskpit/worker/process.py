@@ -45,7 +45,7 @@ class CannotRun(TaskpitError):
     code = "cannot_run"
 
 
-class Order(Value):
+class Command(Value):
     """What to run and for how long."""
 
     argv: tuple[str, ...]
@@ -106,7 +106,7 @@ class Bell:
 
 
 def run(
-    order: Order,
+    order: Command,
     bell: Bell,
     started: Callable[[int], None] | None = None,
     watch: Callable[[], str] | None = None,
@@ -135,7 +135,7 @@ def run(
     return Ended(code=code, seconds=time.monotonic() - began, why=why)
 
 
-def _start(order: Order, log: int) -> Child:
+def _start(order: Command, log: int) -> Child:
     check_command(order.argv[0], order.cwd, order.env)
     if not os.path.isdir(order.cwd):
         raise _cannot_run(order.argv[0], f"{order.argv[0]!r} cannot be run: there is no directory {order.cwd}")
@@ -178,7 +178,7 @@ def _cannot_run(name: str, told: str) -> CannotRun:
 
 def _attend(
     child: Child,
-    order: Order,
+    order: Command,
     bell: Bell,
     log: int,
     watch: Callable[[], str] | None,

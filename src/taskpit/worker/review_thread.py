@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from taskpit.landing.values import HandIn
     from taskpit.queue import Queue
     from taskpit.task import Claim, Outcome
-    from taskpit.worker.pool_options import Orders
+    from taskpit.worker.pool_options import PoolOptions
     from taskpit.worker.runner import Run, Runner
 
 #: How often a reviewer is asked for one verdict, and how often a review that cannot begin is tried.
@@ -76,9 +76,9 @@ class Reviews:
                 self._queue.finish(claim, Release(reason="it does not wait for a reviewer any more"))
         return None
 
-    def judge(self, queue: Queue, run: Run, runner: Runner, orders: Orders) -> tuple[Outcome, str, str]:
+    def judge(self, queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> tuple[Outcome, str, str]:
         """The change is judged; how the claim ends. In the run's thread."""
-        del orders
+        del options
         claim, handed = run.claim, None
         try:
             handed = self._pipe.hand_in_of(claim.task.id)

@@ -123,7 +123,7 @@ class Run:
             **self.variables,
         }
 
-    def papers(self) -> dict[str, str]:
+    def placeholders(self) -> dict[str, str]:
         """What the placeholders of a command stand for."""
         return {
             "task_file": self.place.task,
@@ -136,7 +136,7 @@ class Run:
 
     def fill(self, argv: Sequence[str]) -> tuple[str, ...]:
         """The command with its placeholders filled in; other braces are left alone."""
-        known = self.papers()
+        known = self.placeholders()
         return tuple(_PLACEHOLDER.sub(lambda found: known[found[1]], word) for word in argv)
 
     def started(self, group: int) -> None:
@@ -150,7 +150,7 @@ class Run:
 
     def execute(
         self,
-        order: process.Order,
+        order: process.Command,
         watch: Callable[[], str] | None = None,
         parting: Callable[[], None] | None = None,
     ) -> process.Ended:
@@ -214,7 +214,7 @@ class CommandRunner:
 
     def __call__(self, claim: Claim, run: Run) -> Outcome:  # noqa: ARG002 - the run knows its claim
         """The command has run on this task."""
-        order = process.Order(
+        order = process.Command(
             argv=self.command(run),
             cwd=run.cwd or self.cwd,
             env=run.env(),

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from taskpit.queue import Queue
     from taskpit.task import Card, Claim, End, Evidence, Task, Try
-    from taskpit.worker.pool_options import Orders
+    from taskpit.worker.pool_options import PoolOptions
     from taskpit.worker.runner import Run, Runner
 
     #: What is done with a claimed task: its outcome, what became of the claim if that is gone, and the details.
-    Job = Callable[[Queue, Run, Runner, Orders], tuple[Outcome, str, str]]
+    Job = Callable[[Queue, Run, Runner, PoolOptions], tuple[Outcome, str, str]]
 
 #: How often the end of a claim is tried when the disk refuses, and how long the first pause is.
 TRIES, FIRST_PAUSE = 6, 0.1
@@ -105,7 +105,7 @@ def work(
     queue: Queue,
     run: Run,
     runner: Runner,
-    orders: Orders,
+    options: PoolOptions,
     lay_down: Callable[[], None],
     short: Callable[[str], bool] = lambda _why: False,
     job: Job | None = None,
@@ -119,7 +119,7 @@ def work(
     fatal: TaskpitError | None = None
     told = ""
     try:
-        outcome, gone, told = (job or _build)(queue, run, runner, orders)
+        outcome, gone, told = (job or _build)(queue, run, runner, options)
     except CannotRun as error:
         fatal, gone, outcome = error, "", Failed(error=error.message, kind="infra")
         if job is not None:  # nothing that the task did: it waits as before
@@ -133,28 +133,31 @@ def work(
     else:
         if run.stopping == "cancel":
             outcome = Failed(error="cancelled", cancelled=True)
-        outcome = _paid(queue, run, outcome, orders, seconds)
+        outcome = _paid(queue, run, outcome, options, seconds)
         if isinstance(outcome, Done | Failed):
             outcome = outcome.replace(
                 log=outcome.log or log, seconds=outcome.seconds or seconds, cost=outcome.cost or run.cost
             )
         word, details = end_claim(queue, claim, outcome, _patience(claim, short))
-        if word == "sent back" and orders.landing is not None:  # what was handed in is none any more
+        if word == "sent back" and options.landing is not None:  # what was handed in is none any more
             with suppress(TaskpitError, OSError):
-                orders.landing.forget(claim.task.id, approval=True)
+                options.landing.forget(claim.task.id, approval=True)
         fatal = fatal or (_unsaved(run, details) if word == "unsaved" else None)
     return Over(claim=claim, word=word, details=details, seconds=seconds, fatal=fatal)
 
 
-def _build(queue: Queue, run: Run, runner: Runner, orders: Orders) -> tuple[Outcome, str, str]:
+def _build(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> tuple[Outcome, str, str]:
     """It is worked on: the outcome, and what became of the claim if that is gone."""
     settled = (
-        _refused(run, orders) or _fenced(run, orders) or _enter(queue, run, orders) or _red_first(queue, run, orders)
+        _refused(run, options)
+        or _fenced(run, options)
+        or _enter(queue, run, options)
+        or _red_first(queue, run, options)
     )
-    brought = outcome = settled or _attempt(queue, run, runner, orders)
+    brought = outcome = settled or _attempt(queue, run, runner, options)
     gone, told = what_became(queue, run)
     if not gone and settled is None:
-        outcome = _hand_in(queue, run, outcome, orders) if run.cwd else _checked(queue, run, outcome, orders)
+        outcome = _hand_in(queue, run, outcome, options) if run.cwd else _checked(queue, run, outcome, options)
         _learn(queue, run, brought, outcome)
     return outcome, gone, told
 
@@ -171,25 +174,25 @@ def _unsaved(run: Run, why: str) -> Storage:
     return Storage(f"the end of {run.claim.task.id} could not be written: {why}", hint=hint, id=run.claim.task.id)
 
 
-def _refused(run: Run, orders: Orders) -> Outcome | None:
+def _refused(run: Run, options: PoolOptions) -> Outcome | None:
     """A task whose check or own set-up may not be run here is not run either: it waits for a person."""
     task = run.claim.task
-    if not orders.allow_checks:
+    if not options.allow_checks:
         return None
-    checks = [] if orders.check_in is None or check_mode(task) == "disabled" else [("check", task.check)]
+    checks = [] if options.check_in is None or check_mode(task) == "disabled" else [("check", task.check)]
     if setup := task.extra.get("setup"):
         checks.append(("set-up", str(setup)))
     for what, command in checks:
-        if not is_allowed(command, orders.allow_checks):
+        if not is_allowed(command, options.allow_checks):
             return _hold(task, f"its {what} is not on the list of those allowed here: {command}")
     return None
 
 
-def _fenced(run: Run, orders: Orders) -> Outcome | None:
+def _fenced(run: Run, options: PoolOptions) -> Outcome | None:
     """A task may ask for a sandbox where its pool has none, or a wider one; what cannot be had waits for a person."""
     from taskpit.worker.sandbox import NoSandbox, shut_in
 
-    task, pipe = run.claim.task, orders.landing
+    task, pipe = run.claim.task, options.landing
     try:
         before, run.sandbox = run.sandbox, shut_in(run.sandbox, task.extra.get("sandbox"))
         if run.sandbox != before and pipe is not None and pipe.terms.of(task).land != "none":
@@ -225,9 +228,9 @@ class RunHands:
         self._run.say(text)
 
 
-def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
+def _enter(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
     """A task that lands has a clone of its own; else the outcome of not getting one."""
-    task, pipe = run.claim.task, orders.landing
+    task, pipe = run.claim.task, options.landing
     if pipe is None:
         asked = task.extra.get("land", "none") != "none"
         return _hold(task, "it is to land, and this pool runs in no git checkout") if asked else None
@@ -256,14 +259,14 @@ def _enter(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
     return None
 
 
-def _red_first(queue: Queue, run: Run, orders: Orders) -> Outcome | None:
+def _red_first(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
     """A check that is green before anything was done proves nothing: a person is asked, once."""
-    task, where = run.claim.task, run.cwd or orders.check_in
-    wanted = task.extra.get("red-first") in (True, "yes", "true") or orders.red_first
+    task, where = run.claim.task, run.cwd or options.check_in
+    wanted = task.extra.get("red-first") in (True, "yes", "true") or options.red_first
     if not wanted or where is None or check_mode(task) == "disabled" or run.claim.attempt > 1 or GREEN in task.body:
         return None
     try:
-        evidence = RunHands(run).run(task.check, where, queue.config.check_limit, env=orders.env)
+        evidence = RunHands(run).run(task.check, where, queue.config.check_limit, env=options.env)
     except Stopped:
         return Release(reason="its worker was asked to stop")
     except (TaskpitError, OSError) as error:
@@ -279,18 +282,18 @@ def _hold(task: Task, reason: str) -> Release:
     return Release(reason=told, task=task.replace(hold=told), action="blocked")
 
 
-def _hand_in(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcome:
+def _hand_in(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> Outcome:
     """What was done becomes a candidate, is checked as such, and waits to be landed; the slot is free."""
-    cut = outcome if isinstance(outcome, Failed) and _is_cut_short(run, outcome, orders) else None
+    cut = outcome if isinstance(outcome, Failed) and _is_cut_short(run, outcome, options) else None
     outcome = outcome if cut is None else _green_nevertheless(run, cut)
-    if orders.landing is None or not isinstance(outcome, Done) or run.stopping:
+    if options.landing is None or not isinstance(outcome, Done) or run.stopping:
         return cut or outcome
     done = outcome.replace(log=_keep_log(queue, run), seconds=outcome.seconds, cost=outcome.cost or run.cost)
     if done.reason == ONLY_TALK:
         done = done.replace(reason="")  # what it changed speaks for it; where nothing changed, nothing lands
     for pause_ in (FIRST_PAUSE, 10 * FIRST_PAUSE, 0.0):
         try:
-            ended = orders.landing.hand_in(run.claim, done, RunHands(run), check=orders.check_in is not None)
+            ended = options.landing.hand_in(run.claim, done, RunHands(run), check=options.check_in is not None)
             return cut.replace(evidence=ended.evidence) if cut and isinstance(ended, Failed) else ended
         except Stopped:
             return Release(reason="its worker was asked to stop")
@@ -303,14 +306,14 @@ def _hand_in(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcom
     return _hold(run.claim.task, f"its work could not be handed in: {told}; it is kept in {run.cwd}")
 
 
-def _attempt(queue: Queue, run: Run, runner: Runner, orders: Orders) -> Outcome:
+def _attempt(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> Outcome:
     """What the runner says; what it throws is a crash of this attempt and of nothing else."""
     try:
         card = queue.store.read([run.claim.task.id])[0]
         run.prepare(card.tries if card else (), card.notes if card else "")
         _teach(queue, run, card.tries if card else ())
-        if run.cwd and orders.landing is not None:
-            run.add_to_prompt(BRIEF.format(onto=orders.landing.target_of(run.claim.task)))
+        if run.cwd and options.landing is not None:
+            run.add_to_prompt(BRIEF.format(onto=options.landing.target_of(run.claim.task)))
     except (Storage, OSError) as error:
         return Retry(reason=f"its run directory could not be written: {error}", after=pause(queue.config, 1))
     try:
@@ -395,9 +398,9 @@ def what_became(queue: Queue, run: Run) -> tuple[str, str]:
     return ("", "") if found == "ours" else (found, "")
 
 
-def _is_cut_short(run: Run, outcome: Outcome, orders: Orders) -> bool:
+def _is_cut_short(run: Run, outcome: Outcome, options: PoolOptions) -> bool:
     """Whether it was ended by us, so that only its check can tell how far it was."""
-    strict = check_mode(run.claim.task) == "strict" and orders.check_in is not None
+    strict = check_mode(run.claim.task) == "strict" and options.check_in is not None
     return isinstance(outcome, Failed) and outcome.kind == "timeout" and strict
 
 
@@ -407,15 +410,15 @@ def _green_nevertheless(run: Run, outcome: Failed) -> Done:
     return Done(output=outcome.output, reason=told, seconds=outcome.seconds, cost=run.cost)
 
 
-def _checked(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcome:
+def _checked(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> Outcome:
     """Done counts only once the task's own check is green. A run that was cut short is done only by its check."""
     command, mode = run.claim.task.check, check_mode(run.claim.task)
-    if not (isinstance(outcome, Done) or _is_cut_short(run, outcome, orders)):
+    if not (isinstance(outcome, Done) or _is_cut_short(run, outcome, options)):
         return outcome
-    if mode == "disabled" or orders.check_in is None or run.stopping:
+    if mode == "disabled" or options.check_in is None or run.stopping:
         return outcome
     try:
-        evidence = RunHands(run).run(command, run.cwd or orders.check_in, queue.config.check_limit, env=orders.env)
+        evidence = RunHands(run).run(command, run.cwd or options.check_in, queue.config.check_limit, env=options.env)
     except Stopped:
         return Release(reason="its worker was asked to stop")
     except TaskpitError as error:
@@ -430,11 +433,11 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, orders: Orders) -> Outcom
     return Failed(error=evidence.complaint(), kind="check", output=getattr(outcome, "output", ""), evidence=evidence)
 
 
-def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: float) -> Outcome:
+def _paid(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions, seconds: float) -> Outcome:
     """What it cost is in the ledger. A task that has cost too much asks before it is tried again."""
     cost = outcome.cost if isinstance(outcome, Done) and outcome.cost else run.cost
     info, claim = queue.store.info(), run.claim
-    if not info.papers or not (cost or orders.budget):
+    if not info.papers or not (cost or options.budget):
         return outcome
     ledger = Ledger(info.papers)
     try:
@@ -443,7 +446,7 @@ def _paid(queue: Queue, run: Run, outcome: Outcome, orders: Orders, seconds: flo
         spent = ledger.of_task(claim.task.id)
     except OSError:
         return outcome  # a full disk must not change the verdict
-    reached = next((limit for limit in orders.budget if limit.scope == "task" and limit.reached(spent)), None)
+    reached = next((limit for limit in options.budget if limit.scope == "task" and limit.reached(spent)), None)
     if reached is None or not isinstance(outcome, Failed) or outcome.final or outcome.cancelled:
         return outcome
     told = " ".join(outcome.error.split())[:200]
