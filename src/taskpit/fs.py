@@ -500,6 +500,15 @@ def _take_turn(fd: int) -> None:
         pause = min(pause * 2, 0.01)
 
 
+def above(folder: str, name: str) -> str:
+    """The nearest directory, this one or one above it, in which something has this name; empty if there is none."""
+    while not os.path.lexists(f"{folder}/{name}"):
+        folder, below = os.path.dirname(folder), folder
+        if folder == below:
+            return ""
+    return folder
+
+
 class Flock:
     """An exclusive lock on a file that is never deleted, held from `take` until `drop`.
 

@@ -160,11 +160,8 @@ def _scripts(root: str, top: str, texts: list[str]) -> Iterator[Start]:
 def _project(root: str) -> str:
     """The checkout that the folder lies in; without git the folder around it, if it is not one for everything."""
     above, home = os.path.dirname(root), os.path.realpath(os.path.expanduser("~"))
-    top = above
-    while top != os.path.dirname(top):
-        if os.path.lexists(f"{top}/.git"):
-            return top
-        top = os.path.dirname(top)
+    if top := fs.above(above, ".git"):
+        return top
     return root if f"{home}/".startswith(f"{above.rstrip('/')}/") else above
 
 

@@ -303,12 +303,11 @@ def _exclude(root: str, rule: str) -> str:
 
 def _ignore_rule(root: str) -> str | None:
     """The line that keeps the folder out of commits, if it lies in a git checkout."""
-    folder = root
-    while not os.path.exists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
+    from taskpit import fs
+
+    folder = fs.above(root, ".git")
+    if not folder:
+        return None
     inside = os.path.relpath(root, folder)
     return "/*" if inside == "." else f"/{inside}/"
 

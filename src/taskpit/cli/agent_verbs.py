@@ -12,6 +12,7 @@ import json
 import os
 import sys
 
+from taskpit import fs
 from taskpit.cli import verbs
 from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
 from taskpit.cli.options import example, worker_option
@@ -412,13 +413,7 @@ def _project(given: str | None) -> str:
         if not os.path.isdir(given):
             raise Invalid(f"there is no folder {given}", path=given)
         return given
-    here = folder = os.getcwd()
-    while not os.path.exists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return here
-        folder = above
-    return folder
+    return fs.above(os.getcwd(), ".git") or os.getcwd()
 
 
 def _told(agent: str, steps: Sequence[PartPlan], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:

@@ -146,21 +146,6 @@ def load(path: str, root: str, env: Mapping[str, str]) -> Crew:
     return _Reader(path, root, env, toml_checker.key_lines(text)).crew(toml_checker.parse(text, path))
 
 
-def _repository(folder: str) -> str:
-    """The repository that this folder is in, which is where work is done; the folder itself if it is in none."""
-    return _in_repository(folder) or folder
-
-
-def _in_repository(folder: str) -> str:
-    """The same; empty if it is in none."""
-    above = folder
-    while above != os.path.dirname(above):
-        if os.path.exists(f"{above}/.git"):
-            return above
-        above = os.path.dirname(above)
-    return ""
-
-
 class _Reader:
     """One reading of one file."""
 
@@ -236,10 +221,10 @@ class _Reader:
         asked = own.get("backend", "" if role in ROUNDS else fields.get("backend", ""))
         fields.pop("backend", None)
         kind = "tasks" if role not in ROUNDS else "session" if asked else "rounds"
-        fields["cwd"] = self._folder("agent", index, fields.get("cwd") or _repository(self.folder))
+        fields["cwd"] = self._folder("agent", index, fields.get("cwd") or fs.above(self.folder, ".git"))
         fields["prompt"] = self._prompt(index, fields.get("prompt"), (name, role))
         fields["backend"] = self._proved(index, asked, "" if kind == "rounds" else name)
-        if (role == "reviewer" or fields.get("land", "none") != "none") and not _in_repository(fields["cwd"]):
+        if (role == "reviewer" or fields.get("land", "none") != "none") and not fs.above(fields["cwd"], ".git"):
             what = "reviews changes" if role == "reviewer" else "is to land its work"
             raise self._wrong(
                 self._said("agent", index, "land"), f"{name!r} {what}, and {fields['cwd']} is in no git repository"

@@ -49,11 +49,7 @@ def agree(folder: Folder) -> None:
 
 def _index(root: str) -> bytes:
     """How git's index looks: every checkout, merge, pull and commit writes another one. Empty if there is none."""
-    folder = root
-    while not os.path.lexists(f"{folder}/.git"):
-        folder, below = os.path.dirname(folder), folder
-        if folder == below:
-            return b""
+    folder = fs.above(root, ".git")
     git = f"{folder}/.git"
     try:
         if os.path.isfile(git):
