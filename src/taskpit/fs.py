@@ -186,8 +186,11 @@ def write_once(fd: int, data: bytes, path: str) -> bool:
     return os.write(fd, data if most is None else data[:most]) == len(data)
 
 
-def replace(path: str, data: bytes, scratch: str, *, sync: bool, mode: int = 0o666) -> None:
-    """`path` now has these bytes; readers see the old or the new, whole."""
+def replace(path: str, data: bytes, scratch: str = "", *, sync: bool, mode: int = 0o666) -> None:
+    """`path` now has these bytes; readers see the old or the new, whole. They are written to `scratch` first, which
+    stands beside it unless another place is named.
+    """
+    scratch = scratch or f"{path}~{fresh_name()}"
     create(scratch, data, sync=sync, mode=mode)
     if _hook is not None:
         _hook("rename", path)

@@ -293,7 +293,7 @@ def remember(root: str) -> bool:
     try:
         path = _record_of(root)
         data = jsontext.dumps(_facts(root)).encode("utf-8", "surrogateescape")
-        fs.replace(path, data, f"{path}~{fs.fresh_name()}", sync=False, mode=0o600)
+        fs.replace(path, data, sync=False, mode=0o600)
     except (OSError, Untrusted):
         return False
     return True

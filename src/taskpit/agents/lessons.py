@@ -88,7 +88,7 @@ class Lessons:
         try:
             kept = change(self.read())[-self._most :]
             data = "".join(json.dumps(one.as_dict(), ensure_ascii=False) + "\n" for one in kept)
-            fs.replace(self._path, data.encode("utf-8", "replace"), f"{self._path}.{fs.fresh_name()}", sync=False)
+            fs.replace(self._path, data.encode("utf-8", "replace"), sync=False)
         finally:
             turn.drop()
 

@@ -191,7 +191,7 @@ class Papers:
             return None
 
     def _write(self, name: str, value: object) -> None:
-        fs.replace(self.at(name), json.dumps(value).encode() + b"\n", self.at(f".{fs.fresh_name()}"), sync=False)
+        fs.replace(self.at(name), json.dumps(value).encode() + b"\n", sync=False)
 
     # -- the plan ----------------------------------------------------------------------------------
 

@@ -151,7 +151,7 @@ class Clones:
     def _mark(self, path: str, onto: str) -> None:
         """The clone is whole, and this directory is it. Its target is settled."""
         data = f"{_directory(path)}\n{onto}\n".encode()
-        fs.replace(f"{path}.ready", data, f"{path}.ready.{fs.fresh_name()}", sync=False)
+        fs.replace(f"{path}.ready", data, sync=False)
 
     # -- making them -------------------------------------------------------------------------------
 

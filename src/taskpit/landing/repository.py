@@ -210,12 +210,7 @@ class Repository:
         )
         home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
         files = (f"{self.common}/info/exclude", said.text if said.code == 0 and said.text else f"{home}/git/ignore")
-        fs.replace(
-            f"{self.git.directory}/info/exclude",
-            b"\n".join(_excludes(path) for path in files),
-            f"{self.git.directory}/info/.{fs.fresh_name()}",
-            sync=False,
-        )
+        fs.replace(f"{self.git.directory}/info/exclude", b"\n".join(_excludes(path) for path in files), sync=False)
 
     # -- the line ----------------------------------------------------------------------------------
 
@@ -375,7 +370,7 @@ class Repository:
                 raise Invalid(f"{name} is not a plain file in {self.top}", hint="--copy takes plain files.")
             data, _ = fs.read(source, LARGEST_COPY)
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            fs.replace(target, data, f"{target}.{fs.fresh_name()}", sync=False, mode=stat.S_IMODE(status.st_mode))
+            fs.replace(target, data, sync=False, mode=stat.S_IMODE(status.st_mode))
 
     # -- back to the person ------------------------------------------------------------------------
 
@@ -400,7 +395,7 @@ class Repository:
             place, old = self._checked_out(branch)
             why = self._move(branch, place, old, line) if line and old != line else ""
             if why:
-                fs.replace(self._reason(branch), why.encode(), f"{self.folder}/.{fs.fresh_name()}", sync=False)
+                fs.replace(self._reason(branch), why.encode(), sync=False)
                 return self.look(branch)
             if line and up != line:
                 self.git.set(_up(branch), line)

@@ -304,9 +304,8 @@ class Gate:
     def _end_window(self, at: float) -> None:
         self._window = at
         if self._root and self.backend is not None and self.backend.window:
-            scratch = f"{self._root}/backends/.{fs.fresh_name(12)}"
             with contextlib.suppress(OSError):  # then spare tasks wait for the next one
-                fs.replace(self._path("window"), f"{at:.3f}\n".encode(), scratch, sync=False)
+                fs.replace(self._path("window"), f"{at:.3f}\n".encode(), sync=False)
 
     def worked(self) -> None:
         """It works: what it suffered before is forgotten."""
@@ -341,7 +340,7 @@ class Gate:
             return True
         try:
             data = (json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-            fs.replace(self._path("json"), data, f"{self._root}/backends/.{fs.fresh_name(12)}", sync=False)
+            fs.replace(self._path("json"), data, sync=False)
         except OSError:
             return False
         return True

@@ -102,8 +102,7 @@ class Sessions:
             return
         try:
             fs.make_dir(f"{self._root}/sessions")
-            data = json.dumps(session.as_dict()).encode()
-            fs.replace(self._path(claim.task.id), data, f"{self._root}/sessions/.{fs.fresh_name(12)}", sync=False)
+            fs.replace(self._path(claim.task.id), json.dumps(session.as_dict()).encode(), sync=False)
         except OSError:
             return
 

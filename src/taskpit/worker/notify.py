@@ -144,7 +144,7 @@ def tell(channels: Channels, event: Mapping[str, Any] | None, now: float) -> lis
         fresh = [name for name in channels.names if _is_fresh(name, one, now)]
         failed = {name: why for name in fresh if (why := _try(channels, name, Notice.of(one)))}
         for name in (name for name in fresh if name not in failed):
-            fs.replace(_mark(name, one), b"", f"{_mark(name, one)}~{fs.fresh_name()}", sync=False)
+            fs.replace(_mark(name, one), b"", sync=False)
             told.append(name)
         trouble += [f"{name}: {why}" for name, why in failed.items()]
         left += [one] if failed else []
@@ -176,7 +176,7 @@ def _kept() -> list[dict[str, Any]]:
 def _keep(events: list[dict[str, Any]]) -> None:
     path = f"{trust.state_dir('notify')}/kept.json"
     if events or os.path.exists(path):
-        fs.replace(path, json.dumps(events).encode(), f"{path}~{fs.fresh_name()}", sync=False, mode=0o600)
+        fs.replace(path, json.dumps(events).encode(), sync=False, mode=0o600)
 
 
 def _try(channels: Channels, name: str, message: Notice) -> str:

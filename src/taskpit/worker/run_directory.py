@@ -91,8 +91,8 @@ class RunDirectory:
     def hand_in(self, output: str) -> None:
         """From inside the run: this is what it brought, and it is finished."""
         if output:
-            fs.replace(self.result, output.encode("utf-8", "replace"), f"{self.path}/.{fs.fresh_name()}", sync=False)
-        fs.replace(self.done, b"", f"{self.path}/.{fs.fresh_name()}", sync=False)
+            fs.replace(self.result, output.encode("utf-8", "replace"), sync=False)
+        fs.replace(self.done, b"", sync=False)
 
     def is_handed_in(self) -> bool:
         """Whether the run has said that it is finished."""
