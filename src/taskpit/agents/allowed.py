@@ -49,7 +49,7 @@ def allowed(env: Mapping[str, str], *more: str) -> dict[str, str]:
 
 
 # -- which checks may be run where a person has named them -----------------------------------------
-# Which checks may be run where a person has named them. Pure: a check and patterns in, yes or no out.
+# Pure: a check and patterns in, yes or no out.
 # A check is text for a shell, and `make test; id` is like `make *`. So it is taken apart first: only one plain command
 # without anything that the shell would act on can be like a pattern, word by word. What is spelled exactly as one of
 # the patterns is what the person has named, whatever is in it.

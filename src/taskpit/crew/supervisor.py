@@ -22,7 +22,7 @@ from taskpit.worker import process
 from taskpit.workers import LocalMember
 
 # -- one of the crew in the supervisor's care ------------------------------------------------------
-# One of the crew in the supervisor's care: started, watched, healed, stopped. Knows processes, no tasks.
+# Started, watched, healed, stopped. Knows processes, no tasks.
 # It looks every moment, and each look does one step: nothing here waits. What it knows is in `<name>.json`, so
 # that the next supervisor goes on where a killed one stopped.
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from taskpit.task import Evidence
 
 # -- what a set-up made ----------------------------------------------------------------------------
-# What a set-up made, kept so that the next clone has it without running it again. Copied, never linked.
+# Kept so that the next clone has it without running it again. Copied, never linked.
 # <state>/taskpit/landing/<name>-<digest>/setup/<key>/    the files that it added to a clone
 #
 # Kept only where a person names the files that decide it, such as lock files: the key is the command and these files

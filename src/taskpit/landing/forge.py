@@ -296,8 +296,7 @@ def _tail(said: str) -> str:
     return " ".join(said.split())[-300:] or "it said nothing"
 
 
-# -- A task whose change lands by a pull request ---------------------------------------------------
-# A task whose change lands by a pull request: pushed and opened, looked at while it is open, done once merged.
+# -- a task whose change lands by a pull request ---------------------------------------------------
 #     push     the candidate, to a branch of its own at the remote; a head that is not ours is never pushed over
 #     open     one pull request for that branch; the task stays held: "waits for the pull request N"
 #     look     by whoever runs, at most once a minute for each repository: merged, closed, changes wanted

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST", "Backend", "Choosing", "Gate", "Pass", "gate_for", "moment", "resting", "seconds_in"]
 
 # -- when a limit ends -----------------------------------------------------------------------------
-# When a limit ends, read from what an agent says about it. Pure: text and the time now in, seconds out.
+# Read from what an agent says about it. Pure: text and the time now in, seconds out.
 # 1778565600, 1778565600000         unix seconds, or milliseconds
 # 13872, "20s", "2 days 3 hours"    so long from now
 # "3pm (Europe/Berlin)", "15:05"    the next time a clock there shows this; without a zone, the clock here
@@ -364,7 +364,7 @@ def resting(root: str, clock: Clock) -> list[str]:
 
 
 # -- which agent a task gets -----------------------------------------------------------------------
-# Which agent a task gets: the one it names, else the first of the pool's that does not rest. Knows gates, no CLI.
+# The one it names, else the first of the pool's that does not rest. Knows gates, no CLI.
 # A task may say `agent: codex` or `agent: claude, codex`, and `model: opus`. A pool may have several agents
 # (`--agent claude,codex`): where the first has reached a limit, the task goes to the next within the same claim, and no
 # attempt is spent. A task that names what there is not, or what the budget cannot count, waits for a person.

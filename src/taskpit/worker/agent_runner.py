@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from taskpit.worker.transcript import Transcript
 
 # -- which session of which agent worked on a task -------------------------------------------------
-# Which session of which agent worked on a task, so that the next attempt can go on in it.
+# So that the next attempt can go on in it.
 # .taskpit/sessions/<task id>          preset, session, where it worked, and in which attempt it began
 # .taskpit/sessions/<task id>~review   the same of its reviewer, whose session is never its builder's
 #

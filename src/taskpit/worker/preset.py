@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from taskpit.toml_checker import Checker
 
 # -- the keys of a preset file ---------------------------------------------------------------------
-# The keys of a preset file: which there are, what each may hold, and what is said about a wrong one.
-# Knows TOML and spelling; not what the keys are for.
+# Which there are, and what each may hold; not what the keys are for.
 
 #: What an event, an exit code or some words can mean.
 MEANINGS = ("done", "failed", "quota", "auth", "usage", "infra", "no-session", "goes-on")

@@ -167,7 +167,7 @@ def _left(runs: str | None) -> Iterator[tuple[str, list[str]]]:
 
 
 # -- commands of a claim that is given to another worker -------------------------------------------
-# Commands of a claim that is given to another worker: ended first, so that no two work on one task.
+# They are ended first, so that no two work on one task.
 # A pool writes down the number of each command's reaper, in the run's directory. Before the task is given back
 # that reaper is asked to end its command and all of that; the task is left alone while it can't: a process that
 # hangs in the kernel must not get a twin. Knows processes and the run's directory, nothing of leases.

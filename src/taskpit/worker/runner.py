@@ -252,8 +252,7 @@ def _with_log(told: str, log: bytes) -> str:
 
 
 # -- runners that other packages bring -------------------------------------------------------------
-# Runners that other packages bring, by the entry points in `taskpit.runners`.
-# An entry point names something that makes a runner when it is called with what `pit work` was told:
+# An entry point in `taskpit.runners` names what makes a runner when it is called with the arguments of `pit work`:
 #
 #     def make(*, cwd: str, model: str, limit: float, args: Sequence[str]) -> Runner
 

@@ -225,7 +225,7 @@ def _names(value: object) -> Iterator[str]:
 
 
 # -- what a run of an agent was --------------------------------------------------------------------
-# What a run of an agent was, judged by all that is known of it: exit code, events, words. Pure.
+# Judged by all that is known of it: exit code, events, words. Pure.
 # Good is: the exit code says so, the last event says so, and there is something to show. The one exception
 # is a run that we ended because it would not leave after its last event: then its exit code is ours. A run that
 # we ended at its limit, or because it was silent for too long, is never good by itself, whatever it says last.
