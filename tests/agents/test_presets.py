@@ -145,7 +145,7 @@ def test_no_such_preset(mine):
         ('argv = ["x"]\nresume = ["x"]', "`resume` must say {session}", ""),
         ('argv = ["x"]\nsession = "theirs"', "needs `take.session`", ""),
         ('bin = "x"', "a preset needs `argv`", ""),
-        ("argv = x", "at line 1", ""),
+        ("argv = x", "own.toml:1: ", ""),
     ],
 )
 def test_mistakes_are_named_with_file_and_what_was_meant(mine, text, told, hint):

@@ -396,11 +396,8 @@ class Choosing:
         self._budget = tuple(budget)
         self._runners = {name: make(name, "") for name in self.names}
         self._gates: dict[str, Gate] = {}
-        self.first = self._runners[self.names[0]]
-        self.cwd = self.first.cwd
-        self.preset = self.first.preset
         #: With one agent the pool itself waits at its gate before it claims.
-        self.backend: Backend | None = self.first.backend if len(self.names) == 1 else None
+        self.backend: Backend | None = self._runners[self.names[0]].backend if len(self.names) == 1 else None
 
     def check(self, env: Mapping[str, str]) -> None:
         """CannotRun if a program is not there, or a budget could not be kept, before any task is taken."""
