@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from functools import wraps
 
 from taskpit.errors import Lost
-from taskpit.library import WORKER, Queue, Watcher, called
+from taskpit.library import Queue, Watcher, called
 from taskpit.task import Release
 
 TYPE_CHECKING = False
@@ -37,30 +37,8 @@ if TYPE_CHECKING:
     #: Works on a job; a text is the output of a task that is done, nothing is the job's own output.
     AsyncHandler = Callable[[Job], Awaitable[str | Outcome | None]]
 
-    class ClaimFields(TypedDict, total=False):
-        """What `claim` may be told of a task to have."""
-
-        ids: Sequence[str]
-        tags: Sequence[str]
-        big: bool | None
-        lease: float
-        count: int
-        wait: float
-        verbatim: bool
-        kind: str
-
-    class Taking(TypedDict, total=False):
-        """What `take` may be told."""
-
-        ids: Sequence[str]
-        tags: Sequence[str]
-        big: bool | None
-        lease: float
-        wait: float
-        checks: str | None
-
     class Working(TypedDict, total=False):
-        """What `work` may be told."""
+        """What `work` may be given."""
 
         until_empty: bool
         worker: str
@@ -72,6 +50,8 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
     T = TypeVar("T")
+    #: What takes the same as a verb of the queue.
+    Like = Callable[[Callable[..., T]], Callable[Concatenate["AsyncQueue", P], T]]
 
 __all__ = ["AsyncQueue"]
 
@@ -87,6 +67,11 @@ def _verb(verb: Callable[Concatenate[Queue, P], T]) -> Callable[Concatenate[Asyn
         return await _surely(getattr(queue.sync, verb.__name__), *args, **named)
 
     return call
+
+
+def _like(_: Callable[Concatenate[Queue, P], object]) -> Like[T, P]:
+    """What is decorated takes what this verb of the queue takes; for type checkers."""
+    return lambda method: method
 
 
 class AsyncQueue:
@@ -124,27 +109,29 @@ class AsyncQueue:
     renew = _verb(Queue.renew)
     finish = _verb(Queue.finish)
 
-    async def claim(self, worker: str, **wish: Unpack[ClaimFields]) -> list[Claim]:
+    @_like(Queue.claim)
+    async def claim(self, *given: Any, **wish: Any) -> list[Claim]:
         """Up to `count` tasks for this worker; the wish is that of `Queue.claim`."""
-        return await _unless_left(_start(self.sync.claim, worker, **wish), self._give_back)
+        return await _unless_left(_start(self.sync.claim, *given, **wish), self._give_back)
 
     def _give_back(self, claims: list[Claim]) -> None:
         for claim in claims:
             self.sync.finish(claim, Release(reason="the code that waited for it was cancelled"))
 
-    def take(self, worker: str = WORKER, **wish: Unpack[Taking]) -> AbstractAsyncContextManager[Job]:
+    @_like(Queue.take)
+    def take(self, *given: Any, **wish: Any) -> AbstractAsyncContextManager[Job]:
         """The next task, for an `async with` block: done when it is left, failed if it throws, renewed meanwhile.
 
         The wish is that of `Queue.take`.
         """
-        return _taking(self.sync.take(worker, **wish))
+        return _taking(self.sync.take(*given, **wish))
 
-    async def work(self, handler: AsyncHandler, n: int = 1, **told: Unpack[Working]) -> PoolReport:
+    async def work(self, handler: AsyncHandler, n: int = 1, **options: Unpack[Working]) -> PoolReport:
         """Run this coroutine function on task after task, `n` at once; cancelled, it gives back what runs.
 
-        It is told what `Queue.work` is.
+        Its options are those of `Queue.work`.
         """
-        pool = self.sync.pool(_awaited(handler, asyncio.get_running_loop()), n, **told)
+        pool = self.sync.pool(_awaited(handler, asyncio.get_running_loop()), n, **options)
         running = asyncio.wrap_future(_start(pool.run))
         try:
             return await asyncio.shield(running)
