@@ -177,3 +177,11 @@ def test_killed_anywhere_nothing_is_lost(ground, loose, tmp_path, monkeypatch):
             break
     assert number > 5
     assert counts(ground)[0] == 0
+
+
+def test_one_that_was_just_packed_is_left_to_those_who_land(ground, loose, monkeypatch):
+    """To look whether it is due takes every branch's turn for an instant."""
+    monkeypatch.setattr(calls.Git, "pack", lambda _: None)
+    lander = ground.lander()
+    assert lander.pack()
+    assert not lander.pack()

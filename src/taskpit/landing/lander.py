@@ -23,8 +23,8 @@ from taskpit.text import headline
 
 #: Trouble that is nobody's conflict is tried again this often before a person is asked.
 TRIES = 3
-#: Our repository is packed at most so often, in seconds.
-DAILY = 86400.0
+#: Our repository is packed at most so often, in seconds; and so often it is looked whether it should be.
+DAILY, PACK_LOOK = 86400.0, 600.0
 
 
 class Seldom:
@@ -95,6 +95,7 @@ class Lander:
         self.lease = max(queue.config.lease, 2 * (terms.setup_limit + terms.check_limit) + 60.0)
         self._trouble: dict[str, int] = {}
         self._pulls = Pulls(pipe)
+        self._pack_look = 0.0
         #: What waits for its pull request, as last seen.
         self._pulled: list[HandIn] | None = None
         ours, theirs = pipe.git.directory, pipe.repository.places()
@@ -150,10 +151,13 @@ class Lander:
 
     def pack(self) -> bool:
         """Our repository is packed, if it needs that and nobody lands in it; nobody does until it is."""
-        repository, turns = self.pipe.repository, self.pipe.turns()
+        repository, now = self.pipe.repository, self.queue.clock.monotonic()
+        if now < self._pack_look or not repository.is_known() or not repository.git.needs_packing():
+            return False
+        self._pack_look = now + PACK_LOOK
+        turns = self.pipe.turns()
         try:
-            needed = repository.is_known() and repository.git.needs_packing()
-            if not needed or not all(turn.take(wait=False) for turn in turns):
+            if not all(turn.take(wait=False) for turn in turns):
                 return False
             if repository.is_due("packed", DAILY):
                 repository.git.pack()
