@@ -76,7 +76,7 @@ def test_archived_tasks_are_found_as_before(server, store):
     assert store.counts()[State.DONE] == 3
     assert store.put([Task(id="0001", title="other")]) == [Said.CONFLICT]
     assert [claim.task.id for claim in store.claim(Want(worker="w", lease=60.0))] == ["0004"]
-    kept = server.sql(f"SELECT doc, result FROM {store._schema}.task WHERE id = '0001'")[0]
+    kept = server.sql(f"SELECT doc, result FROM {store.wire.schema}.task WHERE id = '0001'")[0]
     assert "text 1" not in kept[0]
     assert "did" not in kept[1]
     with gzip.open(

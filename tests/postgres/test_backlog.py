@@ -44,7 +44,7 @@ class Session:
     """One session that keeps its plans, and counts the rows a verb looks at."""
 
     def __init__(self, store):
-        self.schema = store._schema
+        self.schema = store.wire.schema
         self.name = store.address.schema
         self.line = psycopg.connect(store.address.server, autocommit=True)
 
@@ -96,7 +96,7 @@ def test_how_many_rows_each_verb_looks_at(server, store, session):
         "said before": ("SELECT {s}.finish(%s::json, false, NULL)", as_json([lost])),
     }
     for (table,) in server.sql("SELECT tablename FROM pg_tables WHERE schemaname = %s", store.address.schema):
-        server.sql(f"VACUUM ANALYZE {store._schema}.{table}")  # now every table is known to be tiny
+        server.sql(f"VACUUM ANALYZE {store.wire.schema}.{table}")  # now every table is known to be tiny
     for _ in range(7):  # each plan is made and kept
         for sql, *words in verbs.values():
             session.rows(sql, *words)
@@ -170,7 +170,7 @@ def _buffers(store):
     with psycopg.connect(store.address.server, autocommit=True) as line:
         line.execute("SET enable_seqscan = off")
         (plan,) = line.execute(
-            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT key FROM {store._schema}.ready WHERE big = false "
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT key FROM {store.wire.schema}.ready WHERE big = false "
             "ORDER BY key LIMIT 1"
         ).fetchone()
     top = plan[0]["Plan"]
@@ -203,7 +203,7 @@ def test_a_sweep_does_not_look_at_everything(server, store, monkeypatch):
 
     def ask(sql, words=None, **more):
         with psycopg.connect(store.address.server) as line:
-            line.execute(sql.encode(), {**(words or {}), "again": False})
+            line.execute(sql.replace("{s}", store.wire.schema).encode(), {**(words or {}), "again": False})
             rows = line.execute(
                 "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
                 "WHERE schemaname = %s",

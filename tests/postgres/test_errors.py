@@ -196,7 +196,7 @@ def test_a_migration_while_workers_work(server, monkeypatch, tmp_path):
         lambda name, s: f'ALTER TABLE "{s}".task ADD colour text' if name == "next" else real(name, s),
     )
     with psycopg.connect(store.address.server) as reader:
-        reader.execute(f"SELECT 1 FROM {store._schema}.task LIMIT 1")
+        reader.execute(f"SELECT 1 FROM {store.wire.schema}.task LIMIT 1")
         monkeypatch.setattr(schema, "TURNS", 1)
         monkeypatch.setattr(schema, "LOCK_SECONDS", 1)
         with pytest.raises(Storage, match="nothing was changed"):
@@ -244,14 +244,14 @@ def test_doctor_tells_what_keeps_the_server_from_cleaning_up(server, monkeypatch
     store = server.queue()
     assert store.check() == []
     monkeypatch.setattr(upkeep, "OLD", 0.0)
-    server.sql(f"ALTER TABLE {store._schema}.ready SET (autovacuum_enabled = false)")
+    server.sql(f"ALTER TABLE {store.wire.schema}.ready SET (autovacuum_enabled = false)")
     with psycopg.connect(store.address.server) as old:
         old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         old.execute("SELECT count(*) FROM pg_class")
         found = {(mend.kind, mend.what) for mend in store.check()}
         assert ("old transaction", f"process {old.info.backend_pid}") in found
         assert ("no autovacuum", "ready") in found
-    server.sql(f"ALTER TABLE {store._schema}.ready RESET (autovacuum_enabled)")
+    server.sql(f"ALTER TABLE {store.wire.schema}.ready RESET (autovacuum_enabled)")
     store.close()
 
 

@@ -44,7 +44,7 @@ def taken(store, count=1):
 
 def raise_floor(store, many=10):
     """As a process does that claims, once a second."""
-    return store.wire.ask(f"SELECT {store._schema}.raise_floor({many})")[0][0]
+    return store.wire.ask(f"SELECT {store.wire.schema}.raise_floor({many})")[0][0]
 
 
 class Held:
@@ -67,7 +67,7 @@ def dead(server, store):
     for _ in range(4):
         store.claim(Want(worker="w", lease=LEASE, count=500))
     store.put(tasks(3001, 3002, 3003))
-    table = f"'{store._schema}.ready'::regclass"
+    table = f"'{store.wire.schema}.ready'::regclass"
     until(lambda: server.sql(f"SELECT pg_stat_get_dead_tuples({table})")[0][0] >= 1000 or _report(store))
     yield held
     held.close()
@@ -80,9 +80,9 @@ def _report(store):
 
 def entries(store):
     """Entries of the index of ready tasks that a claim walks over, dead ones too. What it did is undone."""
-    index = f"pg_stat_get_xact_tuples_returned('{store._schema}.ready_pkey'::regclass)"
+    index = f"pg_stat_get_xact_tuples_returned('{store.wire.schema}.ready_pkey'::regclass)"
     with psycopg.connect(store.address.server, autocommit=True) as line, line.transaction(force_rollback=True):
-        line.execute(f"SELECT * FROM {store._schema}.claim(%s::jsonb, false, NULL)".encode(), [WANT])
+        line.execute(f"SELECT * FROM {store.wire.schema}.claim(%s::jsonb, false, NULL)".encode(), [WANT])
         return line.execute(f"SELECT {index}".encode()).fetchone()[0]
 
 
@@ -118,10 +118,10 @@ def test_what_comes_back_or_was_waited_for_is_found(store, dead):
 
 def test_the_floor_goes_when_the_rows_are_cleaned_away(server, store, dead):
     assert raise_floor(store)
-    assert server.sql(f"SELECT count(*) FROM {store._schema}.floor")[0][0] == 2
+    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.floor")[0][0] == 2
     dead.close()
-    server.sql(f"VACUUM {store._schema}.ready")
-    until(lambda: raise_floor(store) and not server.sql(f"SELECT count(*) FROM {store._schema}.floor")[0][0])
+    server.sql(f"VACUUM {store.wire.schema}.ready")
+    until(lambda: raise_floor(store) and not server.sql(f"SELECT count(*) FROM {store.wire.schema}.floor")[0][0])
 
 
 def put_half(server, store):
@@ -130,7 +130,7 @@ def put_half(server, store):
     from taskpit.store.postgres.row_text import as_item, as_json
 
     item = as_json([as_item(Task(id="first", title="f", priority=9, created=0.5))])
-    line.execute(f"SELECT {store._schema}.put(%s::json, NULL)".encode(), [item])
+    line.execute(f"SELECT {store.wire.schema}.put(%s::json, NULL)".encode(), [item])
     return line
 
 
@@ -178,7 +178,7 @@ def test_what_has_ended_is_on_the_disk_when_the_turn_answers(store, ends, mode):
     (claim,) = store.claim(Want(worker="w", lease=LEASE))
     told = as_json([as_ending(done(claim), 0, 0.0)] if ends else [])
     with psycopg.connect(store.address.server) as line:
-        sql = f"SELECT * FROM {store._schema}.turn(%s::json, %s::jsonb, false, NULL)"
+        sql = f"SELECT * FROM {store.wire.schema}.turn(%s::json, %s::jsonb, false, NULL)"
         assert len(line.execute(sql.encode(), [told, f"[{WANT}]"]).fetchall()) == 1 + ends
         assert line.execute("SHOW synchronous_commit").fetchone()[0] == mode
 
@@ -237,7 +237,7 @@ def test_a_pool_that_is_too_old_by_now_is_told_so_while_it_works(server):
 
     store = server.queue()
     store.put(tasks(1))
-    server.sql(f"UPDATE {store._schema}.meta SET version = 99, serves = 99")
+    server.sql(f"UPDATE {store.wire.schema}.meta SET version = 99, serves = 99")
     server._spoilt.add(store.address.schema)
     with pytest.raises(Storage, match="newer taskpit"):
         store.lapsed()

@@ -368,7 +368,7 @@ def test_nothing_lapses_as_soon_as_another_server_takes_over(server, store):
 def test_a_dump_that_is_restored_on_a_younger_server_goes_on(server, store):
     """Its transactions have smaller numbers than those of old lines."""
     store.put([Task(id=f"T{number}", title="x") for number in range(5)])
-    name = store._schema
+    name = store.wire.schema
     server.sql(f"UPDATE {name}.event SET xid = (xid::text::bigint + 900000000)::text::xid8")
     seen, cursor = store.events(limit=3)
     server.sql(f"UPDATE {name}.meta SET system = 'another cluster'")
@@ -432,7 +432,7 @@ def test_what_a_hand_in_the_tables_left_is_told_and_put_right(server, store):
     store.put([Task(id="tagged", title="x", tags=("web",), touches=("src/*",), priority=5)])
     (over,) = store.claim(Want(worker="w", lease=3600.0, ids=("over",)))
     store.finish([done(over)])
-    name = store._schema
+    name = store.wire.schema
     server.sql(f"DELETE FROM {name}.need WHERE id IN ('lost', 'free')")
     server.sql(f"DELETE FROM {name}.waiting WHERE id = 'lost'")
     server.sql(f"DELETE FROM {name}.ready_tag")
@@ -471,7 +471,7 @@ def test_no_fence_twice_after_a_lossy_fail_over(server, store):
     (lost,) = store.claim(Want(worker="w", lease=3600.0))
     lock = store.lock("deploy", "w", 60.0)
     _, cursor = store.events()
-    name = store._schema
+    name = store.wire.schema
     server.sql(f"DELETE FROM {name}.lease; DELETE FROM {name}.lock; ALTER SEQUENCE {name}.fence_number RESTART")
     store.fix()
     server.mutate(store, ("RETURN ('x'", "RETURN 2 + 0 * ('x'"))
@@ -489,7 +489,7 @@ def test_a_cursor_whose_line_a_crash_took(server, store):
     """Another line may have its numbers now."""
     store.put([Task(id="A", title="a")])
     _, cursor = store.events()
-    server.sql(f"UPDATE {store._schema}.event SET at = at + 1, id = 'B'")
+    server.sql(f"UPDATE {store.wire.schema}.event SET at = at + 1, id = 'B'")
     with pytest.raises(CursorLost):
         store.events(cursor)
 
@@ -499,7 +499,7 @@ def test_only_claims_may_be_lost_in_a_crash(server, store):
 
     def commit(sql, *words):
         with psycopg.connect(store.address.server) as line:
-            line.execute(sql.replace("{s}", store._schema).encode(), words)
+            line.execute(sql.replace("{s}", store.wire.schema).encode(), words)
             return line.execute("SHOW synchronous_commit").fetchone()[0]
 
     put = as_json([as_item(Task(id="A", title="a"))])

@@ -87,7 +87,7 @@ def test_a_claim_taken_away_stops_the_run(pit):
     pit.start("--", "sh", "-c", "echo $$ > pid; exec sleep 600")
     pid = read_pid(f"{pit.root}/pid")
     fence = pit.card(ids[0]).worker
-    name = pit.queue.store._schema
+    name = pit.queue.store.wire.schema
     pit.server.sql(f"UPDATE {name}.lease SET fence = 'thief'")
     until(lambda: not alive(pid))
     assert pit.card(ids[0]).worker == "thief"

@@ -38,7 +38,7 @@ class Half:
 
     def __init__(self, store, sql, value):
         self.line = psycopg.connect(store.address.server)
-        self.line.execute(sql.replace("{s}", store._schema).encode(), [as_json(value)])
+        self.line.execute(sql.replace("{s}", store.wire.schema).encode(), [as_json(value)])
 
     @classmethod
     def put(cls, store, *tasks):

@@ -50,7 +50,7 @@ def test_the_verb_itself_never_rings(server, store, ear):
     asleep(store)
     with psycopg.connect(store.address.server) as line:
         line.execute(
-            f"SELECT {store._schema}.put(%s::json, NULL)",
+            f"SELECT {store.wire.schema}.put(%s::json, NULL)",
             [
                 '[{"n":0,"id":"A","key":"00","wish":"","doc":"{}","big":false,"held":false,"due":0,"worker":"","details":""}]'
             ],
@@ -97,7 +97,7 @@ def test_behind_a_pooler_one_looks_now_and_then(server):
     store = server.queue(pgbouncer="1")
     assert store.info().wake_bound == wakeup.POLL
     assert store.wait(0.01) is True
-    assert server.sql(f"SELECT count(*) FROM {store._schema}.waiter") == [(0,)]
+    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.waiter") == [(0,)]
     line = store.wire.connect()
     assert not line.prepares
     line.close()
@@ -120,6 +120,6 @@ def test_no_pooler_no_polling(store):
 def test_who_leaves_sleeps_no_more(server):
     store = server.queue()
     asleep(store)
-    assert server.sql(f"SELECT count(*) FROM {store._schema}.waiter") == [(1,)]
+    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.waiter") == [(1,)]
     store.close()
-    assert server.sql(f"SELECT count(*) FROM {store._schema}.waiter") == [(0,)]
+    assert server.sql(f"SELECT count(*) FROM {store.wire.schema}.waiter") == [(0,)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 
 import pytest
 from waits import PATIENCE, until
@@ -135,6 +136,30 @@ def test_an_answer_that_is_not_taken_ends(served, monkeypatch):
         floor = served.server.floor
         until(lambda: floor.connections)
         until(lambda: not floor.connections)
+
+
+def test_a_herd_that_asks_at_once_is_not_silent(served, monkeypatch):
+    """After an outage thousands connect while the gateway is busy with the first of them: none is hung up on."""
+    monkeypatch.setattr(http, "MOST_SILENT", 3)
+    let_go, held, app = threading.Event(), threading.Event(), served.server.floor.app
+    serve = app.serve
+
+    def busy(*words):
+        held.set()
+        let_go.wait(PATIENCE)  # the loop of the gateway does nothing else meanwhile
+        return serve(*words)
+
+    monkeypatch.setattr(app, "serve", busy)
+    lines = [connect(served)]
+    lines[0].sendall(request(served))
+    held.wait(PATIENCE)
+    lines += [connect(served) for _ in range(20)]
+    for line in lines[1:]:
+        line.sendall(request(served))
+    let_go.set()
+    assert [answer(line)[0] for line in lines] == [200] * 21
+    for line in lines:
+        line.close()
 
 
 def test_the_client_with_most_silent_connections_loses_its_oldest(served, monkeypatch):

@@ -247,12 +247,14 @@ class Server:
 
     def fill(self, store: PostgresStore, many: int) -> None:
         """So many tasks are ready and as many done, at once: what putting them one by one would leave."""
-        store.wire.ask(FILL.replace("{s}", store._schema).replace("{many}", str(2 * many)))
+        store.wire.ask(FILL.replace("{s}", store.wire.schema).replace("{many}", str(2 * many)))
 
     def mutate(self, store: PostgresStore, *changes: tuple[str, str]) -> None:
         """One of the queue's functions is another from now on: the naive way, which a test must catch."""
         name = store.address.schema
-        changes = tuple((old.replace("{s}", store._schema), new.replace("{s}", store._schema)) for old, new in changes)
+        changes = tuple(
+            (old.replace("{s}", store.wire.schema), new.replace("{s}", store.wire.schema)) for old, new in changes
+        )
         for file in ("0002_verbs.sql", "0003_ends.sql"):
             for piece in schema.script(file, name).split("\n\n"):
                 start = piece.find("CREATE OR REPLACE FUNCTION")

@@ -205,7 +205,13 @@ class Connection(asyncio.Protocol):
                     sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         self.client = str((transport.get_extra_info("peername") or ("",))[0])
         self._floor.connections.add(self)
-        self._floor.hush(self)
+        loop = asyncio.get_running_loop()  # what many that come at once have sent is read before one is called silent
+        loop.call_soon(loop.call_soon, self._sent_nothing)
+
+    def _sent_nothing(self) -> None:
+        known = self._admitted is not None and self._admitted.known
+        if self in self._floor.connections and not self.busy and not known:
+            self._floor.hush(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - whyever
         """The caller is gone."""

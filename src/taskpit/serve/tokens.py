@@ -22,8 +22,6 @@ from taskpit.store.disk_errors import verb
 from taskpit.text import read_json
 from taskpit.workers import MARK
 
-#: What a token may be for.
-RIGHTS = ("look", "work", "put", "all")
 #: Where they lie below the folder, and the most bytes of it.
 FILE, LARGEST = trust.TOKENS, 4 * 1024 * 1024
 #: Letters of a name: workers have a number added to it.

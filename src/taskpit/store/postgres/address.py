@@ -74,6 +74,11 @@ def _upto(text: str, marks: str) -> str:
     return text
 
 
+def quoted(schema: str) -> str:
+    """The schema's name as SQL wants it."""
+    return '"' + schema.replace('"', '""') + '"'
+
+
 def parse(text: str) -> PostgresAddress:
     """The address; Invalid says what cannot be one."""
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from taskpit import rules, schema
 from taskpit.errors import Invalid
 from taskpit.store.postgres.row_text import read_result, read_task, read_tries
-from taskpit.store.postgres.schema import quoted
 from taskpit.task import Card, Page, State, Task
 
 TYPE_CHECKING = False
@@ -64,10 +63,9 @@ class Look:
         self._archive = archive
         #: What the queue's settings allow of each key.
         self._limits = limits
-        self._schema = quoted(wire.address.schema)
 
     def _ask(self, sql: str, **words: object) -> list[tuple[Any, ...]]:
-        return self._wire.ask(sql.replace("{s}", self._schema), words)
+        return self._wire.ask(sql, words)
 
     def cards(self, ids: Sequence[str], now: float) -> list[Card | None]:
         """Each as it stands, in order."""

@@ -15,7 +15,6 @@ from taskpit import schema
 from taskpit.clock import iso
 from taskpit.errors import CursorLost
 from taskpit.store.postgres.row_text import as_json, event_of
-from taskpit.store.postgres.schema import quoted
 from taskpit.task import Event
 from taskpit.text import is_count, read_json
 
@@ -60,14 +59,13 @@ class Changelog:
     def __init__(self, wire: Wire, space: str) -> None:
         self._wire = wire
         self._space = space
-        self._schema = quoted(wire.address.schema)
 
     def read(self, after: str, limit: int) -> tuple[list[Event], str]:
         """Lines after a cursor, and the next cursor."""
         epoch, place = self._place(after)
         until = time.monotonic() + PATIENCE
         while True:
-            rows = self._wire.ask(LINES.replace("{s}", self._schema), {**place, "limit": limit})
+            rows = self._wire.ask(LINES, {**place, "limit": limit})
             now = rows[0][0]
             if after and epoch != now:
                 raise CursorLost("the server has gone over to another history since", cursor=after)
@@ -85,7 +83,7 @@ class Changelog:
         until = time.monotonic() + PATIENCE
         while True:
             patient = time.monotonic() < until
-            rows = self._wire.ask(LAST.replace("{s}", self._schema), {"limit": max(limit, 1), "all": patient})
+            rows = self._wire.ask(LAST, {"limit": max(limit, 1), "all": patient})
             now = rows[0][0]
             lines = [row for row in reversed(rows) if row[2] is not None]
             if not patient or not lines or lines[-1][1]:
@@ -110,7 +108,7 @@ class Changelog:
             raise CursorLost(cursor=after)
         epoch, place = int(words[1]), {"era": int(words[2]), "xid": words[3], "seq": int(words[4])}
         if words[3] != "0":
-            now, at = self._wire.ask(KNOWN.replace("{s}", self._schema), place)[0]
+            now, at = self._wire.ask(KNOWN, place)[0]
             # A crash may take the last lines and give their numbers to others: the time tells them apart.
             if at is None or _stamp(float(at)) != words[5] or epoch != now:
                 raise CursorLost(cursor=after)
@@ -119,7 +117,7 @@ class Changelog:
     def record(self, events: Sequence[Event], now: float) -> None:
         """These lines are in the changelog, as they are."""
         sql = (
-            f"INSERT INTO {self._schema}.event (at, worker, action, doc) "  # noqa: S608 - a quoted name
+            "INSERT INTO {s}.event (at, worker, action, doc) "
             "SELECT %(now)s, '', '', x.doc FROM unnest(%(docs)s::text[]) WITH ORDINALITY x(doc, n) ORDER BY x.n "
             "RETURNING 1"
         )

@@ -11,7 +11,7 @@ import threading
 import time
 
 from taskpit.errors import Unavailable, Unknown
-from taskpit.store.postgres.address import unreadable, without_secrets
+from taskpit.store.postgres.address import quoted, unreadable, without_secrets
 from taskpit.store.postgres.libpq import Connection, ServerError, is_readable
 from taskpit.store.postgres.server_errors import is_gone, is_undone, translate
 
@@ -50,6 +50,8 @@ class Wire:
 
     def __init__(self, address: PostgresAddress) -> None:
         self.address = address
+        #: The queue's schema as SQL wants it, in place of {s} in whatever is asked.
+        self.schema = quoted(address.schema)
         #: Whether a pooler stands between, which hands each transaction another session.
         self.pooled = bool(address.pooled)
         self._spare: list[Connection] = []
@@ -102,7 +104,9 @@ class Wire:
                 connection = self._take()
                 if slow and not self.pooled:
                     connection.execute("SET statement_timeout = 0")
-                rows = connection.execute(sql, None if words is None else {**words, "again": again})
+                rows = connection.execute(
+                    sql.replace("{s}", self.schema), None if words is None else {**words, "again": again}
+                )
                 if slow:
                     connection.close()
                 else:

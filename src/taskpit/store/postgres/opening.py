@@ -88,9 +88,9 @@ def init_database(text: str, settings: Mapping[str, object]) -> list[int]:
 def upgrade_script(text: str) -> tuple[list[int], str]:
     """The versions that `init_database` would go through, and the SQL it would run; nothing is changed."""
     _need_driver()
-    from taskpit.store.postgres.address import parse
+    from taskpit.store.postgres.address import parse, quoted
     from taskpit.store.postgres.connection import Wire
-    from taskpit.store.postgres.schema import missing, quoted, script
+    from taskpit.store.postgres.schema import missing, script
 
     address = parse(text)
     steps = missing(Wire(address))

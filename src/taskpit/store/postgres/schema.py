@@ -12,6 +12,7 @@ import time
 from taskpit.config import Config, Hooks, parse
 from taskpit.errors import NotFound, Storage, TaskpitError, Unavailable
 from taskpit.records import Value
+from taskpit.store.postgres.address import quoted
 from taskpit.store.postgres.libpq import ServerError
 from taskpit.store.postgres.row_text import as_json
 from taskpit.store.postgres.server_errors import translate
@@ -67,11 +68,6 @@ class Meta(Value):
     #: `power`, `process` or `none`, as the server is set, and what a person should know of that.
     durability: str
     warnings: tuple[str, ...]
-
-
-def quoted(schema: str) -> str:
-    """The schema's name as SQL wants it."""
-    return '"' + schema.replace('"', '""') + '"'
 
 
 def script(name: str, schema: str) -> str:
@@ -179,10 +175,10 @@ def look(wire: Wire) -> Meta:
         "SELECT version, serves, space, config, extract(epoch FROM clock_timestamp())::float8, "
         "current_setting('fsync'), current_setting('synchronous_commit'), "
         "current_setting('synchronous_standby_names'), current_setting('full_page_writes'), "
-        "(SELECT c.system_identifier::text FROM pg_control_system() c), to_jsonb(m) ->> 'system' FROM {}.meta m"
+        "(SELECT c.system_identifier::text FROM pg_control_system() c), to_jsonb(m) ->> 'system' FROM {s}.meta m"
     )
     try:
-        rows = wire.ask(sql.format(quoted(wire.address.schema)))
+        rows = wire.ask(sql)
     except NotFound:
         raise
     except TaskpitError as error:

@@ -80,7 +80,7 @@ class PostgresStore:
         self.config = config or meta.config
         self.clock: Clock = clock or ServerClock(meta.offset)
         self._given = clock
-        self._schema = schema.quoted(address.schema)
+
         self._archive = Archive(self._papers)
         self._look = Look(self.wire, self.config.limits, self._archive)
         self._log = Changelog(self.wire, meta.space)
@@ -99,7 +99,7 @@ class PostgresStore:
         self, sql: str, *, repeat: bool = True, fetch: bool = True, slow: bool = False, **words: Any
     ) -> list[tuple[Any, ...]]:
         told = {"now": self._now(), **words} if fetch else None
-        return self.wire.ask(sql.replace("{s}", self._schema), told, repeat=repeat, slow=slow)
+        return self.wire.ask(sql, told, repeat=repeat, slow=slow)
 
     def _tell(self, sql: str, **words: Any) -> list[Said]:
         """A verb that may bring news: what it said of each, after whoever sleeps was woken."""

@@ -14,7 +14,6 @@ from contextlib import suppress
 
 from taskpit.errors import TaskpitError
 from taskpit.store.postgres.libpq import ServerError
-from taskpit.store.postgres.schema import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Listening:
     def __init__(self, wire: Wire, space: str) -> None:
         self.channel = f"taskpit_{space}"
         self._wire = wire
-        self._table = f"{quoted(wire.address.schema)}.waiter"
+        self._table = f"{wire.schema}.waiter"
         self._who = os.urandom(8).hex()
         self._line: Connection | None = None
         self._noted = 0.0
