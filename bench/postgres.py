@@ -4,6 +4,7 @@
     python bench/postgres.py                    five minutes
     python bench/postgres.py --quick            one
     python bench/postgres.py --backlog 1000000  with so many tasks waiting (default: 100,000)
+    python bench/postgres.py --goals            what is aimed at beside what is measured, gateway and all: ten minutes
 
 The server is a private one with fsync on, in a temporary folder, on a socket. Writes postgres.json into `--out`
 and prints the figures. Server CPU and WAL are counted by the server; keep the machine quiet all the same.
@@ -17,8 +18,11 @@ import json
 import logging
 import multiprocessing
 import os
+import resource
 import statistics
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -281,7 +285,7 @@ class Bench:
         time.sleep(1.1)
         store.claim(Want(worker="w", lease=900.0))
         self.note(f"claim, ms, {many:,} dead rows", claims(500))
-        store.wire.ask(f"DELETE FROM {store._schema}.floor")  # noqa: S608, SLF001 - its own name; to compare
+        store.wire.ask(f"DELETE FROM {store.wire.schema}.floor")  # noqa: S608 - its own name; to compare
         store._raised = time.monotonic() + 3600  # noqa: SLF001
         self.note(f"claim, ms, {many:,} dead rows, no floor", claims(200))
         line.close()
@@ -359,6 +363,36 @@ class Bench:
                 self.note(f"server CPU ms per claim+finish, {waiting:,} waiting", spent["cpu_ms"])
                 self.spent[f"claim+finish, {waiting:,} waiting"] = spent
 
+    def disk(self) -> None:
+        """What a commit waits for, whatever the queue: eight kilobytes on the disk of the server's log."""
+        took = []
+        with tempfile.TemporaryFile(dir=self.server.root) as file:
+            for _ in range(200):
+                file.write(bytes(8192))
+                file.flush()
+                began = time.monotonic()
+                os.fdatasync(file.fileno())
+                took.append(1000 * (time.monotonic() - began))
+        self.note("fdatasync of 8 KB, ms", statistics.median(took))
+
+    def commands(self) -> None:
+        """`pit add` beside what it would take to load psycopg, in turns: from start to end, and CPU."""
+        lap = self._fresh(Ours)
+        entrants = {
+            "pit add": ["-m", "taskpit", "-C", lap.address, "add", "x"],
+            "import psycopg": ["-c", "import psycopg"],
+            "python": ["-c", "pass"],
+        }
+        env = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "src"), "XDG_STATE_HOME": self.server.root}
+        for _ in range(4 if self.quick else 15):
+            for name, words in entrants.items():
+                before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+                subprocess.run([sys.executable, *words], env=env, check=True, stdout=subprocess.DEVNULL)
+                took, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+                self.note(f"{name}, ms", 1000 * took)
+                cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                self.note(f"{name}, CPU ms", 1000 * cpu)
+
     def report(self) -> dict[str, Any]:
         """The middle of each figure, and all of them."""
         middle = {name: statistics.median(values) for name, values in self.figures.items()}
@@ -373,6 +407,51 @@ class Bench:
         return {"median": middle, "times procrastinate": ratios, "server": self.spent, "all": self.figures}
 
 
+# -- what is aimed at --------------------------------------------------------------------------------
+
+
+def gateway(out: str) -> list[dict[str, Any]]:
+    """What bench/gateway.py measures, and how far bench/simulate.py foretells it."""
+    env = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "src")}
+    for words in (["gateway.py", "all", "--postgres", "--out"], ["simulate.py", "--only", "measured", "--measured"]):
+        subprocess.run([sys.executable, os.path.join(HERE, words[0]), *words[1:], out], env=env, check=True)
+    with open(out, encoding="utf-8") as file:
+        runs: list[dict[str, Any]] = json.load(file)["runs"]
+    return runs
+
+
+def goals(report: dict[str, Any], no_disk: dict[str, Any], runs: list[dict[str, Any]]) -> str:
+    """Each figure, what is aimed at, and what was measured."""
+    middle, ratios, free = report["median"], report["times procrastinate"], no_disk["times procrastinate"]
+    known = {(one["kind"], one["agents"]): one for one in runs}
+    calm = known["tasks", 10_000]
+    single, hundreds = middle["taskpit put/s, 1 workers"], middle["batches of 100: put/s, 1 workers"]
+    none, some, *_ = report["all"]["claim, server CPU ms"]
+    put, wait = 1000 / single, middle["fdatasync of 8 KB, ms"]
+    late, renew, turns = len(calm["renewals later than a lease, or lost"]), calm["renew"], calm["turn"]
+    busy = ", ".join(f"{who} {cores:.2f}" for who, cores in calm["cores busy"].items())
+    names = ("pit add", "import psycopg")
+    add, load = (f"{middle[f'{name}, ms']:.0f} ms, {middle[f'{name}, CPU ms']:.0f} CPU" for name in names)
+    beside = middle["claim, server CPU ms, beside 3,000 that wait for a path"]
+    aims = (("claim+finish", 1, 3.0), ("claim+finish", 8, 3.4), ("put", 1, 2.5), ("put", 8, 2.5))
+    lines = [
+        (f"{what} against procrastinate, {workers}", f"{least}x", f"{ratios[f'{what}, {workers} workers']}x")
+        for what, workers, least in aims
+    ]
+    lines += [
+        ("put, 1 and 8, where the disk costs nothing", "", f"{free['put, 1 workers']}x, {free['put, 8 workers']}x"),
+        ("of a single put, waiting for the disk", "", f"{wait:.2f} of {put:.2f} ms"),
+        ("put in hundreds against single", "10x", f"{hundreds / single:.0f}x ({hundreds:,.0f}/s)"),
+        ("claim with a snapshot held, 40,000 dead rows", "at most 1.5x", f"{some / none:.1f}x ({some} ms CPU)"),
+        ("claim beside 3,000 blocked by one path", "under 1 ms CPU", f"{beside:.2f} ms"),
+        ("64 busy agents on one gateway", "1,200/s", f"{known['busy', 64]['requests/s']:,.0f}/s"),
+        ("10,000 agents, tasks of 60 s, turns: p99", "under 1 s", f"{turns['p99']:.0f} ms; cores busy: {busy}"),
+        ("their renewals that were late", "0", f"{late} of {renew['count']:,} (p99 {renew['p99']:.0f} ms)"),
+        ("pit add to a database", "under 150 ms", f"{add}; importing psycopg alone: {load}"),
+    ]
+    return "\n".join(["| figure | goal | measured |", "|---|---|---|", *(f"| {' | '.join(line)} |" for line in lines)])
+
+
 def main() -> int:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -382,11 +461,11 @@ def main() -> int:
     parser.add_argument("--system", action="store_true", help="the system's own server instead of the wheel's")
     parser.add_argument("--no-fsync", action="store_true", help="as if the disk cost nothing: what is left is CPU")
     parser.add_argument("--only", default="", help="what has this in its name: lives, batches, held, aside, ...")
+    parser.add_argument("--goals", action="store_true", help="what is aimed at beside what is measured")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    server = Server(
-        (system() if args.system else None) or wheel(), fsync="off" if args.no_fsync else "on", shared_buffers="256MB"
-    )
+    programs = (system() if args.system else None) or wheel()
+    server = Server(programs, fsync="off" if args.no_fsync else "on", shared_buffers="256MB")
     try:
         server.make().start()
         bench = Bench(server, quick=args.quick)
@@ -396,11 +475,13 @@ def main() -> int:
             "renewals": bench.renewals,
             "held": lambda: bench.held(40_000),
             "aside": lambda: bench.aside(3_000),
+            "disk": bench.disk,
+            "commands": bench.commands,
             "wake": bench.wake,
             "backlog": lambda: bench.backlog(args.backlog),
         }
         for name, step in steps.items():
-            if args.only in name:
+            if args.only in name and not (args.goals and name in ("renewals", "wake", "backlog")):
                 step()
         report = {"server version": server.sql("SHOW server_version")[0][0], **bench.report()}
     finally:
@@ -408,7 +489,20 @@ def main() -> int:
     with open(f"{args.out}/postgres.json", "w", encoding="utf-8") as file:
         json.dump(report, file, indent=1)
     print(json.dumps({key: value for key, value in report.items() if key != "all"}, indent=1))
+    if args.goals:
+        print(goals(report, without_disk(programs), gateway(f"{args.out}/gateway.json")))
     return 0
+
+
+def without_disk(programs: str) -> dict[str, Any]:
+    """Lives once more on a server that waits for no disk: what is left is CPU."""
+    server = Server(programs, fsync="off", shared_buffers="256MB")
+    try:
+        bench = Bench(server.make().start(), quick=True)
+        bench.lives()
+        return bench.report()
+    finally:
+        server.remove()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 # ruff: noqa: ANN001, ANN002, ANN201, D102, D103, INP001, S311
 """How far it goes, simulated: many agents, gateways and one database, by the costs that were measured.
 
-    python bench/gateway.py all --postgres --out FILE    # measure, on a quiet machine
-    python bench/simulate.py --measured FILE             # costs from three of these runs, checked against the others;
-    python bench/simulate.py --out docs/pictures         # then what cannot be measured here, and the plots of it
+    python bench/gateway.py all --postgres --out bench/gateway.json    # measure, on a quiet machine
+    python bench/simulate.py --only measured                           # costs of three small runs, the others foretold
+    python bench/simulate.py --page docs/scale.md --out docs/pictures  # and what cannot be measured here, with plots
 
-Without --measured by bench/gateway.json: costs and runs of the machine that docs/scale.md speaks of.
+bench/gateway.json has the runs of the machine that docs/scale.md speaks of, and both its tables are written by this
+program; --measured FILE takes other runs.
 
 Discrete events; seconds of a simulated clock. What is in it, and nothing else:
     an agent     finishes and claims in one call, works, renews its lease in between; asks again after an error with
@@ -26,7 +27,6 @@ import json
 import os
 import random
 import sys
-import time
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -265,14 +265,11 @@ class Agent:
 # -- what is asked ---------------------------------------------------------------------------------
 
 
-SHOWN = ("p50", "p99", "longest")
-
-
 def shown(times: list[float]) -> dict[str, float]:
     times = sorted(times) or [0.0]
     return {
-        "p50 ms": 1000 * times[len(times) // 2],
-        "p99 ms": 1000 * times[len(times) * 99 // 100],
+        "median ms": 1000 * times[len(times) // 2],
+        "99th percentile ms": 1000 * times[len(times) * 99 // 100],
         "longest ms": 1000 * times[-1],
     }
 
@@ -286,11 +283,11 @@ def run(
         Agent(world, number, **work)
     world.run(seconds)
     both = [took for some in world.took.values() for at, took in some if at >= begin]
-    told = {"requests/s": len(both) / (seconds - begin), **shown(both)}
+    told = {"answers a second": len(both) / (seconds - begin), **shown(both)}
     told["renewals later than a lease"] = world.late
     told["cores of the database busy"] = world.database.busy / seconds
     if not cores:
-        told["busy part of a gateway"] = sum(one.thread.processor.busy for one in world.gateways) / gateways / seconds
+        told["part of a gateway busy"] = sum(one.thread.processor.busy for one in world.gateways) / gateways / seconds
     return told
 
 
@@ -320,9 +317,9 @@ def lose(costs: Costs, what: str, *, agents: int, gateways: int, seconds: float,
     back = int(at + (away if what == "database" else 0.0))
     calm = next((n for n in range(back, int(seconds)) if course[n]["answers"] and course[n]["p99 s"] < 1.0), seconds)
     return {
-        "answers/s before": usual,
+        "answers a second before": usual,
         "most answers in a second after": max(one["answers"] for one in course[back:]),
-        "seconds until p99 is under 1 s again": calm - back,
+        "seconds until the 99th percentile is under 1 s again": calm - back,
         "longest ms": max(shown(some)["longest ms"] for some in slow),
         "calls that failed and were made again": world.failed,
         "renewals later than a lease": world.late,
@@ -333,9 +330,9 @@ def lose(costs: Costs, what: str, *, agents: int, gateways: int, seconds: float,
 
 
 def calibrate(runs: list[dict[str, Any]]) -> Costs:
-    """From one agent and 64 that are busy: what a call costs and what an item; from 1,000: what a renewal costs."""
+    """From one agent and a few that are busy: what a call costs and what an item; from calm ones: a renewal."""
     known = {(one["kind"], one["agents"]): one for one in runs}
-    one, many, calm = (known[key] for key in (("busy", 1), ("busy", 64), ("tasks", 1000)))
+    one, many, calm = (known[key] for key in CALIBRATION)
 
     def parts(who: str) -> tuple[float, float, float]:
         """A call, a turn, a renewal."""
@@ -360,55 +357,88 @@ def calibrate(runs: list[dict[str, Any]]) -> Costs:
     )
 
 
-#: How agents are in each kind of measured run: seconds of a task, and within how many seconds they begin.
-KINDS = {"busy": (0.0, 0.1), "tasks": (60.0, 60.0), "herd": (60.0, 0.001)}
+#: The runs that costs are taken of: small ones. All others are foretold.
+CALIBRATION = (("busy", 1), ("busy", 16), ("tasks", 1000))
+#: How agents are in each kind of measured run: a word for it, seconds of a task, seconds within which they begin.
+KINDS = {"busy": ("busy", 0.0, 0.1), "tasks": ("calm", 60.0, 60.0), "herd": ("that end at once", 60.0, 0.001)}
+BY_HAND = (
+    "The costs of this run were partly split by hand, and its first row was looked at meanwhile: that shows a fit."
+)
 
 
-def compare(costs: Costs, runs: list[dict[str, Any]], cores: int) -> None:
-    """Each measured run once more, simulated on so many shared cores."""
-    for one in runs:
-        task, spread = KINDS[one["kind"]]
+def checked(costs: Costs, measured: dict[str, Any]) -> str:
+    """The measured runs once more, simulated on as many shared cores, as a table, and how they were measured."""
+    lines = ["| agents | | measured | simulated | off by |", "|---|---|---|---|---|"]
+    for one in measured["runs"]:
+        word, task, spread = KINDS[one["kind"]]
         how = {"task": task, "renew": 20.0, "lease": 60.0, "spread": spread}
-        told = run(costs, agents=one["agents"], seconds=one["seconds"], cores=cores, **how)
-        print(f"{one['kind']} {one['agents']:,}")
-        measured = {"requests/s": one.get("requests/s"), **{f"{key} ms": one["all"].get(key) for key in SHOWN}}
-        for name, value in measured.items():
-            if value:
-                off = 100 * (told[name] / value - 1)
-                print(f"    {name}: measured {value:,.0f}, simulated {told[name]:,.0f}: {off:+.0f} %", flush=True)
+        told = run(costs, agents=one["agents"], seconds=one["seconds"], cores=measured["cores"], **how)
+        taken = "costs" in measured or (one["kind"], one["agents"]) in CALIBRATION
+        name = f"{one['agents']:,} {word}" + ("" if taken else ", foretold")
+        figures = {
+            "answers a second": (one.get("requests/s"), told["answers a second"]),
+            "median, ms": (one["all"].get("p50"), told["median ms"]),
+            "99th percentile, ms": (one["all"].get("p99"), told["99th percentile ms"]),
+            "longest, ms": (one["all"].get("longest") if one["kind"] == "herd" else None, told["longest ms"]),
+            "cores busy": (sum(one.get("cores busy", {}).values()), told["cores of the database busy"]),
+        }
+        for what, (found, simulated) in figures.items():
+            if found:
+                digits = 2 if what == "cores busy" else 1 if found < 10 else 0
+                off = f"{100 * (simulated / found - 1):+.0f} %"
+                lines.append(f"| {name} | {what} | {found:,.{digits}f} | {simulated:,.{digits}f} | {off} |")
+                name = ""
+    others = (
+        f"Measured on {measured['cores']} cores, with a load of {measured.get('load before')} of others' before it."
+    )
+    table = "\n".join([*lines, "", BY_HAND if "costs" in measured else others])
+    print(table, flush=True)
+    return table
+
+
+def write(page: str, name: str, table: str) -> None:
+    """The table of this name in a page is this one."""
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    begin, end = (f"<!-- {name}: {word} -->" for word in ("begin", "end"))
+    before, _, rest = text.partition(begin)
+    with open(page, "w", encoding="utf-8") as file:
+        file.write(f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measured", default=os.path.join(HERE, "gateway.json"), metavar="FILE")
-    parser.add_argument("--cores", type=int, default=2, help="of the machine where it was measured")
     parser.add_argument("--out", default="", metavar="DIR", help="where the plots go")
+    parser.add_argument("--page", default="", metavar="FILE", help="the page whose tables are written")
     parser.add_argument("--only", default="", help="scenes whose name has this in it")
     args = parser.parse_args()
     with open(args.measured, encoding="utf-8") as file:
-        told = json.load(file)
-    runs = told["runs"]
-    costs = Costs(**told["costs"]) if "costs" in told else calibrate(runs)
+        measured = json.load(file)
+    costs = Costs(**measured["costs"]) if "costs" in measured else calibrate(measured["runs"])
     print(json.dumps(costs._asdict(), indent=1))
-    if args.only in "measured":
-        compare(costs, runs, args.cores)
+    tables = {"checked": checked(costs, measured)} if args.only in "measured" else {}
     given = costs._replace(far=0.02, near=0.0005)
     calm = {"task": 60.0, "renew": 20.0, "lease": 60.0}
     slow = {"task": 300.0, "renew": 60.0, "lease": 900.0}
     lossy = {"agents": 25_000, "gateways": 10, "at": 30.0, "seconds": 75.0, **calm}
     herd = {**lossy, "seconds": 270.0}
     scenes = {
-        "10,000 tasks a second": lambda: run(given, agents=600_000, gateways=60, seconds=12.0, begin=4.0, **calm),
-        "1,000,000 agents": lambda: run(given, agents=1_000_000, gateways=60, seconds=15.0, begin=5.0, **slow),
-        "a gateway of ten is lost": lambda: lose(given, "gateway", away=0.0, **lossy),
+        "600,000 agents with tasks of a minute (10,000 a second), 60 gateways": lambda: run(
+            given, agents=600_000, gateways=60, seconds=12.0, begin=4.0, **calm
+        ),
+        "1,000,000 agents with tasks of five minutes, 60 gateways": lambda: run(
+            given, agents=1_000_000, gateways=60, seconds=15.0, begin=5.0, **slow
+        ),
+        "a gateway of ten is lost, 25,000 agents": lambda: lose(given, "gateway", away=0.0, **lossy),
         "another database takes over after 15 s": lambda: lose(given, "database", away=15.0, **lossy),
         "a herd: the database is away for three minutes": lambda: lose(given, "database", away=180.0, **herd),
     }
     names = {"a gateway": "gateway", "another": "failover", "a herd": "herd"}
+    lines = []
     for name, scene in scenes.items():
         if args.only not in name:
             continue
-        began = time.monotonic()
         told = scene()
         if isinstance(told, tuple):
             told, course = told
@@ -416,10 +446,16 @@ def main() -> int:
             if args.out:
                 with open(f"{args.out}/scale-{short}.svg", "w", encoding="utf-8") as file:
                     file.write(plot(name, course))
-        print(f"{name}  ({time.monotonic() - began:.0f} s)")
-        for key, value in told.items():
-            print(f"    {key}: {value:,.2f}" if isinstance(value, float) else f"    {key}: {value:,}")
-        sys.stdout.flush()
+        figures = (
+            f"{key} {value:,.{1 if isinstance(value, float) and value < 10 else 0}f}" for key, value in told.items()
+        )
+        lines.append(f"| {name} | {'; '.join(figures)} |")
+        print(lines[-1], flush=True)
+    if len(lines) == len(scenes):
+        tables["scenes"] = "\n".join(["| | |", "|---|---|", *lines])
+    if args.page:
+        for name, table in tables.items():
+            write(args.page, name, table)
     return 0
 
 
