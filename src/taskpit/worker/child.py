@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
 
-#: How often a process is looked at where the kernel does not tell of its end.
-LOOK = 0.02
+#: How often a process is looked at where the kernel does not tell of its end, at most and at least; and where it does.
+SHORTEST, LOOK, TICK = 0.002, 0.02, 0.5
 #: What of our own environment an interpreter needs to begin; the commands have theirs.
 NEEDED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
@@ -45,6 +45,8 @@ class Child:
         """
         self._status: int | None = None
         self._server: ForkServer | None = None
+        #: A descriptor that can be read once the reaper has ended; -1 where there are none.
+        self.waker = -1
         hears, self._pipe = os.pipe()
         order, files = (f"{grace:g}", stdin or os.devnull, cwd, *argv), (hears, *streams, *keep)
         try:
@@ -54,13 +56,16 @@ class Child:
             raise
         finally:
             os.close(hears)
-        #: A descriptor that can be read once the reaper has ended; -1 where there are none.
-        self.waker = _waker(self.pid)
 
     def _start(self, order: tuple[str, ...], env: Mapping[str, str] | None, files: tuple[int, ...]) -> int:
+        """The number of its reaper."""
         if env is None and "threading" not in sys.modules:
             return _fork(order, files)
-        env = os.environ if env is None else env
+        number = self._start_elsewhere(order, os.environ if env is None else env, files)
+        self.waker = _waker(number)
+        return number
+
+    def _start_elsewhere(self, order: tuple[str, ...], env: Mapping[str, str], files: tuple[int, ...]) -> int:
         server = _serving.server
         if server is not None:
             try:
@@ -93,11 +98,16 @@ class Child:
 
     def wait(self, deadline: float) -> bool:
         """True once it has ended, False at the deadline."""
+        pause = SHORTEST
         while not self.ended():
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            sleep(left if self.waker >= 0 else min(left, LOOK), self.waker)
+            if self.waker >= 0:
+                sleep(min(left, TICK), self.waker)
+            else:
+                time.sleep(min(left, pause))
+                pause = min(pause * 2, LOOK)
         return True
 
     def end(self) -> int:
