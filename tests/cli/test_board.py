@@ -35,6 +35,6 @@ def test_without_textual_it_says_what_to_install(pit, monkeypatch):
 
     monkeypatch.setattr(board, "sys", Streams)
     with pytest.raises(MissingExtra, match="not installed") as caught:
-        board._board(Args, Context({}))
+        board._board.run(Args, Context({}))
     assert "taskpit[tui]" in caught.value.hint
     assert caught.value.exit_code == 1

@@ -64,9 +64,7 @@ def test_every_verb_and_alias_is_found_and_none_twice():
         assert verbs.find(verb.name) is verb
         for alias in verb.aliases:
             assert verbs.find(alias) is verb
-        arguments, run = verbs.handlers(verb)
-        assert callable(arguments)
-        assert callable(run)
+        assert callable(verbs.handler(verb).run)
         assert verb.group in verbs.GROUPS
 
 

@@ -46,7 +46,6 @@ DESTRUCTIVE = re.compile(r"\brm |--force|reset --hard|clean -|unlink|delete", re
 def words_needed(verb):
     """Whether it cannot be used without a word."""
     parser = make_parser(verb)
-    verbs.handlers(verb)[0](parser)
     return any(action.required and action.nargs in (None, "+") for action in parser._actions)
 
 

@@ -246,7 +246,6 @@ def test_names_that_are_written_are_as_specified():
 
 def options_of(verb):
     parser = make_parser(verb)
-    verbs.handlers(verb)[0](parser)
     return {option for action in parser._actions for option in action.option_strings}
 
 

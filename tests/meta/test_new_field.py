@@ -19,10 +19,10 @@ CHANGES = {
     ),
     "cli/task_options.py": (
         (
-            "TASK_OPTIONS = (\n",
+            "TASK_OPTIONS = {\n",
             (
-                '    TaskOption(field="link", flag="--link", metavar="URL", help="where it is discussed"),\n'
-                '    TaskOption(field="reviewers", flag="--reviewer", metavar="W", help="who looks at it"),\n'
+                '    "link": arg("--link URL", "where it is discussed"),\n'
+                '    "reviewers": arg("--reviewer W", "who looks at it; may be repeated"),\n'
             ),
         ),
     ),

@@ -2,22 +2,19 @@
 
 How a verb is made, in three places:
 
-1. A row in `table.VERBS`: name, aliases, one-line summary, group, and the module that has it. Only the
+1. A row in `verbs.VERBS`: name, aliases, one-line summary, group, and the module that has it. Only the
    invoked verb's module is imported, so the row is all that the other verbs cost.
-2. In that module, an entry in its `VERBS`: the verb's name, a function that adds its arguments, and one
-   that runs it:
+2. In that module, a function of its name with an underscore before it, its arguments in the decorator, its help in
+   the docstring, of which the last paragraph is examples:
 
-       def _claim_arguments(parser: ArgumentParser) -> None:
-           parser.description = "..."
-           parser.epilog = example("pit claim --lease 1h")       # every verb's help has an example
-           parser.add_argument("id", nargs="?")
-           worker_option(parser)
+       @takes(arg("ID", "this one and no other", nargs="?"), arg("--lease 30m", "how long it is yours"), AS)
+       def _claim(args: Args, context: Context) -> Reply:
+           '''Take the next task, or the named one.
 
-       def _claim(args: Namespace, context: Context) -> Reply:
+           pit claim --lease 1h
+           '''
            claims = context.queue.claim(context.worker(args), ...)
            return Reply(data={...}, text=lambda: "...")
-
-       VERBS: Handlers = {"claim": (_claim_arguments, _claim)}
 
 3. What goes wrong is raised as one of `taskpit.errors`; `main` prints it and exits with its code. What
    went right is a `Reply`: `data` for `--json`, `text` (a string, or a function that makes one) for

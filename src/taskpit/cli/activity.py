@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
-from taskpit.cli.options import a_duration, example, words, worker_option
+from taskpit.cli.context import Args, Context, Reply, arg, takes
+from taskpit.cli.options import AS, a_duration, words
 from taskpit.cli.output import paint, terminal_width
 from taskpit.clock import iso, say_duration
 from taskpit.layouts.progress import Progress, Step
@@ -164,28 +164,29 @@ def _kind(args: Args, worker: str) -> str:
 # -- task ------------------------------------------------------------------------------------------
 
 
-def _task_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Move the tasks inside an activity. Only its holder may: `pit claim WI-001-A1` first.\n"
-        "start: you are at it now, and the lock says so. done: it is completed. wait: a person must do it.\n"
-        "If no worker holds the activity, `done` and `wait` take it for a moment; the last task done completes it."
-    )
-    parser.epilog = example(
-        "pit task start WI-001-A1-T1 --as agent-7",
-        "pit task done WI-001-A1-T1 --as agent-7 --notes 'tests are green'",
-        "pit task wait WI-001-A1-T2 --as agent-7",
-        "pit task done WI-001-A1-T2 --as ann --human",
-    )
-    parser.add_argument("step", choices=("start", "done", "wait"), help="what happens to it")
-    parser.add_argument("id", metavar="ID", help="the task, such as WI-001-A1-T1")
-    worker_option(parser)
-    parser.add_argument("--human", action="store_true", help="a person does it")
-    parser.add_argument("--notes", default="", metavar="TEXT", help="what to remember of it")
-    text = "how long the task is yours (default: 30m, a person's 4h); never longer than the activity"
-    parser.add_argument("--lease", type=a_duration, default=0.0, metavar="30m", help=text)
-
-
+@takes(
+    arg("step", "what happens to it", choices=("start", "done", "wait")),
+    arg("ID", "the task, such as WI-001-A1-T1"),
+    AS,
+    arg("--human", "a person does it"),
+    arg("--notes TEXT", "what to remember of it", default=""),
+    arg(
+        "--lease 30m",
+        "how long the task is yours (default: 30m, a person's 4h); never longer than the activity",
+        type=a_duration,
+        default=0.0,
+    ),
+)
 def _task(args: Args, context: Context) -> Reply:
+    """Move the tasks inside an activity. Only its holder may: `pit claim WI-001-A1` first.
+    start: you are at it now, and the lock says so. done: it is completed. wait: a person must do it.
+    If no worker holds the activity, `done` and `wait` take it for a moment; the last task done completes it.
+
+    pit task start WI-001-A1-T1 --as agent-7
+    pit task done WI-001-A1-T1 --as agent-7 --notes 'tests are green'
+    pit task wait WI-001-A1-T2 --as agent-7
+    pit task done WI-001-A1-T2 --as ann --human
+    """
     from taskpit.store.activities import steps
 
     items, worker = work_items(context), context.worker(args)
@@ -223,30 +224,27 @@ def _left(items: Items, activity: str) -> bool:
 # -- pivot -----------------------------------------------------------------------------------------
 
 
-def _pivot_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Replan a work item. `start`: nothing of it is given out any more. If a worker holds a part of it,\n"
-        "say what to do: --wait for them, --ask them to stop and wait, or --block their activities.\n"
-        "`finish`: completed work is kept, except what --redo names; the rest is pending again; --drop cancels."
-    )
-    parser.epilog = example(
-        "pit pivot start WI-001 --reason 'GraphQL too, not only REST' --ask --wait 30m",
-        "pit add 'Compare GraphQL schemas' --parent WI-001",
-        "pit pivot finish WI-001 --redo WI-001-A2 --drop WI-001-A3",
-    )
-    parser.add_argument("step", choices=("start", "finish"), help="begin or end it")
-    parser.add_argument("id", metavar="WORK-ITEM", help="such as WI-001")
-    worker_option(parser)
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why (start)")
-    parser.add_argument("--wait", type=a_duration, default=0.0, metavar="30m", help="wait so long for holders (start)")
-    parser.add_argument("--ask", action="store_true", help="ask holders to stop; they learn it when they renew (start)")
-    parser.add_argument("--block", action="store_true", help="block what is being worked on (start)")
-    parser.add_argument("--redo", action="append", metavar="ID", help="completed work that is no longer valid (finish)")
-    parser.add_argument("--drop", action="append", metavar="ID", help="what will not be done any more (finish)")
-    parser.add_argument("--summary", default="", metavar="TEXT", help="what came of it (finish)")
-
-
+@takes(
+    arg("step", "begin or end it", choices=("start", "finish")),
+    arg("WORK-ITEM", "such as WI-001", dest="id"),
+    AS,
+    arg("--reason TEXT", "why (start)", default=""),
+    arg("--wait 30m", "wait so long for holders (start)", type=a_duration, default=0.0),
+    arg("--ask", "ask holders to stop; they learn it when they renew (start)"),
+    arg("--block", "block what is being worked on (start)"),
+    arg("--redo ID", "completed work that is no longer valid (finish)", action="append"),
+    arg("--drop ID", "what will not be done any more (finish)", action="append"),
+    arg("--summary TEXT", "what came of it (finish)", default=""),
+)
 def _pivot(args: Args, context: Context) -> Reply:
+    """Replan a work item. `start`: nothing of it is given out any more. If a worker holds a part of it,
+    say what to do: --wait for them, --ask them to stop and wait, or --block their activities.
+    `finish`: completed work is kept, except what --redo names; the rest is pending again; --drop cancels.
+
+    pit pivot start WI-001 --reason 'GraphQL too, not only REST' --ask --wait 30m
+    pit add 'Compare GraphQL schemas' --parent WI-001
+    pit pivot finish WI-001 --redo WI-001-A2 --drop WI-001-A3
+    """
     items, worker = work_items(context), context.worker(args)
     item = context.queue.resolve(args.id)
     if args.step == "start":
@@ -305,9 +303,3 @@ def _wait(context: Context, items: Items, item: str, seconds: float) -> list[Car
 
 def _holders(busy: list[Card]) -> str:
     return ", ".join(f"{card.task.id} by {card.worker}" for card in busy)
-
-
-VERBS: Handlers = {
-    "task": (_task_arguments, _task),
-    "pivot": (_pivot_arguments, _pivot),
-}

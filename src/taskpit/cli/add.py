@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import example, read_text, vet, words
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
+from taskpit.cli.options import read_text, vet, words
 from taskpit.cli.output import quoted
-from taskpit.cli.task_options import task_fields, task_options
+from taskpit.cli.task_options import TASK_ARGS, task_fields
 from taskpit.errors import Conflict, Invalid, TaskpitError
 from taskpit.task import Said, Task
 
@@ -23,32 +23,30 @@ if TYPE_CHECKING:
 # -- init ------------------------------------------------------------------------------------------
 
 
-def _init_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Make a folder a queue. What is there already is left alone, so it can be repeated at any time.\n"
-        "Without DIR: the queue in this folder if there is one, else a new folder `pit`."
-    )
-    parser.epilog = example(
-        "pit init",
-        "pit init work/queue --layout pit",
-        "pit init zoo --template snakepit",
-        "pit init 'postgresql://localhost/work?schema=queue'",
-        "pit init pit --address https://build.example:8443/q",
-    )
-    parser.add_argument("path", metavar="DIR", nargs="?", help="the folder that holds the tasks, or an address")
-    parser.add_argument("--layout", metavar="NAME", help="how it is laid out (default: as it looks, else pit)")
-    parser.add_argument("--template", metavar="NAME", help="with a crew to begin with: snakepit or builder-reviewer")
-    text = "in a git checkout: write an ignore rule, have it tracked, leave it, or ask on a terminal (default)"
-    parser.add_argument("--git", choices=("ignore", "track", "leave", "ask"), default="ask", help=text)
-    parser.add_argument(
-        "--address", metavar="URL", help="the folder leads to this queue: in a database, or behind a gateway"
-    )
-    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a setting of a queue in a database")
-    text = "of a queue in a database: only print the SQL that would make it or bring it up to date"
-    parser.add_argument("--dry-run", action="store_true", help=text)
-
-
+@takes(
+    arg("DIR", "the folder that holds the tasks, or an address", dest="path", nargs="?"),
+    arg("--layout NAME", "how it is laid out (default: as it looks, else pit)"),
+    arg("--template NAME", "with a crew to begin with: snakepit or builder-reviewer"),
+    arg(
+        "--git",
+        "in a git checkout: write an ignore rule, have it tracked, leave it, or ask on a terminal (default)",
+        choices=("ignore", "track", "leave", "ask"),
+        default="ask",
+    ),
+    arg("--address URL", "the folder leads to this queue: in a database, or behind a gateway"),
+    arg("--set KEY=VALUE", "a setting of a queue in a database", action="append"),
+    arg("--dry-run", "of a queue in a database: only print the SQL that would make it or bring it up to date"),
+)
 def _init(args: Args, context: Context) -> Reply:
+    """Make a folder a queue. What is there already is left alone, so it can be repeated at any time.
+    Without DIR: the queue in this folder if there is one, else a new folder `pit`.
+
+    pit init
+    pit init work/queue --layout pit
+    pit init zoo --template snakepit
+    pit init 'postgresql://localhost/work?schema=queue'
+    pit init pit --address https://build.example:8443/q
+    """
     address = args.address or args.path or context.directory or ""
     if "://" in address or args.address:
         return _init_elsewhere(address, args, context)
@@ -315,36 +313,34 @@ def _ignore_rule(root: str) -> str | None:
 # -- add -------------------------------------------------------------------------------------------
 
 
-def _add_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Put a task into the queue and print its id. The same id with the same content again is fine;\n"
-        "with other content it is refused."
-    )
-    parser.epilog = example(
-        "pit add 'Fix the login' --check 'make test' --priority 5 --tag web",
-        "pit add 'Write the report' -F notes.md --needs 0001 --needs 0002",
-        "pit add --from bug area=api",
-    )
-    parser.add_argument("title", metavar="TITLE", nargs="?", help="one line")
-    parser.add_argument("fields", metavar="FIELD=VALUE", nargs="*", help="with --from: what its template asks for")
-    parser.add_argument("--from", dest="template", metavar="NAME", help="the tasks of templates/NAME.md in the queue")
-    add_options(parser)
+ADD_ARGS = (
+    arg("--id ID", "an id of your own (default: the next number)"),
+    *either(
+        arg("--body TEXT", "what is to be done, at any length"),
+        arg("-F --file FILE", "read the body from a file; - is standard input"),
+    ),
+    *TASK_ARGS,
+    arg("--big", "too large for one sitting: a planner splits it"),
+    arg("--race N", "so many racers work on it, or these agents; the first done wins"),
+    arg("--set KEY=VALUE", "a further field; may be repeated", action="append"),
+    arg("--by W", "who asks for it (default: TASKPIT_AS, else user@host)"),
+)
 
 
-def add_options(parser: Parser) -> None:
-    """What can be said of a task that is made."""
-    parser.add_argument("--id", metavar="ID", help="an id of your own (default: the next number)")
-    body = parser.add_mutually_exclusive_group()
-    body.add_argument("--body", metavar="TEXT", help="what is to be done, at any length")
-    body.add_argument("-F", "--file", metavar="FILE", help="read the body from a file; - is standard input")
-    task_options(parser)
-    parser.add_argument("--big", action="store_true", help="too large for one sitting: a planner splits it")
-    parser.add_argument("--race", metavar="N", help="so many racers work on it, or these agents; the first done wins")
-    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
-    parser.add_argument("--by", metavar="W", help="who asks for it (default: TASKPIT_AS, else user@host)")
-
-
+@takes(
+    arg("TITLE", "one line", nargs="?"),
+    arg("FIELD=VALUE", "with --from: what its template asks for", dest="fields", nargs="*"),
+    arg("--from NAME", "the tasks of templates/NAME.md in the queue", dest="template"),
+    *ADD_ARGS,
+)
 def _add(args: Args, context: Context) -> Reply:
+    """Put a task into the queue and print its id. The same id with the same content again is fine;
+    with other content it is refused.
+
+    pit add 'Fix the login' --check 'make test' --priority 5 --tag web
+    pit add 'Write the report' -F notes.md --needs 0001 --needs 0002
+    pit add --from bug area=api
+    """
     if args.template:
         return add_from(args, context)
     if args.title is None:
@@ -423,9 +419,3 @@ def add_from(args: Args, context: Context) -> Reply:
     data = {"id": ids[0], "created": said[0][1] is Said.CREATED, "missing_needs": [], "ids": ids}
     lines = [f"{task.id}  {task.title}" for task in tasks]
     return Reply(data=data, text="\n".join(lines))
-
-
-VERBS: Handlers = {
-    "init": (_init_arguments, _init),
-    "add": (_add_arguments, _add),
-}

@@ -14,8 +14,8 @@ import sys
 
 from taskpit import fs
 from taskpit.cli import verbs
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import example, worker_option
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import AS
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid
 from taskpit.queue import cards
@@ -45,42 +45,17 @@ def held_by(queue: Queue, worker: str) -> list[Card]:
     return [card for card in cards(queue.store, State.CLAIMED) if card.worker == worker]
 
 
-class _Shape:
-    """Stands in for a parser, to learn how a verb is written."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-        self.description = self.epilog = ""
-
-    def add_argument(self, *names: str, **said: Any) -> _Shape:
-        shown = str(said.get("metavar") or said.get("dest") or names[0].lstrip("-"))
-        if names[0].startswith("-"):
-            long = next((name for name in names if name.startswith("--")), names[0])
-            if said.get("required"):
-                self.words.append(f"{names[0]} {shown}")
-            elif long in WORTH_SAYING:
-                self.words.append(f"[{long} {shown}]")
-        elif said.get("nargs") in ("?", "*"):
-            self.words.append(f"[{shown}]")
-        else:
-            self.words.append(f"{shown}..." if said.get("nargs") == "+" else shown)
-        return self
-
-    def add_mutually_exclusive_group(self, **_: Any) -> _Shape:
-        return self
-
-    def add_argument_group(self, *_: Any, **__: Any) -> _Shape:
-        return self
-
-    def set_defaults(self, **_: Any) -> None:
-        """Nothing that is written."""
-
-
 def _spelled(verb: verbs.Verb) -> str:
-    arguments, _ = verbs.handlers(verb)
-    shape: Any = _Shape()
-    arguments(shape)
-    return " ".join(["pit", verb.name, *shape.words])
+    """How a verb is written: its words, and the options that are worth saying."""
+    shown = ["pit", verb.name]
+    for spelled, _, more in verbs.handler(verb).rows:
+        first = spelled.split()[0]
+        if not first.startswith("-"):
+            form = {"?": "[{}]", "*": "[{}]", "+": "{}..."}.get(more.get("nargs", ""), "{}")
+            shown.append(form.format(first))
+        elif first in WORTH_SAYING:
+            shown.append(f"[{spelled}]")
+    return " ".join(shown)
 
 
 def _verbs(layout: str) -> list[tuple[str, str]]:
@@ -142,13 +117,13 @@ def _text(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _prime_arguments(parser: Parser) -> None:
-    parser.description = "What an agent must know to work here: what it holds, what is next, and the commands."
-    parser.epilog = example("pit prime", "pit prime --as worker-1 --json")
-    worker_option(parser)
-
-
+@takes(AS)
 def _prime(args: Args, context: Context) -> Reply:
+    """What an agent must know to work here: what it holds, what is next, and the commands.
+
+    pit prime
+    pit prime --as worker-1 --json
+    """
     text = _look(context.queue, context.worker(args))
     return Reply(data=text, text=lambda: _text(text))
 
@@ -170,17 +145,16 @@ LONGEST_WORDS = 1024 * 1024
 RENEW_AFTER = 1 / 3
 
 
-def _hook_arguments(parser: Parser) -> None:
-    parser.description = (
-        "For the hooks of an agent's session, which `pit setup` writes for claude and codex: reads what the session\n"
-        "says of itself as JSON on standard input. Says nothing and exits 0 where there is no queue."
-    )
-    parser.epilog = example("""echo '{"session_id": "0123456789"}' | pit hook session-start""")
-    parser.add_argument("--agent", default="claude", metavar="NAME", help="whose session it is (default claude)")
-    parser.add_argument("event", metavar="EVENT", choices=EVENTS, help="session-start, tool-used or stop")
-
-
+@takes(
+    arg("--agent NAME", "whose session it is (default claude)", default="claude"),
+    arg("EVENT", "session-start, tool-used or stop", choices=EVENTS),
+)
 def _hook(args: Args, context: Context) -> Reply:
+    """For the hooks of an agent's session, which `pit setup` writes for claude and codex: reads what the session
+    says of itself as JSON on standard input. Says nothing and exits 0 where there is no queue.
+
+    echo '{"session_id": "0123456789"}' | pit hook session-start
+    """
     if context.env.get("TASKPIT_RUN_DIR"):
         return Reply()
     try:
@@ -259,19 +233,20 @@ def _refuse(context: Context, worker: str) -> str:
 # -- `pit lessons` ---------------------------------------------------------------------------------
 
 
-def _lessons_arguments(parser: Parser) -> None:
-    parser.description = (
-        "What turned red checks green: the error, and what helped, as the agents said it. Later tasks with the same\n"
-        "error or the same `touches` read it. The setting `lessons` says how many are kept; 0 is none at all.\n"
-        "With a number and a text, that lesson says this instead; --remove takes it out."
-    )
-    parser.epilog = example("pit lessons", "pit lessons 3 'run make generate first'", "pit lessons --remove 3")
-    parser.add_argument("number", nargs="?", type=int, metavar="N", help="the lesson to change")
-    parser.add_argument("text", nargs="?", metavar="TEXT", help="what helps")
-    parser.add_argument("--remove", type=int, metavar="N", help="take this one out")
-
-
+@takes(
+    arg("N", "the lesson to change", dest="number", nargs="?", type=int),
+    arg("TEXT", "what helps", nargs="?"),
+    arg("--remove N", "take this one out", type=int),
+)
 def _lessons(args: Args, context: Context) -> Reply:
+    """What turned red checks green: the error, and what helped, as the agents said it. Later tasks with the same
+    error or the same `touches` read it. The setting `lessons` says how many are kept; 0 is none at all.
+    With a number and a text, that lesson says this instead; --remove takes it out.
+
+    pit lessons
+    pit lessons 3 'run make generate first'
+    pit lessons --remove 3
+    """
     from taskpit.actions import need_person
     from taskpit.agents.lessons import Lessons
 
@@ -297,20 +272,16 @@ def _lessons(args: Args, context: Context) -> Reply:
 LONGEST_EVENT = 16 * 1024 * 1024
 
 
-def _notify_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Tell a person what a hook was given (JSON on standard input): on the desktop, by ntfy, in Slack or Discord,\n"
-        "to any address. Whom to tell is in ~/.config/taskpit/notify.toml, or in TASKPIT_NOTIFY_SLACK and the like;\n"
-        "never in a queue. Each reason is sent once; what comes in quiet hours is sent after them.\n"
-        "With nothing on standard input: what was kept is sent, if it is time."
-    )
-    parser.epilog = example("pit notify --test", "pit notify < /dev/null")
-    parser.add_argument(
-        "--test", action="store_true", help="send a trial by every way that is set up, whatever the hour"
-    )
-
-
+@takes(arg("--test", "send a trial by every way that is set up, whatever the hour"))
 def _notify(args: Args, context: Context) -> Reply:
+    """Tell a person what a hook was given (JSON on standard input): on the desktop, by ntfy, in Slack or Discord,
+    to any address. Whom to tell is in ~/.config/taskpit/notify.toml, or in TASKPIT_NOTIFY_SLACK and the like;
+    never in a queue. Each reason is sent once; what comes in quiet hours is sent after them.
+    With nothing on standard input: what was kept is sent, if it is time.
+
+    pit notify --test
+    pit notify < /dev/null
+    """
     import time
 
     from taskpit.config import EVENTS
@@ -350,24 +321,24 @@ def _event() -> dict[str, Any] | None:
 DRIFT = 7
 
 
-def _setup_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Tell an agent of the queue: a short marked block in its instructions, the MCP server in its project\n"
-        "settings, a skill, for claude and codex also hooks. All else in those files stays as it is, and --remove\n"
-        "gives back what was there. --check also asks the agent itself which servers it has, if it is installed,\n"
-        "and exits 7 if something is not as it should be.\n"
-        "Agents: claude, codex, gemini, qwen, copilot, opencode, cursor, antigravity, agents-md."
-    )
-    parser.epilog = example("pit setup claude", "pit setup codex --check", "pit setup gemini --remove")
-    parser.add_argument("agents", metavar="AGENT", nargs="+", help="one or several of the above")
-    parser.add_argument("--check", action="store_true", help="only say whether all is as it should be")
-    parser.add_argument("--remove", action="store_true", help="take it out again")
-    parser.add_argument("--print", dest="show", action="store_true", help="only show what would be written")
-    text = "the project's folder (default: that of the repository around you, else this one)"
-    parser.add_argument("--project", metavar="DIR", help=text)
-
-
+@takes(
+    arg("AGENT", "one or several of the above", dest="agents", nargs="+"),
+    arg("--check", "only say whether all is as it should be"),
+    arg("--remove", "take it out again"),
+    arg("--print", "only show what would be written", dest="show"),
+    arg("--project DIR", "the project's folder (default: that of the repository around you, else this one)"),
+)
 def _setup(args: Args, _: Context) -> Reply:
+    """Tell an agent of the queue: a short marked block in its instructions, the MCP server in its project
+    settings, a skill, for claude and codex also hooks. All else in those files stays as it is, and --remove
+    gives back what was there. --check also asks the agent itself which servers it has, if it is installed,
+    and exits 7 if something is not as it should be.
+    Agents: claude, codex, gemini, qwen, copilot, opencode, cursor, antigravity, agents-md.
+
+    pit setup claude
+    pit setup codex --check
+    pit setup gemini --remove
+    """
     from taskpit.setup import plan
     from taskpit.setup.agent_files import AGENTS, by_hand
     from taskpit.setup.plan import ProjectFolder, listed
@@ -427,12 +398,3 @@ def _told(agent: str, steps: Sequence[PartPlan], changed: Sequence[str], *, chec
     if not changed:
         return [*notes, f"{agent}: {'there is nothing of ours' if remove else 'all is as it should be'}"]
     return [*notes, *(f"{agent}: {'took it out of' if remove else 'wrote'} {name}" for name in changed), *allow]
-
-
-VERBS: Handlers = {
-    "prime": (_prime_arguments, _prime),
-    "hook": (_hook_arguments, _hook),
-    "lessons": (_lessons_arguments, _lessons),
-    "notify": (_notify_arguments, _notify),
-    "setup": (_setup_arguments, _setup),
-}

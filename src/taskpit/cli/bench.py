@@ -6,17 +6,17 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from statistics import median
-from subprocess import Popen
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
-from taskpit.cli.options import example, refusal
+from taskpit.cli.context import Args, Context, Reply, arg, takes
+from taskpit.cli.options import refusal
 from taskpit.cli.output import paint, table
 from taskpit.cli.progress import ProgressBar
 from taskpit.queue import Queue
-from taskpit.records import Value
 from taskpit.task import Claim, Task
 
 # -- what `pit bench` measures ---------------------------------------------------------------------
@@ -29,19 +29,16 @@ from taskpit.task import Claim, Task
 LIVES, SYNCED, BATCH, WAKES, FSYNCS = 50, 10, 100, 5, 5
 #: What a task weighs, in bytes of its file.
 PAYLOAD = 500
-#: The longest anything of another process is waited for.
+#: The longest anything of another process or thread is waited for.
 PATIENCE = 30.0
-
-CLAIM = "import sys; from taskpit.cli.main import main; sys.exit(main())"
-WAITER = """
-import sys, time
-from taskpit.queue import Queue
-queue = Queue.open(sys.argv[1])
-print("waiting", flush=True)
-for _ in sys.stdin:
-    claims = queue.claim("waiter", wait=10.0)
-    print(time.monotonic_ns(), *(claim.task.id for claim in claims), flush=True)
-"""
+#: What is compared: its name for programs, what is divided by what, and how the ratio is to be read.
+RATIOS = (
+    ("life", "bare life", "life", "x bare speed"),
+    ("batches", "bare life", "life in batches", "x bare speed"),
+    ("life_synced", "bare life, synced", "life, synced", "x bare speed"),
+    ("batches_synced", "bare life, synced", "life in batches, synced", "x bare speed"),
+    ("one_shot", "pit claim", "python -c pass", "x as long"),
+)
 
 
 class BareCalls:
@@ -141,44 +138,15 @@ def sample_task(number: int, priority: int = 0) -> Task:
     )
 
 
-class Measured(Value):
-    """What was measured under one name, one number for each round."""
-
-    unit: str
-    values: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The middle one."""
-        return median(self.values)
-
-    def as_json(self) -> dict[str, object]:
-        """The middle one and the spread."""
-        return {
-            "unit": self.unit,
-            "median": round(self.median, 3),
-            "low": round(min(self.values), 3),
-            "high": round(max(self.values), 3),
-        }
-
-
 class Gauge:
-    """The things that are measured, and what came of it."""
+    """What is measured, and what came of it."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self._queues: dict[str, Queue] = {}
         self._number = 0
-        self._waiter: Popen[str] | None = None
         #: Microseconds by name, one for each round.
         self.values: dict[str, list[float]] = {}
-        self.steps: tuple[tuple[str, Callable[[], None]], ...] = (
-            ("lives", self._lives),
-            ("batches", self._batches),
-            ("waiting for the disk", self._synced),
-            ("one command", self._one_shot),
-            ("waking up", self._wake_up),
-        )
 
     def run(self, seconds: float, progress: Callable[[str], None]) -> int:
         """Rounds until the time is over, at least one; how many."""
@@ -187,26 +155,40 @@ class Gauge:
         while not rounds or time.monotonic() + longest < deadline:
             began = time.monotonic()
             rounds += 1
-            for name, step in self.steps:
-                progress(f"round {rounds}: {name}")
-                step()
+            for step in self._round():
+                progress(f"round {rounds}: {step}")
             longest = max(longest, time.monotonic() - began)
         return rounds
 
+    def _round(self) -> Iterator[str]:
+        """Everything once; what comes next is said before it."""
+        plain, synced = self._queue("process"), self._queue("power")
+        yield "lives"
+        self._time("bare life", LIVES, self._bare("bare", sync=False).live, self._names(LIVES))
+        self._time("life", LIVES, _live, plain, self._fresh(LIVES))
+        yield "batches"
+        self._time("life in batches", BATCH, _live_in_one, plain, self._fresh(BATCH))
+        yield "waiting for the disk"
+        self._time("bare life, synced", SYNCED, self._bare("bare-synced", sync=True).live, self._names(SYNCED))
+        self._time("life, synced", SYNCED, _live, synced, self._fresh(SYNCED))
+        self._time("life in batches, synced", BATCH, _live_in_one, synced, self._fresh(BATCH))
+        self._time("fsync of a file", FSYNCS, _sync_file, f"{self.root}/sync")
+        yield "one command"
+        plain.store.put(self._fresh(1))
+        self._time("python -c pass", 1, _run, "-c", "pass")
+        self._time("pit claim", 1, _run, "-m", "taskpit", "-C", f"{self.root}/process", "claim", "--json")
+        yield "waking up"
+        self.values.setdefault("put to claimed", []).append(1e6 * self._wake_up(plain))
+
+    def _time(self, name: str, count: int, act: Callable[..., None], *given: object) -> None:
+        began = time.perf_counter()
+        act(*given)
+        self.values.setdefault(name, []).append(1e6 * (time.perf_counter() - began) / count)
+
     def close(self) -> None:
-        """Nothing is held open, nobody waits."""
+        """Nothing is held open."""
         for queue in self._queues.values():
             queue.close()
-        if self._waiter is not None:
-            if self._waiter.stdin:
-                self._waiter.stdin.close()
-            try:
-                self._waiter.wait(PATIENCE)
-            finally:
-                self._waiter.kill()
-                if self._waiter.stdout:
-                    self._waiter.stdout.close()
-                self._waiter.wait()
 
     def _queue(self, durability: str) -> Queue:
         """The queue with this durability; made when first asked for."""
@@ -221,90 +203,44 @@ class Gauge:
             _live(self._queues[durability], self._fresh(2))  # what is loaded once is no part of a life
         return self._queues[durability]
 
+    def _bare(self, name: str, *, sync: bool) -> BareCalls:
+        return BareCalls(f"{self.root}/{name}", sync=sync)
+
     def _fresh(self, count: int) -> list[Task]:
         self._number += count
         return [sample_task(number) for number in range(self._number - count + 1, self._number + 1)]
 
-    def _note(self, name: str, seconds: float, count: int) -> None:
-        self.values.setdefault(name, []).append(1e6 * seconds / count)
+    def _names(self, count: int) -> list[str]:
+        return [f"{task.id}-{task.slug}.md" for task in self._fresh(count)]
 
-    def _bare(self, name: str, count: int, *, sync: bool) -> None:
-        calls = BareCalls(f"{self.root}/{name.replace(' ', '-')}", sync=sync)
-        names = [f"{task.id}-{task.slug}.md" for task in self._fresh(count)]
-        self._note(name, _timed(lambda: calls.live(names)), count)
-
-    def _ours(self, name: str, queue: Queue, count: int) -> None:
-        tasks = self._fresh(count)
-        self._note(name, _timed(lambda: _live(queue, tasks)), count)
-
-    def _lives(self) -> None:
-        """Lives one by one; nobody waits for the disk."""
-        self._bare("bare life", LIVES, sync=False)
-        self._ours("life", self._queue("process"), LIVES)
-
-    def _batches(self) -> None:
-        queue, tasks = self._queue("process"), self._fresh(BATCH)
-        self._note("life in batches", _timed(lambda: _live_in_one(queue, tasks)), BATCH)
-
-    def _synced(self) -> None:
-        """Lives that are on the disk before they are acknowledged, and what a disk asks for that."""
-        queue = self._queue("power")
-        self._bare("bare life, synced", SYNCED, sync=True)
-        self._ours("life, synced", queue, SYNCED)
-        tasks = self._fresh(BATCH)
-        self._note("life in batches, synced", _timed(lambda: _live_in_one(queue, tasks)), BATCH)
-        self._note("fsync of a file", _timed(lambda: self._sync_files(FSYNCS)), FSYNCS)
-
-    def _sync_files(self, count: int) -> None:
-        fd = os.open(f"{self.root}/sync", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        try:
-            for _ in range(count):
-                os.write(fd, b"z" * PAYLOAD)
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-
-    def _one_shot(self) -> None:
-        queue = self._queue("process")
-        queue.store.put(self._fresh(1))
-        self._note("python -c pass", _timed(lambda: _run("-c", "pass")), 1)
-        self._note("pit claim", _timed(lambda: _run("-c", CLAIM, "-C", f"{self.root}/process", "claim", "--json")), 1)
-
-    def _wake_up(self) -> None:
-        """From the beginning of a put until a worker that slept has the task."""
-        queue = self._queue("process")
-        waiter = self._waiter = self._waiter or self._start_waiter()
-        if waiter.stdin is None or waiter.stdout is None:
-            raise errors.Storage("the worker that waits cannot be spoken to")
+    def _wake_up(self, queue: Queue) -> float:
+        """Seconds from the beginning of a put until a worker that slept has the task."""
         taken = []
-        for task in self._fresh(WAKES):
-            waiter.stdin.write("next\n")
-            waiter.stdin.flush()
-            time.sleep(0.02)  # it sleeps by now
-            began = time.monotonic_ns()
-            queue.store.put([task])
-            while task.id not in (said := waiter.stdout.readline().split()):  # one that was left over came first
-                if not said:
-                    raise errors.Storage("the worker that waits has ended")
-                waiter.stdin.write("next\n")
-                waiter.stdin.flush()
-            taken.append((int(said[0]) - began) / 1e9)
-        self._note("put to claimed", median(taken), 1)
-
-    def _start_waiter(self) -> Popen[str]:
-        from subprocess import PIPE
-
-        argv = [sys.executable, "-c", WAITER, f"{self.root}/process"]
-        waiter = Popen(argv, stdin=PIPE, stdout=PIPE, text=True, env=_env())
-        if waiter.stdout is not None:
-            waiter.stdout.readline()
-        return waiter
+        with closing(Queue.open(f"{self.root}/process")) as waiter, ThreadPoolExecutor(1) as thread:
+            for task in self._fresh(WAKES):
+                claimed = thread.submit(_claimed_at, waiter)
+                time.sleep(0.02)  # it sleeps by now
+                began = time.monotonic()
+                queue.store.put([task])
+                taken.append(claimed.result(PATIENCE) - began)
+        return median(taken)
 
 
-def _timed(act: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    act()
-    return time.perf_counter() - began
+def _claimed_at(queue: Queue) -> float:
+    """When this worker had a task."""
+    if not queue.claim("waiter", wait=10.0):
+        raise errors.Storage("a worker that waited was not told of a new task")
+    return time.monotonic()
+
+
+def _sync_file(path: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        for _ in range(FSYNCS):
+            os.write(fd, b"z" * PAYLOAD)
+            os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _live(queue: Queue, tasks: Sequence[Task]) -> None:
@@ -331,31 +267,18 @@ def _live_in_one(queue: Queue, tasks: Sequence[Task]) -> None:
     queue.store.finish([settle(claim, Done(output="ok"), (), queue.config, now) for claim in claims])
 
 
-def _env() -> dict[str, str]:
-    """What another Python needs to find this very package."""
+def _run(*words: str) -> None:
+    """Another Python that finds this very package."""
+    from subprocess import DEVNULL, run
+
     import taskpit
 
     here = os.path.dirname(os.path.dirname(os.path.abspath(taskpit.__file__)))
-    return {**os.environ, "PYTHONPATH": here, "TASKPIT_AS": "bench"}
-
-
-def _run(*words: str) -> None:
-    from subprocess import DEVNULL, run
-
-    run([sys.executable, *words], stdin=DEVNULL, stdout=DEVNULL, check=True, env=_env(), timeout=PATIENCE)
+    env = {**os.environ, "PYTHONPATH": here, "TASKPIT_AS": "bench"}
+    run([sys.executable, *words], stdin=DEVNULL, stdout=DEVNULL, check=True, env=env, timeout=PATIENCE)
 
 
 # -- the verb that measures ------------------------------------------------------------------------
-
-
-def _bench_arguments(parser: Parser) -> None:
-    parser.description = """\
-Measure this machine: whole lives of tasks (put, claimed, done with a result) beside the bare system calls they
-are made of, one by one and in batches of 100, without and with waiting for the disk; one `pit claim` beside
-`python -c pass`; and how long a sleeping worker takes to have a new task. In a temporary folder on the disk of
-your queue, or in the current directory if there is none; it is removed afterwards, your queue is not touched."""
-    parser.epilog = example("pit bench", "pit -C /mnt/shared/pit bench --seconds 30", "pit bench --json")
-    parser.add_argument("--seconds", type=_seconds, default=10.0, metavar="S", help="about how long (default 10)")
 
 
 def _seconds(text: str) -> float:
@@ -368,7 +291,17 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+@takes(arg("--seconds S", "about how long (default 10)", type=_seconds, default=10.0))
 def _bench(args: Args, context: Context) -> Reply:
+    """Measure this machine: whole lives of tasks (put, claimed, done with a result) beside the bare system calls they
+    are made of, one by one and in batches of 100, without and with waiting for the disk; one `pit claim` beside
+    `python -c pass`; and how long a sleeping worker takes to have a new task. In a temporary folder on the disk of
+    your queue, or in the current directory if there is none; it is removed afterwards, your queue is not touched.
+
+    pit bench
+    pit -C /mnt/shared/pit bench --seconds 30
+    pit bench --json
+    """
     from shutil import rmtree
     from tempfile import mkdtemp
 
@@ -383,15 +316,26 @@ def _bench(args: Args, context: Context) -> Reply:
             gauge.close()
         finally:
             rmtree(root, ignore_errors=True)
-    measured = {name: Measured(unit="us", values=tuple(values)) for name, values in gauge.values.items()}
-    ratios = _ratios(gauge.values)
+    values = gauge.values
+    ratios = {
+        key: median(one / other for one, other in zip(values[above], values[below], strict=True))
+        for key, above, below, _ in RATIOS
+    }
     data = {
         "where": place,
         "rounds": rounds,
-        "measures": {name: each.as_json() for name, each in measured.items()},
-        "ratios": {key: round(ratio, 3) for key, (ratio, _) in ratios.items()},
+        "measures": {
+            name: {
+                "unit": "us",
+                "median": round(median(each), 3),
+                "low": round(min(each), 3),
+                "high": round(max(each), 3),
+            }
+            for name, each in values.items()
+        },
+        "ratios": {key: round(ratio, 3) for key, ratio in ratios.items()},
     }
-    return Reply(data=data, text=lambda: _text(place, rounds, measured, ratios))
+    return Reply(data=data, text=lambda: _text(place, rounds, values, ratios))
 
 
 def place_of(context: Context) -> str:
@@ -406,36 +350,15 @@ def place_of(context: Context) -> str:
     return hidden if os.path.isdir(hidden) else where
 
 
-def _ratios(values: dict[str, list[float]]) -> dict[str, tuple[float, str]]:
-    """What is compared: the ratio within each round, the middle one of them, and how to read it."""
-
-    def within(above: str, below: str) -> float:
-        return median(one / other for one, other in zip(values[above], values[below], strict=True))
-
-    speed, length = "x bare speed", "x as long"
-    return {
-        "life": (within("bare life", "life"), speed),
-        "batches": (within("bare life", "life in batches"), speed),
-        "life_synced": (within("bare life, synced", "life, synced"), speed),
-        "batches_synced": (within("bare life, synced", "life in batches, synced"), speed),
-        "one_shot": (within("pit claim", "python -c pass"), length),
-    }
-
-
-def _text(place: str, rounds: int, measured: dict[str, Measured], ratios: dict[str, tuple[float, str]]) -> str:
-    beside = {
-        "life": "life",
-        "life in batches": "batches",
-        "life, synced": "life_synced",
-        "life in batches, synced": "batches_synced",
-        "pit claim": "one_shot",
+def _text(place: str, rounds: int, values: dict[str, list[float]], ratios: dict[str, float]) -> str:
+    compared = {
+        (above if key == "one_shot" else below): f"{ratios[key]:.2f} {how}" for key, above, below, how in RATIOS
     }
     rows = []
-    for name, each in measured.items():
-        ratio, how = ratios.get(beside.get(name, ""), (0.0, ""))
-        rate = f"{1e6 / each.median:,.0f}/s" if "life" in name else ""
-        spread = f"{_short(min(each.values))} .. {_short(max(each.values))}"
-        rows.append((name, _short(each.median), spread, rate, f"{ratio:.2f} {how}" if how else ""))
+    for name, each in values.items():
+        rate = f"{1e6 / median(each):,.0f}/s" if "life" in name else ""
+        spread = f"{_short(min(each))} .. {_short(max(each))}"
+        rows.append((name, _short(median(each)), spread, rate, compared.get(name, "")))
     head = ("what", "median", "spread", "rate", "ratio")
     lines = [paint("bold", f"Measured in {place}, {rounds} {'round' if rounds == 1 else 'rounds'}"), ""]
     lines += [table(head, rows), ""]
@@ -447,8 +370,3 @@ def _text(place: str, rounds: int, measured: dict[str, Measured], ratios: dict[s
 def _short(microseconds: float) -> str:
     """`85 us`, `1.3 ms`."""
     return f"{microseconds:.0f} us" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
-
-
-VERBS: Handlers = {
-    "bench": (_bench_arguments, _bench),
-}

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from taskpit import errors
 from taskpit.actions import edit
 from taskpit.cli import output
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.edit import by_hand
-from taskpit.cli.options import a_port, example, given_token, token_option, worker_option
+from taskpit.cli.options import AS, a_port, given_token, token_option
 from taskpit.crew.status import MemberRow
 from taskpit.errors import Invalid, MissingExtra, TaskpitError
 from taskpit.queue import Queue
@@ -21,30 +21,38 @@ if TYPE_CHECKING:  # an extra
     from taskpit.web.shared import BoardThreads
 
 
-def _board_arguments(parser: Parser) -> None:
-    parser.description = (
-        "The board, live: what needs you, what is ready, waits, runs, is done; look at a task, add, answer, edit,\n"
-        "block, retry, cancel. In the terminal `?` shows every key.\n"
-        "With --web it is in the browser, with agents and plots: it prints a link with a secret in it and serves this\n"
-        "machine only, until Ctrl-C. /metrics has numbers for Prometheus (with the secret: Authorization: Bearer),\n"
-        "/healthz says whether it is well."
-    )
-    parser.epilog = example(
-        "pit board",
-        "pit board --all",
-        "pit board --web --open",
-        "pit board --web --read-only --port 8080",
-        "pit board --web --host 0.0.0.0 --expose --token-file secret",
-    )
-    parser.add_argument("--web", action="store_true", help="in the browser instead of the terminal")
-    parser.add_argument("--all", action="store_true", help="every queue you made or trusted here, on one board")
-    parser.add_argument("--read-only", action="store_true", help="only look: nothing can be changed there")
-    parser.add_argument("--light", action="store_true", help="begin with light colours (the key t changes them)")
-    worker_option(parser)
-    web_arguments(parser)
+WEB_ARGS = (
+    arg("--port N", "where to listen (default: 7480, or any that is free)", type=a_port, default=0, group="with --web"),
+    arg(
+        "--host H", "another address; others can then reach it (see --expose)", default="127.0.0.1", group="with --web"
+    ),
+    arg("--expose", "yes, others shall reach it; needs a token of your own", group="with --web"),
+    token_option("what the link must contain", group="with --web"),
+    arg("--open", "open it in the browser", group="with --web"),
+)
 
 
+@takes(
+    arg("--web", "in the browser instead of the terminal"),
+    arg("--all", "every queue you made or trusted here, on one board"),
+    arg("--read-only", "only look: nothing can be changed there"),
+    arg("--light", "begin with light colours (the key t changes them)"),
+    AS,
+    *WEB_ARGS,
+)
 def _board(args: Args, context: Context) -> Reply:
+    """The board, live: what needs you, what is ready, waits, runs, is done; look at a task, add, answer, edit,
+    block, retry, cancel. In the terminal `?` shows every key.
+    With --web it is in the browser, with agents and plots: it prints a link with a secret in it and serves this
+    machine only, until Ctrl-C. /metrics has numbers for Prometheus (with the secret: Authorization: Bearer),
+    /healthz says whether it is well.
+
+    pit board
+    pit board --all
+    pit board --web --open
+    pit board --web --read-only --port 8080
+    pit board --web --host 0.0.0.0 --expose --token-file secret
+    """
     if args.web:
         return run(args, context)
     if args.port or args.expose or args.token_file or args.open:
@@ -134,17 +142,6 @@ def _crew(context: Context) -> Callable[[], list[MemberRow]] | None:
 EXTRA = ("starlette", "uvicorn", "jinja2", "markupsafe", "markdown_it")
 
 
-def web_arguments(parser: Parser) -> None:
-    """The options of a board in the browser."""
-    group = parser.add_argument_group("with --web")
-    add = group.add_argument
-    add("--port", type=a_port, default=0, metavar="N", help="where to listen (default: 7480, or any that is free)")
-    add("--host", default="127.0.0.1", metavar="H", help="another address; others can then reach it (see --expose)")
-    add("--expose", action="store_true", help="yes, others shall reach it; needs a token of your own")
-    token_option(add, "what the link must contain")
-    add("--open", action="store_true", help="open it in the browser")
-
-
 def run(args: Args, context: Context) -> Reply:
     """Serve it until interrupted."""
     board = _one_board(args, context)
@@ -214,8 +211,3 @@ def _page_that_leads_to(link: str) -> str:
     page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">\n'
     fs.replace(path, page.encode(), f"{path}~{fs.fresh_name()}", sync=False, mode=0o600)
     return f"file://{path}"
-
-
-VERBS: Handlers = {
-    "board": (_board_arguments, _board),
-}

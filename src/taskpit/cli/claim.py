@@ -7,8 +7,8 @@ a `done` under the same name is the claimer's.
 from __future__ import annotations
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
-from taskpit.cli.options import a_duration, example, id_argument, named, refusal, words, worker_option
+from taskpit.cli.context import Args, Context, Reply, arg, takes
+from taskpit.cli.options import AS, IDS, a_duration, named, refusal, words
 from taskpit.cli.output import paint
 from taskpit.clock import say_duration
 from taskpit.task import Card, Said, State
@@ -21,32 +21,45 @@ if TYPE_CHECKING:
 FOR_EVER = float("inf")
 
 
-def _claim_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Take the next task, or the named one. Exits 3 if there is nothing to take or the named task may not be taken\n"
-        "yet, 4 if another worker has it. Claiming what is yours already renews it."
-    )
-    parser.epilog = example(
-        "pit claim --as worker-1 --lease 1h",
-        "pit claim 0007",
-        "pit claim --wait 10m --tag web --json",
-        "pit claim WI-001-A1 --as ann --human",
-    )
-    parser.add_argument("id", metavar="ID", nargs="?", help="this one and no other")
-    worker_option(parser)
-    _lease_option(parser)
-    parser.add_argument("--human", action="store_true", help="a person claims: for what agents may not do")
-    text = "wait for one this long; without a time, for ever"
-    parser.add_argument("--wait", nargs="?", type=_patience, const=FOR_EVER, default=0.0, metavar="10s", help=text)
-    parser.add_argument("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
+LEASE = arg(
+    "--lease 30m",
+    "how long it is yours unless renewed (default: the queue's: 15m; of an activity 1h, a person's 8h)",
+    type=a_duration,
+    default=0.0,
+)
 
 
-def _lease_option(parser: Parser) -> None:
-    text = "how long it is yours unless renewed (default: the queue's: 15m; of an activity 1h, a person's 8h)"
-    parser.add_argument("--lease", type=a_duration, default=0.0, metavar="30m", help=text)
+def _patience(text: str) -> float:
+    """How long to wait for a task."""
+    if len(text) > 1 and text.startswith("0") and text.isdecimal():
+        raise refusal(f"{text} looks like an id, not like a time; write `pit claim {text} --wait`")
+    return a_duration(text)
 
 
+@takes(
+    arg("ID", "this one and no other", nargs="?"),
+    AS,
+    LEASE,
+    arg("--human", "a person claims: for what agents may not do"),
+    arg(
+        "--wait 10s",
+        "wait for one this long; without a time, for ever",
+        nargs="?",
+        type=_patience,
+        const=FOR_EVER,
+        default=0.0,
+    ),
+    arg("--tag T", "only with this tag; repeated: with one of them", action="append"),
+)
 def _claim(args: Args, context: Context) -> Reply:
+    """Take the next task, or the named one. Exits 3 if there is nothing to take or the named task may not be taken
+    yet, 4 if another worker has it. Claiming what is yours already renews it.
+
+    pit claim --as worker-1 --lease 1h
+    pit claim 0007
+    pit claim --wait 10m --tag web --json
+    pit claim WI-001-A1 --as ann --human
+    """
     queue, tags, kind = context.queue, words(args.tag), "human" if args.human else ""
     ids = [queue.resolve(args.id)] if args.id else []
     claims = queue.claim(
@@ -71,13 +84,6 @@ def _facts(claim: Claim) -> dict[str, object]:
     }
 
 
-def _patience(text: str) -> float:
-    """How long to wait for a task."""
-    if len(text) > 1 and text.startswith("0") and text.isdecimal():
-        raise refusal(f"{text} looks like an id, not like a time; write `pit claim {text} --wait`")
-    return a_duration(text)
-
-
 def _told(claim: Claim, context: Context, named_worker: str | None) -> str:
     task = claim.task
     allowed = task.max_attempts or context.queue.config.max_attempts
@@ -96,15 +102,12 @@ def _told(claim: Claim, context: Context, named_worker: str | None) -> str:
     return "\n".join(lines)
 
 
-def _renew_arguments(parser: Parser) -> None:
-    parser.description = "Keep a claim for another lease. Exits 4 if it is no longer yours: then stop working on it."
-    parser.epilog = example("pit renew 0007 --as worker-1 --lease 30m")
-    id_argument(parser, several=True)
-    worker_option(parser)
-    _lease_option(parser)
-
-
+@takes(IDS, AS, LEASE)
 def _renew(args: Args, context: Context) -> Reply:
+    """Keep a claim for another lease. Exits 4 if it is no longer yours: then stop working on it.
+
+    pit renew 0007 --as worker-1 --lease 30m
+    """
     queue, worker, data = context.queue, context.worker(args), []
     for task_id in named(context, args.ids):
         claim = queue.holding(task_id, worker)
@@ -119,6 +122,3 @@ def _renew(args: Args, context: Context) -> Reply:
         f"{one['id']} is yours for another {say_duration(float(str(one['lease_seconds'])))}" for one in data
     )
     return Reply(data=data[0] if len(data) == 1 else data, text=text)
-
-
-VERBS: Handlers = {"claim": (_claim_arguments, _claim), "renew": (_renew_arguments, _renew)}

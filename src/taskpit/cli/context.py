@@ -13,16 +13,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from taskpit.queue import Queue
 
-    #: What a verb adds its arguments to, and what it is given: argparse is loaded only for lines that are not plain.
-    Parser = argparse.ArgumentParser
+    #: What a verb is given: argparse itself is loaded only for lines that are not plain.
     Args = argparse.Namespace
-    #: What a verb's module says of each of its verbs: how to add its arguments, and how to run it.
-    Handlers = dict[str, tuple[Callable[[Parser], None], Callable[[Args, "Context"], "Reply"]]]
+    #: One argument of a verb: how it is spelled, what it is for, and what else `argparse` is to know of it.
+    Arg = tuple[str, str, dict[str, Any]]
 else:
-    Parser = Args = Handlers = object
+    Args = Arg = object
 
 
 class Usage(TaskpitError):
@@ -40,6 +40,44 @@ class Reply(Value):
     #: For people: the text, or a function that makes it, so that `--json` does not pay for it.
     text: str | Callable[[], str] = ""
     exit_code: int = 0
+
+
+def arg(spelled: str, about: str, **more: Any) -> Arg:
+    """An argument as help spells it: `TITLE`, `--dry-run` (a flag), `-F --file FILE` (an option that has a value).
+
+    `more` is what `argparse` calls so, and `group`: the heading under which help shows it.
+    """
+    return spelled, about, more
+
+
+def either(*rows: Arg) -> tuple[Arg, ...]:
+    """Arguments of which a line may have one."""
+    return tuple((spelled, about, {**more, "either": rows[0][0]}) for spelled, about, more in rows)
+
+
+class Handler:
+    """A verb as its module declares it: its arguments, its help, and the function that runs it."""
+
+    def __init__(
+        self, run: Callable[[Args, Context], Reply], rows: tuple[Arg, ...], usage: str, *, command: bool
+    ) -> None:
+        self.run = run
+        self.rows = rows
+        self.usage = usage
+        #: Whether what stands after `--` is a command for it.
+        self.command = command
+
+    def help(self) -> tuple[str, list[str]]:
+        """What it does, and examples: the function's docstring, of which the last paragraph is the examples."""
+        from inspect import cleandoc
+
+        about, _, examples = cleandoc(self.run.__doc__ or "").rpartition("\n\n")
+        return about, examples.split("\n")
+
+
+def takes(*rows: Arg, usage: str = "", command: bool = False) -> Callable[[Callable[[Args, Context], Reply]], Handler]:
+    """The function below is a verb with these arguments; its docstring is the verb's help."""
+    return lambda run: Handler(run, rows, usage, command=command)
 
 
 class Context:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from taskpit import errors, fs
 from taskpit.cli import output
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
-from taskpit.cli.options import example
+from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.crew.state import Crew, Papers
 
 #: How often a followed log is looked at, and how much of it is read at once.
@@ -32,34 +31,30 @@ def load_crew(args: Args, context: Context) -> Crew:
     return file.load(args.config or file.find(root), root, context.env)
 
 
-def config_option(parser: Parser) -> None:
-    """`--config FILE`."""
-    parser.add_argument(
-        "--config", metavar="FILE", help="the crew (default: agents.toml in the queue's folder or beside it)"
-    )
+CONFIG = arg("--config FILE", "the crew (default: agents.toml in the queue's folder or beside it)")
 
 
 # -- up, restart, down -----------------------------------------------------------------------------
 
 
-def _crew_arguments(parser: Parser) -> None:
-    parser.description = """\
-The crew of agents.toml: a supervisor in the background, and a process for each agent and service.
-up       start it; what runs already is left alone, what dies is started again
-down     end it, once running tasks are finished; interrupting the command does not interrupt that
-restart  start it again with what agents.toml says now, once running tasks are finished
-`pit status` shows the crew, `pit log NAME` what a member prints."""
-    parser.epilog = example(
-        "pit crew up", "pit crew up snake keeper", "pit crew restart snake-2", "pit crew down --now"
-    )
-    parser.add_argument("action", choices=tuple(ACTIONS), help="what to do")
-    text = "only these (default: all); `snake` means snake-1, snake-2, ..."
-    parser.add_argument("names", metavar="NAME", nargs="*", help=text)
-    parser.add_argument("--now", action="store_true", help="down, restart: give running tasks back unfinished")
-    config_option(parser)
-
-
+@takes(
+    arg("action", "what to do", choices=("up", "down", "restart")),
+    arg("NAME", "only these (default: all); `snake` means snake-1, snake-2, ...", dest="names", nargs="*"),
+    arg("--now", "down, restart: give running tasks back unfinished"),
+    CONFIG,
+)
 def _crew(args: Args, context: Context) -> Reply:
+    """The crew of agents.toml: a supervisor in the background, and a process for each agent and service.
+    up       start it; what runs already is left alone, what dies is started again
+    down     end it, once running tasks are finished; interrupting the command does not interrupt that
+    restart  start it again with what agents.toml says now, once running tasks are finished
+    `pit status` shows the crew, `pit log NAME` what a member prints.
+
+    pit crew up
+    pit crew up snake keeper
+    pit crew restart snake-2
+    pit crew down --now
+    """
     return ACTIONS[args.action](args, context)
 
 
@@ -167,6 +162,3 @@ def _follow(context: Context, path: str, shown: list[str], end: int) -> None:
                 context.tell(line)
         time.sleep(LOOK_AGAIN)
         shown, end = _read(path, end)
-
-
-VERBS: Handlers = {"crew": (_crew_arguments, _crew)}

@@ -7,24 +7,25 @@ import sys
 import time
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
-from taskpit.cli.options import a_count, example
+from taskpit.cli.context import Args, Context, Reply, arg, takes
+from taskpit.cli.options import a_count
 from taskpit.cli.output import paint, quoted, terminal_width
 from taskpit.demo.run import Demo
 
 
-def _demo_arguments(parser: Parser) -> None:
-    parser.description = """\
-Make a snake pit in a new folder, put two dozen small tasks into it, and start its crew: keeper, planner, three
-snakes, cleanup, reviewer and a service. One snake is killed on the way, and one change is reviewed and lands on a
-git branch (without a recent git that is left out). Takes about half a minute, needs no network and no model; the
-folder stays, for looking."""
-    parser.epilog = example("pit demo", "pit demo --dir /tmp/my-first-pit")
-    parser.add_argument("--dir", dest="folder", metavar="DIR", help="where (default: a new temporary folder)")
-    parser.add_argument("--seed", type=a_count, default=7, metavar="N", help="other numbers, other tasks")
-
-
+@takes(
+    arg("--dir DIR", "where (default: a new temporary folder)", dest="folder"),
+    arg("--seed N", "other numbers, other tasks", type=a_count, default=7),
+)
 def _demo(args: Args, context: Context) -> Reply:
+    """Make a snake pit in a new folder, put two dozen small tasks into it, and start its crew: keeper, planner, three
+    snakes, cleanup, reviewer and a service. One snake is killed on the way, and one change is reviewed and lands on a
+    git branch (without a recent git that is left out). Takes about half a minute, needs no network and no model; the
+    folder stays, for looking.
+
+    pit demo
+    pit demo --dir /tmp/my-first-pit
+    """
     from taskpit.demo import run as demo_stage
 
     if context.json:
@@ -120,6 +121,3 @@ def _epilogue(demo: Demo, good: list[str], bad: list[str], seconds: float) -> st
     lines += ["", paint("bold", "Where to look")]
     lines += [f"  {command:<{width}}  {paint('dim', message)}" for command, message in looks.items()]
     return "\n".join(lines)
-
-
-VERBS: Handlers = {"demo": (_demo_arguments, _demo)}

@@ -12,9 +12,9 @@ from typing import Any
 from taskpit import layouts
 from taskpit.actions import edit
 from taskpit.cli.add import with_fields
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import example, id_argument, read_text, vet, words, worker_option
-from taskpit.cli.task_options import task_fields, task_options
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
+from taskpit.cli.options import AS, ID, read_text, vet, words
+from taskpit.cli.task_options import TASK_ARGS, task_fields
 from taskpit.errors import Conflict, Invalid
 from taskpit.json_facts import card_facts
 from taskpit.queue import Queue
@@ -24,26 +24,28 @@ from taskpit.task import State, Task
 NOTE = "#! "
 
 
-def _edit_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Change a task that no worker has. An option replaces what was there; an empty one ('') clears it.\n"
-        "Without options, on a terminal, the task is opened in $VISUAL or $EDITOR."
-    )
-    parser.epilog = example("pit edit 0007 --priority 10 --add-tag urgent", "pit edit 0007 --needs ''", "pit edit 7")
-    id_argument(parser)
-    parser.add_argument("--title", metavar="TITLE", help="one line")
-    body = parser.add_mutually_exclusive_group()
-    body.add_argument("--body", metavar="TEXT", help="what is to be done")
-    body.add_argument("-F", "--file", metavar="FILE", help="read the body from a file; - is standard input")
-    task_options(parser)
-    parser.add_argument("--add-tag", action="append", metavar="T", help="one more tag; may be repeated")
-    parser.add_argument("--remove-tag", action="append", metavar="T", help="without this tag; may be repeated")
-    parser.add_argument("--big", action=argparse.BooleanOptionalAction, help="whether a planner splits it")
-    parser.add_argument("--set", action="append", metavar="KEY=VALUE", help="a further field; may be repeated")
-    worker_option(parser)
-
-
+@takes(
+    ID,
+    arg("--title TITLE", "one line"),
+    *either(
+        arg("--body TEXT", "what is to be done"),
+        arg("-F --file FILE", "read the body from a file; - is standard input"),
+    ),
+    *TASK_ARGS,
+    arg("--add-tag T", "one more tag; may be repeated", action="append"),
+    arg("--remove-tag T", "without this tag; may be repeated", action="append"),
+    arg("--big", "whether a planner splits it", action=argparse.BooleanOptionalAction),
+    arg("--set KEY=VALUE", "a further field; may be repeated", action="append"),
+    AS,
+)
 def _edit(args: Args, context: Context) -> Reply:
+    """Change a task that no worker has. An option replaces what was there; an empty one ('') clears it.
+    Without options, on a terminal, the task is opened in $VISUAL or $EDITOR.
+
+    pit edit 0007 --priority 10 --add-tag urgent
+    pit edit 0007 --needs ''
+    pit edit 7
+    """
     from taskpit.workers import run_around
 
     queue = context.queue
@@ -179,6 +181,3 @@ def _in_editor(data: bytes, name: str, env: Mapping[str, str]) -> bytes:
             raise Invalid(f"the editor exited with {code}; nothing was changed")
         with open(path, "rb") as file:
             return file.read()
-
-
-VERBS: Handlers = {"edit": (_edit_arguments, _edit)}

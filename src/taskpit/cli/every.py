@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from taskpit.cli.add import add_options, asked_for
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import example
+from taskpit.cli.add import ADD_ARGS, asked_for
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.output import table
 from taskpit.clock import iso
 from taskpit.errors import Invalid
@@ -15,32 +14,24 @@ from taskpit.schedule import CATCH_UP, facts, first_time, local_zone, told
 from taskpit.task import Said, State
 
 
-def _arguments(parser: Parser) -> None:
-    parser.description = (
-        "Put a task into the queue again and again. A schedule is a task of its own that waits for its next time;\n"
-        "any pool, crew or `pit sweep` that runs then puts in a new task, exactly once however many run.\n"
-        "`pit edit ID` changes it, `pit block ID REASON` stops it for a while, `pit cancel ID` ends it.\n"
-        "Without arguments: the schedules there are, and when they are due next."
-    )
-    parser.epilog = example(
-        "pit every 'mon-fri 07:00' 'Update the dependencies' --tag chores",
-        "pit every '*/30 8-18 * * 1-5' 'Triage new issues' --zone Europe/Berlin --jitter 5m",
-        "pit every",
-    )
-    text = "`mon-fri 07:00`, `every 15m`, `1st 03:00`, or cron's five fields"
-    parser.add_argument("when", metavar="WHEN", nargs="?", help=text)
-    parser.add_argument("title", metavar="TITLE", nargs="?", help="one line")
-    parser.add_argument(
-        "--zone", metavar="ZONE", help="whose clock it goes by (default: this machine's), Europe/Berlin"
-    )
-    parser.add_argument(
-        "--catch-up", choices=CATCH_UP, help="when no pool ran at its time: run once later (one), each, or not at all"
-    )
-    parser.add_argument("--jitter", metavar="5m", help="spread the runs over this long, so that not all begin at once")
-    add_options(parser)
-
-
+@takes(
+    arg("WHEN", "`mon-fri 07:00`, `every 15m`, `1st 03:00`, or cron's five fields", nargs="?"),
+    arg("TITLE", "one line", nargs="?"),
+    arg("--zone ZONE", "whose clock it goes by (default: this machine's), Europe/Berlin"),
+    arg("--catch-up", "when no pool ran at its time: run once later (one), each, or not at all", choices=CATCH_UP),
+    arg("--jitter 5m", "spread the runs over this long, so that not all begin at once"),
+    *ADD_ARGS,
+)
 def _every(args: Args, context: Context) -> Reply:
+    """Put a task into the queue again and again. A schedule is a task of its own that waits for its next time;
+    any pool, crew or `pit sweep` that runs then puts in a new task, exactly once however many run.
+    `pit edit ID` changes it, `pit block ID REASON` stops it for a while, `pit cancel ID` ends it.
+    Without arguments: the schedules there are, and when they are due next.
+
+    pit every 'mon-fri 07:00' 'Update the dependencies' --tag chores
+    pit every '*/30 8-18 * * 1-5' 'Triage new issues' --zone Europe/Berlin --jitter 5m
+    pit every
+    """
     if args.when is None:
         return _listed(context)
     if args.title is None:
@@ -75,6 +66,3 @@ def _listed(context: Context) -> Reply:
     hint = "There is no schedule. For example: pit every 'mon-fri 07:00' 'Update the dependencies'"
     text = table(("ID", "WHEN", "NEXT", "TITLE"), rows) if rows else hint
     return Reply(data=[facts(task) for task in found], text=text)
-
-
-VERBS: Handlers = {"every": (_arguments, _every)}

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from taskpit import layouts, transfer
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import example
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.output import harmless
 from taskpit.cli.progress import ProgressBar
 from taskpit.errors import Conflict, Invalid, Lost
@@ -18,16 +17,14 @@ from taskpit.task import Card, Event, State
 # -- export ----------------------------------------------------------------------------------------
 
 
-def _export_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Write the whole queue as JSON lines: every task with its id, state, result, tries and notes, then the\n"
-        "changelog. `pit import` of the same brings it into any queue, whatever its layout."
-    )
-    parser.epilog = example("pit export > queue.jsonl", "pit -C elsewhere import queue.jsonl")
-    parser.add_argument("-o", "--output", metavar="FILE", help="a new file to write to (default: standard output)")
-
-
+@takes(arg("-o --output FILE", "a new file to write to (default: standard output)"))
 def _export(args: Args, context: Context) -> Reply:
+    """Write the whole queue as JSON lines: every task with its id, state, result, tries and notes, then the
+    changelog. `pit import` of the same brings it into any queue, whatever its layout.
+
+    pit export > queue.jsonl
+    pit -C elsewhere import queue.jsonl
+    """
     lines = map(harmless, transfer.dump(context.queue.store))
     count = 0
     if not args.output:
@@ -65,21 +62,19 @@ def bring_back(text: str, context: Context) -> Reply:
 # -- convert ---------------------------------------------------------------------------------------
 
 
-def _convert_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Make a queue of another layout with everything this one has: tasks, results, tries, notes, changelog.\n"
-        "What a layout has no word for is carried along; ids it can't carry are mapped. This queue stays as it\n"
-        "is. What was interrupted is resumed by running it again; at the end every task is compared."
-    )
-    parser.epilog = example(
-        "pit -C pit convert mailbox-dir --layout mailbox", "pit convert postgresql://localhost/work"
-    )
-    parser.add_argument("path", metavar="DIR", help="the folder of the new queue, or its address")
-    parser.add_argument("--layout", metavar="NAME", help=f"of a folder, one of: {', '.join(layouts.NAMES)}")
-    parser.add_argument("--release", action="store_true", help="go on although tasks are claimed; they become ready")
-
-
+@takes(
+    arg("DIR", "the folder of the new queue, or its address", dest="path"),
+    arg("--layout NAME", f"of a folder, one of: {', '.join(layouts.NAMES)}"),
+    arg("--release", "go on although tasks are claimed; they become ready"),
+)
 def _convert(args: Args, context: Context) -> Reply:
+    """Make a queue of another layout with everything this one has: tasks, results, tries, notes, changelog.
+    What a layout has no word for is carried along; ids it can't carry are mapped. This queue stays as it
+    is. What was interrupted is resumed by running it again; at the end every task is compared.
+
+    pit -C pit convert mailbox-dir --layout mailbox
+    pit convert postgresql://localhost/work
+    """
     from taskpit.store.opening import init
 
     if "://" not in args.path:
@@ -125,6 +120,3 @@ def _move(cards: Sequence[Card], events: Sequence[Event], layout: str, into: Que
     lines += [f"{old} is called {new} there" for old, new in moved.mapped]
     lines += [f"{task_id} was being worked on; it is ready there" for task_id in moved.released]
     return Reply(data=data, text="\n".join(lines))
-
-
-VERBS: Handlers = {"export": (_export_arguments, _export), "convert": (_convert_arguments, _convert)}

@@ -1,7 +1,7 @@
 """Plain command lines, read without loading `argparse`: it costs a claim as much as the claim itself.
 
-A verb declares its arguments once, to whatever parser it is given. This one understands options that are
-written out in full, each with its value after it, and positional words. Anything else (help, `--a=b`,
+A verb declares its arguments once, as rows. Here options are understood that are written out in full, each with its
+value after it, and positional words. Anything else (help, `--a=b`,
 `-xVALUE`, a value that is refused, a word too many) is left to argparse, which then says what is wrong.
 """
 
@@ -12,8 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from taskpit.cli.context import Arg, Handler
+
 #: A default that is none: what argparse calls so.
 SUPPRESS = "==SUPPRESS=="
+#: What every verb has.
+COMMON: tuple[Arg, ...] = (
+    ("-C DIR", "the queue, or a folder below it", {"dest": "directory", "default": SUPPRESS, "group": "every verb"}),
+    ("--json", "one JSON envelope on standard output", {"default": SUPPRESS, "group": "every verb"}),
+    ("-h --help", "show this and end", {"action": "help", "group": "every verb"}),
+)
 
 
 class NotPlain(Exception):
@@ -30,25 +38,42 @@ class Plain:
         raise AttributeError(name)
 
 
+def declared(row: Arg) -> tuple[list[str], dict[str, Any]]:
+    """The argument as `argparse` is told of it: its flags, or its one name, and all else by name."""
+    spelled, about, more = row
+    words = spelled.split()
+    flags = [word for word in words if word.startswith("-")]
+    said = {"help": about, **{key: value for key, value in more.items() if key not in ("group", "either")}}
+    if not flags:
+        name = said.pop("dest", words[0].lower())
+        return [name], said if words[0] == name else {"metavar": words[0], **said}
+    if len(flags) < len(words):
+        said["metavar"] = words[-1]
+    elif not ("action" in said or "choices" in said):
+        said["action"] = "store_true"
+    return flags, said
+
+
 class _Option:
     """One declared argument."""
 
-    __slots__ = ("action", "choices", "const", "default", "dest", "flags", "nargs", "read", "required")
+    __slots__ = ("action", "choices", "default", "dest", "either", "flags", "nargs", "read", "required")
 
-    def __init__(self, flags: Sequence[str], said: dict[str, Any]) -> None:
-        self.flags = [flag for flag in flags if flag.startswith("-")]
+    def __init__(self, row: Arg) -> None:
+        flags, said = declared(row)
+        self.flags = flags if flags[0].startswith("-") else []
         long = next((flag for flag in self.flags if flag.startswith("--")), flags[0])
         self.dest: str = said.get("dest") or long.lstrip("-").replace("-", "_")
         self.action: str = said.get("action", "store")
         self.nargs: Any = said.get("nargs")
         self.default: Any = said.get("default", False if self.action == "store_true" else None)
-        self.const: Any = said.get("const")
         self.choices: Any = said.get("choices")
         self.required: bool = said.get("required", False)
         self.read: Callable[[str], Any] = said.get("type") or str
+        self.either: str = row[2].get("either", "")
 
     def value(self, text: str) -> Any:
-        """What the text means to this argument."""
+        """What the word means; NotPlain if it means nothing."""
         try:
             value = self.read(text)
         except Exception as error:
@@ -58,101 +83,61 @@ class _Option:
         return value
 
 
-class Quick:
-    """Takes the same declarations as `argparse.ArgumentParser` does, and reads plain lines."""
-
-    def __init__(self) -> None:
-        self.description = ""
-        self.epilog = ""
-        self._flags: dict[str, _Option] = {}
-        self._words: list[_Option] = []
-        self._defaults: dict[str, Any] = {}
-        self._exclusive: list[_Exclusive] = []
-
-    def add_argument(self, *flags: str, **said: Any) -> str:
-        """Declare one; the name it goes by."""
-        option = _Option(flags, said)
-        if option.action not in ("store", "store_true", "append") or option.nargs not in (None, "?", "+", "*"):
-            raise NotPlain
-        if option.default != SUPPRESS:
-            self._defaults[option.dest] = option.default
-        if option.flags:
-            self._flags.update(dict.fromkeys(option.flags, option))
-        else:
-            self._words.append(option)
-        return option.dest
-
-    def add_argument_group(self, *_: object) -> Quick:
-        """Groups only matter to help texts."""
-        return self
-
-    def add_mutually_exclusive_group(self, **_: object) -> _Exclusive:
-        """Arguments that exclude each other."""
-        self._exclusive.append(_Exclusive(self))
-        return self._exclusive[-1]
-
-    def set_defaults(self, **_: object) -> None:
-        """Verbs that pass a command on are not for us."""
+def read_plain(handler: Handler, words: Sequence[str]) -> Plain:
+    """The arguments of a plain line."""
+    options = [_Option(row) for row in (*COMMON[:2], *handler.rows)]
+    if handler.command or any(
+        one.action not in ("store", "store_true", "append") or one.nargs not in (None, "?", "+", "*") for one in options
+    ):
         raise NotPlain
+    flags = {flag: option for option in options for flag in option.flags}
+    found = {option.dest: option.default for option in options if option.default != SUPPRESS}
+    loose: list[str] = []
+    given: list[_Option] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word == "-":
+            loose.append(word)
+            continue
+        option = flags.get(word)
+        if option is None:
+            raise NotPlain
+        given.append(option)
+        _give(option, rest, found)
+    if any(option.required and option not in given for option in flags.values()):
+        raise NotPlain
+    rivals = [option.either for option in given if option.either]
+    if len(rivals) > len(set(rivals)):
+        raise NotPlain
+    _place([option for option in options if not option.flags], loose, found)
+    return Plain(**found)
 
-    def parse(self, words: Sequence[str]) -> Plain:
-        """The arguments of a plain line."""
-        found = dict(self._defaults)
-        loose: list[str] = []
-        given: list[str] = []
-        rest = list(words)
-        while rest:
-            word = rest.pop(0)
-            if not word.startswith("-") or word == "-":
-                loose.append(word)
-                continue
-            option = self._flags.get(word)
-            if option is None:
+
+def _give(option: _Option, rest: list[str], found: dict[str, Any]) -> None:
+    if option.action == "store_true":
+        found[option.dest] = True
+        return
+    if option.nargs is not None or not rest or rest[0].startswith("-"):
+        raise NotPlain
+    value = option.value(rest.pop(0))
+    if option.action == "append":
+        found[option.dest] = [*(found.get(option.dest) or []), value]
+    else:
+        found[option.dest] = value
+
+
+def _place(options: list[_Option], loose: list[str], found: dict[str, Any]) -> None:
+    for option in options:
+        if option.nargs in ("+", "*"):
+            if not (loose or option.nargs == "*") or option is not options[-1]:
                 raise NotPlain
-            given.append(option.dest)
-            self._give(option, rest, found)
-        if any(option.required and option.dest not in given for option in self._flags.values()):
+            found[option.dest] = [option.value(word) for word in loose]
+            loose = []
+        elif loose:
+            found[option.dest] = option.value(loose[0])
+            loose = loose[1:]
+        elif option.nargs is None:
             raise NotPlain
-        if any(sum(dest in group.dests for dest in given) > 1 for group in self._exclusive):
-            raise NotPlain
-        self._place(loose, found)
-        return Plain(**found)
-
-    def _give(self, option: _Option, rest: list[str], found: dict[str, Any]) -> None:
-        if option.action == "store_true":
-            found[option.dest] = True
-            return
-        if option.nargs is not None or not rest or rest[0].startswith("-"):
-            raise NotPlain
-        value = option.value(rest.pop(0))
-        if option.action == "append":
-            found[option.dest] = [*(found.get(option.dest) or []), value]
-        else:
-            found[option.dest] = value
-
-    def _place(self, loose: list[str], found: dict[str, Any]) -> None:
-        for option in self._words:
-            if option.nargs in ("+", "*"):
-                if not (loose or option.nargs == "*") or option is not self._words[-1]:
-                    raise NotPlain
-                found[option.dest] = [option.value(word) for word in loose]
-                loose = []
-            elif loose:
-                found[option.dest] = option.value(loose[0])
-                loose = loose[1:]
-            elif option.nargs is None:
-                raise NotPlain
-        if loose:
-            raise NotPlain
-
-
-class _Exclusive:
-    """Arguments of which a plain line has one at most."""
-
-    def __init__(self, whole: Quick) -> None:
-        self._whole = whole
-        self.dests: set[str] = set()
-
-    def add_argument(self, *flags: str, **said: Any) -> None:
-        """Declare one."""
-        self.dests.add(self._whole.add_argument(*flags, **said))
+    if loose:
+        raise NotPlain

@@ -5,17 +5,8 @@ from __future__ import annotations
 import os
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import (
-    example,
-    id_argument,
-    named,
-    one_input,
-    read_text,
-    reason_option,
-    reason_words,
-    worker_option,
-)
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import AS, ID, IDS, REASON, named, one_input, read_text, reason_words
 from taskpit.clock import iso
 from taskpit.task import Failed, Release, Split, State, Task
 from taskpit.worker.manual import finish_by_hand, own_claim, refuse_lost
@@ -31,22 +22,22 @@ LONGEST = 32 * 1024 * 1024
 # -- done ------------------------------------------------------------------------------------------
 
 
-def _done_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Finish a task: run its check here, then publish the result. If the check is red, exits 7 and the claim\n"
-        "stays yours. Doing it twice is fine. In a command that a pool runs, the result is handed in, and the pool\n"
-        "runs the check once the command has ended."
-    )
-    parser.epilog = example("pit done 0007 --result summary.md", "make report | pit done 0007 --result - --as worker-1")
-    id_argument(parser, several=True)
-    worker_option(parser)
-    parser.add_argument("--result", metavar="FILE", help="what came out of it; - is standard input")
-    parser.add_argument("--log", metavar="FILE", help="a working log to keep for a while; - is standard input")
-    parser.add_argument("--no-check", action="store_true", help="don't run the task's check; not in a pool's run")
-    parser.add_argument("--not-mine", action="store_true", help="end a claim that a living pool runs, as a person")
-
-
+@takes(
+    IDS,
+    AS,
+    arg("--result FILE", "what came out of it; - is standard input"),
+    arg("--log FILE", "a working log to keep for a while; - is standard input"),
+    arg("--no-check", "don't run the task's check; not in a pool's run"),
+    arg("--not-mine", "end a claim that a living pool runs, as a person"),
+)
 def _done(args: Args, context: Context) -> Reply:
+    """Finish a task: run its check here, then publish the result. If the check is red, exits 7 and the claim
+    stays yours. Doing it twice is fine. In a command that a pool runs, the result is handed in, and the pool
+    runs the check once the command has ended.
+
+    pit done 0007 --result summary.md
+    make report | pit done 0007 --result - --as worker-1
+    """
     one_input(args, "result", "log")
     worker, ids = context.worker(args), named(context, args.ids)
     output = read_text(args.result, LONGEST) if args.result else ""
@@ -83,21 +74,21 @@ def _told_done(facts: dict[str, object]) -> str:
 # -- fail, release, split --------------------------------------------------------------------------
 
 
-def _fail_arguments(parser: Parser) -> None:
-    parser.description = (
-        "It did not work. The queue decides what is next: another attempt after a pause, a person's look if it\n"
-        "is the same failure again and again, or the end when its attempts are spent."
-    )
-    parser.epilog = example("pit fail 0007 'the schema has no such column'", "pit fail 0007 --reason - < errors.txt")
-    id_argument(parser)
-    parser.add_argument("text", metavar="REASON", nargs="?", help="what went wrong; - is standard input")
-    parser.add_argument("--reason", "--error", dest="error", metavar="TEXT", help="the same as an option")
-    parser.add_argument("--final", action="store_true", help="no further attempt, whatever is left")
-    parser.add_argument("--log", metavar="FILE", help="a working log to keep for a while")
-    worker_option(parser)
-
-
+@takes(
+    ID,
+    arg("REASON", "what went wrong; - is standard input", dest="text", nargs="?"),
+    arg("--reason --error TEXT", "the same as an option", dest="error"),
+    arg("--final", "no further attempt, whatever is left"),
+    arg("--log FILE", "a working log to keep for a while"),
+    AS,
+)
 def _fail(args: Args, context: Context) -> Reply:
+    """It did not work. The queue decides what is next: another attempt after a pause, a person's look if it
+    is the same failure again and again, or the end when its attempts are spent.
+
+    pit fail 0007 'the schema has no such column'
+    pit fail 0007 --reason - < errors.txt
+    """
     args.error = args.error if args.error is not None else args.text
     if args.error is None:
         raise Usage("say what went wrong", hint=f"For example: `pit fail {args.id} 'no such column'`.")
@@ -138,15 +129,13 @@ def _became(task_id: str, end: End) -> str:
     return f"{task_id} is back"
 
 
-def _release_arguments(parser: Parser) -> None:
-    parser.description = "Give a task back as it was; spends no attempt."
-    parser.epilog = example("pit release 0007", "pit release 7 8 --reason 'needs a GPU'")
-    id_argument(parser, several=True)
-    reason_option(parser)
-    worker_option(parser)
-
-
+@takes(IDS, REASON, AS)
 def _release(args: Args, context: Context) -> Reply:
+    """Give a task back as it was; spends no attempt.
+
+    pit release 0007
+    pit release 7 8 --reason 'needs a GPU'
+    """
     queue, worker, reason = context.queue, context.worker(args), reason_words(args, context) or ""
     claims = [own_claim(queue, task_id, worker, context.env) for task_id in named(context, args.ids)]
     replies = [_finish(claim, Release(reason=reason), context) for claim in claims]
@@ -154,23 +143,23 @@ def _release(args: Args, context: Context) -> Reply:
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(str(reply.text) for reply in replies))
 
 
-def _split_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Replace a task by several smaller ones, all of them or none. The task waits until they are done; then it\n"
-        "may be taken again to see that the whole is right, and its check runs. What needs it waits as long.\n"
-        "Children have its tags and priority unless they say otherwise. A file has records as `pit import` takes\n"
-        "them; they may need each other by the ids they are given there. It must be your own claim, or no worker's."
-    )
-    parser.epilog = example("pit split 0007 'Design it' 'Build it'", "pit split 0007 -F children.jsonl")
-    id_argument(parser)
-    parser.add_argument("titles", metavar="TITLE", nargs="*", help="a child for each")
-    parser.add_argument("-F", "--file", metavar="FILE", help="one JSON object a line; - is standard input")
-    parser.add_argument("--no-wait", action="store_true", help="end the task now: what needs it does not wait")
-    parser.add_argument("--wait", action="store_true", help="what is done anyway")
-    worker_option(parser)
-
-
+@takes(
+    ID,
+    arg("TITLE", "a child for each", dest="titles", nargs="*"),
+    arg("-F --file FILE", "one JSON object a line; - is standard input"),
+    arg("--no-wait", "end the task now: what needs it does not wait"),
+    arg("--wait", "what is done anyway"),
+    AS,
+)
 def _split(args: Args, context: Context) -> Reply:
+    """Replace a task by several smaller ones, all of them or none. The task waits until they are done; then it
+    may be taken again to see that the whole is right, and its check runs. What needs it waits as long.
+    Children have its tags and priority unless they say otherwise. A file has records as `pit import` takes
+    them; they may need each other by the ids they are given there. It must be your own claim, or no worker's.
+
+    pit split 0007 'Design it' 'Build it'
+    pit split 0007 -F children.jsonl
+    """
     from taskpit.cli.import_files import settle
     from taskpit.cli.import_records import collect
     from taskpit.explain import nothing
@@ -205,11 +194,3 @@ def _split(args: Args, context: Context) -> Reply:
     text = f"{claim.task.id} is split into {', '.join(ids)}" + ("" if args.no_wait else " and waits for them")
     state = "done" if args.no_wait else "ready"
     return Reply(data={"id": claim.task.id, "state": state, "children": ids}, text=text)
-
-
-VERBS: Handlers = {
-    "done": (_done_arguments, _done),
-    "fail": (_fail_arguments, _fail),
-    "release": (_release_arguments, _release),
-    "split": (_split_arguments, _split),
-}

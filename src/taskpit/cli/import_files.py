@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from taskpit import importers, layouts
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.import_records import bad_record, collect, read_records
-from taskpit.cli.options import example, read_text, vet
+from taskpit.cli.options import read_text, vet
 from taskpit.cli.output import quoted
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import iso
@@ -40,40 +40,37 @@ COMPARED = 20_000
 BATCH = 200
 
 
-def _import_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Bring in tasks: .md (one task each), .json (an object or a list), .jsonl (one object a line), folders of\n"
-        "them, or - for JSON lines on standard input. Every record is checked before any is put. Repeating is fine:\n"
-        "what has an id is known by it, and what has none is left out if it reads like a task that is still open\n"
-        "(--again puts it in once more).\n\n"
-        "Ids are kept where this queue's file names can carry them; others get new ids, their needs follow, and\n"
-        f"the old id stays beside the task as {ORIGINAL!r}. Markdown named food-<id>-<slug>.md keeps its bytes.\n"
-        "Priorities P0 to P4 become 40 to 0; integers are kept, higher first. Finished records are left out.\n"
-        "What `pit export` wrote is brought in whole, with states, results and changelog.\n\n"
-        "With --from it is what another tracker keeps: beads (issues.jsonl), claude (tasks and todos of Claude\n"
-        "Code), backlog (Backlog.md), taskmaster (tasks.json), github (gh issue list --json), checklist (a plan\n"
-        "in Markdown, `- [ ]` lines), or what a package adds. Files that can be no other's are recognised\n"
-        "without it. Fields without a word here are kept beside the task; ids are mapped and remembered, so that a\n"
-        "second import makes no second tasks. A record that\n"
-        "can't be read is named with its place and the others go in: exit 6."
-    )
-    parser.epilog = example(
-        "pit import tasks.jsonl notes/",
-        "other-tracker export | pit import -",
-        "pit import .beads --from beads --dry-run",
-        "gh issue list --json number,title,body,labels,state,url | pit import - --from github",
-    )
-    parser.add_argument("paths", metavar="FILE", nargs="+", help="a file, a folder, or - for standard input")
-    parser.add_argument(
-        "--from", dest="source", metavar="TRACKER", help="beads, claude, backlog, taskmaster, github, checklist"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="show what would be added, change nothing")
-    parser.add_argument("--again", action="store_true", help="put in also what reads like an open task")
-    parser.add_argument("--closed", action="store_true", help="with --from: what is closed there comes in as done")
-    parser.add_argument("--name", default="", metavar="NAME", help="with --from: tells projects with equal ids apart")
-
-
+@takes(
+    arg("FILE", "a file, a folder, or - for standard input", dest="paths", nargs="+"),
+    arg("--from TRACKER", "beads, claude, backlog, taskmaster, github, checklist", dest="source"),
+    arg("--dry-run", "show what would be added, change nothing"),
+    arg("--again", "put in also what reads like an open task"),
+    arg("--closed", "with --from: what is closed there comes in as done"),
+    arg("--name NAME", "with --from: tells projects with equal ids apart", default=""),
+)
 def _import(args: Args, context: Context) -> Reply:
+    """Bring in tasks: .md (one task each), .json (an object or a list), .jsonl (one object a line), folders of
+    them, or - for JSON lines on standard input. Every record is checked before any is put. Repeating is fine:
+    what has an id is known by it, and what has none is left out if it reads like a task that is still open
+    (--again puts it in once more).
+
+    Ids are kept where this queue's file names can carry them; others get new ids, their needs follow, and
+    the old id stays beside the task as 'original-id'. Markdown named food-<id>-<slug>.md keeps its bytes.
+    Priorities P0 to P4 become 40 to 0; integers are kept, higher first. Finished records are left out.
+    What `pit export` wrote is brought in whole, with states, results and changelog.
+
+    With --from it is what another tracker keeps: beads (issues.jsonl), claude (tasks and todos of Claude
+    Code), backlog (Backlog.md), taskmaster (tasks.json), github (gh issue list --json), checklist (a plan
+    in Markdown, `- [ ]` lines), or what a package adds. Files that can be no other's are recognised
+    without it. Fields without a word here are kept beside the task; ids are mapped and remembered, so that a
+    second import makes no second tasks. A record that
+    can't be read is named with its place and the others go in: exit 6.
+
+    pit import tasks.jsonl notes/
+    other-tracker export | pit import -
+    pit import .beads --from beads --dry-run
+    gh issue list --json number,title,body,labels,state,url | pit import - --from github
+    """
     source = args.source or detect(args.paths)
     if source:
         return _from_tracker(source, args, context)
@@ -495,6 +492,3 @@ def _reply(
         "dry_run": dry_run,
     }
     return Reply(data=data, text=f"from {source}: {', '.join(parts)}", exit_code=Invalid.exit_code if haul.bad else 0)
-
-
-VERBS: Handlers = {"import": (_import_arguments, _import)}

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import a_duration, example, worker_option
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import AS, a_duration
 from taskpit.cli.output import table
 from taskpit.clock import iso, say_duration
 from taskpit.held_lock import NamedLock
@@ -27,35 +27,39 @@ GRACE = 5.0
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _lock_arguments(parser: Parser) -> None:
-    parser.usage = "pit lock [NAME] [--release] [--ttl 30m] [--wait [10s]] [--as W] [--human] [-- CMD ...]"
-    parser.description = """\
-Take an exclusive lock. Exits 4 and says who holds it if another worker does. Without NAME: the locks that are held.
-
-Without CMD the lock stays until `pit lock NAME --release`, or until its time is over; its number is printed,
-larger than that of every holder before. Locking what is yours already renews it.
-
-With CMD the command runs under the lock, which is renewed meanwhile and let go afterwards; two commands
-of one user keep each other out. CMD has TASKPIT_LOCK (the name) and TASKPIT_FENCE (the number). The exit
-code is that of CMD; 4 if the lock was lost, and CMD was ended for it."""
-    parser.epilog = example(
-        "pit lock deploy --ttl 10m --wait 5m -- make deploy",
-        "pit lock database --as ada --ttl 2h",
-        "pit lock database --release --as ada",
-        "pit lock",
-    )
-    parser.add_argument("name", metavar="NAME", nargs="?", help="letters, digits, dot, underscore and dash")
-    parser.add_argument("--release", action="store_true", help="let go of it: exits 4 if it is not yours, 5 if free")
-    text = "how long it lasts unless renewed (default 30m)"
-    parser.add_argument("--ttl", type=a_duration, default=TTL, metavar="30m", help=text)
-    text = "wait for it this long; without a time, for ever"
-    parser.add_argument("--wait", nargs="?", type=a_duration, const=FOR_EVER, default=0.0, metavar="10s", help=text)
-    worker_option(parser)
-    parser.add_argument("--human", action="store_true", help="the holder is a person, whatever the name says")
-    parser.set_defaults(command=())  # what stands after `--`
-
-
+@takes(
+    arg("NAME", "letters, digits, dot, underscore and dash", nargs="?"),
+    arg("--release", "let go of it: exits 4 if it is not yours, 5 if free"),
+    arg("--ttl 30m", "how long it lasts unless renewed (default 30m)", type=a_duration, default=TTL),
+    arg(
+        "--wait 10s",
+        "wait for it this long; without a time, for ever",
+        nargs="?",
+        type=a_duration,
+        const=FOR_EVER,
+        default=0.0,
+    ),
+    AS,
+    arg("--human", "the holder is a person, whatever the name says"),
+    usage="pit lock [NAME] [--release] [--ttl 30m] [--wait [10s]] [--as W] [--human] [-- CMD ...]",
+    command=True,
+)
 def _lock(args: Args, context: Context) -> Reply:
+    """Take an exclusive lock. Exits 4 and says who holds it if another worker does.
+    Without NAME: the locks that are held.
+
+    Without CMD the lock stays until `pit lock NAME --release`, or until its time is over; its number is printed,
+    larger than that of every holder before. Locking what is yours already renews it.
+
+    With CMD the command runs under the lock, which is renewed meanwhile and let go afterwards; two commands
+    of one user keep each other out. CMD has TASKPIT_LOCK (the name) and TASKPIT_FENCE (the number). The exit
+    code is that of CMD; 4 if the lock was lost, and CMD was ended for it.
+
+    pit lock deploy --ttl 10m --wait 5m -- make deploy
+    pit lock database --as ada --ttl 2h
+    pit lock database --release --as ada
+    pit lock
+    """
     if args.name is None:
         if args.command or args.release:
             raise Usage("which lock? pit lock NAME ...", hint="`pit lock` alone shows the locks that are held.")
@@ -225,6 +229,3 @@ def _row(lock: Lock, now: float) -> tuple[str, ...]:
     left = say_duration(lock.expires - now) if lock.expires > now else "expired"
     since = iso(lock.acquired) if lock.acquired else ""
     return lock.name, lock.holder or "(cannot be read)", lock.kind, str(lock.number or ""), since, left
-
-
-VERBS: Handlers = {"lock": (_lock_arguments, _lock)}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from taskpit.cli import output
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import a_count, a_duration, example, past_moment
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import a_count, a_duration, past_moment
 from taskpit.cli.output import aligned, paint, terminal_width
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import instant, iso, say_duration
@@ -44,21 +44,22 @@ def _events(queue: Queue, cursor: str = "") -> Iterator[tuple[Event, str]]:
 # -- log -------------------------------------------------------------------------------------------
 
 
-def _log_arguments(parser: Parser) -> None:
-    parser.description = (
-        "What happened, oldest first; with NAME, what that member of the crew has printed.\n"
-        "With -f and --json every event is an envelope on a line of its own."
-    )
-    parser.epilog = example("pit log", "pit log -f", "pit log --task 0007 --since 2h", "pit log planner -f")
-    parser.add_argument("name", metavar="NAME", nargs="?", help="a member of the crew, or `supervisor`")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as more happens, until interrupted")
-    parser.add_argument("--task", metavar="ID", help="only about this task")
-    parser.add_argument("--since", metavar="T", help="2026-01-24T10:00:00Z, or 2h for the last two hours")
-    text = f"only the newest N; 0 is all (default: {SCREENFUL}, with --since all)"
-    parser.add_argument("--limit", type=a_count, metavar="N", help=text)
-
-
+@takes(
+    arg("NAME", "a member of the crew, or `supervisor`", nargs="?"),
+    arg("-f --follow", "go on as more happens, until interrupted"),
+    arg("--task ID", "only about this task"),
+    arg("--since T", "2026-01-24T10:00:00Z, or 2h for the last two hours"),
+    arg("--limit N", f"only the newest N; 0 is all (default: {SCREENFUL}, with --since all)", type=a_count),
+)
 def _log(args: Args, context: Context) -> Reply:
+    """What happened, oldest first; with NAME, what that member of the crew has printed.
+    With -f and --json every event is an envelope on a line of its own.
+
+    pit log
+    pit log -f
+    pit log --task 0007 --since 2h
+    pit log planner -f
+    """
     queue = context.queue
     if args.name:
         from taskpit.cli.crew import member_log
@@ -133,12 +134,13 @@ def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callabl
 # -- stats -----------------------------------------------------------------------------------------
 
 
-def _stats_arguments(parser: Parser) -> None:
-    parser.description = "How many tasks are where, how fast they go, and what ran more than once."
-    parser.epilog = example("pit stats", "pit stats --json")
-
-
+@takes()
 def _stats(_: Args, context: Context) -> Reply:
+    """How many tasks are where, how fast they go, and what ran more than once.
+
+    pit stats
+    pit stats --json
+    """
     queue, now = context.queue, context.queue.clock.now()
     counts = queue.store.counts()
     many = counts[State.READY] > MANY
@@ -228,22 +230,22 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 PACE, NUMBERS = 1.0, 60.0
 
 
-def _trace_arguments(parser: Parser) -> None:
-    parser.description = (
-        "What happened to a task as one trace: put, claims, runs, checks, review, landing. Where\n"
-        "OTEL_EXPORTER_OTLP_ENDPOINT is set and the extra `otel` is installed, it is sent there; else it is shown.\n"
-        "With -f each task is sent as it ends, until Ctrl-C; and every minute how many tasks there are, whether the\n"
-        "queue is paused and what it has cost.\n"
-        "Agents are given TRACEPARENT, so that what they send belongs to their run."
-    )
-    parser.epilog = example("pit trace 7", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 pit trace -f")
-    parser.add_argument("ids", metavar="ID", nargs="*", help="these tasks")
-    parser.add_argument("--since", type=a_duration, metavar="T", help="all tasks that ended in this time: 1d")
-    parser.add_argument("-f", "--follow", action="store_true", help="each task as it ends, until interrupted")
-    parser.add_argument("--for", dest="seconds", type=a_duration, metavar="T", help="with -f: end after so long")
-
-
+@takes(
+    arg("ID", "these tasks", dest="ids", nargs="*"),
+    arg("--since T", "all tasks that ended in this time: 1d", type=a_duration),
+    arg("-f --follow", "each task as it ends, until interrupted"),
+    arg("--for T", "with -f: end after so long", dest="seconds", type=a_duration),
+)
 def _trace(args: Args, context: Context) -> Reply:
+    """What happened to a task as one trace: put, claims, runs, checks, review, landing. Where
+    OTEL_EXPORTER_OTLP_ENDPOINT is set and the extra `otel` is installed, it is sent there; else it is shown.
+    With -f each task is sent as it ends, until Ctrl-C; and every minute how many tasks there are, whether the
+    queue is paused and what it has cost.
+    Agents are given TRACEPARENT, so that what they send belongs to their run.
+
+    pit trace 7
+    OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 pit trace -f
+    """
     queue, sends = context.queue, any(context.env.get(name) for name in ENDPOINTS)
     if args.follow:
         if not sends:
@@ -326,17 +328,18 @@ PART_COLOURS = {"needs_you": "yellow", "landed": "green", "done": "green", "fail
 PART_SHOWN = 20
 
 
-def _report_arguments(parser: Parser) -> None:
-    parser.description = (
-        "What happened since yesterday, or since a time: what landed, what is done, what needs you, what failed\n"
-        "and why, what it cost, and the commands that bring on what waits. The board in the browser has it as a page."
-    )
-    parser.epilog = example("pit report", "pit report --since 12h", "pit report --markdown > morning.md")
-    parser.add_argument("--since", metavar="T", default="24h", help="a time or so long ago (default: 24h)")
-    parser.add_argument("--markdown", action="store_true", help="as Markdown, with every task")
-
-
+@takes(
+    arg("--since T", "a time or so long ago (default: 24h)", default="24h"),
+    arg("--markdown", "as Markdown, with every task"),
+)
 def _report(args: Args, context: Context) -> Reply:
+    """What happened since yesterday, or since a time: what landed, what is done, what needs you, what failed
+    and why, what it cost, and the commands that bring on what waits. The board in the browser has it as a page.
+
+    pit report
+    pit report --since 12h
+    pit report --markdown > morning.md
+    """
     queue = context.queue
     from taskpit.worker.budget import Ledger
 
@@ -377,11 +380,3 @@ def _span(report: Report) -> str:
     seconds = round(report.until - report.since)
     hours, rest = divmod(seconds, 3600)
     return f"Last {hours} hour{'' if hours == 1 else 's'}" if hours and not rest else f"Last {say_duration(seconds)}"
-
-
-VERBS: Handlers = {
-    "log": (_log_arguments, _log),
-    "stats": (_stats_arguments, _stats),
-    "trace": (_trace_arguments, _trace),
-    "report": (_report_arguments, _report),
-}

@@ -11,12 +11,12 @@ import sys
 
 from taskpit import __version__, errors
 from taskpit.cli import output, verbs
-from taskpit.cli.context import Context, Reply, Usage
-from taskpit.cli.fast_parser import SUPPRESS, NotPlain, Quick
+from taskpit.cli.context import Context, Handler, Reply, Usage
+from taskpit.cli.fast_parser import NotPlain, read_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
 #: Ends by a signal have the exit codes that shells give them.
@@ -104,28 +104,24 @@ def _answer(given: dict[str, str], rest: list[str], context: Context) -> Reply:
         hint = f"Did you mean `pit {near}`?" if near else "`pit --help` shows the verbs."
         raise Usage(f"there is no verb {rest[0]!r}", hint=hint, suggestion=near)
     words = [*rest[1:], "--help"] if "help" in given else rest[1:]
-    arguments, run = verbs.handlers(verb)
-    args = _read(verb, arguments, words)
+    handler = verbs.handler(verb)
+    args = _read(verb, handler, words)
     if args is None:
         context.json = False  # help was asked for, and shown: an envelope after it would be a line too many
         return Reply()
     context.directory = getattr(args, "directory", context.directory)
     context.json = getattr(args, "json", context.json)
-    return run(args, context)
+    return handler.run(args, context)
 
 
-def _read(verb: verbs.Verb, arguments: Callable[[Any], None], words: list[str]) -> Any | None:
+def _read(verb: verbs.Verb, handler: Handler, words: list[str]) -> Any | None:
     """The arguments: a plain line by itself, any other with argparse. None if help was shown."""
-    quick = Quick()
     try:
-        quick.add_argument("-C", dest="directory", default=SUPPRESS)
-        quick.add_argument("--json", action="store_true", default=SUPPRESS)
-        arguments(quick)
-        return quick.parse(words)
+        return read_plain(handler, words)
     except NotPlain:
         from taskpit.cli import parser
 
-        return parser.read(verb, arguments, words)
+        return parser.read(verb, words)
 
 
 def _where_to_look(rest: list[str]) -> str:

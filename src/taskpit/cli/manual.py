@@ -9,10 +9,10 @@ import argparse
 from collections.abc import Iterable
 
 from taskpit import __version__
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
-from taskpit.cli.options import example
+from taskpit.cli.context import Args, Context, Reply, arg, takes
+from taskpit.cli.fast_parser import COMMON
 from taskpit.cli.parser import make_parser
-from taskpit.cli.verbs import GROUPS, Verb, handlers
+from taskpit.cli.verbs import GROUPS, Verb, handler
 from taskpit.cli.verbs import VERBS as TABLE
 from taskpit.records import Value
 
@@ -56,17 +56,15 @@ class Described(Value):
 def describe(verb: Verb) -> Described:
     """All that the verb's own help says."""
     parser = make_parser(verb)
-    common = len(parser._actions)  # noqa: SLF001 - argparse has no other way to ask
-    handlers(verb)[0](parser)
-    shown = [action for action in parser._actions[common:] if action.help != argparse.SUPPRESS]  # noqa: SLF001
-    lines = (parser.epilog or "").splitlines()
+    about, examples = handler(verb).help()
+    shown = parser._actions[len(COMMON) :]  # noqa: SLF001 - argparse has no other way to ask
     return Described(
         verb=verb,
         usage=parser.usage_line(),
-        about=(parser.description or "").strip(),
+        about=about,
         words=tuple((_word(action), str(action.help or "")) for action in shown if not action.option_strings),
         options=tuple((_option(action), str(action.help or "")) for action in shown if action.option_strings),
-        examples=tuple(line.strip() for line in lines[1:]),
+        examples=tuple(examples),
     )
 
 
@@ -143,17 +141,14 @@ def _escaped(text: str) -> str:
 GLOBAL = ("-C", "--json", "--help", "--version")
 
 
-def _arguments(parser: Parser) -> None:
-    parser.description = "Print a completion script for your shell; load it from the shell's start-up file."
-    parser.epilog = example(
-        'eval "$(pit completion bash)"                            # in ~/.bashrc',
-        'eval "$(pit completion zsh)"                             # in ~/.zshrc, after compinit',
-        "pit completion fish > ~/.config/fish/completions/pit.fish",
-    )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
-
-
+@takes(arg("shell", "which shell", choices=("bash", "zsh", "fish")))
 def _completion(args: Args, _: Context) -> Reply:
+    """Print a completion script for your shell; load it from the shell's start-up file.
+
+    eval "$(pit completion bash)"                            # in ~/.bashrc
+    eval "$(pit completion zsh)"                             # in ~/.zshrc, after compinit
+    pit completion fish > ~/.config/fish/completions/pit.fish
+    """
     script = scripts()[args.shell]
     return Reply(data={"shell": args.shell, "script": script}, text=script)
 
@@ -165,9 +160,8 @@ def scripts() -> dict[str, str]:
 
 def _options(verb: Verb) -> list[tuple[str, str]]:
     """The verb's options and what each does; none if this verb is not installed."""
-    parser = make_parser(verb)
     try:
-        handlers(verb)[0](parser)
+        parser = make_parser(verb)
     except ImportError:
         return []
     actions = (action for action in parser._actions if action.option_strings)  # noqa: SLF001 - there is no other way
@@ -254,6 +248,3 @@ def _fish() -> str:
 def _quoted(text: str) -> str:
     """The text between single quotes, as all three shells read it."""
     return "'" + text.replace("'", "`") + "'"
-
-
-VERBS: Handlers = {"completion": (_arguments, _completion)}

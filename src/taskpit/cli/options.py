@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Parser, Usage
+from taskpit.cli.context import Arg, Args, Context, Usage, arg
 from taskpit.clock import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from taskpit.queue import Queue
     from taskpit.status import Status
     from taskpit.task import Task
@@ -25,11 +23,6 @@ def refusal(message: str) -> Exception:
     from argparse import ArgumentTypeError
 
     return ArgumentTypeError(message)
-
-
-def example(*lines: str) -> str:
-    """The end of a verb's help: how it is used."""
-    return "Example:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def a_duration(text: str) -> float:
@@ -97,14 +90,16 @@ def words(given: list[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
-def worker_option(parser: Parser) -> None:
-    """`--as W`."""
-    parser.add_argument("--as", dest="worker", metavar="W", help="worker name (default: TASKPIT_AS, else user@host)")
+#: Arguments of many verbs; `reason_words` also takes the reason from behind the ids.
+ID = arg("ID", "task id, or an unambiguous beginning of one")
+IDS = arg("ID", f"{ID[1]}; several may be given", dest="ids", nargs="+")
+REASON = arg("--reason TEXT", "why; may also stand behind the ids, in quotes; - is standard input")
+AS = arg("--as W", "worker name (default: TASKPIT_AS, else user@host)", dest="worker")
 
 
-def token_option(add: Callable[..., object], about: str) -> None:
+def token_option(about: str, **more: str) -> Arg:
     """`--token-file FILE`. Never the token itself: every user of the machine can read a command line."""
-    add("--token-file", metavar="FILE", help=f"{about}, in this file (default: TASKPIT_TOKEN, else a new one)")
+    return arg("--token-file FILE", f"{about}, in this file (default: TASKPIT_TOKEN, else a new one)", **more)
 
 
 def given_token(args: Args, context: Context) -> str:
@@ -115,21 +110,6 @@ def given_token(args: Args, context: Context) -> str:
 
     named = context.directory or context.env.get("TASKPIT_DIR", "")
     return "" if is_address(named) else context.env.get("TASKPIT_TOKEN", "")
-
-
-def id_argument(parser: Parser, *, several: bool = False) -> None:
-    """`ID`, or `ID...`."""
-    text = "task id, or an unambiguous beginning of one"
-    if several:
-        parser.add_argument("ids", metavar="ID", nargs="+", help=text + "; several may be given")
-    else:
-        parser.add_argument("id", metavar="ID", help=text)
-
-
-def reason_option(parser: Parser) -> None:
-    """`--reason TEXT`; `reason_words` also takes it from behind the ids."""
-    text = "why; may also stand behind the ids, in quotes; - is standard input"
-    parser.add_argument("--reason", metavar="TEXT", help=text)
 
 
 def reason_words(args: Args, context: Context, *, needed: bool = False) -> str | None:

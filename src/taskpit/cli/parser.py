@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from taskpit.cli import output, verbs
 from taskpit.cli.context import Usage
+from taskpit.cli.fast_parser import COMMON, declared
 
 
 class _Shown(Exception):
@@ -66,10 +67,9 @@ class _Parser(argparse.ArgumentParser):
         raise _Shown
 
 
-def read(verb: verbs.Verb, arguments: Callable[[Any], None], words: list[str]) -> argparse.Namespace | None:
+def read(verb: verbs.Verb, words: list[str]) -> argparse.Namespace | None:
     """The arguments; None if help was asked for and shown."""
     parser = make_parser(verb)
-    arguments(parser)
     parser.words = words
     try:
         return _parse(parser, words)
@@ -79,12 +79,24 @@ def read(verb: verbs.Verb, arguments: Callable[[Any], None], words: list[str]) -
 
 def make_parser(verb: verbs.Verb) -> _Parser:
     """The parser of one verb, with what all verbs have."""
+    handler = verbs.handler(verb)
+    about, examples = handler.help()
     parser = _Parser(prog=f"pit {verb.name}", formatter_class=_Formatter, allow_abbrev=False, add_help=False)
-    common = parser.add_argument_group("every verb")
-    none = argparse.SUPPRESS
-    common.add_argument("-C", dest="directory", metavar="DIR", default=none, help="the queue, or a folder below it")
-    common.add_argument("--json", action="store_true", default=none, help="one JSON envelope on standard output")
-    common.add_argument("-h", "--help", action="help", help="show this and end")
+    parser.usage = handler.usage or None
+    parser.description, parser.epilog = about, "\n  ".join(["Example:", *examples])
+    places: dict[str, Any] = {}
+    for row in (*COMMON, *handler.rows):
+        flags, said = declared(row)
+        if said.get("default") == argparse.SUPPRESS:
+            said["default"] = argparse.SUPPRESS  # argparse knows this very string
+        group, rival = row[2].get("group", ""), row[2].get("either", "")
+        if group and group not in places:
+            places[group] = parser.add_argument_group(group)
+        elif rival and rival not in places:
+            places[rival] = parser.add_mutually_exclusive_group()
+        places.get(group or rival, parser).add_argument(*flags, **said)
+    if handler.command:
+        parser.set_defaults(command=())
     return parser
 
 

@@ -5,35 +5,32 @@ from __future__ import annotations
 import sys
 
 from taskpit import layouts
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
-from taskpit.cli.options import a_duration, example, read_input
+from taskpit.cli.context import Args, Context, Reply, arg, takes
+from taskpit.cli.options import a_duration, read_input
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost, Nothing
 from taskpit.pipes import LARGEST, Pipe
 from taskpit.text import plain
 
 
-def _pipe_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Send a message to an agent, or receive one, through the FIFOs of a workspace. The other side may be\n"
-        "`pit pipe`, or any program that writes to the FIFO and closes it, or opens it and reads to the end.\n"
-        "A message that is not read in time is kept for the next `pit pipe receive`."
-    )
-    parser.epilog = example(
-        "pit pipe make orchestrator agent_a",
-        "pit pipe send orchestrator agent_a 'do task_001' --timeout 30s",
-        "pit pipe receive orchestrator agent_a",
-        "pit pipe send agent_a orchestrator -F result.md",
-    )
-    parser.add_argument("action", choices=("make", "send", "receive"), help="make: both FIFOs between the two")
-    parser.add_argument("sender", metavar="FROM", help="who sends: orchestrator, or an agent's name")
-    parser.add_argument("receiver", metavar="TO", help="who receives")
-    parser.add_argument("text", metavar="TEXT", nargs="?", help="the message to send")
-    parser.add_argument("-F", "--file", metavar="FILE", help="send a file; - is standard input")
-    parser.add_argument("--timeout", type=a_duration, default=10.0, metavar="T", help="how long to wait (default: 10s)")
-
-
+@takes(
+    arg("action", "make: both FIFOs between the two", choices=("make", "send", "receive")),
+    arg("FROM", "who sends: orchestrator, or an agent's name", dest="sender"),
+    arg("TO", "who receives", dest="receiver"),
+    arg("TEXT", "the message to send", nargs="?"),
+    arg("-F --file FILE", "send a file; - is standard input"),
+    arg("--timeout T", "how long to wait (default: 10s)", type=a_duration, default=10.0),
+)
 def _pipe(args: Args, context: Context) -> Reply:
+    """Send a message to an agent, or receive one, through the FIFOs of a workspace. The other side may be
+    `pit pipe`, or any program that writes to the FIFO and closes it, or opens it and reads to the end.
+    A message that is not read in time is kept for the next `pit pipe receive`.
+
+    pit pipe make orchestrator agent_a
+    pit pipe send orchestrator agent_a 'do task_001' --timeout 30s
+    pit pipe receive orchestrator agent_a
+    pit pipe send agent_a orchestrator -F result.md
+    """
     pipe = _between(args.sender, args.receiver, context)
     pipe.make()
     if args.action == "make":
@@ -81,6 +78,3 @@ def _receive(pipe: Pipe, args: Args, context: Context) -> Reply:
         sys.stdout.flush()
     pipe.acknowledge(message)
     return Reply(data={"text": text, "bytes": len(message.data)})
-
-
-VERBS: Handlers = {"pipe": (_pipe_arguments, _pipe)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import example, id_argument, read_text, worker_option
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
+from taskpit.cli.options import AS, ID, read_text
 from taskpit.cli.output import paint, table
 from taskpit.history import who
 from taskpit.landing.pipe import LandingPipe
@@ -21,29 +21,27 @@ LONGEST = 1024 * 1024
 QUOTED = 20
 
 
-def _review_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Without ID: what waits for a look. With ID: what was asked, what the check showed, and the diff.\n"
-        "--approve lands exactly what was shown. --send-back gives it to the same agent again, with your words in its\n"
-        "task. --take-over makes it yours: the change is on a branch pit/ID, the task is claimed by you."
-    )
-    parser.epilog = example(
-        "pit review",
-        "pit review 7",
-        "pit review 7 --approve",
-        "pit review 7 --send-back 'use the helper' --comment src/api.py:12:'this exists already'",
-    )
-    parser.add_argument("id", metavar="ID", nargs="?", help="a task; its number or the beginning of its id is enough")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--approve", action="store_true", help="it may land, and does if it can")
-    what.add_argument("--send-back", metavar="TEXT", help="what should be different; - is standard input")
-    what.add_argument("--take-over", action="store_true", help="go on with it yourself")
-    parser.add_argument("--comment", action="append", metavar="FILE:LINE:TEXT", help="with --send-back; repeatable")
-    parser.add_argument("--commit", default="", metavar="C", help="with --approve: only if this is the candidate")
-    worker_option(parser)
-
-
+@takes(
+    arg("ID", "a task; its number or the beginning of its id is enough", nargs="?"),
+    *either(
+        arg("--approve", "it may land, and does if it can"),
+        arg("--send-back TEXT", "what should be different; - is standard input"),
+        arg("--take-over", "go on with it yourself"),
+    ),
+    arg("--comment FILE:LINE:TEXT", "with --send-back; repeatable", action="append"),
+    arg("--commit C", "with --approve: only if this is the candidate", default=""),
+    AS,
+)
 def _review(args: Args, context: Context) -> Reply:
+    """Without ID: what waits for a look. With ID: what was asked, what the check showed, and the diff.
+    --approve lands exactly what was shown. --send-back gives it to the same agent again, with your words in its
+    task. --take-over makes it yours: the change is on a branch pit/ID, the task is claimed by you.
+
+    pit review
+    pit review 7
+    pit review 7 --approve
+    pit review 7 --send-back 'use the helper' --comment src/api.py:12:'this exists already'
+    """
     if args.comment and args.send_back is None:
         raise Usage("--comment goes with --send-back")
     if args.commit and not args.approve:
@@ -210,14 +208,14 @@ def _take_over(args: Args, context: Context, task_id: str) -> Reply:
     return Reply(data={"id": task_id, "worker": claim.fence, "branch": branch}, text=text)
 
 
-def _diff_arguments(parser: Parser) -> None:
-    parser.description = "What a task's agent changed: its candidate, waiting or landed, as a diff."
-    parser.epilog = example("pit diff 7", "pit diff 7 --stat", "pit diff 7 | git apply --check")
-    id_argument(parser)
-    parser.add_argument("--stat", action="store_true", help="only which files, and by how much")
-
-
+@takes(ID, arg("--stat", "only which files, and by how much"))
 def _diff(args: Args, context: Context) -> Reply:
+    """What a task's agent changed: its candidate, waiting or landed, as a diff.
+
+    pit diff 7
+    pit diff 7 --stat
+    pit diff 7 | git apply --check
+    """
     from taskpit.landing import review
 
     task_id = context.queue.resolve(args.id)
@@ -230,6 +228,3 @@ def _diff(args: Args, context: Context) -> Reply:
     change = review.diff(pipe, base, commit)
     shown = change.rstrip("\n") if not os.isatty(1) else _coloured(change)
     return Reply(data={**data, "diff": change}, text=shown)
-
-
-VERBS: Handlers = {"review": (_review_arguments, _review), "diff": (_diff_arguments, _diff)}

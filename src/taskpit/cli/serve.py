@@ -8,30 +8,30 @@ import os
 
 from taskpit import errors
 from taskpit.cli import output
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import a_duration, a_port, example, given_token, token_option, words
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import a_duration, a_port, given_token, token_option, words
 from taskpit.errors import MissingExtra
 from taskpit.serve.serving import GatewayServer
 from taskpit.serve.tokens import Grant, Tokens
 
 
-def _serve_arguments(parser: Parser) -> None:
-    parser.description = """\
-Serve this queue, a folder's or a database's, to workers on other machines: its address then stands wherever a
-folder does (pit -C https://HOST:8443/q list, TASKPIT_DIR, pit init DIR --address URL). A caller shows a token
-that `pit token add` made. The queue's keeper runs here. Without --cert and --key only this machine is served,
-unless a proxy in front of it speaks TLS (--behind-proxy)."""
-    parser.epilog = example("pit token add ann && pit serve", "pit serve --host 0.0.0.0 --cert chain.pem --key key.pem")
-    add = parser.add_argument
-    add("--port", type=a_port, default=8443, metavar="N", help="where to listen (default 8443)")
-    add("--host", default="127.0.0.1", metavar="H", help="another address; others can then reach it (needs TLS)")
-    add("--name", default="q", metavar="NAME", help="the last part of its address (default q)")
-    add("--cert", default="", metavar="FILE", help="the certificate and its chain, PEM")
-    add("--key", default="", metavar="FILE", help="the certificate's key, PEM")
-    add("--behind-proxy", action="store_true", help="a proxy before it speaks TLS")
-
-
+@takes(
+    arg("--port N", "where to listen (default 8443)", type=a_port, default=8443),
+    arg("--host H", "another address; others can then reach it (needs TLS)", default="127.0.0.1"),
+    arg("--name NAME", "the last part of its address (default q)", default="q"),
+    arg("--cert FILE", "the certificate and its chain, PEM", default=""),
+    arg("--key FILE", "the certificate's key, PEM", default=""),
+    arg("--behind-proxy", "a proxy before it speaks TLS"),
+)
 def _serve(args: Args, context: Context) -> Reply:
+    """Serve this queue, a folder's or a database's, to workers on other machines: its address then stands wherever a
+    folder does (pit -C https://HOST:8443/q list, TASKPIT_DIR, pit init DIR --address URL). A caller shows a token
+    that `pit token add` made. The queue's keeper runs here. Without --cert and --key only this machine is served,
+    unless a proxy in front of it speaks TLS (--behind-proxy).
+
+    pit token add ann && pit serve
+    pit serve --host 0.0.0.0 --cert chain.pem --key key.pem
+    """
     from taskpit.serve.serving import ServeOptions
 
     if not args.name.replace("-", "").replace("_", "").isalnum() or not args.name.isascii() or args.name == "v1":
@@ -59,25 +59,25 @@ def _tell(server: GatewayServer, context: Context) -> None:
 # -- tokens ----------------------------------------------------------------------------------------
 
 
-def _token_arguments(parser: Parser) -> None:
-    parser.description = """\
-Who may ask `pit serve`. A token is for one worker: it claims, renews and ends as NAME, NAME-1, ... or NAME@machine and
-cannot touch what others have claimed. It is shown once, here; only its digest is kept, beside the queue.
-
---verb look reads, put also adds tasks, work also claims and finishes them (the default), all does everything under
-any name: that one is for the queue's owner."""
-    parser.epilog = example(
-        "pit token add builder --tag build --expires 30d", "pit token list", "pit token revoke builder"
-    )
-    add = parser.add_argument
-    add("action", choices=("add", "list", "revoke"), help="what to do")
-    add("name", metavar="NAME", nargs="?", default="", help="the worker it is for")
-    add("--verb", action="append", choices=("look", "work", "put", "all"), help="what it is for; may be repeated")
-    add("--tag", action="append", metavar="T", help="it may only claim tasks with this tag; may be repeated")
-    add("--expires", type=a_duration, default=0.0, metavar="D", help="its end, counted from now: 30d, 12h")
-
-
+@takes(
+    arg("action", "what to do", choices=("add", "list", "revoke")),
+    arg("NAME", "the worker it is for", nargs="?", default=""),
+    arg("--verb", "what it is for; may be repeated", action="append", choices=("look", "work", "put", "all")),
+    arg("--tag T", "it may only claim tasks with this tag; may be repeated", action="append"),
+    arg("--expires D", "its end, counted from now: 30d, 12h", type=a_duration, default=0.0),
+)
 def _token(args: Args, context: Context) -> Reply:
+    """Who may ask `pit serve`. A token is for one worker: it claims, renews and ends as NAME, NAME-1, ... or
+    NAME@machine and cannot touch what others have claimed. It is shown once, here; only its digest is kept, beside
+    the queue.
+
+    --verb look reads, put also adds tasks, work also claims and finishes them (the default), all does everything under
+    any name: that one is for the queue's owner.
+
+    pit token add builder --tag build --expires 30d
+    pit token list
+    pit token revoke builder
+    """
     tokens = _tokens(context)
     if args.action == "list":
         grants = tokens.all()
@@ -137,23 +137,23 @@ def _listed(grants: list[Grant], context: Context) -> str:
 # -- the queue as an MCP server: `pit mcp` ---------------------------------------------------------
 
 
-def _mcp_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Serve this queue to agents over the Model Context Protocol: on standard input and output for the client\n"
-        "that starts it, or with --http on this machine, behind a token. `pit setup` registers it with your agent."
-    )
-    parser.epilog = example("pit mcp", "pit mcp --as claude-1", "pit mcp --http --port 8765")
-    add = parser.add_argument
-    add("--as", dest="worker", metavar="W", help="whom calls speak for that name no worker (default: TASKPIT_AS)")
-    add("--http", action="store_true", help="streamable HTTP instead of standard input and output")
-    add("--port", type=a_port, default=0, metavar="N", help="with --http (default: a free one)")
-    add("--host", default="127.0.0.1", metavar="ADDRESS", help="with --http: where to listen (default: 127.0.0.1)")
-    add("--name", action="append", metavar="NAME", help="with --http: a further name it is reached by")
-    token_option(add, "with --http: what clients must show")
-    add("--expose", action="store_true", help="with --http: other machines may reach it; needs a token of your own")
-
-
+@takes(
+    arg("--as W", "whom calls speak for that name no worker (default: TASKPIT_AS)", dest="worker"),
+    arg("--http", "streamable HTTP instead of standard input and output"),
+    arg("--port N", "with --http (default: a free one)", type=a_port, default=0),
+    arg("--host ADDRESS", "with --http: where to listen (default: 127.0.0.1)", default="127.0.0.1"),
+    arg("--name NAME", "with --http: a further name it is reached by", action="append"),
+    token_option("with --http: what clients must show"),
+    arg("--expose", "with --http: other machines may reach it; needs a token of your own"),
+)
 def _mcp(args: Args, context: Context) -> Reply:
+    """Serve this queue to agents over the Model Context Protocol: on standard input and output for the client
+    that starts it, or with --http on this machine, behind a token. `pit setup` registers it with your agent.
+
+    pit mcp
+    pit mcp --as claude-1
+    pit mcp --http --port 8765
+    """
     from taskpit.asgi_guard import new_token, refuse_exposure
     from taskpit.mcp.tools import ToolCalls
     from taskpit.queue import Queue
@@ -195,10 +195,3 @@ def _say_address(address: str, context: Context) -> None:
         envelope({"address": address})
     else:
         context.tell(address)
-
-
-VERBS: Handlers = {
-    "serve": (_serve_arguments, _serve),
-    "token": (_token_arguments, _token),
-    "mcp": (_mcp_arguments, _mcp),
-}

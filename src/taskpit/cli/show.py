@@ -6,8 +6,8 @@ import stat
 from itertools import islice
 
 from taskpit import fs, layouts
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import a_count, a_priority, a_status, example, id_argument, named, past_moment, words
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import IDS, a_count, a_priority, a_status, named, past_moment, words
 from taskpit.cli.output import paint, quoted, table, terminal_width
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid
@@ -63,24 +63,23 @@ def _some(found: Iterator[Card], limit: int, keep: Callable[[Card], bool]) -> tu
 # -- list ------------------------------------------------------------------------------------------
 
 
-def _list_arguments(parser: Parser) -> None:
-    parser.description = "Tasks and where they stand: ready ones in the order they will be taken, then the others."
-    parser.epilog = example(
-        "pit list", "pit list --ready --tag web", "pit list --state needs-you", "pit list --state failed --since 1d"
-    )
-    add = parser.add_argument
-    text = "needs-you, ready, waiting, running, done, failed, cancelled or all"
-    add("--state", type=a_status, default=None, metavar="S", help=text)
-    add("--ready", action="store_true", help="only what may be taken now; the same as --state ready")
-    add("--tag", action="append", metavar="T", help="only with this tag; repeated: with one of them")
-    add("--worker", metavar="W", help="only what this worker has, or ended")
-    add("--priority", type=a_priority, metavar="N", help="only of this priority or a higher one")
-    add("--since", metavar="T", help="only what was added, claimed or ended since then: 2h, or 2026-01-24T10:00:00Z")
-    text = f"at most so many; 0 is all (default: {SCREENFUL}; with --json all)"
-    add("--limit", type=a_count, metavar="N", help=text)
-
-
+@takes(
+    arg("--state S", "needs-you, ready, waiting, running, done, failed, cancelled or all", type=a_status, default=None),
+    arg("--ready", "only what may be taken now; the same as --state ready"),
+    arg("--tag T", "only with this tag; repeated: with one of them", action="append"),
+    arg("--worker W", "only what this worker has, or ended"),
+    arg("--priority N", "only of this priority or a higher one", type=a_priority),
+    arg("--since T", "only what was added, claimed or ended since then: 2h, or 2026-01-24T10:00:00Z"),
+    arg("--limit N", f"at most so many; 0 is all (default: {SCREENFUL}; with --json all)", type=a_count),
+)
 def _list(args: Args, context: Context) -> Reply:
+    """Tasks and where they stand: ready ones in the order they will be taken, then the others.
+
+    pit list
+    pit list --ready --tag web
+    pit list --state needs-you
+    pit list --state failed --since 1d
+    """
     if args.ready and args.state is not None:
         raise Usage("--ready and --state exclude each other", hint="`--state ready` is the same as --ready.")
     only: frozenset[Status] = read_status("ready") if args.ready else args.state or read_status("all")
@@ -182,16 +181,14 @@ def _rows(some: list[Card]) -> str:
 # -- show ------------------------------------------------------------------------------------------
 
 
-def _show_arguments(parser: Parser) -> None:
-    parser.description = (
-        "One task with its result, its tries and its notes.\n"
-        "With --json: one task as an object, several as a list of them."
-    )
-    parser.epilog = example("pit show 0001", "pit show 1 2 --json")
-    id_argument(parser, several=True)
-
-
+@takes(IDS)
 def _show(args: Args, context: Context) -> Reply:
+    """One task with its result, its tries and its notes.
+    With --json: one task as an object, several as a list of them.
+
+    pit show 0001
+    pit show 1 2 --json
+    """
     found = [context.queue.card(task_id) for task_id in named(context, args.ids)]
     data = [full_facts(card) for card in found]
     return Reply(
@@ -230,13 +227,12 @@ def _result_sections(result: Result) -> list[tuple[str, str]]:
 # -- why -------------------------------------------------------------------------------------------
 
 
-def _why_arguments(parser: Parser) -> None:
-    parser.description = "Why a task is where it is: what holds it, what happened to it, what to do."
-    parser.epilog = example("pit why 0001")
-    id_argument(parser, several=True)
-
-
+@takes(IDS)
 def _why(args: Args, context: Context) -> Reply:
+    """Why a task is where it is: what holds it, what happened to it, what to do.
+
+    pit why 0001
+    """
     values = {task_id: context.queue.why(task_id) for task_id in named(context, args.ids)}
     data = [{"id": task_id, "why": lines} for task_id, lines in values.items()]
     return Reply(
@@ -247,21 +243,19 @@ def _why(args: Args, context: Context) -> Reply:
 # -- looking for words: `search`. Changes nothing --------------------------------------------------
 
 
-def _search_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Tasks that mention all these words, in id, title, tags, text, reasons, results, workers or notes; those with\n"
-        'the words in the title first. Upper and lower case are the same; "a phrase" stands between double quotes.'
-    )
-    parser.epilog = example(
-        "pit search login", "pit search '\"broken pipe\" api' --state failed", "pit search x --json"
-    )
-    parser.add_argument("words", metavar="WORD", nargs="+", help="all of them must occur")
-    parser.add_argument("--state", type=a_status, default=read_status("all"), metavar="S", help="only among these")
-    text = f"at most so many; 0 is all (default {SCREENFUL})"
-    parser.add_argument("--limit", type=a_count, default=SCREENFUL, metavar="N", help=text)
-
-
+@takes(
+    arg("WORD", "all of them must occur", dest="words", nargs="+"),
+    arg("--state S", "only among these", type=a_status, default=read_status("all")),
+    arg("--limit N", f"at most so many; 0 is all (default {SCREENFUL})", type=a_count, default=SCREENFUL),
+)
 def _search(args: Args, context: Context) -> Reply:
+    """Tasks that mention all these words, in id, title, tags, text, reasons, results, workers or notes; those with
+    the words in the title first. Upper and lower case are the same; "a phrase" stands between double quotes.
+
+    pit search login
+    pit search '"broken pipe" api' --state failed
+    pit search x --json
+    """
     from taskpit.cli.progress import ProgressBar
     from taskpit.search import search, words_of
 
@@ -299,11 +293,3 @@ def _lit(text: str, words: Sequence[str]) -> str:
 
     any_of_them = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     return re.sub(any_of_them, lambda found: paint("bold", found[0]), text, flags=re.IGNORECASE)
-
-
-VERBS: Handlers = {
-    "list": (_list_arguments, _list),
-    "show": (_show_arguments, _show),
-    "why": (_why_arguments, _why),
-    "search": (_search_arguments, _search),
-}

@@ -9,10 +9,10 @@ from typing import Any, TextIO
 
 from taskpit import errors, schedule
 from taskpit.cli import output
-from taskpit.cli.context import Args, Context, Handlers, Reply
-from taskpit.cli.crew import config_option, papers
+from taskpit.cli.context import Args, Context, Reply, arg, takes
+from taskpit.cli.crew import CONFIG, papers
 from taskpit.cli.log import event_line
-from taskpit.cli.options import a_duration, example
+from taskpit.cli.options import a_duration
 from taskpit.cli.output import aligned, cut, pad, paint, table, terminal_width
 from taskpit.cli.show import COLOURS as STATUS_COLOURS
 from taskpit.clock import iso, say_duration
@@ -40,22 +40,23 @@ ENDS = {"completed_task": "done", "failed_task": "failed", "cancelled_task": "ca
 DAY_WORDS = ("landed", "done", "failed", "cancelled")
 
 
-def _status_arguments(parser: Any) -> None:
-    parser.description = (
-        "One screen: what needs you, what runs and who runs it, what waits and for what, what the last day brought.\n"
-        "With -f the same, live, until Ctrl-C; in a pipe one line per change (with --json an envelope)."
-    )
-    parser.epilog = example(
-        "pit status", "pit status -f", "pit status --all", "pit status -f --for 10m > today.log", "pit status WI-001"
-    )
-    parser.add_argument("id", metavar="WORK-ITEM", nargs="?", help="only this work item, where a queue has them")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as things change, until interrupted")
-    parser.add_argument("--all", action="store_true", help="every queue you made or trusted here, a line each")
-    parser.add_argument("--for", dest="seconds", type=a_duration, metavar="T", help="with -f: end after so long")
-    config_option(parser)
-
-
+@takes(
+    arg("WORK-ITEM", "only this work item, where a queue has them", dest="id", nargs="?"),
+    arg("-f --follow", "go on as things change, until interrupted"),
+    arg("--all", "every queue you made or trusted here, a line each"),
+    arg("--for T", "with -f: end after so long", dest="seconds", type=a_duration),
+    CONFIG,
+)
 def _status(args: Args, context: Context) -> Reply:
+    """One screen: what needs you, what runs and who runs it, what waits and for what, what the last day brought.
+    With -f the same, live, until Ctrl-C; in a pipe one line per change (with --json an envelope).
+
+    pit status
+    pit status -f
+    pit status --all
+    pit status -f --for 10m > today.log
+    pit status WI-001
+    """
     if args.all:
         return _every_queue(context)
     posts, trouble = posts_of(context, args.config)
@@ -436,6 +437,3 @@ def _height() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).lines
     except (OSError, ValueError):
         return 24
-
-
-VERBS: Handlers = {"status": (_status_arguments, _status)}

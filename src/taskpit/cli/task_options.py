@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from taskpit.cli.context import Args, Parser
+from taskpit.cli.context import Args, arg
 from taskpit.cli.options import a_count, a_priority, words
 from taskpit.errors import Invalid
-from taskpit.records import Value
 from taskpit.task import LISTS
 
 TYPE_CHECKING = False
@@ -16,64 +15,35 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
 
 
-class TaskOption(Value):
-    """A field of a task, its option, and the words of the help."""
-
-    field: str
-    flag: str
-    metavar: str
-    help: str
-    #: Reads one word; not for lists.
-    type: Callable[[str], object] = str
-
-
-TASK_OPTIONS = (
-    TaskOption(
-        field="check",
-        flag="--check",
-        metavar="CMD",
-        help="the command that proves it done, run by `pit done` and by workers",
+#: The fields of a task that an option says, each with that option; its words may be read by `_READ`.
+TASK_OPTIONS = {
+    "check": arg("--check CMD", "the command that proves it done, run by `pit done` and by workers"),
+    "priority": arg("--priority N", "higher first, default 0; P0 to P4 mean 40 to 0", type=a_priority),
+    "needs": arg("--needs ID", "a task that must be done before; may be repeated"),
+    "tags": arg("--tag T", "what kind of task it is; may be repeated"),
+    "touches": arg("--touches GLOB", "paths it will change; may be repeated"),
+    "limits": arg(
+        "--limit KEY=N",
+        "something scarce it uses: staging=1 at once, api=10/min, or a key of [limits]; may be repeated",
     ),
-    TaskOption(
-        field="priority",
-        flag="--priority",
-        metavar="N",
-        help="higher first, default 0; P0 to P4 mean 40 to 0",
-        type=a_priority,
+    "parent": arg("--parent ID", "the task it is a part of"),
+    "not_before": arg("--not-before T", "2026-01-24T10:00:00Z or +30m"),
+    "max_attempts": arg("--attempts N", "how many attempts it may have", type=a_count),
+}
+#: For verbs that make a task and those that change one.
+TASK_ARGS = (
+    *(
+        arg(spelled, about, dest=field, **more, **({"action": "append"} if field in LISTS else {}))
+        for field, (spelled, about, more) in TASK_OPTIONS.items()
     ),
-    TaskOption(field="needs", flag="--needs", metavar="ID", help="a task that must be done before"),
-    TaskOption(field="tags", flag="--tag", metavar="T", help="what kind of task it is"),
-    TaskOption(field="touches", flag="--touches", metavar="GLOB", help="paths it will change"),
-    TaskOption(
-        field="limits",
-        flag="--limit",
-        metavar="KEY=N",
-        help="something scarce it uses: staging=1 at once, api=10/min, or a key of [limits]",
-    ),
-    TaskOption(field="parent", flag="--parent", metavar="ID", help="the task it is a part of"),
-    TaskOption(field="not_before", flag="--not-before", metavar="T", help="2026-01-24T10:00:00Z or +30m"),
-    TaskOption(
-        field="max_attempts", flag="--attempts", metavar="N", help="how many attempts it may have", type=a_count
-    ),
+    arg("--spare", "run it only when an agent's quota would be lost otherwise", default=None),
 )
-
-
-def task_options(parser: Parser) -> None:
-    """What can be said about a task, for those who make and those who change one."""
-    for row in TASK_OPTIONS:
-        if row.field in LISTS:
-            text = f"{row.help}; may be repeated"
-            parser.add_argument(row.flag, dest=row.field, action="append", metavar=row.metavar, help=text)
-        else:
-            parser.add_argument(row.flag, dest=row.field, type=row.type, metavar=row.metavar, help=row.help)
-    text = "run it only when an agent's quota would be lost otherwise"
-    parser.add_argument("--spare", action="store_true", default=None, help=text)
 
 
 def task_fields(args: Args, queue: Queue) -> dict[str, Any]:
     """The fields that these options speak of, as a task has them."""
     said: dict[str, Any] = {}
-    for field in (row.field for row in TASK_OPTIONS):
+    for field in TASK_OPTIONS:
         given = getattr(args, field)
         if given is not None:
             read = _READ.get(field)

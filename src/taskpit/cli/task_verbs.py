@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from taskpit.actions import ACTIONS, need_person, tell, undo
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import (
-    a_duration,
-    example,
-    id_argument,
-    named,
-    read_text,
-    reason_option,
-    reason_words,
-    worker_option,
-)
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_text, reason_words
 from taskpit.clock import say_duration
 from taskpit.errors import Invalid, Lost
 from taskpit.json_facts import card_facts
@@ -22,8 +13,6 @@ from taskpit.task import Ask, Said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from taskpit.task import Card
 
 
@@ -31,61 +20,75 @@ def _text(word: str, context: Context) -> str:
     return read_text("-", context.queue.config.largest_task) if word == "-" else word
 
 
-def _note_arguments(parser: Parser) -> None:
-    parser.description = "Leave a note beside a task, whatever its state. `pit show` shows the notes."
-    parser.epilog = example("pit note 0007 'the API key is in the vault'", "pit note 0007 - < findings.txt")
-    id_argument(parser)
-    parser.add_argument("text", metavar="TEXT", help="the note; - is standard input")
-    worker_option(parser)
-
-
+@takes(ID, arg("TEXT", "the note; - is standard input"), AS)
 def _note(args: Args, context: Context) -> Reply:
+    """Leave a note beside a task, whatever its state. `pit show` shows the notes.
+
+    pit note 0007 'the API key is in the vault'
+    pit note 0007 - < findings.txt
+    """
     task_id = context.queue.resolve(args.id)
     text = _text(args.text, context)
     message = ACTIONS["note"].do(context.queue, task_id, context.worker(args), text)
     return Reply(data={"id": task_id, "note": text}, text=message)
 
 
-def _tell_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Say something to the agent that works on a task. What becomes of it depends on the agent, and is shown: it\n"
-        "reads it after its next step, in the same session before it is finished, or in the next attempt. It is also\n"
-        "left as a note beside the task."
-    )
-    parser.epilog = example("pit tell 0007 'leave the old API alone'", "pit tell 0007 - < more.txt")
-    id_argument(parser)
-    parser.add_argument("text", metavar="TEXT", help="what to say; - is standard input")
-    worker_option(parser)
-
-
+@takes(ID, arg("TEXT", "what to say; - is standard input"), AS)
 def _tell(args: Args, context: Context) -> Reply:
+    """Say something to the agent that works on a task. What becomes of it depends on the agent, and is shown: it
+    reads it after its next step, in the same session before it is finished, or in the next attempt. It is also
+    left as a note beside the task.
+
+    pit tell 0007 'leave the old API alone'
+    pit tell 0007 - < more.txt
+    """
     task_id, text = context.queue.resolve(args.id), _text(args.text, context)
     way, becomes = tell(context.queue, task_id, context.worker(args), text)
     return Reply(data={"id": task_id, "way": way or "next attempt", "told": text}, text=f"{task_id}: {becomes}")
 
 
-def _arguments(description: str, *examples: str, reason: bool = False) -> Callable[[Parser], None]:
-    """Those of a verb that is done to each of several tasks, with a reason or without."""
-
-    def add(parser: Parser) -> None:
-        parser.description, parser.epilog = description, example(*examples)
-        id_argument(parser, several=True)
-        if reason:
-            reason_option(parser)
-        worker_option(parser)
-
-    return add
-
-
+@takes(IDS, REASON, AS)
 def _block(args: Args, context: Context) -> Reply:
+    """Keep tasks from being taken until `pit unblock`. The reason is shown wherever they are.
+    Your own claim is released by it.
+
+    pit block 0007 'waits for the new contract'
+    pit block 7 8 --reason 'after the release'
+    """
     reason = reason_words(args, context, needed=True)
     if reason is None:
         raise Usage("say why it is blocked", hint="For example: `pit block 7 'waits for the new contract'`.")
     return _each("block", args, context, reason)
 
 
+@takes(IDS, REASON, AS)
 def _cancel(args: Args, context: Context) -> Reply:
+    """These tasks will not be done. A running task is not torn away: its worker is asked to stop and learns it
+    when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back.
+
+    pit cancel 0007 'superseded by 0009'
+    pit cancel 7 8 --reason 'not needed any more'
+    """
     return _each("cancel", args, context, reason_words(args, context) or "")
+
+
+@takes(IDS, AS)
+def _retry(args: Args, context: Context) -> Reply:
+    """Run tasks again from scratch, with all their attempts: failed and cancelled ones are reopened,
+    blocked ones and those that wait for a time are released.
+
+    pit retry 0007
+    """
+    return _each("retry", args, context)
+
+
+@takes(IDS, AS)
+def _unblock(args: Args, context: Context) -> Reply:
+    """Release the hold and reset attempts: the tasks may be taken at once. Needs still count.
+
+    pit unblock 0007 0008
+    """
+    return _each("unblock", args, context)
 
 
 def _each(verb: str, args: Args, context: Context, text: str = "") -> Reply:
@@ -112,21 +115,23 @@ BUDGET = "budget"
 YES = ("yes", "y", "ok", "go on")
 
 
-def _ask_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Put your task back until a person has answered a question. You are free to take another one; the\n"
-        "answer will stand in the task. Tasks that ask with the same key are answered together."
-    )
-    parser.epilog = example("pit ask 0007 'Which database?' --key database --wanted 'a name and a version'")
-    id_argument(parser)
-    text = "what a person must say; - is standard input. In a run of the task the ID may be left out"
-    parser.add_argument("question", metavar="QUESTION", nargs="?", help=text)
-    parser.add_argument("--key", default="", metavar="KEY", help="equal keys are the same question")
-    parser.add_argument("--wanted", default="", metavar="TEXT", help="what would answer it")
-    worker_option(parser)
-
-
+@takes(
+    ID,
+    arg(
+        "QUESTION",
+        "what a person must say; - is standard input. In a run of the task the ID may be left out",
+        nargs="?",
+    ),
+    arg("--key KEY", "equal keys are the same question", default=""),
+    arg("--wanted TEXT", "what would answer it", default=""),
+    AS,
+)
 def _ask(args: Args, context: Context) -> Reply:
+    """Put your task back until a person has answered a question. You are free to take another one; the
+    answer will stand in the task. Tasks that ask with the same key are answered together.
+
+    pit ask 0007 'Which database?' --key database --wanted 'a name and a version'
+    """
     queue, task_id, question = context.queue, args.id, args.question
     if question is None:  # a worker that a pool has started works on one task
         task_id, question = context.env.get("TASKPIT_TASK", ""), args.id
@@ -144,17 +149,18 @@ def _ask(args: Args, context: Context) -> Reply:
     return Reply(data={"id": claim.task.id, "question": end.details}, text=f"{claim.task.id} waits for an answer")
 
 
-def _answer_arguments(parser: Parser) -> None:
-    parser.description = "Answer a task that asks; it goes on with question and answer in its text."
-    parser.epilog = example(
-        "pit answer 0007 'PostgreSQL 18'", "pit answer database 'PostgreSQL 18'", "pit answer budget yes"
-    )
-    parser.add_argument("id", metavar="ID|KEY", help="the task that asks, or the key of the question")
-    parser.add_argument("text", metavar="TEXT", help="the answer; - is standard input")
-    worker_option(parser)
-
-
+@takes(
+    arg("ID|KEY", "the task that asks, or the key of the question", dest="id"),
+    arg("TEXT", "the answer; - is standard input"),
+    AS,
+)
 def _answer(args: Args, context: Context) -> Reply:
+    """Answer a task that asks; it goes on with question and answer in its text.
+
+    pit answer 0007 'PostgreSQL 18'
+    pit answer database 'PostgreSQL 18'
+    pit answer budget yes
+    """
     need_person("the budget" if args.id == BUDGET else args.id, context.env)
     if args.id == BUDGET:
         return _go_on(args, context)
@@ -182,29 +188,29 @@ def _go_on(args: Args, context: Context) -> Reply:
     return Reply(data={"resumed": resumed}, text="the queue goes on; today may cost as much again")
 
 
-def _pause_arguments(parser: Parser) -> None:
-    parser.description = "Give out no task until `pit resume`, or for so long. Running tasks go on."
-    parser.epilog = example("pit pause 'deploying' --for 20m")
-    parser.add_argument("text", metavar="REASON", nargs="?", default="", help="why")
-    parser.add_argument("--reason", default="", metavar="TEXT", help="the same as an option")
-    parser.add_argument("--for", dest="seconds", type=a_duration, default=0.0, metavar="T", help="how long")
-    worker_option(parser)
-
-
+@takes(
+    arg("REASON", "why", dest="text", nargs="?", default=""),
+    arg("--reason TEXT", "the same as an option", default=""),
+    arg("--for T", "how long", dest="seconds", type=a_duration, default=0.0),
+    AS,
+)
 def _pause(args: Args, context: Context) -> Reply:
+    """Give out no task until `pit resume`, or for so long. Running tasks go on.
+
+    pit pause 'deploying' --for 20m
+    """
     reason = " ".join((args.reason or args.text).split()) or "no reason given"
     context.queue.store.pause(reason, args.seconds, context.worker(args))
     until = f" for {say_duration(args.seconds)}" if args.seconds else ", until `pit resume`"
     return Reply(data={"paused": context.queue.store.paused()}, text=f"no task is given out{until}")
 
 
-def _resume_arguments(parser: Parser) -> None:
-    parser.description = "Give out tasks again after `pit pause`."
-    parser.epilog = example("pit resume")
-    worker_option(parser)
-
-
+@takes(AS)
 def _resume(args: Args, context: Context) -> Reply:
+    """Give out tasks again after `pit pause`.
+
+    pit resume
+    """
     need_person("the queue", context.env)  # what paused it may be what an agent has spent
     was = context.queue.store.resume(context.worker(args))
     return Reply(data={"resumed": was}, text="tasks are given out again" if was else "it was not paused")
@@ -213,61 +219,13 @@ def _resume(args: Args, context: Context) -> Reply:
 # -- taking back the last thing one did: `undo` ----------------------------------------------------
 
 
-def _undo_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Take back the last thing you did to a task: cancel, block, unblock, edit, priority, answer, claim, add.\n"
-        "What cannot be taken back is refused with what to do instead: a result stands for ever."
-    )
-    parser.epilog = example("pit cancel 7", "pit undo")
-    worker_option(parser)
-
-
+@takes(AS)
 def _undo(args: Args, context: Context) -> Reply:
+    """Take back the last thing you did to a task: cancel, block, unblock, edit, priority, answer, claim, add.
+    What cannot be taken back is refused with what to do instead: a result stands for ever.
+
+    pit cancel 7
+    pit undo
+    """
     task_id, text = undo(context.queue, context.worker(args))
     return Reply(data=card_facts(context.queue.card(task_id)), text=text)
-
-
-VERBS: Handlers = {
-    "note": (_note_arguments, _note),
-    "tell": (_tell_arguments, _tell),
-    "block": (
-        _arguments(
-            "Keep tasks from being taken until `pit unblock`. The reason is shown wherever they are.\n"
-            "Your own claim is released by it.",
-            "pit block 0007 'waits for the new contract'",
-            "pit block 7 8 --reason 'after the release'",
-            reason=True,
-        ),
-        _block,
-    ),
-    "unblock": (
-        _arguments(
-            "Release the hold and reset attempts: the tasks may be taken at once. Needs still count.",
-            "pit unblock 0007 0008",
-        ),
-        lambda args, context: _each("unblock", args, context),
-    ),
-    "retry": (
-        _arguments(
-            "Run tasks again from scratch, with all their attempts: failed and cancelled ones are reopened,\n"
-            "blocked ones and those that wait for a time are released.",
-            "pit retry 0007",
-        ),
-        lambda args, context: _each("retry", args, context),
-    ),
-    "cancel": (
-        _arguments(
-            "These tasks will not be done. A running task is not torn away: its worker is asked to stop and learns it\n"
-            "when it renews. Your own claim ends at once. `pit undo` or `pit retry` takes it back.",
-            "pit cancel 0007 'superseded by 0009'",
-            "pit cancel 7 8 --reason 'not needed any more'",
-            reason=True,
-        ),
-        _cancel,
-    ),
-    "ask": (_ask_arguments, _ask),
-    "answer": (_answer_arguments, _answer),
-    "pause": (_pause_arguments, _pause),
-    "resume": (_resume_arguments, _resume),
-    "undo": (_undo_arguments, _undo),
-}

@@ -6,8 +6,7 @@ import os
 import sys
 
 from taskpit import trust
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import example
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.output import paint
 from taskpit.errors import Invalid, Storage, TaskpitError, Untrusted
 from taskpit.text import revealed
@@ -16,19 +15,18 @@ from taskpit.text import revealed
 MOST_CHECKS = 20
 
 
-def _trust_arguments(parser: Parser) -> None:
-    parser.description = """\
-Show what the folder of this queue can run or connect to by itself (hooks, presets, agents.toml and the scripts
-that they name, an address, plug-ins, a gateway's tokens, tasks' checks), and ask whether it may. The answer is
-kept among your own state, for this folder as it is: another folder, or another hook, preset or script, and the
-verbs that would run it stop until you say so again.
-A queue that you made with `pit init` is trusted from birth. Looking at a queue needs no trust."""
-    parser.epilog = example("pit trust", "pit -C clone/pit trust --yes", "pit trust --revoke")
-    parser.add_argument("--yes", action="store_true", help="don't ask")
-    parser.add_argument("--revoke", action="store_true", help="it may run and connect to nothing from now on")
-
-
+@takes(arg("--yes", "don't ask"), arg("--revoke", "it may run and connect to nothing from now on"))
 def _trust(args: Args, context: Context) -> Reply:
+    """Show what the folder of this queue can run or connect to by itself (hooks, presets, agents.toml and the scripts
+    that they name, an address, plug-ins, a gateway's tokens, tasks' checks), and ask whether it may. The answer is
+    kept among your own state, for this folder as it is: another folder, or another hook, preset or script, and the
+    verbs that would run it stop until you say so again.
+    A queue that you made with `pit init` is trusted from birth. Looking at a queue needs no trust.
+
+    pit trust
+    pit -C clone/pit trust --yes
+    pit trust --revoke
+    """
     if args.yes and args.revoke:
         raise Usage("--yes and --revoke exclude each other")
     root = _root(context)
@@ -142,17 +140,14 @@ def _checks(root: str, context: Context) -> list[str]:
 # -- `pit roles` -----------------------------------------------------------------------------------
 
 
-def _roles_arguments(parser: Parser) -> None:
-    parser.description = """\
-Print the SQL that makes three roles for a queue in PostgreSQL: an owner who changes its settings, workers who work on
-tasks and change no settings, readers who only look. Nothing is run: read it, then give it to psql."""
-    parser.epilog = example(
-        "pit roles 'postgresql://localhost/work?schema=queue' | psql work", "psql work -c 'GRANT queue_worker TO ann'"
-    )
-    parser.add_argument("address", metavar="URL", nargs="?", help="the queue (default: TASKPIT_DIR)")
-
-
+@takes(arg("URL", "the queue (default: TASKPIT_DIR)", dest="address", nargs="?"))
 def _roles(args: Args, context: Context) -> Reply:
+    """Print the SQL that makes three roles for a queue in PostgreSQL: an owner who changes its settings, workers who
+    work on tasks and change no settings, readers who only look. Nothing is run: read it, then give it to psql.
+
+    pit roles 'postgresql://localhost/work?schema=queue' | psql work
+    psql work -c 'GRANT queue_worker TO ann'
+    """
     from taskpit.store.postgres.address import parse
     from taskpit.store.postgres.opening import is_address, roles_script
 
@@ -161,9 +156,3 @@ def _roles(args: Args, context: Context) -> Reply:
         raise Invalid("roles are for queues in a database", hint="Name one: pit roles postgresql://HOST/DATABASE.")
     script, names = roles_script(parse(text).schema)
     return Reply(data={"roles": names, "sql": script}, text=script)
-
-
-VERBS: Handlers = {
-    "trust": (_trust_arguments, _trust),
-    "roles": (_roles_arguments, _roles),
-}

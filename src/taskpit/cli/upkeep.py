@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from taskpit import __version__, fs, kernel
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import example, refusal
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import refusal
 from taskpit.cli.output import paint
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import duration
@@ -41,16 +41,14 @@ ADVICE = {
 }
 
 
-def _sweep_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Give back what was abandoned, carry out what a crash left undone, register what was made by hand, prune\n"
-        "old logs. Anybody may run it at any time; workers that renew are never disturbed."
-    )
-    parser.epilog = example("pit sweep --dry-run", "pit sweep")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-
-
+@takes(arg("--dry-run", "only say what would be done"))
 def _sweep(args: Args, context: Context) -> Reply:
+    """Give back what was abandoned, carry out what a crash left undone, register what was made by hand, prune
+    old logs. Anybody may run it at any time; workers that renew are never disturbed.
+
+    pit sweep --dry-run
+    pit sweep
+    """
     from taskpit.keeper import sweep
     from taskpit.worker.run_directory import end_commands_of
 
@@ -136,21 +134,21 @@ def _swept(mends: Sequence[Mend], *, dry_run: bool) -> str:
     return "\n".join([*(["would do:"] if dry_run else []), *lines])
 
 
-def _doctor_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Look for what is out of order; change nothing. Exits 1 when something needs a person.\n"
-        "With --fix, put right what can be: all that a sweep mends, and what needs your word, such as a task whose\n"
-        "file is gone. Nothing is deleted; what is in the way is set aside with its reason. Workers may go on."
-    )
-    parser.epilog = example(
-        "pit doctor", "pit doctor --fix --dry-run", "pit doctor --fix", "pit doctor --system --json"
-    )
-    parser.add_argument("--fix", action="store_true", help="put right what can be, then look")
-    parser.add_argument("--dry-run", action="store_true", help="with --fix: only say what would be done")
-    parser.add_argument("--system", action="store_true", help="instead: what works on this machine, for bug reports")
-
-
+@takes(
+    arg("--fix", "put right what can be, then look"),
+    arg("--dry-run", "with --fix: only say what would be done"),
+    arg("--system", "instead: what works on this machine, for bug reports"),
+)
 def _doctor(args: Args, context: Context) -> Reply:
+    """Look for what is out of order; change nothing. Exits 1 when something needs a person.
+    With --fix, put right what can be: all that a sweep mends, and what needs your word, such as a task whose
+    file is gone. Nothing is deleted; what is in the way is set aside with its reason. Workers may go on.
+
+    pit doctor
+    pit doctor --fix --dry-run
+    pit doctor --fix
+    pit doctor --system --json
+    """
     if args.dry_run and not args.fix:
         raise Usage("--dry-run goes with --fix", hint="Without --fix nothing is changed anyway.")
     if args.system:
@@ -240,19 +238,6 @@ def _diagnosis(place: str, findings: Sequence[Mend]) -> str:
 # -- archive ---------------------------------------------------------------------------------------
 
 
-def _archive_arguments(parser: Parser) -> None:
-    parser.description = (
-        "Old results leave their place for a folder of their month in .taskpit/archive. Nothing is copied or deleted,\n"
-        "and everything still finds them: show, search, needs, export, doctor. Of a queue in a database, done tasks\n"
-        "leave for a compressed file of their month, in .taskpit/archive of the machine that archives; `pit show`\n"
-        "there finds them whole, and elsewhere says which file has them."
-    )
-    parser.epilog = example("pit archive --dry-run", "pit archive --older 90d")
-    text = "results published longer ago than this (default: 30d)"
-    parser.add_argument("--older", type=_an_age, default=30 * 86400.0, metavar="AGE", help=text)
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-
-
 def _an_age(text: str) -> float:
     """A duration; none at all is one, too."""
     try:
@@ -261,7 +246,19 @@ def _an_age(text: str) -> float:
         raise refusal(str(error)) from None
 
 
+@takes(
+    arg("--older AGE", "results published longer ago than this (default: 30d)", type=_an_age, default=30 * 86400.0),
+    arg("--dry-run", "only say what would be done"),
+)
 def _archive(args: Args, context: Context) -> Reply:
+    """Old results leave their place for a folder of their month in .taskpit/archive. Nothing is copied or deleted,
+    and everything still finds them: show, search, needs, export, doctor. Of a queue in a database, done tasks
+    leave for a compressed file of their month, in .taskpit/archive of the machine that archives; `pit show`
+    there finds them whole, and elsewhere says which file has them.
+
+    pit archive --dry-run
+    pit archive --older 90d
+    """
     store = context.queue.store
     away = getattr(store, "archive", None)
     if away is None:
@@ -537,10 +534,3 @@ def _extras() -> list[Tried]:
             Tried(name=f"extra {extra}", told=text, works=None if missing else True, hint=hint * bool(missing))
         )
     return found
-
-
-VERBS: Handlers = {
-    "sweep": (_sweep_arguments, _sweep),
-    "doctor": (_doctor_arguments, _doctor),
-    "archive": (_archive_arguments, _archive),
-}

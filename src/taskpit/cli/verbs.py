@@ -6,9 +6,9 @@ from taskpit.records import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from taskpit.cli.context import Args, Context, Handlers, Parser, Reply
+    from taskpit.cli.context import Handler
 
 
 class Verb(Value):
@@ -147,12 +147,12 @@ def find(word: str) -> Verb | None:
     return None
 
 
-def handlers(verb: Verb) -> tuple[Callable[[Parser], None], Callable[[Args, Context], Reply]]:
-    """How to add the verb's arguments, and how to run it; loads its module."""
+def handler(verb: Verb) -> Handler:
+    """The verb as its module declares it, which is loaded: `done` is called `_done` there."""
     from importlib import import_module
 
-    table: Handlers = import_module(verb.module).VERBS
-    return table[verb.name]
+    found: Handler = getattr(import_module(verb.module), f"_{verb.name}")
+    return found
 
 
 #: What other tools call what we have a verb for, though they don't mean quite the same.

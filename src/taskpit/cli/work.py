@@ -8,8 +8,8 @@ import sys
 from argparse import REMAINDER
 
 from taskpit import errors
-from taskpit.cli.context import Args, Context, Handlers, Parser, Reply, Usage
-from taskpit.cli.options import a_count, a_duration, example, refusal, words
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.options import a_count, a_duration, refusal, words
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.values import LANDS, REVIEWS, Terms, spelled
 from taskpit.task import Claim
@@ -31,91 +31,83 @@ NONE_FITS = "none for this pool: big, or with other tags. `pit why ID` says more
 AGENTS = ("claude", "codex", "gemini", "opencode", "copilot", "qwen", "goose", "aider")
 
 
-def _work_arguments(parser: Parser) -> None:
-    parser.usage = "pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...] | --reviewer AGENT)"
-    parser.description = """\
-Run a pool of workers: each takes a task, runs CMD on it, has the task's check run, and goes on.
+LANDING_ARGS = (
+    arg("--land", "where changes go: none, a branch for each task, merged, or a pull request", choices=LANDS),
+    arg("--onto BRANCH", "the branch work begins from and is merged into (default: yours)", default=""),
+    arg("--setup CMD", "makes a fresh clone ready, e.g. 'npm ci'; run in each", default=""),
+    arg("--setup-key FILE", "while this lock file is the same, copy what it made", action="append"),
+    arg("--copy FILE", "a file no commit has that clones need, e.g. .env; repeatable", action="append"),
+    arg("--land-check CMD", "must be green, beside the task's check, on what would land", default=""),
+    arg("--review", "who looks at each change before it lands", choices=REVIEWS, default="none"),
+    arg("--review-tag T", "a person looks at changes of tasks with this tag; repeatable", action="append"),
+    arg("--reviewer AGENT", "judges changes with review agent: a preset, or a command", default=""),
+    arg("--review-limit N", "begin nothing while N wait for a person's look", type=a_count, default=0),
+    arg("--pr-command CMD", "opens a pull request where neither gh nor glab does", default=""),
+    arg("--frozen GLOB", "paths an agent cannot change, such as tests; repeatable", action="append"),
+    arg("--red-first", "ask about tasks whose check is green before the work"),
+    arg("--worktree", "the same as --land branch"),
+    arg("--merge", "--worktree --merge ff: the same as --land merge", choices=("none", "ff"), default="none"),
+)
 
-In CMD, {prompt_file} is the task as one would tell it, with what failed before; {task_file} its text;
-{result_file} where CMD may write its result; {run_dir} a directory of its own; {id} its id. CMD also has
-TASKPIT_TASK, TASKPIT_FILE, TASKPIT_ATTEMPT, TASKPIT_RUN_DIR, TASKPIT_DIR, and TASKPIT_AS, by which
-`pit done`, `pit fail` and `pit split` in CMD act for this claim.
 
-Exit 0 and a green check: done. Exit 75: tried again later, no attempt spent. Other exits: failed.
-With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, goose, aider, or
-one of your own in .taskpit/presets; a package may bring more), what follows `--` is added to it, and the agent's
-own events are believed beside its exit code. An agent that has reached a limit rests until that ends.
-Ctrl-C lets running tasks finish; a second one gives them back unfinished."""
-    parser.epilog = example(
-        "pit work -n 4 --agent claude --model sonnet",
-        "pit work -n 4 -- my-agent --do {prompt_file}",
-        "pit work --until empty -- sh -c 'make -C work < \"$TASKPIT_FILE\"'",
-    )
-    add = parser.add_argument
-    add("-n", dest="slots", type=a_count, default=1, metavar="N", help="tasks at once (default 1)")
-    add("--agent", metavar="PRESET,...", help="run this agent CLI, as its preset says; others when its quota is spent")
-    add("--model", default="", metavar="M", help="the model the agent uses, as it calls it")
-    add(
-        "--env",
+def _budget(text: str) -> BudgetLimit:
+    from taskpit.worker.budget import parse
+
+    try:
+        return parse(text)
+    except errors.Invalid as error:
+        raise refusal(f"{error.message}. {error.hint}") from None
+
+
+@takes(
+    arg("-n N", "tasks at once (default 1)", dest="slots", type=a_count, default=1),
+    arg("--agent PRESET,...", "run this agent CLI, as its preset says; others when its quota is spent"),
+    arg("--model M", "the model the agent uses, as it calls it", default=""),
+    arg(
+        "--env NAME",
+        "a variable the agent and its checks may see; a pattern such as NPM_*; repeatable",
         action="append",
-        metavar="NAME",
-        help="a variable the agent and its checks may see; a pattern such as NPM_*; repeatable",
-    )
-    add(
-        "--sandbox",
+    ),
+    arg(
+        "--sandbox on|off",
+        "run agent and check in a bubblewrap sandbox that writes only to the place of work; on, off: its network",
         nargs="?",
         choices=("on", "off"),
         const="on",
-        metavar="on|off",
-        help="run agent and check in a bubblewrap sandbox that writes only to the place of work; on, off: its network",
-    )
-    add("--tag", action="append", metavar="T", help="only tasks with this tag; may be repeated")
-    add("--big", action="store_true", help="only big tasks, to plan and split; without it they are left alone")
-    add("--until", metavar="empty|T", help="end when no task is left, or at 07:00, +8h, ...")
-    add("--max-tasks", type=a_count, default=0, metavar="N", help="end after this many claims")
-    add("--limit", type=a_duration, default=LIMIT, metavar="D", help="time a task may take (default 1h)")
-    add("--lease", type=a_duration, default=0.0, metavar="D", help="lease of a claim, renewed while it runs")
-    add(
-        "--as",
-        dest="name",
-        default="",
-        metavar="BASE",
-        help="workers are BASE-1, ... (default: the token's, or worker)",
-    )
-    add("--no-checks", dest="checks", action="store_false", help="believe exit 0; don't run the tasks' checks")
-    add("--budget", action="append", type=_budget, metavar="B", help="$5/day, $1/task, 200k tokens/task, 2h/day, ...")
-    _landing_arguments(parser)
-    add("--allow-check", action="append", metavar="GLOB", help="hold tasks whose check is not like this; repeatable")
-    add("--dry-run", action="store_true", help="show what would be run for the next task, change nothing")
-    add("command", nargs=REMAINDER, metavar="-- CMD ...", help="the command to run for each task")
-
-
-def _landing_arguments(parser: Parser) -> None:
-    """How changes land."""
-    add = parser.add_argument
-    add("--land", choices=LANDS, help="where changes go: none, a branch for each task, merged, or a pull request")
-    add("--onto", default="", metavar="BRANCH", help="the branch work begins from and is merged into (default: yours)")
-    add("--setup", default="", metavar="CMD", help="makes a fresh clone ready, e.g. 'npm ci'; run in each")
-    add("--setup-key", action="append", metavar="FILE", help="while this lock file is the same, copy what it made")
-    add("--copy", action="append", metavar="FILE", help="a file no commit has that clones need, e.g. .env; repeatable")
-    add("--land-check", default="", metavar="CMD", help="must be green, beside the task's check, on what would land")
-    add("--review", choices=REVIEWS, default="none", help="who looks at each change before it lands")
-    add(
-        "--review-tag",
-        action="append",
-        metavar="T",
-        help="a person looks at changes of tasks with this tag; repeatable",
-    )
-    add("--reviewer", default="", metavar="AGENT", help="judges changes with review agent: a preset, or a command")
-    add("--review-limit", type=a_count, default=0, metavar="N", help="begin nothing while N wait for a person's look")
-    add("--pr-command", default="", metavar="CMD", help="opens a pull request where neither gh nor glab does")
-    add("--frozen", action="append", metavar="GLOB", help="paths an agent cannot change, such as tests; repeatable")
-    add("--red-first", action="store_true", help="ask about tasks whose check is green before the work")
-    add("--worktree", action="store_true", help="the same as --land branch")
-    add("--merge", choices=("none", "ff"), default="none", help="--worktree --merge ff: the same as --land merge")
-
-
+    ),
+    arg("--tag T", "only tasks with this tag; may be repeated", action="append"),
+    arg("--big", "only big tasks, to plan and split; without it they are left alone"),
+    arg("--until empty|T", "end when no task is left, or at 07:00, +8h, ..."),
+    arg("--max-tasks N", "end after this many claims", type=a_count, default=0),
+    arg("--limit D", "time a task may take (default 1h)", type=a_duration, default=LIMIT),
+    arg("--lease D", "lease of a claim, renewed while it runs", type=a_duration, default=0.0),
+    arg("--as BASE", "workers are BASE-1, ... (default: the token's, or worker)", dest="name", default=""),
+    arg("--no-checks", "believe exit 0; don't run the tasks' checks", dest="checks", action="store_false"),
+    arg("--budget B", "$5/day, $1/task, 200k tokens/task, 2h/day, ...", action="append", type=_budget),
+    *LANDING_ARGS,
+    arg("--allow-check GLOB", "hold tasks whose check is not like this; repeatable", action="append"),
+    arg("--dry-run", "show what would be run for the next task, change nothing"),
+    arg("command", "the command to run for each task", metavar="-- CMD ...", nargs=REMAINDER),
+    usage="pit work [-n N] [options] (-- CMD ... | --agent PRESET [-- ARGS ...] | --reviewer AGENT)",
+)
 def _work(args: Args, context: Context) -> Reply:
+    """Run a pool of workers: each takes a task, runs CMD on it, has the task's check run, and goes on.
+
+    In CMD, {prompt_file} is the task as one would tell it, with what failed before; {task_file} its text;
+    {result_file} where CMD may write its result; {run_dir} a directory of its own; {id} its id. CMD also has
+    TASKPIT_TASK, TASKPIT_FILE, TASKPIT_ATTEMPT, TASKPIT_RUN_DIR, TASKPIT_DIR, and TASKPIT_AS, by which
+    `pit done`, `pit fail` and `pit split` in CMD act for this claim.
+
+    Exit 0 and a green check: done. Exit 75: tried again later, no attempt spent. Other exits: failed.
+    With --agent the command is that of a preset (claude, codex, gemini, opencode, copilot, qwen, goose, aider, or
+    one of your own in .taskpit/presets; a package may bring more), what follows `--` is added to it, and the agent's
+    own events are believed beside its exit code. An agent that has reached a limit rests until that ends.
+    Ctrl-C lets running tasks finish; a second one gives them back unfinished.
+
+    pit work -n 4 --agent claude --model sonnet
+    pit work -n 4 -- my-agent --do {prompt_file}
+    pit work --until empty -- sh -c 'make -C work < "$TASKPIT_FILE"'
+    """
     if not args.slots:
         raise Usage("-n must be at least 1")
     if not args.dry_run:
@@ -277,15 +269,6 @@ def _until(text: str | None, context: Context) -> float:
         raise Usage(f"--until {text!r} is neither `empty` nor a time", hint="Write empty, 07:00 or +8h.") from None
 
 
-def _budget(text: str) -> BudgetLimit:
-    from taskpit.worker.budget import parse
-
-    try:
-        return parse(text)
-    except errors.Invalid as error:
-        raise refusal(f"{error.message}. {error.hint}") from None
-
-
 def _seen_by_checks(args: Args) -> tuple[str, ...]:
     """Patterns of what checks may see: after an agent no more than it was to see, else all that we see."""
     return tuple(args.env or ()) if args.agent else ("*",)
@@ -341,6 +324,3 @@ def _next(context: Context, tags: tuple[str, ...], name: str, *, big: bool) -> C
             fence = f"{want.worker}~dryrun"
             return Claim(task=task, worker=want.worker, fence=fence, attempt=task.attempts + 1)
     raise errors.Nothing(hint="`pit list` shows what waits, and why.")
-
-
-VERBS: Handlers = {"work": (_work_arguments, _work)}
