@@ -20,7 +20,7 @@ from taskpit.setup.text_edits import (
     put_entry,
     read_block,
     read_entry,
-    read_tree,
+    read_object,
     stamped,
     take_block,
 )
@@ -143,7 +143,7 @@ def test_an_entry_comes_and_goes_without_a_trace(document, inner, how, newline, 
     text = spelled(document, how, newline, comments) + end
     inside = put_entry(text, "mcpServers", "taskpit", ENTRY)
 
-    assert read_tree(inside).value == {**document, "mcpServers": {**(inner or {}), "taskpit": ENTRY}}
+    assert read_object(inside) == {**document, "mcpServers": {**(inner or {}), "taskpit": ENTRY}}
     assert read_entry(inside, "mcpServers", "taskpit") == ENTRY
     assert drop_entry(inside, "mcpServers", "taskpit", ENTRY) == text
 
@@ -173,7 +173,7 @@ def test_an_entry_that_was_moved_is_found_all_the_same():
         '{"mcpServers": {"a": 1, "taskpit": {"command": "pit", "args": ["mcp"]}, "b": 2}}',
         '{"mcpServers": {\n"a": 1, // why\n"taskpit": {"command": "pit", "args": ["mcp"]},}}',
     ):
-        left = read_tree(drop_entry(text, "mcpServers", "taskpit", ENTRY)).value["mcpServers"]
+        left = read_object(drop_entry(text, "mcpServers", "taskpit", ENTRY))["mcpServers"]
         assert "taskpit" not in left
         assert left["a"] == 1
 
@@ -201,7 +201,7 @@ def test_what_cannot_be_edited_safely_is_refused(text):
 
 @given(values)
 def test_json_is_read_as_json_is(value):
-    assert read_tree(json.dumps({"x": value}, indent=1)).value == {"x": value}
+    assert read_object(json.dumps({"x": value}, indent=1)) == {"x": value}
 
 
 def test_a_fresh_file_is_json():

@@ -126,92 +126,76 @@ def _spelled(text: str, people: tuple[str, ...], made: bool, comment: CommentSty
 # the order of the entry's own fields, which means nothing to anybody else.
 
 
-_SPACE = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_PLAIN = re.compile(r"-?\d[0-9.eE+-]*|true|false|null")
-#: Deeper than any settings file is.
-DEEPEST = 100
+_STRING = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
+#: What JSON has not: comments and a mark at the beginning, then commas behind the last member.
+_FOREIGN = (
+    re.compile(_STRING + r"|//[^\r\n]*|/\*.*?\*/|\ufeff", re.DOTALL),
+    re.compile(_STRING + r"|,(?=\s*[}\]])"),
+)
+_SPACE = re.compile(r"\s*")
 
 
-class Node(Value):
-    """A value and where it stands."""
-
-    start: int
-    end: int
-    #: Of an object: key, where the key begins, and its value, in order.
-    members: tuple[tuple[str, int, Node], ...] = ()
-    is_object: bool = False
-    value: Any = None
-
-    def child(self, key: str) -> Node | None:
-        """The value under this key."""
-        return next((node for name, _, node in self.members if name == key), None)
+def _blanked(text: str) -> str:
+    """The same text with spaces where JSON has nothing: each letter is where it was."""
+    for foreign in _FOREIGN:
+        text = foreign.sub(lambda one: one[0] if one[0][0] == '"' else re.sub(r"[^\r\n]", " ", one[0]), text)
+    return text
 
 
-def read_tree(text: str) -> Node:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) != len(pairs):
+        raise Invalid("it has a key twice")
+    return dict(pairs)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_once)
+
+
+def read_object(text: str) -> dict[str, Any]:
     """The object this text is; Invalid if it is none, or says a thing twice."""
-    root = _value(text, _skip(text, 0), 0)
-    if _skip(text, root.end) != len(text):
-        raise Invalid("there is something after its end")
-    if not root.is_object:
-        raise Invalid("it is not a JSON object")
-    return root
-
-
-def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
-
-
-def _value(text: str, at: int, depth: int) -> Node:
-    if depth > DEEPEST:
-        raise Invalid("it is nested too deeply")
-    if text[at : at + 1] in ("{", "["):
-        return _several(text, at, depth)
-    found = _STRING.match(text, at) or _PLAIN.match(text, at)
-    if not found:
-        line = text.count("\n", 0, at) + 1
-        raise Invalid(f"it is not JSON (line {line})")
     try:
-        return Node(start=at, end=found.end(), value=json.loads(found[0]))
-    except ValueError:
-        raise Invalid(f"it is not JSON: {found[0][:40]}") from None
+        value = _DECODER.decode(_blanked(text))
+    except json.JSONDecodeError as error:
+        raise Invalid(f"it is not JSON (line {error.lineno})") from None
+    except RecursionError:
+        raise Invalid("it is nested too deeply") from None
+    if not isinstance(value, dict):
+        raise Invalid("it is not a JSON object")
+    return value
 
 
-def _several(text: str, start: int, depth: int) -> Node:
-    """An object or a list."""
-    is_object = text[start] == "{"
-    closing = "}" if is_object else "]"
-    members: list[tuple[str, int, Node]] = []
-    at = _skip(text, start + 1)
-    while text[at : at + 1] != closing:
-        key, key_at = "", at
-        if is_object:
-            name = _value(text, at, depth + 1)
-            at = _skip(text, name.end)
-            if not isinstance(name.value, str) or text[at : at + 1] != ":":
-                raise Invalid(f"it is not JSON (line {text.count(chr(10), 0, at) + 1})")
-            key, at = name.value, _skip(text, at + 1)
-        node = _value(text, at, depth + 1)
-        members.append((key, key_at, node))
-        at = _skip(text, node.end)
-        if text[at : at + 1] == ",":
-            at = _skip(text, at + 1)
-        elif text[at : at + 1] != closing:
-            raise Invalid(f"it is not JSON (line {text.count(chr(10), 0, at) + 1})")
-    value: Any = [node.value for _, _, node in members]
-    if is_object:
-        value = {key: node.value for key, _, node in members}
-        if len(value) != len(members):
-            raise Invalid("it has a key twice")
-    return Node(start=start, end=at + 1, members=tuple(members), is_object=is_object, value=value)
+def _next(text: str, at: int) -> int:
+    """Where the next letter is that is no space."""
+    return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches anywhere
+
+
+def _members(text: str, brace: int) -> list[tuple[str, int, int, int]]:
+    """Of the object that begins with this brace in a blanked text: each key, where it begins, where its value begins
+    and ends.
+    """
+    found = []
+    at = _next(text, brace + 1)
+    while text[at] != "}":
+        key, end = _DECODER.raw_decode(text, at)
+        start = _next(text, _next(text, end) + 1)
+        _, end = _DECODER.raw_decode(text, start)
+        found.append((key, at, start, end))
+        at = _next(text, end)
+        at = _next(text, at + 1) if text[at] == "," else at
+    return found
+
+
+def _group(text: str, group: str) -> tuple[int, int | None]:
+    """Where the object begins, and the one of this name in it."""
+    blanked = _blanked(text)
+    root = _next(blanked, 0)
+    return root, next((start for key, _, start, _ in _members(blanked, root) if key == group), None)
 
 
 def read_entry(text: str, group: str, name: str) -> Any:
     """What the text has under group and name; None if nothing."""
-    found = read_tree(text).child(group)
-    entry = found.child(name) if found and found.is_object else None
-    return entry.value if entry else None
+    found = read_object(text).get(group)
+    return found.get(name) if isinstance(found, dict) else None
 
 
 def fresh_text(group: str, name: str, entry: dict[str, Any], head: Mapping[str, str] | None = None) -> str:
@@ -221,17 +205,21 @@ def fresh_text(group: str, name: str, entry: dict[str, Any], head: Mapping[str, 
 
 def put_entry(text: str, group: str, name: str, entry: dict[str, Any]) -> str:
     """The text with the entry in it, in a group of its own if there is none."""
-    root = read_tree(text)
-    outer = root.child(group)
-    if outer is None:
-        ours = f"{json.dumps(group)}: {{{_member(name, dict(reversed(entry.items())))}}}"
-        made = _insert(text, root, ours)
-    elif outer.is_object:
-        made = _insert(text, outer, _member(name, entry))
-    else:
+    before = read_object(text)
+    root, inner = _group(text, group)
+    others = before.get(group, {})
+    if not isinstance(others, dict):
         raise Invalid(f"its {group} is not an object")
-    want = {**root.value, group: {**(outer.value if outer else {}), name: entry}}
-    if read_tree(made).value != want:
+    if inner is None:
+        made = _insert(text, root, f"{json.dumps(group)}: {{{_member(name, dict(reversed(entry.items())))}}}")
+    else:
+        made = _insert(text, inner, _member(name, entry))
+    return _checked(made, {**before, group: {**others, name: entry}})
+
+
+def _checked(made: str, want: dict[str, Any]) -> str:
+    """The text, which says this and nothing else."""
+    if read_object(made) != want:
         raise Invalid("it cannot be edited safely")
     return made
 
@@ -240,47 +228,40 @@ def _member(name: str, entry: dict[str, Any]) -> str:
     return f"{json.dumps(name)}: {json.dumps(entry)}"
 
 
-def _insert(text: str, into: Node, member: str) -> str:
+def _insert(text: str, brace: int, member: str) -> str:
     """The member right behind the brace, on a line of its own where the others have theirs."""
-    at = into.start + 1
-    lead = ""
-    first = into.members[0][1] if into.members else into.end - 1
-    between = text[at:first]
+    blanked, lead = _blanked(text), ""
+    members = _members(blanked, brace)
+    between = text[brace + 1 : _next(blanked, brace + 1)]
     if "\n" in between:
         newline = "\r\n" if "\r\n" in between else "\n"
         indent = re.split(r"[\r\n]", between)[-1]
-        lead = newline + (indent if into.members else indent + "  ")
-    return text[:at] + lead + member + ("," if into.members else "") + text[at:]
+        lead = newline + (indent if members else indent + "  ")
+    return text[: brace + 1] + lead + member + ("," if members else "") + text[brace + 1 :]
 
 
 def drop_entry(text: str, group: str, name: str, entry: dict[str, Any]) -> str:
     """The text without the entry; with it goes the group that was made for it."""
-    root = read_tree(text)
-    outer = root.child(group)
-    ours = outer.child(name) if outer else None
-    if outer is None or ours is None:
+    before, ours = read_object(text), read_entry(text, group, name)
+    root, inner = _group(text, group)
+    if ours is None or inner is None:
         return text
-    alone = len(outer.members) == 1 and list(ours.value) == list(reversed(entry))
-    made = _drop(text, root, group) if alone else _drop(text, outer, name)
-    rest = {key: value for key, value in outer.value.items() if key != name}
-    want = {**root.value, group: rest}
-    if alone:
-        del want[group]
-    if read_tree(made).value != want:
-        raise Invalid("it cannot be edited safely")
-    return made
+    rest = {key: value for key, value in before[group].items() if key != name}
+    if not rest and list(ours) == list(reversed(entry)):
+        return _checked(_drop(text, root, group), {key: value for key, value in before.items() if key != group})
+    return _checked(_drop(text, inner, name), {**before, group: rest})
 
 
-def _drop(text: str, parent: Node, key: str) -> str:
-    place = next(number for number, member in enumerate(parent.members) if member[0] == key)
-    _, start, node = parent.members[place]
-    end = node.end
+def _drop(text: str, brace: int, name: str) -> str:
+    members = _members(_blanked(text), brace)
+    place = next(number for number, member in enumerate(members) if member[0] == name)
+    _, start, _, end = members[place]
     if text[end : end + 1] == ",":
         end += 1
-    if place == 0 and not text[parent.start + 1 : start].strip():
-        start = parent.start + 1  # what stands before it came with it
-    elif place == len(parent.members) - 1:  # it was moved to the end: the comma before it goes, too
-        start = parent.members[place - 1][2].end
+    if place == 0 and not text[brace + 1 : start].strip():
+        start = brace + 1  # what stands before it came with it
+    elif place == len(members) - 1:  # it was moved to the end: the comma before it goes, too
+        start = members[place - 1][3]
     return text[:start] + text[end:]
 
 
