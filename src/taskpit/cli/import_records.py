@@ -20,11 +20,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
-from taskpit import layouts
+from taskpit import layouts, schema
 from taskpit.cli.options import PRIORITIES, read_input
-from taskpit.clock import FIRST, LAST, instant
+from taskpit.clock import instant
 from taskpit.errors import Invalid, NotFound, TaskpitError, TooLarge
 from taskpit.importers.importer import Found, read_value
 from taskpit.layouts import Layout
@@ -155,7 +155,7 @@ def bad_record(where: str, error: TaskpitError) -> Invalid:
 def _record(value: object, where: str) -> Found:
     try:
         if not isinstance(value, dict):
-            raise Invalid(f"a task is an object, not {_kind(value)}")  # noqa: TRY301 - named with its place below
+            raise Invalid("a task is a JSON object, and this is none")  # noqa: TRY301 - named with its place below
         return _task(value, where)
     except Invalid as error:
         raise bad_record(where, error) from None
@@ -170,10 +170,8 @@ def _task(value: dict[str, Any], where: str) -> Found:
     for field, names in _WORDS.items():
         for name in names:
             if name in rest and field not in fields:
-                fields[field] = _READERS[field](rest.pop(name), name)
-    extra = rest.pop("extra", {})
-    if not isinstance(extra, dict):
-        raise Invalid(f"extra is an object, not {_kind(extra)}")
+                fields[field] = _value(field, rest.pop(name), name)
+    extra = cast("dict[str, Any]", schema.field("extra", rest.pop("extra", {}), "Mapping[str, object]"))
     state, command = fields.pop("state", ""), fields.pop("done-when", "")
     if not fields.get("title"):
         raise Invalid("it has no title")
@@ -216,72 +214,28 @@ def _keep_rest(fields: dict[str, Any], rest: dict[str, Any]) -> None:
     fields["extra"] = kept
 
 
-def _kind(value: object) -> str:
-    names = {
-        str: "a text",
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        list: "a list",
-        dict: "an object",
-    }
-    return names.get(type(value), "nothing")
+def _value(field: str, value: object, name: str) -> object:
+    """What a record says under this name, as the task's field has it; Invalid says what is wrong with it."""
+    kind = Task.kinds().get(field, "str")
+    if field == "priority" and str(value).upper() in PRIORITIES:
+        return PRIORITIES[str(value).upper()]
+    if kind == "float" and not isinstance(value, int | float):
+        try:
+            return instant(str(value), 0.0)
+        except (ValueError, OverflowError) as error:
+            raise Invalid(f"{name}: {error}") from None
+    if kind == "tuple[str, ...]":
+        value = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        value = [word for one in value if (word := _entry(one))] if isinstance(value, list) else value
+        return tuple(dict.fromkeys(cast("tuple[str, ...]", schema.field(name, value, kind))))
+    value = _entry(value) if field in ("id", "parent") else value
+    return schema.field(
+        field if kind == "float" else name, value, kind
+    )  # which numbers are times it knows by the field
 
 
-def _a_text(value: object, name: str) -> str:
-    if not isinstance(value, str):
-        raise Invalid(f"{name} is a text, not {_kind(value)}")
-    return value
-
-
-def _a_word(value: object, name: str) -> str:
-    """Ids may be numbers in JSON."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else _a_text(value, name)
-
-
-def _a_number(value: object, name: str) -> int:
-    if isinstance(value, str) and value.upper() in PRIORITIES and name == "priority":
-        return PRIORITIES[value.upper()]
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise Invalid(f"{name} is a whole number, not {_kind(value)}")
-    return value
-
-
-def _a_flag(value: object, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise Invalid(f"{name} is true or false, not {_kind(value)}")
-    return value
-
-
-def _a_time(value: object, name: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if not FIRST <= value <= LAST:
-            raise Invalid(f"{name} is no time: {str(value)[:40]}")
-        return float(value)
-    try:
-        return instant(_a_text(value, name), 0.0)
-    except (ValueError, OverflowError) as error:
-        raise Invalid(f"{name}: {error}") from None
-
-
-def _a_list(value: object, name: str) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    if not isinstance(value, list):
-        raise Invalid(f"{name} is a list, not {_kind(value)}")
-    return tuple(dict.fromkeys(word for one in value if (word := _need(one, name))))
-
-
-def _need(value: object, name: str) -> str:
-    """One entry of a list; some trackers write needs as objects, of which only those that block count."""
+def _entry(value: object) -> object:
+    """An id, which may be a number in JSON; some trackers write needs as objects, and only those that block count."""
     if isinstance(value, dict) and "depends_on_id" in value:
-        return _a_word(value["depends_on_id"], name) if value.get("type", "blocks") == "blocks" else ""
-    return _a_word(value, name)
-
-
-_BY_KIND = {"str": _a_text, "int": _a_number, "float": _a_time, "bool": _a_flag, "tuple[str, ...]": _a_list}
-_READERS = {
-    **{name: _BY_KIND[kind] for name, kind in Task.kinds().items() if kind in _BY_KIND},
-    **dict.fromkeys(("id", "parent"), _a_word),
-    **dict.fromkeys(("state", "done-when"), _a_text),
-}
+        value = value["depends_on_id"] if value.get("type", "blocks") == "blocks" else ""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
