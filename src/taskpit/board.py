@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from taskpit.errors import CursorLost
 from taskpit.history import author, moment
 from taskpit.policy import REVIEW, question_of
-from taskpit.queue import Queue
+from taskpit.queue import Queue, new_events
 from taskpit.records import Value
 from taskpit.rules import order
 from taskpit.status import STANDS, STATUSES, Status, status_of
@@ -209,21 +209,13 @@ class Board:
 
     def _catch_up(self) -> str:
         """The changelog's end; on the way there, or in its last lines, it is learnt when each task was claimed."""
-        cursor = self._cursor
+        store, cursor, last = self.queue.store, self._cursor, list[Event]()
         if not cursor:
-            events, cursor = self.queue.store.latest(LAST)
-            for event in events:
-                self._note_claim(event)
-        while True:
-            try:
-                events, cursor = self.queue.store.events(cursor)
-            except CursorLost:
-                cursor = ""
-                continue
-            for event in events:
-                self._note_claim(event)
-            if not events:
-                return cursor
+            last, cursor = store.latest(LAST)
+        events, cursor = new_events(store, cursor)
+        for event in (*last, *events):
+            self._note_claim(event)
+        return cursor
 
     def _note_claim(self, event: Event) -> None:
         self.recent.append(event)

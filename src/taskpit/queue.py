@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from taskpit.held_lock import NamedLock
     from taskpit.race import Race
     from taskpit.store.port import Looking, Store
-    from taskpit.task import Card, Done
+    from taskpit.task import Card, Done, Event
 
 #: Changes by a person take the task for this long at most.
 EDIT_LEASE = 60.0
@@ -549,6 +549,20 @@ def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied:
         cursor = page.cursor
         if not cursor:
             return
+
+
+def new_events(store: Looking, cursor: str) -> tuple[list[Event], str]:
+    """Every line of the changelog after the cursor, and the cursor after them; all lines where it was begun again."""
+    found: list[Event] = []
+    while True:
+        try:
+            events, cursor = store.events(cursor)
+        except errors.CursorLost:
+            found, cursor = [], ""
+            continue
+        if not events:
+            return found, cursor
+        found += events
 
 
 def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) -> dict[str, int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 
 from taskpit.errors import CursorLost, Invalid
-from taskpit.queue import Queue
+from taskpit.queue import Queue, cards
 from taskpit.records import Value
 from taskpit.status import STATUSES, Status, state_with, status_of
 from taskpit.task import Card
@@ -68,19 +68,11 @@ def search(
 def _hits(
     queue: Queue, words: Sequence[str], only: frozenset[Status], notes: dict[str, str], progress: Callable[[int], None]
 ) -> Iterator[Hit]:
-    state, cursor, seen = state_with(only), "", 0
-    while True:
-        page = queue.store.page(state, cursor, PAGE)
-        for card in page.cards:
-            seen += 1
-            if status_of(card) in only:
-                hit = _hit(card, words, notes.get(card.task.id, ""), seen)
-                if hit is not None:
-                    yield hit
+    for seen, card in enumerate(cards(queue.store, state_with(only), PAGE), 1):
         progress(seen)
-        cursor = page.cursor
-        if not cursor:
-            return
+        hit = _hit(card, words, notes.get(card.task.id, ""), seen) if status_of(card) in only else None
+        if hit is not None:
+            yield hit
 
 
 def _notes(queue: Queue) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 from taskpit import errors, layouts, schema
 from taskpit.clock import instant, iso
 from taskpit.explain import ENDING
+from taskpit.queue import new_events
 from taskpit.records import Value
 from taskpit.store.port import Looking, Store
 from taskpit.task import (
@@ -68,13 +69,7 @@ def cards_of(store: Looking) -> Iterator[Card]:
 
 def events_of(store: Looking) -> list[Event]:
     """The whole changelog."""
-    found: list[Event] = []
-    cursor = ""
-    while True:
-        events, cursor = store.events(after=cursor, limit=10_000)
-        found += events
-        if not events:
-            return found
+    return new_events(store, "")[0]
 
 
 # -- as JSON lines ---------------------------------------------------------------------------------

@@ -19,6 +19,20 @@ def event(action, task_id="0001", timestamp=OLD):
     return Event(timestamp=timestamp, worker="w", worker_type="agent", action=action, task_id=task_id)
 
 
+class Watched(Changes):
+    """Says when it has looked once after its beginning."""
+
+    def __init__(self, open_queue):
+        super().__init__(open_queue)
+        self.looked, self._begun = threading.Event(), False
+
+    def _pass_on(self, *args):
+        super()._pass_on(*args)
+        if self._begun:
+            self.looked.set()
+        self._begun = True
+
+
 def hear(changes, count, then=lambda: None):
     """The first events a listener hears, and whether the watching ended with it."""
 
@@ -60,41 +74,27 @@ def test_what_happens_before_the_first_look_is_told_and_what_was_before_is_not(r
 
 def test_a_clock_that_is_behind_is_no_matter_later(root, queue):
     """Once we have looked, whatever comes is new, however old it says it is."""
-    looked = threading.Event()
-
-    class Looking(Changes):
-        def _tell(self, *args):
-            try:
-                return super()._tell(*args)
-            finally:
-                looked.set()
+    watched = Watched(lambda: Queue.open(root))
 
     def then():
-        assert looked.wait(PATIENCE)
+        assert watched.looked.wait(PATIENCE)
         queue.store.record([event("claimed_task")])
 
-    assert hear(Looking(lambda: Queue.open(root)), 2, then)[0] == ResourceUpdated(uri="pit://task/0001")
+    assert hear(watched, 2, then)[0] == ResourceUpdated(uri="pit://task/0001")
 
 
 def test_a_new_changelog_is_followed(root, queue):
     """Somebody took the changelog away: we go on with the next one."""
     queue.store.record([event("added_task", f"{number:04d}") for number in range(50)])
-    looked = threading.Event()
-
-    class Looking(Changes):
-        def _tell(self, *args):
-            try:
-                return super()._tell(*args)
-            finally:
-                looked.set()
+    watched = Watched(lambda: Queue.open(root))
 
     def then():
-        assert looked.wait(PATIENCE)
+        assert watched.looked.wait(PATIENCE)
         with open(f"{root}/.taskpit/changelog.log", "w", encoding="utf-8"):
             pass
         queue.store.record([event("claimed_task", "0007")])
 
-    assert ResourceUpdated(uri="pit://task/0007") in hear(Looking(lambda: Queue.open(root)), 2, then)
+    assert ResourceUpdated(uri="pit://task/0007") in hear(watched, 2, then)
 
 
 def test_each_thing_is_told_once():

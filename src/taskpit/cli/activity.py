@@ -92,7 +92,8 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
         done = sum(1 for one in item["activities"] if one["status"] == "completed")
         total = len(item["activities"])
         count = f"{done}/{total} activities" if total else "no activities yet"
-        shown += ["", _head(item, count)]
+        where = paint("dim", f"{count}, {item['status'].replace('_', ' ')}")
+        shown += ["", f"{paint('bold', item['id'])}  {item['title']}  {where}"]
         if item.get("pivot"):
             shown.append(paint("yellow", f"  being replanned: {item['pivot']}"))
         if item.get("why"):
@@ -101,12 +102,6 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
             shown.append(_row(activity, 2, _who(activity)))
             shown += [_row(step, 6, _doer(step, activity)) for step in activity["tasks"]]
     return shown
-
-
-def _head(item: dict[str, Any], count: str) -> str:
-    return (
-        f"{paint('bold', item['id'])}  {item['title']}  {paint('dim', f'{count}, ' + item['status'].replace('_', ' '))}"
-    )
 
 
 def _row(one: dict[str, Any], indent: int, text: str) -> str:
@@ -157,10 +152,6 @@ def work_items(context: Context) -> Items:
     return store.items
 
 
-def _kind(args: Args, worker: str) -> str:
-    return "human" if args.human else worker_type(worker)
-
-
 # -- task ------------------------------------------------------------------------------------------
 
 
@@ -202,7 +193,8 @@ def _task(args: Args, context: Context) -> Reply:
         }
         return Reply(data=data, text=f"{step_id} is yours for {say_duration(left)}")
     move = steps.finish if args.step == "done" else steps.await_human
-    state = move(items, step_id, worker, _kind(args, worker), args.notes)
+    kind = "human" if args.human else worker_type(worker)
+    state = move(items, step_id, worker, kind, args.notes)
     activity = step_id.rpartition("-T")[0]
     text = f"{step_id} is done" if args.step == "done" else f"{step_id} waits for a person"
     if state is State.DONE:

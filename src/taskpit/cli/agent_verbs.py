@@ -91,11 +91,6 @@ def _line(row: dict[str, Any]) -> str:
     return f"- {fit(row['id'], 40)} {fit(row['title'], TITLE)}{lease}"
 
 
-def prime_text(queue: Queue, worker: str) -> str:
-    """What an agent reads."""
-    return _text(_look(queue, worker))
-
-
 def _text(facts: dict[str, Any]) -> str:
     holding, coming, counts = facts["holding"], facts["next"], facts["counts"]
     counted = ", ".join(f"{count} {state}" for state, count in counts.items())
@@ -188,7 +183,7 @@ def _name(session: dict[str, Any], agent: str) -> str:
 
 
 def _start(context: Context, worker: str) -> str:
-    text = prime_text(context.queue, worker)
+    text = _text(_look(context.queue, worker))
     remembered = context.env.get("CLAUDE_ENV_FILE")
     if remembered and not context.env.get("TASKPIT_AS"):  # commands of this session then have its name, too
         with open(remembered, "a", encoding="utf-8") as file:
@@ -196,15 +191,11 @@ def _start(context: Context, worker: str) -> str:
     return text
 
 
-def _held(context: Context, worker: str) -> list[Card]:
-    return held_by(context.queue, worker)
-
-
 def _keep(context: Context, worker: str) -> str:
     """Renew what is a good while old; what is to be stopped is said."""
     queue, stopped = context.queue, []
     now = queue.clock.now()
-    for card in _held(context, worker):
+    for card in held_by(queue, worker):
         claim = queue.holding(card.task.id, worker)
         if card.until - now > claim.lease * (1 - RENEW_AFTER):
             continue
@@ -217,7 +208,7 @@ def _keep(context: Context, worker: str) -> str:
 
 
 def _refuse(context: Context, worker: str) -> str:
-    held = _held(context, worker)
+    held = held_by(context.queue, worker)
     if not held:
         return ""
     names = ", ".join(f"{card.task.id} ({card.task.title or card.task.slug})" for card in held[:3])
@@ -361,7 +352,8 @@ def _setup(args: Args, _: Context) -> Reply:
         drift = drift or any(step.changes or step.standing is plan.PartState.REFUSED for step in steps)
         asked = listed(name, place.root) if args.check else None
         drift = drift or (asked is not None and asked.listed == "no")
-        data.append({"agent": name, "changed": changed, "parts": [_facts(step) for step in steps]})
+        parts = [{"path": step.name, "standing": str(step.standing), "why": step.why} for step in steps]
+        data.append({"agent": name, "changed": changed, "parts": parts})
         lines += _told(name, steps, changed, check=args.check, remove=args.remove)
         if asked is not None:
             data[-1] |= {"listed": asked.listed, "told": asked.told}
@@ -373,10 +365,6 @@ def _setup(args: Args, _: Context) -> Reply:
 def _where(part: object) -> str:
     paths: Sequence[str] = getattr(part, "paths", ())
     return paths[-1] if paths else str(getattr(part, "path", ""))
-
-
-def _facts(step: PartPlan) -> dict[str, object]:
-    return {"path": step.name, "standing": str(step.standing), "why": step.why}
 
 
 def _project(given: str | None) -> str:

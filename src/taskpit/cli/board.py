@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from taskpit import errors
 from taskpit.actions import edit
-from taskpit.cli import output
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.edit import by_hand
 from taskpit.cli.options import AS, a_port, given_token, token_option
@@ -145,11 +144,7 @@ EXTRA = ("starlette", "uvicorn", "jinja2", "markupsafe", "markdown_it")
 def run(args: Args, context: Context) -> Reply:
     """Serve it until interrupted."""
     board = _one_board(args, context)
-
-    def ready() -> None:
-        _tell(board, args, context)
-
-    board.run(ready)
+    board.run(lambda: _tell(board, args, context))
     return Reply(data={"ended": True})
 
 
@@ -189,11 +184,9 @@ def _one_board(args: Args, context: Context) -> BoardServer:
 
 def _tell(board: BoardServer, args: Args, context: Context) -> None:
     """Where it is: said once it listens."""
-    if context.json:
-        output.envelope({"url": board.link, "address": board.address, "token": board.token, "port": board.port})
-    else:
-        text = f"{'read' if args.read_only else 'read and change'} {'your queues' if args.all else 'the queue'}"
-        context.tell(f"The board: {board.link}\nAnyone with this link can {text}. Ctrl-C ends it.")
+    data = {"url": board.link, "address": board.address, "token": board.token, "port": board.port}
+    text = f"{'read' if args.read_only else 'read and change'} {'your queues' if args.all else 'the queue'}"
+    context.say(data, f"The board: {board.link}\nAnyone with this link can {text}. Ctrl-C ends it.")
     if args.open:
         import webbrowser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from taskpit.cli.output import Screen, quoted
+from taskpit.cli.output import Screen, envelope, quoted
 from taskpit.errors import TaskpitError
 from taskpit.records import Value
 
@@ -149,6 +149,13 @@ class Context:
             if name:
                 error.message = f"{name}: {error.message}"
                 error.details["name"] = name
+
+    def say(self, data: object, line: str) -> None:
+        """One of several things a verb has to say while it runs: an envelope for programs, a line for people."""
+        if self.json:
+            envelope(data)
+        else:
+            self.tell(line)
 
     def tell(self, line: str) -> None:
         """Say something while the verb still runs: to people on stdout, else where diagnostics go."""

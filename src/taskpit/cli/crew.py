@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 from taskpit import errors, fs
-from taskpit.cli import output
 from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.crew.state import Crew, Papers
 
@@ -55,7 +53,7 @@ def _crew(args: Args, context: Context) -> Reply:
     pit crew restart snake-2
     pit crew down --now
     """
-    return ACTIONS[args.action](args, context)
+    return {"up": _up, "down": _down, "restart": _restart}[args.action](args, context)
 
 
 def _up(args: Args, context: Context) -> Reply:
@@ -113,10 +111,6 @@ def _down(args: Args, context: Context) -> Reply:
     return Reply(data={"stopped": living}, text=f"stopped {', '.join(living)}" if living else "none is up")
 
 
-#: What can be done to a crew.
-ACTIONS: dict[str, Callable[[Args, Context], Reply]] = {"up": _up, "down": _down, "restart": _restart}
-
-
 # -- what members print ----------------------------------------------------------------------------
 
 
@@ -156,9 +150,6 @@ def _follow(context: Context, path: str, shown: list[str], end: int) -> None:
     """Print what was and what comes, until interrupted."""
     while True:
         for line in shown:
-            if context.json:
-                output.envelope(line)
-            else:
-                context.tell(line)
+            context.say(line, line)
         time.sleep(LOOK_AGAIN)
         shown, end = _read(path, end)

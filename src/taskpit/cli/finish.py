@@ -97,15 +97,9 @@ def _fail(args: Args, context: Context) -> Reply:
     if not error.strip():
         raise errors.Invalid("say what went wrong", hint=f"For example: `pit fail {args.id} 'no such column'`.")
     worker = context.worker(args)
-    task_id, log = _only(args, context), ""
-    claim = own_claim(context.queue, task_id, worker, context.env)
-    if args.log:
-        log = _kept_log(args.log, context, worker)
+    claim = own_claim(context.queue, context.queue.resolve(args.id), worker, context.env)
+    log = _kept_log(args.log, context, worker) if args.log else ""
     return _finish(claim, Failed(error=error.strip(), final=args.final, log=log), context)
-
-
-def _only(args: Args, context: Context) -> str:
-    return context.queue.resolve(args.id)
 
 
 def _finish(claim: Claim, outcome: Outcome, context: Context) -> Reply:
@@ -171,7 +165,7 @@ def _split(args: Args, context: Context) -> Reply:
         raise errors.Invalid(text, hint="Leave out --no-wait: that is for people.", id=args.id)
     if bool(args.titles) == bool(args.file):
         raise Usage("name the children by their titles, or by a file", hint="`pit split 7 'Design it' 'Build it'`.")
-    queue, worker, task_id = context.queue, context.worker(args), _only(args, context)
+    queue, worker, task_id = context.queue, context.worker(args), context.queue.resolve(args.id)
     records = [Found(task=Task(id="", title=title), where=title) for title in args.titles]
     if args.file:
         records = collect([args.file], queue.config.largest_task, kind="jsonl")

@@ -251,12 +251,6 @@ def open_twins(queue: Queue, records: Sequence[Found]) -> list[str]:
     return twins
 
 
-def too_many_open(queue: Queue) -> bool:
-    """Whether comparing with what is open would take too long."""
-    counts = queue.store.counts()
-    return counts[State.READY] + counts[State.CLAIMED] > COMPARED
-
-
 def _reads(task: Task) -> tuple[object, ...]:
     """What a task says, without who put it and when."""
     what = (task.title, task.body.strip(), task.check, task.priority, task.parent)

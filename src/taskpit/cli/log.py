@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from taskpit.cli import output
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_count, a_duration, past_moment
 from taskpit.cli.output import aligned, paint, terminal_width
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import instant, iso, say_duration
-from taskpit.errors import CursorLost, Invalid
-from taskpit.queue import Queue, cards, tally
+from taskpit.errors import Invalid
+from taskpit.queue import Queue, cards, new_events, tally
 from taskpit.report import PARTS, Report, ReportRow, make_report
 from taskpit.status import LABELS, STATUSES
 from taskpit.task import Event, State
@@ -29,16 +28,6 @@ LOOK_AGAIN = 0.5
 MANY = 10_000
 HOUR = 3600.0
 DAY = 86_400.0
-
-
-def _events(queue: Queue, cursor: str = "") -> Iterator[tuple[Event, str]]:
-    """Every line after the cursor, each with the cursor after its page."""
-    while True:
-        events, after = queue.store.events(cursor)
-        yield from ((event, after) for event in events)
-        if not events:
-            return
-        cursor = after
 
 
 # -- log -------------------------------------------------------------------------------------------
@@ -80,7 +69,10 @@ def _log(args: Args, context: Context) -> Reply:
     shown = events[-limit:] if limit else events
     if args.follow:
         _follow(context, shown, cursor, keep)
-    return Reply(data=[event.as_dict() for event in shown], text=lambda: _lines(shown))
+    return Reply(
+        data=[event.as_dict() for event in shown],
+        text=lambda: "\n".join(map(event_line, shown)) or "Nothing has happened yet.",
+    )
 
 
 def _newest(queue: Queue, keep: Callable[[Event], bool], limit: int, since: str) -> tuple[list[Event], str]:
@@ -99,10 +91,6 @@ def _newest(queue: Queue, keep: Callable[[Event], bool], limit: int, since: str)
         count *= 8
 
 
-def _lines(events: Sequence[Event]) -> str:
-    return "\n".join(map(event_line, events)) if events else "Nothing has happened yet."
-
-
 def event_line(event: Event) -> str:
     """One line of the changelog as people read it."""
     details = f"  {' '.join(event.details.split())}" if event.details else ""
@@ -111,24 +99,12 @@ def event_line(event: Event) -> str:
 
 def _follow(context: Context, shown: Sequence[Event], cursor: str, keep: Callable[[Event], bool]) -> None:
     """Print what was and what comes, until interrupted."""
-
-    def say(event: Event) -> None:
-        if context.json:
-            output.envelope(event.as_dict())
-        else:
-            context.tell(event_line(event))
-
-    for event in shown:
-        say(event)
     while True:
-        try:
-            for event, after in _events(context.queue, cursor):
-                cursor = after
-                if keep(event):
-                    say(event)
-        except CursorLost:
-            cursor = ""  # the changelog was begun again: so is our reading
+        for event in shown:
+            context.say(event.as_dict(), event_line(event))
         context.queue.clock.sleep(LOOK_AGAIN)
+        events, cursor = new_events(context.queue.store, cursor)
+        shown = [event for event in events if keep(event)]
 
 
 # -- stats -----------------------------------------------------------------------------------------
@@ -285,11 +261,7 @@ def _follow_trace(args: Args, context: Context) -> Reply:
     deadline, numbers = clock.monotonic() + (args.seconds or float("inf")), 0.0
     try:
         while True:
-            try:
-                events, cursor = queue.store.events(cursor)
-            except CursorLost:
-                cursor = ""
-                continue
+            events, cursor = new_events(queue.store, cursor)
             over = list(dict.fromkeys(event.about for event in events if event.did in OVER))
             _send(queue, over, sends=True)
             sent += len(over)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 
 from taskpit import errors
-from taskpit.cli import output
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_duration, a_port, given_token, token_option, words
 from taskpit.errors import MissingExtra
@@ -46,10 +45,8 @@ def _serve(args: Args, context: Context) -> Reply:
 
 def _tell(server: GatewayServer, context: Context) -> None:
     """Where it is: said once it listens."""
-    if context.json:
-        output.envelope({"address": server.address, "port": server.port})
-    else:
-        context.tell(f"The queue is at {server.address} for callers with a token. Ctrl-C ends it.")
+    text = f"The queue is at {server.address} for callers with a token. Ctrl-C ends it."
+    context.say({"address": server.address, "port": server.port}, text)
     if not _tokens(context).all():
         context.warn(
             "there is no token yet, so no worker can connect", hint=f"`{context.called('token add NAME')}` makes one."
@@ -179,19 +176,9 @@ def _mcp(args: Args, context: Context) -> Reply:
                 names=tuple(args.name or ()),
                 exposed=args.expose,
             )
-            serve_http(QueueServer(desk), address, lambda url: _say_address(url, context))
+            serve_http(QueueServer(desk), address, lambda url: context.say({"address": url}, url))
         else:
             serve_stdio(QueueServer(desk))
     finally:
         desk.close()
     return Reply() if not context.json else Reply(data={"ended": True})
-
-
-def _say_address(address: str, context: Context) -> None:
-    """Where the server is, token and all, for the person who started it."""
-    if context.json:
-        from taskpit.cli.output import envelope
-
-        envelope({"address": address})
-    else:
-        context.tell(address)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from taskpit import errors, schedule
-from taskpit.cli import output
 from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.crew import CONFIG, papers
 from taskpit.cli.log import event_line
@@ -21,7 +20,7 @@ from taskpit.crew.status import MemberRow
 from taskpit.explain import reason_of
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL, REVIEWER
-from taskpit.queue import Queue, cards, tally
+from taskpit.queue import Queue, cards, new_events, tally
 from taskpit.race import is_racer
 from taskpit.records import Value
 from taskpit.report import LANDED, events_since
@@ -138,17 +137,9 @@ class LastDay:
 
     def more(self) -> list[Event]:
         """The lines since the last look."""
-        found: list[Event] = []
-        while True:
-            try:
-                events, self._cursor = self._queue.store.events(self._cursor)
-            except errors.CursorLost:  # the changelog was begun again
-                self._cursor = ""
-                continue
-            found += events
-            if not events:
-                self._hear(found)
-                return found
+        found, self._cursor = new_events(self._queue.store, self._cursor)
+        self._hear(found)
+        return found
 
     def facts(self) -> dict[str, float]:
         """How many tasks ended how, and what it cost."""
@@ -398,20 +389,14 @@ def _follow(args: Args, context: Context, posts: dict[str, Post], day: LastDay) 
             clock.sleep(min(left, max(PACE, RARELY * took)))
             events = day.more()
             if stage is None and events:
-                _tell(context, events, tally(context.queue.store))
+                counts = tally(context.queue.store)
+                for event in events:
+                    context.say({**event.as_dict(), "counts": counts}, f"{event_line(event)}  ({summary(counts)})")
     except KeyboardInterrupt:  # that is how one ends it
         context.json = False
         if stage is not None:
             sys.stdout.write("\n")  # the shell would write its prompt into the screen
     return Reply(data={"counts": tally(context.queue.store)}) if context.json else Reply()
-
-
-def _tell(context: Context, events: list[Event], counts: dict[str, int]) -> None:
-    for event in events:
-        if context.json:
-            output.envelope({**event.as_dict(), "counts": counts})
-        else:
-            context.tell(f"{event_line(event)}  ({summary(counts)})")
 
 
 class _InPlace:

@@ -153,12 +153,19 @@ def _doctor(args: Args, context: Context) -> Reply:
         raise Usage("--dry-run goes with --fix", hint="Without --fix nothing is changed anyway.")
     if args.system:
         return _system(args, context)
+    from taskpit.keeper import fix
+    from taskpit.store.opening import refound
+    from taskpit.worker.run_directory import end_commands_of
+
     act = args.fix and not args.dry_run
-    lost = _refound(context, dry_run=not act)
+    lost = refound(context.find(), dry_run=not act)  # without what says that the folder is a queue, nothing is opened
     if lost and not act:
         data = {"clean": False, "needs_person": True, "findings": _findings(lost), "queue": None}
         return Reply(data=data, text=lambda: _diagnosis(context.find(), lost), exit_code=1)
-    did = [*lost, *(_fix(context, dry_run=args.dry_run) if args.fix else [])]
+    did = [*lost]
+    if args.fix:
+        with ProgressBar(context, "mending", turns=True):
+            did += fix(context.queue, dry_run=args.dry_run, ended=end_commands_of)
     store = context.queue.store
     with ProgressBar(context, "looking", turns=True):
         findings, info = [*store.check(), *_unlanded(context)], store.info()
@@ -203,21 +210,6 @@ def _surveyed(found: Sequence[Tried]) -> str:
         text = paint(colour, finding.told) if colour else finding.told
         lines.append(f"{finding.name:<{width}}  {text}" + (f"  ({finding.hint})" if finding.hint else ""))
     return "\n".join(lines)
-
-
-def _refound(context: Context, *, dry_run: bool) -> list[Mend]:
-    """What says that the folder is a queue: without it nothing can be opened."""
-    from taskpit.store.opening import refound
-
-    return refound(context.find(), dry_run=dry_run)
-
-
-def _fix(context: Context, *, dry_run: bool) -> list[Mend]:
-    from taskpit.keeper import fix
-    from taskpit.worker.run_directory import end_commands_of
-
-    with ProgressBar(context, "mending", turns=True):
-        return fix(context.queue, dry_run=dry_run, ended=end_commands_of)
 
 
 def _findings(found: Sequence[Mend]) -> list[dict[str, object]]:
@@ -285,6 +277,7 @@ def _put_away(mends: Sequence[Mend], *, dry_run: bool) -> str:
 # Knows what a queue asks of a machine; nothing of any queue.
 
 
+LINUX = sys.platform == "linux"
 #: Filesystems whose changes other machines may make unseen.
 NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "glusterfs", "lustre", "afs"))
 INOTIFY = "/proc/sys/fs/inotify"
@@ -321,12 +314,8 @@ def _machine() -> list[Tried]:
         Tried(name="python", told=f"{python_implementation()} {python_version()}", works=enough),
         Tried(name="system", told=platform()),
         Tried(name="boot id", told="guessed from the boot time" if boot.startswith("boot-") else "from the kernel"),
-        Tried(name="processors", told=str(len(os.sched_getaffinity(0)) if _linux() else os.cpu_count())),
+        Tried(name="processors", told=str(len(os.sched_getaffinity(0)) if LINUX else os.cpu_count())),
     ]
-
-
-def _linux() -> bool:
-    return sys.platform == "linux"
 
 
 # -- the disk --------------------------------------------------------------------------------------
@@ -456,7 +445,7 @@ def _inotify(folder: str) -> Tried:
         if not watch.told:
             text = f"no ({limits}); directories are looked at now and then"
             hint = "All instances may be in use: `sysctl fs.inotify.max_user_instances` is the limit."
-            return Tried(name="inotify", told=text, works=None, hint=hint if _linux() else "")
+            return Tried(name="inotify", told=text, works=None, hint=hint if LINUX else "")
         fs.create(f"{folder}/seen", b"", sync=False)
         woke = watch.wait(1.0)
     finally:

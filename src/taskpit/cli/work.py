@@ -223,7 +223,7 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
         context.tell(pool_display.summary(report))
         raise report.error
     return Reply(
-        data=_facts(report),
+        data={"ended": report.tally, "seconds": round(report.seconds, 3), "signal": report.signal},
         text=lambda: pool_display.summary(report) + _left(report, context),
         exit_code=128 + report.signal if report.signal else 0,
     )
@@ -282,10 +282,6 @@ def _landing(args: Args, context: Context, cwd: str) -> LandingPipe | None:
     land = args.land or spelled(worktree=args.worktree, merge=args.merge)
     terms = Terms(**{**own, "land": land, "review_tags": words(args.review_tag), "env": _seen_by_checks(args)})
     return pipe_for(context.queue, cwd, terms)
-
-
-def _facts(report: PoolReport) -> dict[str, object]:
-    return {"ended": report.tally, "seconds": round(report.seconds, 3), "signal": report.signal}
 
 
 def _dry_run(args: Args, context: Context, runner: AnyRunner) -> Reply:

@@ -29,10 +29,10 @@ from mcp.shared.exceptions import MCPError
 from taskpit import __version__, errors
 from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, listen, refuse_exposure
 from taskpit.clock import Clock, iso, say_duration
-from taskpit.errors import CursorLost, TaskpitError
+from taskpit.errors import TaskpitError
 from taskpit.mcp import tools
 from taskpit.mcp.tools import ToolCalls, say_error
-from taskpit.queue import Queue
+from taskpit.queue import Queue, new_events
 from taskpit.records import Value
 from taskpit.task import Card, Event, State
 
@@ -85,7 +85,8 @@ class Changes:
             cursor = self._begin(queue, loop, begun)
             while not over.is_set():
                 queue.store.wait(LOOK_AGAIN)
-                cursor = self._tell(queue, cursor, loop)
+                events, cursor = new_events(queue.store, cursor)
+                self._pass_on(events, loop)
         except (TaskpitError, OSError, RuntimeError):
             return  # the queue is gone, or the loop has ended
         finally:
@@ -100,18 +101,6 @@ class Changes:
     def _pass_on(self, events: Sequence[Event], loop: asyncio.AbstractEventLoop) -> None:
         if events:
             loop.call_soon_threadsafe(self._deliver, notices(events))
-
-    def _tell(self, queue: Queue, cursor: str, loop: asyncio.AbstractEventLoop) -> str:
-        """Pass on what came after the cursor; the next cursor."""
-        while True:
-            try:
-                events, cursor = queue.store.events(cursor)
-            except CursorLost:
-                cursor = ""  # the changelog was begun again: so is our reading
-                continue
-            self._pass_on(events, loop)
-            if not events:
-                return cursor
 
     def _deliver(self, news: Iterable[ServerEvent]) -> None:
         for event in news:

@@ -208,16 +208,6 @@ class ToolCalls:
         self.worker = worker
         #: Where checks run unless the call says otherwise.
         self.cwd = cwd
-        self._answers = {
-            "add": self._add,
-            "list": self._list,
-            "show": self._show,
-            "claim": self._claim,
-            "renew": self._renew,
-            "done": self._done,
-            "give_back": self._give_back,
-            "note": self._note,
-        }
 
     def fresh(self) -> Queue:
         """The same queue, opened for a call that will wait for it."""
@@ -230,12 +220,13 @@ class ToolCalls:
     def answer(self, name: str, given: Arguments) -> Facts:
         """What the tool of this name has to say; TaskpitError if it can't be done."""
         try:
-            return self._answers[name](given)
+            answer: Facts = getattr(self, f"_{name}")(given)
         except errors.TaskpitError as error:
             known = layouts.get(self.queue.store.info().layout).error_names.get(error.code)
             if known:
                 error.message = f"{known}: {error.message}"
             raise
+        return answer
 
     # -- make and look -----------------------------------------------------------------------------
 

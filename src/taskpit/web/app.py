@@ -320,8 +320,8 @@ class Actions:
 
     async def add(self, request: Request) -> Response:
         """A task from the form."""
-        form = await _form(request)
-        task_id = await self.desk.do(lambda: self._add(form))
+        desk, form = self.desk, await _form(request)
+        task_id = await desk.do(lambda: desk.queue.put([Task(id="", by=desk.worker, **self._fields(form))])[0][0])
         return self._said(request, f"{task_id} is added", self.desk.paper.link(task_id), undoable=True)
 
     async def add_from(self, request: Request) -> Response:
@@ -350,10 +350,6 @@ class Actions:
         return RedirectResponse(then or f"{self.desk.paper.root}/", status_code=303)
 
     # -- the verbs, in the desk's thread -----------------------------------------------------------
-
-    def _add(self, form: Form) -> str:
-        task = Task(id="", by=self.desk.worker, **self._fields(form))
-        return self.desk.queue.put([task])[0][0]
 
     def _edit(self, task_id: str, form: Form) -> str:
         """What the form says instead of what was there; refused if the task was changed since the form was shown."""
