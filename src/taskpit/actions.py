@@ -56,6 +56,13 @@ class Action(Value):
             remember(queue, worker, before.task)
         return message
 
+    def begin_rest(self, queue: Queue, task_id: str, worker: str) -> None:
+        """What comes afterwards is begun, beside whatever else goes on. If we are ended first, a pool goes on."""
+        if self.then is not None:
+            from threading import Thread
+
+            Thread(target=self.then, args=(queue, task_id, worker), name="lander", daemon=True).start()
+
     def fits(self, status: str, asks: str, *, own: bool) -> bool:
         """Whether it can be done to a task that stands so, asks this, and is one's own claim or not."""
         return self.asks in (None, asks) and status in self.stands and (own or not self.own)

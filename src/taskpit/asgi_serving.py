@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 TYPE_CHECKING = False
@@ -17,8 +18,24 @@ if TYPE_CHECKING:
 
 #: A request must have been sent after so many seconds: who dawdles is not waited for.
 PATIENCE = 20.0
+#: How long open streams may take to end when a server is stopped, in seconds.
+GRACE = 2
 #: So many may be silent at once, over all clients.
 MOST_SILENT = 256
+
+
+def server_config(app: Any) -> uvicorn.Config:
+    """How each of our applications is served: nothing of a request is written down, since that has the token in it."""
+    return uvicorn.Config(
+        app,
+        http=Impatient,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE,
+    )
 
 
 class Impatient(H11Protocol):

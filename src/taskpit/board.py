@@ -16,6 +16,7 @@ from taskpit.policy import REVIEW, question_of
 from taskpit.queue import Queue, new_events
 from taskpit.records import Value
 from taskpit.rules import order
+from taskpit.schema import amount
 from taskpit.status import STANDS, STATUSES, Status, status_of
 from taskpit.task import Card, Event, Page, State
 from taskpit.text import headline, revealed
@@ -123,7 +124,7 @@ class Slip(Value):
             reason=headline(result.reason) if result else "",
             finished=finished,
             seconds=result.seconds if result else 0.0,
-            usd=_usd(result.cost.get("usd")) if result else 0.0,
+            usd=amount(result.cost.get("usd")) if result else 0.0,
             children=result.children if result else (),
             place=place,
         )
@@ -137,10 +138,6 @@ class Slip(Value):
         """Whether each of these small-letter words is somewhere on it."""
         text = self.text()
         return all(word in text for word in words)
-
-
-def _usd(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 class BoardChange(Value):

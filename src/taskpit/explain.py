@@ -47,7 +47,7 @@ def facts(card: Card, now: float) -> list[tuple[str, str]]:
         ("big", "yes: a planner splits it" if task.big else ""),
         ("added", " by ".join(filter(None, (iso(task.created) if task.created else "", task.by)))),
         ("last error", task.last_error),
-        ("checked", _checked(card)),
+        ("checked", "no: its check was not run" if card.checked == "no" else ""),
         *further(task),
     ]
     return [(name, value) for name, value in found if value]
@@ -72,11 +72,6 @@ def _spelt(value: object) -> str:
     from json import dumps
 
     return dumps(value)
-
-
-def _checked(card: Card) -> str:
-    """Told of what is done although its check was not run."""
-    return "no: its check was not run" if card.checked == "no" else ""
 
 
 def _holder(card: Card, now: float) -> str:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from taskpit.task import Card, Result, Try
+    from taskpit.task import Card, Result
 
 
 def _time(seconds: float) -> str | None:
@@ -36,7 +36,10 @@ def full_facts(card: Card) -> dict[str, Any]:
         "until": _time(card.until),
         "alive": card.alive,
         "result": {**result_facts(card.result), "checked": card.checked or "none"} if card.result else None,
-        "tries": [_try_facts(one) for one in card.tries],
+        "tries": [
+            {**one.as_dict(), "at": _time(one.at), "evidence": one.evidence.as_dict() if one.evidence else None}
+            for one in card.tries
+        ],
         "notes": card.notes,
         "late": list(card.late),
     }
@@ -51,7 +54,3 @@ def result_facts(result: Result) -> dict[str, Any]:
         "evidence": result.evidence.as_dict() if result.evidence else None,
         "cost": dict(result.cost),
     }
-
-
-def _try_facts(one: Try) -> dict[str, Any]:
-    return {**one.as_dict(), "at": _time(one.at), "evidence": one.evidence.as_dict() if one.evidence else None}

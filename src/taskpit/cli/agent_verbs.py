@@ -347,7 +347,7 @@ def _setup(args: Args, _: Context) -> Reply:
     lines: list[str] = []
     drift = False
     for name in dict.fromkeys(args.agents):  # one after the other: they share files
-        steps = (plan.plan_removal if args.remove else plan.plan_setup)(place, AGENTS[name], name)
+        steps = plan.steps_for(place, name, remove=args.remove)
         changed = [] if args.check else plan.carry_out(place, steps)
         drift = drift or any(step.changes or step.standing is plan.PartState.REFUSED for step in steps)
         asked = listed(name, place.root) if args.check else None

@@ -20,7 +20,7 @@ from taskpit.queue import Queue
 from taskpit.task import Claim, Task
 
 # -- what `pit bench` measures ---------------------------------------------------------------------
-# What `pit bench` measures: our verbs beside the bare system calls they are made of, on the disk at hand.
+# Our verbs beside the bare system calls they are made of, on the disk at hand.
 # Ours and bare take turns, round by round, and ratios are taken within a round: a machine that is busy for
 # a while then slows both. The bare calls are those of the commit table and nothing else: no reading of
 # settings, no choosing, no parsing.

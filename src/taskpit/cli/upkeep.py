@@ -272,9 +272,7 @@ def _put_away(mends: Sequence[Mend], *, dry_run: bool) -> str:
     return "\n".join(f"{count} result{'s' * (count > 1)} {text} {month}" for month, count in sorted(months.items()))
 
 
-# -- what works on this machine --------------------------------------------------------------------
-# What works on this machine, for bug reports: `doctor --system`. Tries each thing in a scratch folder and tidies up.
-# Knows what a queue asks of a machine; nothing of any queue.
+# -- what works on this machine: `doctor --system` tries each thing in a scratch folder --------------
 
 
 LINUX = sys.platform == "linux"

@@ -120,7 +120,6 @@ def notices(events: Iterable[Event]) -> list[ServerEvent]:
 
 
 # -- the protocol ----------------------------------------------------------------------------------
-# Calls run in threads, since a queue's verbs touch the disk and a check may run for minutes.
 
 
 #: At most so many open tasks are listed as resources; any other can be read by its id.
@@ -226,9 +225,13 @@ class QueueServer:
     # -- resources ---------------------------------------------------------------------------------
 
     async def _list_resources(self, _: Asked, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        open_tasks = await _told(partial(_open_tasks, self.desk.queue))
+        cards = await _told(partial(_open_cards, self.desk.queue))
         board = types.Resource(uri=BOARD, name="board", description="what is where", mime_type=MARKDOWN)
-        return types.ListResourcesResult(resources=[board, *map(_resource, open_tasks)])
+        tasks = [
+            types.Resource(uri=task_uri(card.task.id), name=card.task.id, title=card.task.title, mime_type=MARKDOWN)
+            for card in cards
+        ]
+        return types.ListResourcesResult(resources=[board, *tasks])
 
     async def _list_templates(
         self, _: Asked, __: types.PaginatedRequestParams | None
@@ -315,16 +318,9 @@ async def _told(make: Callable[[], Any]) -> Any:
         raise MCPError(code, say_error(error)) from error
 
 
-def _open_tasks(queue: Queue) -> list[tuple[str, str]]:
-    cards = [
-        *queue.store.page(State.CLAIMED, "", MOST_LISTED).cards,
-        *queue.store.page(State.READY, "", MOST_LISTED).cards,
-    ]
-    return [(card.task.id, card.task.title) for card in cards[:MOST_LISTED]]
-
-
-def _resource(task: tuple[str, str]) -> types.Resource:
-    return types.Resource(uri=task_uri(task[0]), name=task[0], title=task[1], mime_type=MARKDOWN)
+def _open_cards(queue: Queue) -> list[Card]:
+    pages = [queue.store.page(state, "", MOST_LISTED) for state in (State.CLAIMED, State.READY)]
+    return [card for page in pages for card in page.cards][:MOST_LISTED]
 
 
 def _text(text: str) -> types.TextContent:
@@ -337,8 +333,6 @@ def _text(text: str) -> types.TextContent:
 PATH = "/mcp"
 #: A task's text and a result must fit; nothing larger is read.
 LARGEST_BODY = 4 * 1024 * 1024
-#: How long open streams may take to end when the server is stopped.
-GRACE = 2
 
 
 class McpOptions(Value):
@@ -381,7 +375,7 @@ def serve_http(server: QueueServer, address: McpOptions, ready: Callable[[str], 
     """Serve until interrupted; `ready` is given the address with its token once connections are accepted."""
     import uvicorn
 
-    from taskpit.asgi_serving import Impatient
+    from taskpit.asgi_serving import server_config
 
     refuse_exposure(address.host, address.token, exposed=address.exposed)
     _quiet()
@@ -390,17 +384,8 @@ def serve_http(server: QueueServer, address: McpOptions, ready: Callable[[str], 
     app = http_app(server, GuardRules(token=address.token, hosts=names, largest_body=LARGEST_BODY))
     listening = listen(address.host, [address.port])
     ready(f"http://{host}:{listening.getsockname()[1]}{PATH}?token={address.token}")
-    config = uvicorn.Config(
-        app,
-        http=Impatient,
-        access_log=False,  # it would write the token down
-        log_level="warning",
-        server_header=False,
-        lifespan="on",
-        timeout_graceful_shutdown=GRACE,
-    )
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(server_config(app)).run(sockets=[listening])
     finally:
         listening.close()
 

@@ -2,8 +2,8 @@
 
     text_edits      a marked block, one JSON entry, a whole file, each without touching what others wrote. Pure
     agent_files     what each agent is given, as data
-    plan            what is to be done, decided before anything is; whether the agent lists our server
-    project_files   reading and writing, atomically, in one project
+    plan            what is to be done, decided before anything is; the project's files, read and written atomically;
+                    whether the agent lists our server
 
 What others wrote stays as it is, byte for byte; taking out what was put in gives back what was there.
 """

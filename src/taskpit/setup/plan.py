@@ -48,14 +48,9 @@ class PartPlan(Value):
         return self.seen is not None and self.data != self.seen.data
 
 
-def plan_setup(place: ProjectFolder, parts: Sequence[Part], agent: str) -> list[PartPlan]:
-    """What would make the agent know of the queue."""
-    return [_step(place, part, agent, remove=False) for part in parts]
-
-
-def plan_removal(place: ProjectFolder, parts: Sequence[Part], agent: str) -> list[PartPlan]:
-    """What would make it as it was before."""
-    return [_step(place, part, agent, remove=True) for part in parts]
+def steps_for(place: ProjectFolder, agent: str, *, remove: bool) -> list[PartPlan]:
+    """What would make the agent know of the queue, or all as it was before."""
+    return [_step(place, part, agent, remove=remove) for part in AGENTS[agent]]
 
 
 def carry_out(place: ProjectFolder, steps: Sequence[PartPlan]) -> list[str]:
@@ -63,17 +58,14 @@ def carry_out(place: ProjectFolder, steps: Sequence[PartPlan]) -> list[str]:
     refused = [step for step in steps if step.standing is PartState.REFUSED]
     if refused:
         text = "; ".join(step.why for step in refused)
-        raise Invalid(text, hint=f"Nothing was changed. {_what_to_add(refused)}", paths=[one.name for one in refused])
+        add = "\n".join(f"By hand, {step.name} should have:\n{by_hand(step.part)}" for step in refused)
+        raise Invalid(text, hint=f"Nothing was changed. {add}", paths=[one.name for one in refused])
     changed = []
     for step in steps:
         if step.seen is not None and step.changes:
             place.write(step.seen, step.data)
             changed.append(step.name)
     return changed
-
-
-def _what_to_add(refused: Sequence[PartPlan]) -> str:
-    return "\n".join(f"By hand, {step.name} should have:\n{by_hand(step.part)}" for step in refused)
 
 
 def _step(place: ProjectFolder, part: Part, agent: str, *, remove: bool) -> PartPlan:

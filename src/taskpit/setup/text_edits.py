@@ -119,7 +119,6 @@ def _spelled(text: str, people: tuple[str, ...], made: bool, comment: CommentSty
 
 
 # -- one entry in a JSON text that is not ours -----------------------------------------------------
-# One entry in a JSON text that is not ours, put in and taken out without touching another byte. Pure.
 # Comments and trailing commas are read as editors' settings files have them. The entry goes right behind the
 # brace that opens its object, which is a safe place in any such text, and the only thing that is inserted
 # there; so taking it out again gives back what was there. Whether we also made the object around it is known by
@@ -265,9 +264,7 @@ def _drop(text: str, brace: int, name: str) -> str:
     return text[:start] + text[end:]
 
 
-# -- whole files of ours that show whether they were changed since -------------------------
-# Whole files of ours that show whether they were changed since. Pure: a text carries a stamp made from
-# the rest of itself.
+# -- whole files of ours that show whether they were changed since: by a stamp made of the rest ------
 
 
 #: Where a template has its stamp.

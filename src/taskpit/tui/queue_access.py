@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock, Thread
+from threading import Lock
 
 from taskpit.actions import undo
 from taskpit.board import COLUMNS, Board, BoardChange, Slip
@@ -113,8 +113,7 @@ class QueueAccess:
         self._writable()
         with self._lock:
             message = act.action.do(self.queue, task_id, self.worker, text)
-        if act.action.then is not None:  # it may take as long as a check, and the board goes on meanwhile
-            Thread(target=act.action.then, args=(self.queue, task_id, self.worker), name="lander", daemon=True).start()
+        act.action.begin_rest(self.queue, task_id, self.worker)
         return message
 
     def undo(self) -> str:

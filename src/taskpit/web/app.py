@@ -306,8 +306,7 @@ class Actions:
                 raise NotFound("there is no such action")
             action = ACTIONS[VERBS[verb]]
             text = action.do(desk.queue, task_id, desk.worker, form.get(FIELD.get(verb, "text"), ""))
-            if action.then is not None:
-                desk.begin(action.then, task_id)
+            action.begin_rest(desk.queue, task_id, desk.worker)
             return task_id, text, action.undoable
 
         task_id, text, undoable = await self.desk.do(work)

@@ -117,9 +117,6 @@ def _lexed(path: str, lines: Sequence[str]) -> list[Markup]:
 
 
 # -- HTML from values ------------------------------------------------------------------------------
-# Whatever a task says is shown and never obeyed: everything is escaped, and what a browser or a terminal would
-# take for a command (control letters, turned writing directions) is left out.
-
 
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 #: What there is for browsers, below static/.

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import uvicorn
 
 from taskpit.asgi_guard import LOOPBACK, GuardRules, is_loopback, listen, new_token, refuse_exposure
-from taskpit.asgi_serving import Impatient
+from taskpit.asgi_serving import server_config
 from taskpit.queue import Queue
 from taskpit.records import Value
 from taskpit.web.app import QueuesPages, board_app, guarded
@@ -53,17 +53,7 @@ class BoardServer:
         self.port: int = self._socket.getsockname()[1]
         shown = wish.host if is_loopback(wish.host) else socket.gethostname()
         self.address = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}/"
-        config = uvicorn.Config(
-            app,
-            http=Impatient,
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=2,
-        )
-        self._server = _Server(config, made.dismiss)
+        self._server = _Server(server_config(app), made.dismiss)
 
     @property
     def link(self) -> str:

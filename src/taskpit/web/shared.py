@@ -9,7 +9,6 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from threading import Thread
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -303,10 +302,6 @@ class BoardThreads:
     async def do(self, work: Callable[[], T]) -> T:
         """This, in the desk's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def begin(self, work: Callable[[Queue, str, str], None], task_id: str) -> None:
-        """This, beside what others ask for: it may take as long as a check. If we are ended first, a pool goes on."""
-        Thread(target=work, args=(self.queue, task_id, self.worker), name="lander", daemon=True).start()
 
     def write(self, request: Request, template: str, **values: object) -> str:
         """This page for the browser that asked."""
