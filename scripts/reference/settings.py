@@ -84,7 +84,7 @@ _PRESET = {
 
 
 def _default(key: str, value: object) -> str:
-    if key in config._DURATIONS:  # noqa: SLF001 - a reference knows the room it describes
+    if isinstance(value, float):  # every number that is not whole is a duration
         return f'"{say_duration(float(str(value)))}"'
     return json.dumps(value)
 
