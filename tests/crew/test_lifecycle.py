@@ -295,6 +295,7 @@ def test_restart_reads_the_file_again(zoo):
 def test_who_is_no_longer_in_the_file_ends(zoo):
     workers(zoo)
     zoo.pit("up")
+    zoo.pid("snake-1"), zoo.pid("snake-2")  # both are there before one goes
     zoo.crew(WORKERS.replace("{act}", "true").replace("count = 2", "count = 1"))
     zoo.pit("up")
     until(lambda: not zoo.papers.living("snake-2"))

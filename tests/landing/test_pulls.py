@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
@@ -45,13 +44,6 @@ def offer(ground, task, **files):
 
 def look(ground):
     return ground.lander().look(now=True)
-
-
-def pit(ground, *words, code=0):
-    argv = [sys.executable, "-m", "taskpit", "-C", ground.root, *words]
-    ran = subprocess.run(argv, cwd=ground.top, capture_output=True, text=True, check=False)
-    assert ran.returncode == code, ran.stdout + ran.stderr
-    return ran.stdout + ran.stderr
 
 
 def test_merged_is_done_by_the_forges_own_commit_and_dependants_begin_from_it(pulled, forge):
@@ -97,7 +89,7 @@ def test_closed_is_a_persons_and_approving_opens_another(pulled, forge):
     look(pulled)
     assert "closed without being merged" in pulled.card(task).held
     assert pulled.card(task).held.startswith(REVIEW)
-    pit(pulled, "review", task, "--approve")
+    pulled.pit("review", task, "--approve")
     assert pulled.card(task).held.startswith(f"{PULL} 2")
 
 
@@ -203,9 +195,9 @@ def test_a_forge_in_trouble_changes_nothing_and_is_told(pulled, forge):
     task = pulled.put()
     offer(pulled, task, a_dot_txt="hi\n")
     forge.change(broken=True)
-    assert "HTTP 502" in pit(pulled, "review", task, "--approve", code=1)
+    assert "HTTP 502" in pulled.pit("review", task, "--approve", code=1)
     assert pulled.card(task).held.startswith(PULL)
-    pit(pulled, "sweep")
+    pulled.pit("sweep")
     other = pulled.put("other")
     pulled.work(other, b_dot_txt="x\n")
     lander = pulled.lander()
@@ -213,7 +205,7 @@ def test_a_forge_in_trouble_changes_nothing_and_is_told(pulled, forge):
         lander.land(lander.waiting()[0])
     assert "it could not be landed" in pulled.card(other).held
     forge.change(broken=False)
-    assert "landed" not in pit(pulled, "review", other, "--approve")
+    assert "landed" not in pulled.pit("review", other, "--approve")
     assert pulled.card(other).held.startswith(f"{PULL} 2:")
 
 
@@ -237,10 +229,10 @@ def test_work_that_conflicts_with_the_remote_goes_back_before_anything_is_pushed
 def test_approve_asks_the_forge_where_it_can(pulled, forge):
     task = pulled.put()
     offer(pulled, task, a_dot_txt="hi\n")
-    assert "is not merged" in pit(pulled, "review", task, "--approve", code=6)
-    assert "It is done when that is merged" in pit(pulled, "why", task)
+    assert "is not merged" in pulled.pit("review", task, "--approve", code=6)
+    assert "It is done when that is merged" in pulled.pit("why", task)
     forge.squash(1)
-    assert "is done: landed on main" in pit(pulled, "review", task, "--approve")
+    assert "is done: landed on main" in pulled.pit("review", task, "--approve")
 
 
 def test_without_gh_it_is_pushed_the_address_told_and_a_person_confirms(pulled, forge):
@@ -254,7 +246,7 @@ def test_without_gh_it_is_pushed_the_address_told_and_a_person_confirms(pulled, 
     place = forge.checkout("main")
     git(place, "merge", "-q", "--no-ff", "-m", "merged", f"origin/{name}")
     git(place, "push", "-q", "origin", "main")
-    assert "is done: landed on main" in pit(pulled, "review", task, "--approve", "--as", "ada")
+    assert "is done: landed on main" in pulled.pit("review", task, "--approve", "--as", "ada")
     assert pulled.card(task).result.reason.startswith(f"landed on main as {forge.head(name)[:12]}")
 
 
@@ -282,11 +274,11 @@ def test_a_pool_opens_them_and_the_next_one_sees_them_merged(pulled, forge):
     task = pulled.put("one", check="test -s a.txt")
     _, printed = pulled.pool("echo a > a.txt")
     assert pulled.card(task).held.startswith(f"{PULL} 1:"), printed
-    told = json.loads(pit(pulled, "status", "--json"))["data"]["landing"]
+    told = json.loads(pulled.pit("status", "--json"))["data"]["landing"]
     assert "1 waits for a pull request" in told
     commit = forge.squash(1)
     os.utime(f"{pulled.pipe.repository.folder}/looked", (0, 0))
-    assert "pull request" in pit(pulled, "sweep")
+    assert "pull request" in pulled.pit("sweep")
     assert pulled.card(task).state is State.DONE
     assert commit[:12] in pulled.card(task).result.reason
 

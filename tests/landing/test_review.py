@@ -29,32 +29,23 @@ def looked(tmp_path):
     made.close()
 
 
-def pit(ground, *words, code=0, **env):
-    """`pit` in the repository; what it printed."""
-    known = {**os.environ, **env}
-    argv = [sys.executable, "-m", "taskpit", "-C", ground.root, *words]
-    ran = subprocess.run(argv, cwd=ground.top, capture_output=True, text=True, env=known, check=False)
-    assert ran.returncode == code, ran.stdout + ran.stderr
-    return ran.stdout + ran.stderr
-
-
 def test_nothing_lands_before_somebody_looked_and_what_was_seen_lands(looked):
     task = looked.put("Say hello", check="grep -q hi a.txt", body="\n".join(f"Word {n}" for n in range(30)))
     looked.work(task, a_dot_txt="hi\n")
-    assert "Say hello" in pit(looked, "review")
-    page = pit(looked, "review", task)
+    assert "Say hello" in looked.pit("review")
+    page = looked.pit("review", task)
     assert "+hi" in page
     assert "green in" in page
     assert "\nAsked\n  Word 0\n" in page
     assert "  Word 19\n  … and 10 more lines\n\nsnake-1 says\n  did it\n" in page
-    assert "--approve" in pit(looked, "why", task)
-    said = pit(looked, "review", task, "--approve")
+    assert "--approve" in looked.pit("why", task)
+    said = looked.pit("review", task, "--approve")
     assert "landed on main" in said
     assert looked.card(task).state is State.DONE
     assert looked.log() == ["Say hello", "begin"]
-    assert "+hi" in pit(looked, "diff", task)
-    assert pit(looked, "diff", task, "--stat") == "A  a.txt  +1 -0\n"
-    assert pit(looked, "review") == "Nothing waits for review.\n"
+    assert "+hi" in looked.pit("diff", task)
+    assert looked.pit("diff", task, "--stat") == "A  a.txt  +1 -0\n"
+    assert looked.pit("review") == "Nothing waits for review.\n"
 
 
 def test_what_programs_see(looked):
@@ -71,14 +62,14 @@ def test_what_programs_see(looked):
         ("review", three, "--take-over"),
     ]
     for words in seen:
-        judge(json.loads(pit(looked, *words, "--json"))["data"], data_of(words[0]))
+        judge(json.loads(looked.pit(*words, "--json"))["data"], data_of(words[0]))
     assert looked.card(one).state is State.DONE
 
 
 def test_send_back_with_comments_is_in_the_next_prompt_and_spends_nothing(looked):
     task = looked.put("one", body="Do it well.\n")
     looked.work(task, src__a_dot_py="first\nsecond\n")
-    pit(looked, "review", task, "--send-back", "not like this", "--comment", "src/a.py:2:use the helper", "--as", "ada")
+    looked.pit("review", task, "--send-back", "not like this", "--comment", "src/a.py:2:use the helper", "--as", "ada")
     card = looked.card(task)
     assert (card.state, card.task.hold, card.task.attempts) == (State.READY, "", 0)
     assert CANDIDATE not in card.task.extra
@@ -102,7 +93,7 @@ def test_a_comment_on_what_is_not_there_is_refused_and_changes_nothing(looked):
         with pytest.raises(Invalid):
             review.send_back(looked.queue, task, "ada", "no", [one])
     assert looked.card(task) == before
-    assert "FILE:LINE:TEXT" in pit(looked, "review", task, "--send-back", "no", "--comment", "nonsense", code=6)
+    assert "FILE:LINE:TEXT" in looked.pit("review", task, "--send-back", "no", "--comment", "nonsense", code=6)
 
 
 def test_the_builder_cannot_approve_and_no_agent_can_for_a_person(looked):
@@ -110,7 +101,7 @@ def test_the_builder_cannot_approve_and_no_agent_can_for_a_person(looked):
     looked.work(task, a_dot_txt="x")
     with pytest.raises(Invalid, match="cannot approve"):
         review.approve(looked.queue, task, "snake-1~other")
-    assert "an agent's run" in pit(looked, "review", task, "--approve", code=6, TASKPIT_RUN_DIR="/somewhere")
+    assert "an agent's run" in looked.pit("review", task, "--approve", code=6, TASKPIT_RUN_DIR="/somewhere")
     assert looked.card(task).held.startswith(REVIEW)
 
 
@@ -141,19 +132,19 @@ def test_what_must_be_asked_is_asked_also_where_nobody_wants_review(ground):
     claim, path = ground.enter(task)
     write(f"{path}/id_rsa", "x")
     ground.hand_in(claim)
-    assert "id_rsa looks like a secret" in pit(ground, "review")
-    pit(ground, "review", task, "--approve")
+    assert "id_rsa looks like a secret" in ground.pit("review")
+    ground.pit("review", task, "--approve")
     assert ground.files() == {"README", "id_rsa"}
 
 
 def test_taken_over_it_is_the_persons_with_the_change_on_a_branch(looked):
     task = looked.put()
     looked.work(task, a_dot_txt="x\n")
-    said = pit(looked, "review", task, "--take-over", "--as", "ada")
+    said = looked.pit("review", task, "--take-over", "--as", "ada")
     assert f"pit/{task}" in said
     assert looked.card(task).worker == "ada"
     assert looked.files(f"pit/{task}") == {"README", "a.txt"}
-    pit(looked, "done", task, "--as", "ada")
+    looked.pit("done", task, "--as", "ada")
     assert looked.card(task).state is State.DONE
 
 
@@ -199,10 +190,10 @@ def test_what_is_not_there_is_told(ground):
     task = ground.put()
     with pytest.raises(NotFound, match="no change that waits"):
         review.find(ground.queue, task)
-    assert "no candidate" in pit(ground, "diff", task, code=5)
+    assert "no candidate" in ground.pit("diff", task, code=5)
     ground.work(task, a_dot_txt="x")
     ground.land(task)
-    assert "no change that waits for review" in pit(ground, "review", task, "--approve", code=5)
+    assert "no change that waits for review" in ground.pit("review", task, "--approve", code=5)
 
 
 def test_status_doctor_and_sweep_tell_and_bring_in_what_is_not_in_the_checkout(ground):
@@ -212,16 +203,16 @@ def test_status_doctor_and_sweep_tell_and_bring_in_what_is_not_in_the_checkout(g
     ground.land(task)
     ground.work(failed, b_dot_txt="b")
     assert ground.card(failed).state is State.FAILED
-    told = json.loads(pit(ground, "status", "--json"))["data"]["landing"]
+    told = json.loads(ground.pit("status", "--json"))["data"]["landing"]
     assert any("1 commit that landed on main is not in your checkout yet" in line and "README" in line for line in told)
-    found = pit(ground, "doctor")
+    found = ground.pit("doctor")
     assert "not published" in found
     assert "kept clone" in found
-    assert "not in your checkout yet" in pit(ground, "sweep")
+    assert "not in your checkout yet" in ground.pit("sweep")
     git(ground.top, "checkout", "-q", "README")
-    pit(ground, "sweep")
+    ground.pit("sweep")
     assert ground.log() == ["one", "begin"]
-    told = json.loads(pit(ground, "status", "--json"))["data"]["landing"]
+    told = json.loads(ground.pit("status", "--json"))["data"]["landing"]
     assert [line for line in told if "checkout" in line] == []
 
 
@@ -239,7 +230,7 @@ def test_an_approval_that_is_interrupted_blocks_nothing(looked, number):
         approving.send_signal(number)
         approving.communicate(timeout=PATIENCE)
     write(f"{begun}.go")
-    pit(looked, "sweep")
+    looked.pit("sweep")
     assert looked.card(task).task.hold == f"{LANDING} on main"
     looked.land(task)
     assert looked.log() == ["one", "add person.txt", "begin"]
@@ -260,9 +251,9 @@ def test_a_damaged_repository_of_ours_stops_no_look_at_the_queue(ground):
     ground.work(task, a_dot_txt="a")
     ground.land(task)
     os.rename(f"{ground.pipe.git.directory}/objects", f"{ground.folder}/objects")
-    assert "cannot be read" in pit(ground, "status")
-    assert "cannot be read" in pit(ground, "doctor")
-    assert "cannot be brought to its branch" in pit(ground, "sweep")
+    assert "cannot be read" in ground.pit("status")
+    assert "cannot be read" in ground.pit("doctor")
+    assert "cannot be brought to its branch" in ground.pit("sweep")
 
 
 def test_a_repository_that_was_moved_away_is_told_everywhere_and_goes_on_once_it_is_back(looked):
@@ -273,15 +264,15 @@ def test_a_repository_that_was_moved_away_is_told_everywhere_and_goes_on_once_it
     os.rename(looked.top, away)
     os.mkdir(looked.top)
     told = f"{task} waits for a repository that was moved away: put it back at"
-    assert told in pit(looked, "status")  # cut to the width of the terminal
+    assert told in looked.pit("status")  # cut to the width of the terminal
     for words, code in ((("doctor",), 1), (("review",), 0), (("review", task), 5)):
-        assert f"{told} {looked.top}" in pit(looked, *words, code=code), words
-    assert "is not at" in pit(looked, "diff", task, code=5)
-    assert "Nothing is lost" in pit(looked, "review", task, "--approve", code=5)
+        assert f"{told} {looked.top}" in looked.pit(*words, code=code), words
+    assert "is not at" in looked.pit("diff", task, code=5)
+    assert "Nothing is lost" in looked.pit("review", task, "--approve", code=5)
     os.rmdir(looked.top)
     os.rename(away, looked.top)
-    assert "moved away" not in pit(looked, "status") + pit(looked, "review")
-    assert "landed on main" in pit(looked, "review", task, "--approve")
+    assert "moved away" not in looked.pit("status") + looked.pit("review")
+    assert "landed on main" in looked.pit("review", task, "--approve")
 
 
 def test_an_approval_stands_while_the_change_is_the_same(looked):

@@ -6,8 +6,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 from faults import Killed
@@ -234,14 +232,14 @@ def test_the_command_line_has_one_pool_that_builds_and_judges_or_one_that_only_j
     judged.put("one", check="test -s a.txt")
     judged.terms = judged.terms.replace(review="none")
     words = ("work", "--until", "empty", "--land", "merge", "--review", "agent")
-    pit(judged, *words, "--", "sh", "-c", BUILDER)
+    judged.pit(*words, "--", "sh", "-c", BUILDER)
     assert judged.card("0001").held.startswith(REVIEWER)
-    seen = json.loads(pit(judged, "status", "--json"))["data"]
+    seen = json.loads(judged.pit("status", "--json"))["data"]
     assert [one["id"] for one in seen["needs_you"]] == ["0001"]
-    said = pit(judged, "work", "--until", "empty", "--reviewer", f"sh -c '{_double(says(APPROVE))}'")
+    said = judged.pit("work", "--until", "empty", "--reviewer", f"sh -c '{_double(says(APPROVE))}'")
     assert "1 done, 1 approved" in said
     judged.put("two")
-    said = pit(judged, *words, "--reviewer", f"sh -c '{_double(says(APPROVE))}'", "--", "sh", "-c", "echo 2 > b.txt")
+    said = judged.pit(*words, "--reviewer", f"sh -c '{_double(says(APPROVE))}'", "--", "sh", "-c", "echo 2 > b.txt")
     assert "landed on main" in said
     assert judged.log() == ["two", "one", "begin"]
 
@@ -249,13 +247,6 @@ def test_the_command_line_has_one_pool_that_builds_and_judges_or_one_that_only_j
 def _double(script):
     """The same script inside single quotes."""
     return script.replace("'", "'\"'\"'")
-
-
-def pit(ground, *words, code=0):
-    argv = [sys.executable, "-m", "taskpit", "-C", ground.root, *words]
-    ran = subprocess.run(argv, cwd=ground.top, capture_output=True, text=True, check=False)
-    assert ran.returncode == code, ran.stdout + ran.stderr
-    return ran.stdout + ran.stderr
 
 
 def test_only_the_hold_of_this_candidate_counts(judged):

@@ -335,18 +335,23 @@ def test_asking_a_person(root, serve, queue):
     assert "the second" in again["task"]["body"]
 
 
+#: An agent that knows no more of the protocol than its lines.
 IN_A_RUN = """
-import asyncio, os, sys
-from mcp import Client
-from mcp.client.stdio import StdioServerParameters
-async def main():
-    words = ["-C", os.environ["TASKPIT_DIR"], "mcp"]
-    server = StdioServerParameters(command=sys.argv[1], args=words, env=dict(os.environ))
-    async with Client(server) as client:
-        words = {"id": os.environ["TASKPIT_TASK"], "worker": os.environ["TASKPIT_AS"], "result": "it is done"}
-        answer = await client.call_tool("done", {**words, "cwd": sys.argv[2]})
-        print(answer.structured_content)
-asyncio.run(main())
+import json, os, subprocess, sys
+words = {"id": os.environ["TASKPIT_TASK"], "worker": os.environ["TASKPIT_AS"]}
+words |= {"result": "it is done", "cwd": sys.argv[2]}
+hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
+lines = [
+    {"id": 1, "method": "initialize", "params": hello},
+    {"method": "notifications/initialized"},
+    {"id": 2, "method": "tools/call", "params": {"name": "done", "arguments": words}},
+]
+pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+with subprocess.Popen([sys.argv[1], "-C", os.environ["TASKPIT_DIR"], "mcp"], **pipes) as server:
+    for line in lines:
+        print(json.dumps({"jsonrpc": "2.0", **line}), file=server.stdin, flush=True)
+    while json.loads(server.stdout.readline()).get("id") != 2:
+        pass
 """
 
 

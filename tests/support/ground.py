@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shutil
 import subprocess
 from functools import cache
+from unittest import mock
 
 from world import keep, require
 
+from taskpit.cli.main import main
 from taskpit.landing.lander import Lander
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.repository import Repository
@@ -160,6 +163,17 @@ class Ground:
         printed = io.StringIO()
         report = Pool(self.queue, runner, orders, pool_display.choose(printed, {})).run()
         return report, printed.getvalue()
+
+    def pit(self, *words, code=0, **env):
+        """`pit WORDS` in the repository; all it printed."""
+        said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        streams = contextlib.redirect_stdout(said), contextlib.redirect_stderr(said)
+        with mock.patch.dict(os.environ, env), contextlib.chdir(self.top), streams[0], streams[1]:
+            ended = main(["-C", self.root, *words])
+        said.flush()
+        printed = said.buffer.getvalue().decode()
+        assert ended == code, printed
+        return printed
 
     def log(self, *words, branch="main"):
         """The titles on a branch of the person's, newest first."""

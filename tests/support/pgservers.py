@@ -52,6 +52,16 @@ FILL = """
     g AS (INSERT INTO {s}.ready_tag (tag, big, key) SELECT 'tag' || n % 3, false, key FROM n WHERE n % 2 = 0)
     INSERT INTO {s}.ready (big, key, id, tags) SELECT false, key, 'N' || n, ARRAY['tag' || n % 3] FROM n WHERE n % 2 = 0
 """
+#: As a queue is that was just made.
+WIPE = """
+    DO $$ DECLARE one text; BEGIN
+        FOR one IN SELECT tablename FROM pg_tables WHERE schemaname = '{s}' AND tablename <> 'meta' LOOP
+            EXECUTE 'DELETE FROM {s}.' || one;
+        END LOOP;
+        UPDATE {s}.meta SET space = '{space}', config = '';
+        ALTER SEQUENCE {s}.task_number RESTART;
+        ALTER SEQUENCE {s}.fence_number RESTART;
+    END $$"""
 
 
 def wheel() -> str:
@@ -94,6 +104,7 @@ class Server:
         self._made = 0
         self._free: list[str] = []
         self._spoilt: set[str] = set()
+        self._wiper: psycopg.Connection[tuple] | None = None
         self.process: subprocess.Popen[bytes] | None = None
         if self._as:
             os.chown(self.root, self._as["user"], self._as["group"])
@@ -203,6 +214,8 @@ class Server:
         self.process = None
 
     def remove(self) -> None:
+        if self._wiper is not None:
+            self._wiper.close()
         self.stop(signal.SIGQUIT)
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -234,11 +247,10 @@ class Server:
         return self.address(schema=name, **query)
 
     def _wipe(self, name: str) -> None:
-        tables = [row[0] for row in self.sql("SELECT tablename FROM pg_tables WHERE schemaname = %s", name)]
-        steps = [f"DELETE FROM {name}.{table}" for table in tables if table != "meta"]
-        steps += [f"UPDATE {name}.meta SET space = '{os.urandom(6).hex()}', config = ''"]
-        steps += [f"ALTER SEQUENCE {name}.{one} RESTART" for one in ("task_number", "fence_number")]
-        self.sql("; ".join(steps))
+        """All at once, by a session that is kept: beginning one costs more than this."""
+        if self._wiper is None or self._wiper.closed:
+            self._wiper = psycopg.connect(self.address(), autocommit=True)
+        self._wiper.execute(WIPE.format(s=name, space=os.urandom(6).hex()).encode())
 
     def over(self) -> None:
         """No test uses any of its queues any more."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import shutil
 import signal
@@ -130,6 +131,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     rotation.TURN = getattr(session.config.option, "randomly_seed", 0)  # known by now, the same in every process
+
+
+def pytest_collection() -> None:
+    gc.disable()  # thousands of tests are made, and none is garbage
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
