@@ -394,6 +394,7 @@ def main() -> int:
     parser.add_argument("--png", type=Path, help="also as PNG into this folder")
     args = parser.parse_args()
     os.environ.pop("NO_COLOR", None)
+    os.environ["COLORTERM"] = "truecolor"
     args.out.mkdir(parents=True, exist_ok=True)
     chosen = {name: make for name, make in SHOTS.items() if not args.names or name.startswith(tuple(args.names))}
     with tempfile.TemporaryDirectory(prefix="taskpit-pictures-") as folder:

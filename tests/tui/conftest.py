@@ -122,6 +122,12 @@ def full(queue, clock):
     return queue
 
 
+@pytest.fixture(autouse=True)
+def _colours(monkeypatch):
+    """A terminal that has them all."""
+    monkeypatch.setenv("COLORTERM", "truecolor")
+
+
 @pytest.fixture
 def drive():
     """`drive(queue, scenario)`: the scenario is given a Driver of a board that has been read."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
+
+from taskpit.tui.app import PitBoard
+from taskpit.tui.queue_access import QueueAccess
 
 SCREENS = Path(__file__).parent / "screens"
 
@@ -22,3 +26,20 @@ def test_a_screen_looks_as_it_did(drive, full, size):
         assert shown == kept.read_text(encoding="utf-8")
 
     drive(full, look, size=size)
+
+
+@pytest.mark.parametrize(
+    ("colours", "light", "theme"),
+    [("truecolor", False, "pit-dark"), ("truecolor", True, "pit-light"), ("", False, "pit-sixteen")],
+)
+def test_a_terminal_of_few_colours_has_a_theme_of_its_own(queue, monkeypatch, colours, light, theme):
+    monkeypatch.setenv("COLORTERM", colours)
+    monkeypatch.setenv("TERM", "xterm")
+
+    async def look():
+        app = PitBoard(QueueAccess(queue, "me@here"), pace=0, light=light)
+        async with app.run_test():
+            assert app.theme == theme
+            assert app.screen.styles.background.hex.lower() == app.current_theme.background
+
+    asyncio.run(look())

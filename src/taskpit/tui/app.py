@@ -118,12 +118,12 @@ class PitBoard(App[None]):
             yield Input(placeholder="words, or #tag", compact=True, id="words")
         yield Static(id="keys", markup=False)
 
+    def on_load(self) -> None:
+        """Colours."""
+        drawing.choose_theme(self, light=self._light)
+
     def on_mount(self) -> None:
-        """Colours, and where keys go."""
-        for theme in THEMES:
-            self.register_theme(theme)
-        few = not self.is_headless and self.console.color_system == "standard"  # as over a plain ssh
-        self.theme = "pit-sixteen" if few else "pit-light" if self._light else "pit-dark"
+        """Where keys go."""
         self.column(self._current).focus()
         self._say_bar("reading …")
 

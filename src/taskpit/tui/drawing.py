@@ -15,6 +15,10 @@ from taskpit.trust import from_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from textual.app import App
+
     from taskpit.board import Slip
     from taskpit.tui.queue_access import BoardView
 
@@ -215,3 +219,11 @@ THEMES = (
         dark=True,
     ),
 )
+
+
+def choose_theme(app: App[Any], *, light: bool) -> None:
+    """Our colours, early: everything that is there when they change is styled once more."""
+    for theme in THEMES:
+        app.register_theme(theme)
+    few = app.console.color_system == "standard"  # as over a plain ssh
+    app.theme = "pit-sixteen" if few else "pit-light" if light else "pit-dark"

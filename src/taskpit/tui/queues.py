@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 from taskpit.board import Slip
 from taskpit.history import who
 from taskpit.status import STATUSES, counted
-from taskpit.tui.drawing import HEAD, THEMES, cut
+from taskpit.tui.drawing import HEAD, THEMES, choose_theme, cut
 from taskpit.worker.user_queues import Glance, Queues
 
 #: Seconds between two looks, and so many tasks of a queue that need a person, or run, are shown.
@@ -77,12 +77,12 @@ class AllQueues(App[str]):
         yield OptionList(id="queues", markup=False)
         yield Static(" enter opens its board   t light or dark   q quit", id="keys", markup=False)
 
+    def on_load(self) -> None:
+        """Colours."""
+        choose_theme(self, light=self._light)
+
     def on_mount(self) -> None:
-        """Colours, and the first look."""
-        for theme in THEMES:
-            self.register_theme(theme)
-        few = not self.is_headless and self.console.color_system == "standard"
-        self.theme = "pit-sixteen" if few else "pit-light" if self._light else "pit-dark"
+        """The first look."""
         self.query_one(OptionList).focus()
         if self._trouble:
             self.notify(self._trouble, severity="error", markup=False, timeout=8)
