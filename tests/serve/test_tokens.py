@@ -449,7 +449,7 @@ def test_a_token_comes_from_the_environment_or_a_file(tmp_path):
 
 
 def test_errors_keep_their_kind_and_tell_no_path(served):
-    told = wire.write_error(Unknown("x", hint="y", path="/secret", id="7"))
+    told = wire.write_error(Unknown("x", hint="y", root="/secret", id="7"))
     again = wire.error_of(told)
     assert (type(again), again.message, again.hint, again.details) == (Unknown, "x", "y", {"id": "7"})
     assert wire.error_of({"code": "__class__", "message": 7}).code == "error"

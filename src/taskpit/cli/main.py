@@ -6,6 +6,7 @@ it does anything is paid by every claim of every worker.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 
 #: Ends by a signal have the exit codes that shells give them.
 INTERRUPTED, BROKEN_PIPE = 130, 141
+#: Garbage is looked for after so many new objects: most commands are over before that.
+UNCOLLECTED = 50_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_streams()
+    if argv is None:  # this process is the command
+        gc.set_threshold(UNCOLLECTED)
     words = list(sys.argv[1:] if argv is None else argv)
     screen = output.Screen(os.environ)
     as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
@@ -64,6 +69,8 @@ def _run(words: list[str], *, last: bool) -> int:
         raise _unexpected(error) from error
     finally:
         context.close(last=last)
+        if last:
+            gc.freeze()  # what is left goes with the process
 
 
 def _globals(words: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -61,6 +61,8 @@ class GatewayApp:
         self._behind_proxy = behind_proxy
         self._audit = audit
         self._bytes = 0
+        #: What the store refused last.
+        self._trouble = ""
         self._headers = (
             "content-type: application/json\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\n"
             f"pit-gateway: {gateway.name}\r\n"
@@ -170,6 +172,9 @@ class GatewayApp:
         name = asked.grant.name if asked.grant is not None else ""
         if isinstance(error, TaskpitError):
             if isinstance(error, Denied):
+                self._note(asked.head, name, error.message)
+            elif wire.is_of_the_server(error) and error.message != self._trouble:  # once, until it is another
+                self._trouble = error.message
                 self._note(asked.head, name, error.message)
             status = next((status for kind, status in STATUS if isinstance(error, kind)), 409)
             return self._said(status, {"ok": False, "error": wire.write_error(error)})

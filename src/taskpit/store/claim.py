@@ -19,7 +19,6 @@ from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen
-from taskpit.store.index import Ready
 from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
 TYPE_CHECKING = False
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.clock import Clock
-    from taskpit.store.index import Placed
+    from taskpit.store.index import Placed, Ready
     from taskpit.task import Task, Want
     from taskpit.watch import Watch
 
@@ -293,7 +292,7 @@ class Chooser:
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
-        self._ready = Ready(folder)
+        self._index: Ready | None = None
         #: Tasks with a published result, as of the time of its directory; and when to list it next.
         self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
         self._list_at = 0.0
@@ -304,9 +303,19 @@ class Chooser:
         #: What is in use, as of this claim; whoever takes looks again.
         self._use: rules.Use | None = None
 
+    @property
+    def _ready(self) -> Ready:
+        """What is ready, as this process knows it; a command that names its task does without."""
+        if self._index is None:
+            from taskpit.store.index import Ready
+
+            self._index = Ready(self.folder)
+        return self._index
+
     def close(self) -> None:
         """Stop watching."""
-        self._ready.close()
+        if self._index is not None:
+            self._index.close()
 
     def watch(self) -> Watch | None:
         """What tells of changes; None if nobody watched until now."""

@@ -7,6 +7,7 @@ anything acts on it; neither end believes the other.
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64decode, b64encode
 from typing import NamedTuple
 
@@ -301,18 +302,29 @@ HELLO = Kind(_write_hello, _read_hello)
 _ERRORS = {kind.code: kind for name in errors.__all__ if (kind := getattr(errors, name))}
 #: Facts that are told of an error: of the task and the caller, never a path of the server.
 _TOLD = ("id", "ids", "holder", "worker", "state", "field", "size", "name", "circle", "cursor", "retry_after")
+#: What an error has that is about the machine which serves the queue: its words are for those who have that machine.
+_OF_THE_SERVER = ("path", "address")
 #: Letters of a message.
 _LONGEST = 2000
 
 
+def is_of_the_server(error: TaskpitError) -> bool:
+    """Whether it is about a file or a database there, which it names."""
+    return any(name in error.details for name in _OF_THE_SERVER)
+
+
 def write_error(error: TaskpitError) -> dict[str, Any]:
     """What went wrong, as the other end is told it."""
+    message, hint, number = error.message, error.hint, error.details.get("errno")
+    if is_of_the_server(error):
+        why = f": {os.strerror(number)}" if isinstance(number, int) else ""
+        message, hint = f"the gateway cannot use its queue{why}", "The gateway's log says more."
     details = {name: value for name, value in error.details.items() if name in _TOLD}
     try:
         dump(details)
     except Invalid:
         details = {}
-    return {"code": error.code, "message": error.message[:_LONGEST], "hint": error.hint[:_LONGEST], "details": details}
+    return {"code": error.code, "message": message[:_LONGEST], "hint": hint[:_LONGEST], "details": details}
 
 
 def error_of(value: object) -> TaskpitError:
