@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -13,7 +14,9 @@ from waits import PATIENCE, until
 from workshop import alive, read_pid
 
 from taskpit.errors import Storage
+from taskpit.held_directories import NotADirectory
 from taskpit.queue import Queue
+from taskpit.store.disk_errors import storage_error
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Done, Failed, Retry, State, Task
 from taskpit.worker import heartbeat, slot
@@ -188,13 +191,13 @@ def test_a_cancel_is_heard_soon_however_long_the_lease(pit, monkeypatch):
     assert str(pit.card(task).result.verdict) == "cancelled"
 
 
-def refuse_to_finish(monkeypatch, pit, refused):
+def refuse_to_finish(monkeypatch, pit, refused, error=None):
     """The disk takes no end of a claim on a task that is refused."""
     finish = pit.queue.finish
 
     def refusing(claim, outcome):
         if refused(claim.task.id):
-            raise Storage("No space left on device")
+            raise error or Storage("No space left on device")
         return finish(claim, outcome)
 
     monkeypatch.setattr(pit.queue, "finish", refusing)
@@ -239,13 +242,24 @@ def test_a_pool_ends_when_there_is_no_room_for_a_result(pit, monkeypatch):
     assert ran == ids[:1]
     assert report.tally == {"unsaved": 1}
     assert report.error.exit_code == 8
-    assert "Make room" in report.error.hint
+    assert "Mend that" in report.error.hint
     assert any("no further task is claimed" in line for line in show.said)
     monkeypatch.undo()
     pit.queue.close()
     pit.queue = Queue.open(pit.root)
     report, _ = run_pool(pit, lambda _claim, _run: Done())
     assert report.tally == {"done": 3}
+
+
+def test_a_result_does_not_wait_for_what_no_time_moves_away(pit, monkeypatch):
+    """A file in the place of a directory was waited for like room on the disk: five minutes for each result."""
+    (first,) = pit.put("first")
+    in_the_way = NotADirectory(errno.ENOTDIR, "a link or a file stands there", f"{pit.root}/.taskpit/late")
+    refuse_to_finish(monkeypatch, pit, lambda _task: True, storage_error(in_the_way))
+    report, show = run_pool(pit, lambda _claim, _run: Done(), slots=1)
+    assert report.tally == {"unsaved": 1}
+    assert not any("waits for room" in line for line in show.said)
+    assert first in report.error.message
 
 
 def test_a_pool_that_waits_says_what_for(pit, monkeypatch):

@@ -8,7 +8,7 @@ import threading
 import time
 
 from taskpit.agents.allowed import allowed
-from taskpit.errors import Invalid, TaskpitError
+from taskpit.errors import Invalid
 from taskpit.landing.forge import template
 from taskpit.landing.git import GitTrouble
 from taskpit.landing.lander import Lander, join
@@ -150,7 +150,7 @@ class LandingThread:
             told = self._told
             try:
                 moved = self._round(lander, anyway=told > self._seen)
-            except (TaskpitError, OSError) as error:  # the next look may find the disk in a better mood
+            except Exception as error:  # the next look may find the disk in a better mood; and the pool waits for us
                 moved = False
                 self.say(f"landing had trouble: {error}")
             if not moved:

@@ -5,6 +5,7 @@ Decides nothing about the task's future, that is policy; only what the run has s
 
 from __future__ import annotations
 
+import errno
 import time
 import traceback
 from contextlib import suppress
@@ -41,6 +42,8 @@ TRIES, FIRST_PAUSE = 6, 0.1
 #: What a command has brought is dear: a pool waits this many seconds for room, looking at least this often,
 #: and never beyond half the lease, which nobody renews by then.
 WAIT_FOR_ROOM, LONGEST_PAUSE = 300.0, 5.0
+#: What no time brings: a link, a file or a directory stands where something else should.
+IN_THE_WAY = (errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL)
 
 #: What people call the end of a claim, by the changelog's word for it.
 WORDS = {
@@ -170,7 +173,7 @@ def _patience(claim: Claim, short: Callable[[str], bool]) -> Callable[[str], boo
 
 def _unsaved(run: Run, why: str) -> Storage:
     """The next task would be worked on in vain, too: so none is begun."""
-    hint = f"Make room, then start the workers again: the task runs again. What this run left is in {run.place.path}."
+    hint = f"Mend that, then start the workers again: the task runs again. What this run left is in {run.place.path}."
     return Storage(f"the end of {run.claim.task.id} could not be written: {why}", hint=hint, id=run.claim.task.id)
 
 
@@ -469,7 +472,8 @@ def end_claim(
 ) -> tuple[str, str]:
     """The claim has ended this way; the word for it and its details.
 
-    A refusal is tried against TRIES times, and then for as long as `go_on`, which hears the reason, says yes.
+    A refusal is tried against TRIES times, and then, if time may bring what is missing, for as long as `go_on`, which
+    hears the reason, says yes.
     """
     wait, tries = FIRST_PAUSE, 0
     while True:
@@ -478,7 +482,8 @@ def end_claim(
             said, end = queue.finish(claim, outcome)
             break
         except Storage as error:
-            if tries >= TRIES and not go_on(error.message):
+            stuck = error.details.get("errno") in IN_THE_WAY
+            if tries >= TRIES and (stuck or not go_on(error.message)):
                 return "unsaved", error.message
             time.sleep(wait)  # repeating a finish is safe, whatever became of the first
             wait = min(2 * wait, LONGEST_PAUSE)
