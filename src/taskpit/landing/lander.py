@@ -257,7 +257,7 @@ class Lander:
         try:
             outcome = self.pipe.land(claim, self.hands, still_ours, parent)
         except (FenceLost, Stopped) as error:
-            return Release(reason=error.message)
+            return Release(reason=str(error))
         except (TaskpitError, OSError) as error:
             return self._troubled(claim, handed, error)
         if isinstance(outcome, Done):

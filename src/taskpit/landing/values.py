@@ -175,10 +175,11 @@ class SetupFailed(TaskpitError):
     code = "setup"
 
 
-class Stopped(TaskpitError):
-    """The worker was told to stop in the middle of it."""
+class Stopped(Exception):
+    """No error: the worker was asked to stop in the middle of it, and gives its claim back."""
 
-    code = "stopped"
+    def __init__(self) -> None:
+        super().__init__("its worker was asked to stop")
 
 
 class FenceLost(TaskpitError):

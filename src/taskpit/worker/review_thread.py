@@ -18,7 +18,6 @@ from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.landing import reviewer
 from taskpit.landing.repository import remove
 from taskpit.landing.review import to_land
-from taskpit.landing.values import Stopped
 from taskpit.task import Done, Failed, Release, Retry, Want
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.process import CannotRun
@@ -88,8 +87,6 @@ class Reviews:
                 return to_land(claim.task, handed), "", ""
             self._prepare(run)
             run.cwd = self._pipe.clones.for_review(handed, RunHands(run))
-        except Stopped:
-            return Release(reason="its worker was asked to stop"), "", ""
         except (TaskpitError, OSError) as error:
             return self._troubled(claim, handed, str(error)), "", ""
         try:

@@ -123,6 +123,8 @@ def work(
     told = ""
     try:
         outcome, gone, told = (job or _build)(queue, run, runner, options)
+    except Stopped as error:
+        outcome, (gone, told) = Release(reason=str(error)), what_became(queue, run)
     except CannotRun as error:
         fatal, gone, outcome = error, "", Failed(error=error.message, kind="infra")
         if job is not None:  # nothing that the task did: it waits as before
@@ -151,12 +153,8 @@ def work(
 
 def _build(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> tuple[Outcome, str, str]:
     """It is worked on: the outcome, and what became of the claim if that is gone."""
-    settled = (
-        _refused(run, options)
-        or _fenced(run, options)
-        or _enter(queue, run, options)
-        or _red_first(queue, run, options)
-    )
+    settled = _refused(run, options) or _fenced(run, options)
+    settled = settled or _enter(queue, run, options) or _red_first(queue, run, options)
     brought = outcome = settled or _attempt(queue, run, runner, options)
     gone, told = what_became(queue, run)
     if not gone and settled is None:
@@ -241,25 +239,27 @@ def _enter(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
         if pipe.terms.of(task).land != "none":
             if (landed := pipe.already(parent_of(task) or task.id)) is not None:
                 return landed  # a crash came between landing and its seal, and then somebody let it go on
-            card = queue.store.read([task.id])[0]
-            tries = card.tries if card else ()
+            tries = _tries(queue, task)
             if (left := pipe.left_by(task, tries)) is not None:
                 return left  # a crash came between handing in and the end of the claim: it is paid for
             if run.sandbox is not None:  # its clone borrows the objects of ours
                 run.sandbox = run.sandbox.replace(shown=(pipe.git.directory,))
             run.variables["TASKPIT_SLOT"] = str(run.slot)
             run.cwd = pipe.enter(task, RunHands(run), tries)
-    except Stopped:
-        return Release(reason="its worker was asked to stop")
     except (Waits, Invalid) as error:
         return _hold(task, error.message)
     except SetupFailed as error:
-        card = queue.store.read([task.id])[0]
-        before = [one for one in (card.tries if card else ())[1 - SETUPS :] if one.kind == "setup"]
+        before = [one for one in _tries(queue, task)[1 - SETUPS :] if one.kind == "setup"]
         return _hold(task, error.message) if len(before) + 1 >= SETUPS else Failed(error=error.message, kind="setup")
     except (TaskpitError, OSError) as error:
         return Failed(error=f"there is no clone for it: {error}", kind="infra")
     return None
+
+
+def _tries(queue: Queue, task: Task) -> Sequence[Try]:
+    """What was tried before."""
+    card = queue.store.read([task.id])[0]
+    return card.tries if card else ()
 
 
 def _red_first(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
@@ -270,8 +270,6 @@ def _red_first(queue: Queue, run: Run, options: PoolOptions) -> Outcome | None:
         return None
     try:
         evidence = RunHands(run).run(task.check, where, queue.config.check_limit, env=options.env)
-    except Stopped:
-        return Release(reason="its worker was asked to stop")
     except (TaskpitError, OSError) as error:
         return Failed(error=str(error), kind="infra")
     if not evidence.green:
@@ -298,8 +296,6 @@ def _hand_in(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> 
         try:
             ended = options.landing.hand_in(run.claim, done, RunHands(run), check=options.check_in is not None)
             return cut.replace(evidence=ended.evidence) if cut and isinstance(ended, Failed) else ended
-        except Stopped:
-            return Release(reason="its worker was asked to stop")
         except SetupFailed as error:
             return cut or Failed(error=f"on what it committed {error.message}", kind="check", output=outcome.output)
         except (TaskpitError, OSError) as error:
@@ -354,8 +350,7 @@ def _learn(queue: Queue, run: Run, brought: Outcome, outcome: Outcome) -> None:
     if known is None or not isinstance(brought, Done) or not (green or getattr(outcome, "action", "") == "handed_in"):
         return
     try:
-        card = queue.store.read([run.claim.task.id])[0]
-        tries = card.tries if card else ()
+        tries = _tries(queue, run.claim.task)
         found = learned(run.claim.task, tries, brought.output, queue.clock.now(), agent="agent" in run.cost)
         if found is not None:
             known.keep(found)
@@ -422,8 +417,6 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> 
         return outcome
     try:
         evidence = RunHands(run).run(command, run.cwd or options.check_in, queue.config.check_limit, env=options.env)
-    except Stopped:
-        return Release(reason="its worker was asked to stop")
     except TaskpitError as error:
         return Failed(error=error.message, kind="infra")
     if isinstance(outcome, Failed):
