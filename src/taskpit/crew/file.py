@@ -18,6 +18,7 @@ from taskpit.errors import Invalid, NotFound
 from taskpit.landing.values import LANDS, REVIEWS
 from taskpit.text import did_you_mean, nearest
 from taskpit.toml_checker import Checker, Place, Wrong, flag, number, one_of, quiet_hours, seconds, texts, word
+from taskpit.worker import preset
 from taskpit.worker.budget import parse as parse_budget
 from taskpit.worker.process import is_program
 
@@ -299,13 +300,14 @@ class _Reader:
 
     def _preset(self, table: str, backend: BackendSettings) -> None:
         """There is such a preset, and its program is installed."""
-        from taskpit.crew.runners import presets, program
-
-        known = presets(self.root)
+        folders = preset.places(self.root)
+        known = preset.names(folders)
         if backend.preset not in known:
             where = (table, 0, "preset")
             raise self._wrong(where, f"there is no preset {backend.preset!r}", backend.preset, known)
-        self._runnable((table, 0, "bin" if backend.bin else "preset"), (program(backend, self.root),))
+        self._runnable(
+            (table, 0, "bin" if backend.bin else "preset"), (backend.bin or preset.find(backend.preset, folders).bin,)
+        )
 
     def _runnable(self, where: Place, command: tuple[str, ...]) -> tuple[str, ...]:
         """The command as it will be run; Invalid if there is no such program."""

@@ -16,37 +16,96 @@ import sys
 import threading
 import time
 
-from taskpit import keeper, trust
+from taskpit import fs, keeper, trust
 from taskpit.clock import iso
-from taskpit.crew.runners import make_runner
 from taskpit.crew.state import WAITING, Now, Papers, waiting_until
 from taskpit.crew.supervisor import TAKEN
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.queue import Queue, cards
 from taskpit.status import Status, status_of
 from taskpit.task import Claim, Done, Release, Retry, State, Task
-from taskpit.worker import pool_display, process
+from taskpit.worker import pool_display, preset, process
 from taskpit.worker.agent_limits import gate_for
+from taskpit.worker.agent_runner import AgentRunner
 from taskpit.worker.budget import parse
 from taskpit.worker.landing_thread import pipe_for
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions
 from taskpit.worker.run_directory import RunDirectory, end_commands_of
-from taskpit.worker.runner import TEMPFAIL, Run
+from taskpit.worker.runner import LARGEST_PROMPT, TEMPFAIL, CommandRunner, Run
 from taskpit.worker.sandbox import shut_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from taskpit.crew.state import Post
+    from taskpit.crew.state import BackendSettings, Post
     from taskpit.task import Outcome
     from taskpit.worker.pool_options import Survey
+    from taskpit.worker.preset import Backend
     from taskpit.worker.runner import Runner
     from taskpit.workers import LocalMember
 
 #: How often a sign of life is left.
 PULSE = 1.0
+#: How a command is started so that its prompt reaches it; the shell is replaced by the command.
+DELIVERY = {
+    "file": (),
+    "stdin": ("/bin/sh", "-c", 'exec "$@" <"$0"', "{prompt_file}"),
+    "argument": ("/bin/sh", "-c", 'exec "$@" "$(cat "$0")"', "{prompt_file}"),
+}
+
+
+# -- what runs its tasks ---------------------------------------------------------------------------
+
+
+def make_runner(post: Post, root: str) -> Runner:
+    """What runs one task, or one session, of this post in this queue."""
+    config = post.backend
+    if config is None:
+        raise ValueError(f"{post.name} has no backend")
+    model = post.model or config.model
+    if config.preset:
+        agent = AgentRunner(
+            _preset(post, config, root), cwd=post.cwd, model=model, limit=post.limit, extra=config.flags, env=post.env
+        )
+        return Briefed(agent, post.prompt, agent.backend)
+    argv = [word.replace("{model}", model) for word in (*config.command, *config.flags)]
+    command = CommandRunner([*DELIVERY[config.prompt or "file"], *argv], cwd=post.cwd, limit=post.limit)
+    return Briefed(command, post.prompt, config.shared())
+
+
+def _preset(post: Post, config: BackendSettings, root: str) -> preset.Preset:
+    """The preset with what the crew's file says otherwise."""
+    found = preset.find(config.preset, preset.places(root))
+    said = {"bin": config.bin, "prompt": config.prompt, "limit": config.limit, "stagger": config.stagger}
+    said["quiet"] = config.quiet
+    return found.replace(**{key: value for key, value in {**said, "stall": post.stall}.items() if value})
+
+
+class Briefed:
+    """A runner whose prompts begin with what its agent is told to be."""
+
+    def __init__(self, runner: Runner, prompt: str, backend: Backend) -> None:
+        self.runner = runner
+        self.prompt = prompt
+        #: What a pool must know before it claims for it.
+        self.backend = backend
+
+    def __call__(self, claim: Claim, run: Run) -> Outcome:
+        """The runner has run, with the longer prompt."""
+        if self.prompt:
+            self._tell(run)
+        return self.runner(claim, run)
+
+    def _tell(self, run: Run) -> None:
+        with open(self.prompt, encoding="utf-8", errors="replace") as file:  # each time: people edit it
+            brief = file.read().strip()
+        asked = fs.read(run.place.prompt, LARGEST_PROMPT)[0]
+        fs.write(run.place.prompt, f"{brief}\n\n---\n\n".encode("utf-8", "replace") + asked)
+
+
+# -- what it does ----------------------------------------------------------------------------------
 
 
 class Pulse(pool_display.Lines):

@@ -26,6 +26,7 @@ from taskpit.errors import Conflict, Invalid, Storage, Untrusted
 from taskpit.landing.values import Terms, spelled
 from taskpit.records import Value
 from taskpit.text import last_lines, read_json
+from taskpit.worker.preset import Backend
 
 SUPERVISOR = "supervisor"
 #: A plan or a state larger than this is none of ours.
@@ -58,6 +59,10 @@ class BackendSettings(Value):
     stagger: float = 0.0
     #: Hours of the day in which nothing is started on it.
     quiet: str = ""
+
+    def shared(self) -> Backend:
+        """What all that run on it share."""
+        return Backend(name=self.preset or self.name, limit=self.limit, stagger=self.stagger, quiet=self.quiet)
 
 
 class Post(Terms):

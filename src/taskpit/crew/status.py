@@ -6,12 +6,12 @@ import time
 from collections.abc import Collection, Mapping
 
 from taskpit import fs, workers
-from taskpit.clock import say_duration
-from taskpit.crew.runners import rests
+from taskpit.clock import Clock, say_duration
 from taskpit.crew.state import SUPERVISOR, MemberPlan, Now, Papers, Post
 from taskpit.errors import Conflict
 from taskpit.records import Value
 from taskpit.rules import natural
+from taskpit.worker.agent_limits import Gate
 
 #: What is in the name of those that only land.
 LANDER = "-lander-"
@@ -101,7 +101,10 @@ def _living_state(papers: Papers, post: Post, since: float, paused: str) -> str:
 
 def _paused(papers: Papers, post: Post, paused: str) -> str:
     """Why it takes nothing: the queue is paused, or its backend rests."""
-    return paused or (rests(post, papers.root) if post.kind == "tasks" else "")
+    shared = post.backend.shared() if post.backend and post.kind == "tasks" else None
+    if paused or shared is None or not fs.exists(f"{papers.root}/.taskpit/backends/{shared.name}.json"):
+        return paused
+    return Gate(shared, papers.root, Clock()).rests()
 
 
 def idle_workers(root: str, busy: Collection[str]) -> list[str]:
