@@ -83,9 +83,9 @@ _PRESET = {
 }
 
 
-def _default(key: str, value: object) -> str:
+def _default(value: object) -> str:
     if isinstance(value, float):  # every number that is not whole is a duration
-        return f'"{say_duration(float(str(value)))}"'
+        return f'"{say_duration(value)}"'
     return json.dumps(value)
 
 
@@ -94,7 +94,7 @@ def configuration() -> str:
     about = fields(config.Config)
     hooks = fields(config.Hooks)
     settings = [
-        (code(key), code(_default(key, getattr(config.Config, key))), about[key])
+        (code(key), code(_default(getattr(config.Config, key))), about[key])
         for key in config.Config._fields
         if key != "hooks"
     ]
