@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 
 import pytest
 
+from taskpit.store.postgres import libpq
 from taskpit.store.postgres.libpq import Connection, ServerError, is_readable
 
 ODD = [
@@ -105,6 +107,15 @@ def test_a_session_that_was_ended(server, line):
     line.close()
     with pytest.raises(ServerError, match="closed"):
         line.execute("SELECT 1")
+
+
+def test_no_library_no_connection_and_no_noise(monkeypatch, capfd):
+    monkeypatch.setattr(libpq, "_library", None)
+    monkeypatch.setattr(libpq, "_path", lambda: "libpq-that-is-not-there.so")
+    with pytest.raises(OSError, match="libpq-that-is-not-there"):
+        Connection("postgresql:///d", {})
+    gc.collect()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_nobody_answers(tmp_path):

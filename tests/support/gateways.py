@@ -279,7 +279,8 @@ def kill_gateways(where, owner, count, kills, env=None):
     assert [worker.robbed for worker in workers if worker.robbed] == []
     assert sorted(ends) == [f"{number:04d}" for number in range(1, put + 1)]
     assert sorted(task_id for worker in workers for task_id in worker.ended) == sorted(ends)
-    assert [found for found in behind.check() if found.kind != "late result"] == []
+    found = [one for one in behind.check() if one.kind != "late result"]
+    assert found == [], found
     assert all(isinstance(event, Event) for event in events)
     behind.close()
 

@@ -224,14 +224,14 @@ class Connection:
 
     def __init__(self, address: str, usual: Mapping[str, str]) -> None:
         """`usual`: settings of the connection that the address may change."""
-        self._pq = load()
+        self._session: int | None = None
         self._own = os.getpid()
+        self._pq = load()
         self._statements: dict[str, tuple[bytes, list[str]]] = {}
         self._used: dict[tuple[str, tuple[int, ...]], int] = {}
         self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
         #: Whether statements are prepared that come often.
         self.prepares = True
-        self._session: int | None = None
         given = {**usual, "dbname": address, "client_encoding": "UTF8"}
         keys, values = ([word.encode() for word in words] for words in (given.keys(), given.values()))
         array = c_char_p * (len(given) + 1)
