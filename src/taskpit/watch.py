@@ -12,6 +12,7 @@ import select
 import struct
 import time
 
+from taskpit.held_directories import forget
 from taskpit.kernel import call
 
 TYPE_CHECKING = False
@@ -41,6 +42,8 @@ class Watch:
         self._paths = [path for path in paths if os.path.exists(path)]
         self._mask = mask
         self._watches: dict[int, str] = {}
+        #: Which files have these names, and whether others were found there since: the kernel tells nothing of them.
+        self._known, self._replaced = self._inodes(), False
         self._fd = self._open()
         self._seen = self._look()
 
@@ -68,6 +71,7 @@ class Watch:
         To close a watch and open another takes milliseconds: the kernel waits until nobody can be in it.
         """
         self._paths = [path]
+        self._known, self._replaced = self._inodes(), False
         if self._fd is not None:
             drop, add = call("inotify_rm_watch"), call("inotify_add_watch")
             assert drop is not None  # as this watch was opened
@@ -79,11 +83,30 @@ class Watch:
             self._watches = {watch: path} if watch >= 0 else {}
         self._seen = self._look()
 
-    def _look(self) -> list[int]:
-        return [os.stat(path).st_mtime_ns for path in self._paths if os.path.exists(path)]
+    def _look(self) -> list[tuple[int, int]]:
+        """What has these names now, and when it last changed; nothing is 0."""
+        return [_sign(path) for path in self._paths]
+
+    def _inodes(self) -> list[int]:
+        return [inode for inode, _ in self._look()]
+
+    def _begin_again(self) -> None:
+        """A directory was made in the place of another, or is gone: watch what is there now. As long as one is missing,
+        somebody has to look.
+        """
+        self.close()
+        self._watches.clear()
+        for path in self._paths:
+            forget(path)
+        self._known, self._replaced = self._inodes(), False
+        self._fd = self._open() if all(self._known) else None
+        self._seen = self._look()
 
     def wait(self, timeout: float) -> bool:
         """True once something may have changed since the last call, False after `timeout` seconds."""
+        if self._inodes() != self._known:
+            self._replaced = True
+            return True
         if self._fd is not None:
             return bool(select.select([self._fd], [], [], max(timeout, 0))[0])
         deadline = time.monotonic() + timeout
@@ -101,6 +124,9 @@ class Watch:
 
         None if that can't be told: look for yourself.
         """
+        if self._replaced:
+            self._begin_again()
+            return None
         if self._fd is None:
             seen, self._seen = self._seen, self._look()
             return [] if seen == self._seen else None
@@ -123,6 +149,7 @@ class Watch:
             watch, mask, _, length = _HEAD.unpack_from(data, at)
             at += 16
             if mask & (OVERFLOW | GONE):
+                self._replaced = bool(mask & GONE)
                 return False
             name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
             found.append((self._watches[watch], name, mask))
@@ -142,6 +169,14 @@ class Watch:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _sign(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_mtime_ns
 
 
 def held(path: str) -> bool:

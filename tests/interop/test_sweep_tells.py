@@ -70,8 +70,8 @@ def test_a_dry_run_says_so_too_and_does_nothing(queue):
     other.close()
 
 
-def test_a_result_that_another_program_replaced(queue):
-    """Ours is back, theirs is kept, and the list says where."""
+def replaced(queue, theirs):
+    """The id of a task that is done, where its result lies, and our bytes; another file is there instead."""
     ((task_id, _),) = queue.put([Task(id="", title="Backend")])
     (claim,) = queue.claim("worker", count=1)
     queue.finish(claim, Done(output="ours"))
@@ -82,9 +82,25 @@ def test_a_result_that_another_program_replaced(queue):
         ours = file.read()
     os.rename(path, f"{path}.old")
     with open(path, "wb") as file:
-        file.write(ours.replace(b"ours", b"theirs"))
+        file.write(ours.replace(b"ours", theirs))
     os.unlink(f"{path}.old")
     queue.clock.advance(LEASE)
+    return task_id, path, ours
+
+
+def test_a_result_that_was_made_again_as_it_was(queue):
+    """By git, when a branch comes back: nothing was replaced, and there is nothing to say."""
+    task_id, path, _ = replaced(queue, b"ours")
+    assert sweep(queue, closely=True) == []
+    assert files(queue, LATE) == []
+    assert [mend.kind for mend in queue.store.check()] == []
+    os.unlink(path)  # what is kept of it is the same
+    assert queue.card(task_id).result.output.strip() == "ours"
+
+
+def test_a_result_that_another_program_replaced(queue):
+    """Ours is back, theirs is kept, and the list says where."""
+    task_id, path, ours = replaced(queue, b"theirs")
     (back,) = told(sweep(queue, closely=True), "put back")
     (kept,) = files(queue, LATE)
     assert back.what == task_id

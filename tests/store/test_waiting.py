@@ -238,3 +238,31 @@ def test_a_place_is_kept_until_one_has_something(tmp_path):
     assert one.first()
     one.close()
     assert os.listdir(tmp_path / "line") == []
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_directory_that_is_made_anew_is_watched(moved, queue):
+    """As git does when a branch is switched: it removes those that are empty, and makes them when they are needed."""
+    folder = queue.store.folder
+    ready = folder.at(folder.layout.ready)
+
+    def has_none():
+        assert queue.claim("w") == []
+        return queue.store.wait(0.0)
+
+    has_none()
+    assert not has_none()
+    if moved:
+        os.rename(ready, f"{ready}.old")
+    else:
+        os.rmdir(ready)
+    assert has_none()
+    assert not has_none()
+    os.mkdir(ready)
+    assert has_none()
+    assert not has_none()
+    with open(f"{root_of(queue)}/coming", "w", encoding="utf-8") as file:
+        file.write("- **task:** x\n")
+    os.rename(file.name, f"{ready}/food-a1-x.md")
+    assert queue.store.wait(0.0)
+    assert [claim.task.id for claim in queue.claim("w")] == ["a1"]

@@ -22,7 +22,7 @@ from taskpit.store.put import clear_torn, enter
 from taskpit.store.quick_check import doubtful, unlike_outcomes
 from taskpit.store.registry import is_dropped, put_away, refuse_finished, register, take_in
 from taskpit.store.reopening import learn
-from taskpit.task import State
+from taskpit.task import State, Verdict
 from taskpit.workers import MARK
 
 TYPE_CHECKING = False
@@ -257,21 +257,38 @@ class _Mender:
             yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was written by another program")
             return
         ours = fs.status(folder.outcome_path(spot.id, known))
-        if ours is not None and not ours.st_size and result != spot.path and fs.exists(folder.at(result)):
-            if self.act:  # it was called finished first, and its result came later
-                scratch = folder.tmp(spot.id, fs.fresh_name(), "known")
+        if ours is not None and ours.st_ino != here.st_ino and fs.exists(folder.at(result)):
+            yield from self._other_file(spot, result, known, ours.st_size)
+
+    def _other_file(self, spot: Spot, result: str, known: Verdict, size: int) -> Iterator[Mend]:
+        """Another file than the outcome we know, which has this size, stands where the result should be."""
+        folder, kept = self.folder, self.folder.outcome_path(spot.id, known)
+        late = not size and result != spot.path  # it was called finished first, and its result came later
+        scratch = folder.tmp(spot.id, fs.fresh_name(), "known")
+        if self.act:  # what is compared is what becomes the outcome
+            try:
                 fs.link(folder.at(result), scratch)
-                fs.move(scratch, folder.outcome_path(spot.id, known))
-            yield Mend(kind="registered", what=spot.id, details=f"{result} was written by another program")
-        if ours is not None and ours.st_size and ours.st_ino != here.st_ino and fs.exists(folder.at(result)):
-            told = f"{result} had been replaced by another program"
+            except FileNotFoundError:
+                return
+        if late or _reads_like(scratch if self.act else folder.at(result), kept):
             if self.act:
-                kept = path_of(LATE, spot.id, f"~{fs.fresh_name()}")
-                told = f"{told}; its version is kept in {kept}"
-                fs.move(folder.at(result), folder.at(kept))
-                fs.link(folder.outcome_path(spot.id, known), folder.at(folder.layout.result_path(stub(spot), known)))
-                folder.tell("late_result", spot.id, details=told)
-            yield Mend(kind="put back", what=spot.id, details=told)
+                fs.move(scratch, kept)
+            if late:
+                yield Mend(kind="registered", what=spot.id, details=f"{result} was written by another program")
+        elif size:
+            yield self._put_back(spot, result, known)
+        fs.remove(scratch)
+
+    def _put_back(self, spot: Spot, result: str, known: Verdict) -> Mend:
+        """Ours stands there again; what stood there is kept."""
+        folder, told = self.folder, f"{result} had been replaced by another program"
+        if self.act:
+            kept = path_of(LATE, spot.id, f"~{fs.fresh_name()}")
+            told = f"{told}; its version is kept in {kept}"
+            fs.move(folder.at(result), folder.at(kept))
+            fs.link(folder.outcome_path(spot.id, known), folder.at(folder.layout.result_path(stub(spot), known)))
+            folder.tell("late_result", spot.id, details=told)
+        return Mend(kind="put back", what=spot.id, details=told)
 
     def drop_marks(self) -> None:
         """Requests to stop what has ended since: no worker reads them any more, and nothing is out of order."""
@@ -335,3 +352,11 @@ class _Mender:
     def _aside(self, path: str, reason: str, judged: fs.Stat | None = None) -> Mend:
         where = self.folder.set_aside(path, reason, judged) if self.act else None
         return Mend(kind="set aside", what=path, details=f"{reason}; now {where}" if where else reason)
+
+
+def _reads_like(one: str, other: str) -> bool:
+    """Whether these are the same in two files: git makes another when a branch comes back."""
+    try:
+        return fs.read(one, LARGEST_RESULT)[0] == fs.read(other, LARGEST_RESULT)[0]
+    except OSError:
+        return False
