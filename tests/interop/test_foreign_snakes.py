@@ -253,3 +253,28 @@ def test_a_stranger_that_has_the_name_of_a_dead_worker_of_ours_keeps_its_claim(q
     assert sweep(queue) == []
     assert os.path.exists(claimed)
     assert queue.card("0001").alive == "unknown"
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["ours is ready", "ours is done"])
+def test_a_result_of_another_task_that_was_given_our_number_by_hand(ended, queue):
+    """Tossed and eaten by others before anybody here saw it: two tasks of one number, and both are done."""
+    root = root_of(queue)
+    put(queue, 1)
+    if ended:
+        (claim,) = queue.claim("snake")
+        queue.finish(claim, Done(output="ours"))
+    with open(f"{root}/done/food-0001-x.result.md", "w", encoding="utf-8") as file:
+        file.write("theirs\n")
+    assert [mend.kind for mend in sweep(queue)] == ["registered"]
+    assert sweep(queue) == []
+    if not ended:
+        (claim,) = queue.claim("snake")
+        queue.finish(claim, Done(output="ours"))
+    cards = queue.store.page().cards
+    assert {(card.state, card.result.output.strip()) for card in cards} == {
+        (State.DONE, "ours"),
+        (State.DONE, "theirs"),
+    }
+    assert queue.card("0001").result.output.strip() == "ours"
+    assert (queue.card("0001").late, os.listdir(f"{root}/.taskpit/quarantine")) == ((), [])
+    assert queue.store.check() == []

@@ -16,13 +16,14 @@ from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.finish import Sealed, roll
 from taskpit.store.folder import CHANGELOG, IDS, LARGEST_RESULT, LATE, STOPS, Folder, Unreadable, stub
+from taskpit.store.ids import allot
 from taskpit.store.network_stat import fresh_status, has_twin
 from taskpit.store.port import Mend
 from taskpit.store.put import clear_torn, enter
 from taskpit.store.quick_check import doubtful, unlike_outcomes
 from taskpit.store.registry import is_dropped, put_away, refuse_finished, register, take_in
 from taskpit.store.reopening import learn
-from taskpit.task import State, Verdict
+from taskpit.task import State, Task, Verdict
 from taskpit.workers import MARK
 
 TYPE_CHECKING = False
@@ -236,13 +237,48 @@ class _Mender:
 
     def published(self) -> Iterator[Mend]:
         """Results that others wrote become known as outcomes; ours that others replaced are put back."""
-        for spot in unlike_outcomes(self.folder):
+        doubtful_ones = unlike_outcomes(self.folder)
+        slugs = self._slugs() if doubtful_ones and self.folder.layout.slugged else ({}, {})
+        for spot in doubtful_ones:
             result = self.folder.layout.result_of(spot)
             here = fs.status(self.folder.at(result)) or fs.status(self.folder.at(spot.path))
             if here is not None and not stat.S_ISREG(here.st_mode):
                 yield self._aside(spot.path, "it is not a regular file", here)
             elif here is not None and not self._young(here):
-                yield from self._published_one(spot, result, here)
+                another = self._is_anothers(spot, *(of.get(spot.id, set()) for of in slugs))
+                yield from [self._renumber(spot)] if another else self._published_one(spot, result, here)
+
+    def _slugs(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        """By ids, what the tasks are called that are ready or claimed; and those that have ended."""
+        folder, standing, ended = self.folder, dict[str, set[str]](), dict[str, set[str]]()
+        for place, state in ((folder.layout.ready, State.READY), (folder.layout.claimed, State.CLAIMED)):
+            for spot in folder.spots(place, state):
+                standing.setdefault(spot.id, set()).add(spot.slug)
+        for spot in folder.finished():
+            ended.setdefault(spot.id, set()).add(spot.slug)
+        return standing, ended
+
+    def _is_anothers(self, spot: Spot, standing: set[str], ended: set[str]) -> bool:
+        """Whether this is the result of another task, whose writer could not know that we had given out its number."""
+        if not spot.slug or spot.slug in standing:
+            return False
+        known = self.folder.outcome(spot.id)
+        if known is None:
+            return bool(standing - {""})
+        kept = self.folder.outcome_path(spot.id, known)
+        return bool(ended - {"", spot.slug}) and not _reads_like(self.folder.at(spot.path), kept)
+
+    def _renumber(self, spot: Spot) -> Mend:
+        """It is known under the next free number, as a ready file of another name would be."""
+        folder, told = self.folder, f"{spot.path} is the result of another task than {spot.id}"
+        if not self.act:
+            return Mend(kind="registered", what=spot.path, details=told)
+        new = allot(folder, 1)[0]
+        path = folder.layout.result_path(Task(id=new, title="", slug=spot.slug), spot.verdict or Verdict.DONE)
+        if fs.move_new(folder.at(spot.path), folder.at(path)):
+            folder.tell("renumbered_task", new, details=f"it was {spot.path}, but {spot.id} is another task")
+            learn(folder, spot.replace(id=new, path=path))
+        return Mend(kind="registered", what=new, details=f"{told}; it is {path} now")
 
     def _published_one(self, spot: Spot, result: str, here: fs.Stat) -> Iterator[Mend]:
         folder = self.folder
