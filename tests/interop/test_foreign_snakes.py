@@ -278,3 +278,18 @@ def test_a_result_of_another_task_that_was_given_our_number_by_hand(ended, queue
     assert queue.card("0001").result.output.strip() == "ours"
     assert (queue.card("0001").late, os.listdir(f"{root}/.taskpit/quarantine")) == ((), [])
     assert queue.store.check() == []
+
+
+def test_a_claim_of_another_task_that_was_given_our_number_by_hand(queue):
+    """Ours ends meanwhile; theirs is left to them, and if they leave it, it is a task of its own."""
+    root = root_of(queue)
+    put(queue, 1)
+    with open(f"{root}/claimed/sh.food-0001-x.md", "w", encoding="utf-8") as file:
+        file.write("- **task:** theirs\n")
+    (claim,) = queue.claim("snake")
+    queue.finish(claim, Done(output="ours"))
+    assert sweep(queue) == []
+    os.rename(f"{root}/claimed/sh.food-0001-x.md", f"{root}/food/food-0001-x.md")  # as a cleaner does
+    (again,) = queue.claim("snake") or queue.claim("snake")
+    assert (again.task.title, again.task.id != "0001") == ("theirs", True)
+    assert os.listdir(f"{root}/.taskpit/quarantine") == []

@@ -21,7 +21,7 @@ from taskpit.store.network_stat import fresh_status, has_twin
 from taskpit.store.port import Mend
 from taskpit.store.put import clear_torn, enter
 from taskpit.store.quick_check import doubtful, unlike_outcomes
-from taskpit.store.registry import is_dropped, put_away, refuse_finished, register, take_in
+from taskpit.store.registry import is_another_task, is_dropped, put_away, refuse_finished, register, take_in
 from taskpit.store.reopening import learn
 from taskpit.task import State, Task, Verdict
 from taskpit.workers import MARK
@@ -228,6 +228,9 @@ class _Mender:
             verdict = self.folder.outcome(spot.id)
             if here is None or (verdict is None and not self._is_finished(spot)):
                 continue
+            task = fs.status(self.folder.of(IDS, spot.id))
+            if is_another_task(self.folder, spot) and (task is None or task.st_ino != here.st_ino):
+                continue  # others gave it our number; if they leave it, it gets one of its own
             yield self._aside(spot.path, f"{spot.id} is finished ({verdict or 'done'})", here)
 
     def _is_finished(self, spot: Spot) -> bool:

@@ -176,7 +176,7 @@ def put_away(folder: Folder, spot: Spot, why: Conflict) -> str | None:
 
         if take_again(folder, spot, judged):
             return spot.path
-    if not _is_another_task(folder, spot):
+    if not is_another_task(folder, spot):
         return folder.set_aside(spot.path, f"{why.message}; this is a copy that was saved later", judged)
     if not untouched(folder.at(spot.path), judged):
         return None
@@ -210,7 +210,8 @@ def take_in(folder: Folder, name: str) -> str | None:
     return path
 
 
-def _is_another_task(folder: Folder, spot: Spot) -> bool:
+def is_another_task(folder: Folder, spot: Spot) -> bool:
+    """Whether the task that has this number is called otherwise."""
     if not folder.layout.slugged or not spot.slug:
         return False
     known = folder.original(spot.id)
