@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
+from monsters import patience
+from waits import PATIENCE
 
 from taskpit import queue
 from taskpit.cli import import_files
@@ -39,6 +42,29 @@ def test_json_objects_lists_and_folders(pit, place):
 
     assert len(data["created"]) == 4
     assert sorted(task["title"] for task in pit("list", "--json").data) == ["Four", "one", "three", "two"]
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_what_a_folder_leads_to_is_not_imported(pit, place, linked):
+    """A FIFO among its files was waited for without end, and a link brought another place's file along."""
+    (place / "secret").mkdir()
+    (place / "secret" / "issues.jsonl").write_text(lines({"id": "s-1", "title": "not of this folder"}))
+    folder = place / "unpacked"
+    folder.mkdir()
+    (folder / "good.jsonl").write_text(lines({"title": "good"}))
+    os.mkfifo(folder / "fifo.jsonl")
+    (folder / "zero.jsonl").symlink_to("/dev/zero")
+    if linked == "folder":
+        (folder / ".beads").symlink_to(place / "secret")
+    else:
+        (folder / ".beads").mkdir()
+        (folder / ".beads" / "issues.jsonl").symlink_to(place / "secret" / "issues.jsonl")
+        (folder / "issues.jsonl").symlink_to(place / "secret" / "issues.jsonl")
+    with patience(PATIENCE):
+        answer = pit("import", "unpacked")
+        assert pit("import", "unpacked", "--from", "beads").code == 5
+    assert (answer.code, answer.out) == (0, "1 added\n")
+    assert [task["title"] for task in pit("list", "--json").data] == ["good"]
 
 
 def test_standard_input(pit):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from taskpit import importers, layouts
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.import_records import bad_record, collect, read_records
+from taskpit.cli.import_records import bad_record, collect, own_files, read_records
 from taskpit.cli.options import read_text, vet
 from taskpit.cli.output import quoted
 from taskpit.cli.progress import ProgressBar
@@ -335,7 +335,7 @@ def _inside(folder: str, importer: Importer) -> list[str]:
     """The files of this tracker in a folder."""
     for patterns in importer.places:
         found = [path for one in patterns for path in glob.glob(f"{glob.escape(folder)}/{one}")]
-        files = sorted(filter(os.path.isfile, dict.fromkeys(found)))
+        files = sorted(own_files(folder, found))
         if files:
             return files
     return []

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from taskpit import layouts, schema
@@ -73,8 +73,16 @@ def collect(paths: Sequence[str], limit: int, *, layout: Layout | None = None, k
     return found
 
 
+def own_files(folder: str, paths: Iterable[str]) -> list[str]:
+    """Those that are files of the folder itself: a link in it may lead anywhere, and a FIFO has no end."""
+    root = os.path.realpath(folder)
+    here = {path: os.path.join(root, os.path.relpath(path, folder)) for path in paths}
+    return [path for path, real in here.items() if os.path.isfile(path) and os.path.realpath(path) == real]
+
+
 def _inside(folder: str) -> list[str]:
-    names = [name for name in os.listdir(folder) if name.endswith((".md", ".json", ".jsonl"))]
+    listed = own_files(folder, (os.path.join(folder, name) for name in os.listdir(folder)))
+    names = [os.path.basename(path) for path in listed if path.endswith((".md", ".json", ".jsonl"))]
     names = sorted((name for name in names if not name.startswith((".", "README", "readme"))), key=natural)
     if not names:
         raise Invalid(f"there is nothing to import in {folder}", hint="Looked for .md, .json and .jsonl.", path=folder)
