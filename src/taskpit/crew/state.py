@@ -17,8 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from subprocess import DEVNULL, Popen
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from taskpit import fs, schema, trust, workers
 from taskpit.clock import Clock, instant
@@ -27,6 +26,9 @@ from taskpit.landing.values import Terms, spelled
 from taskpit.records import Value
 from taskpit.text import last_lines, read_json
 from taskpit.worker.preset import Backend
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 SUPERVISOR = "supervisor"
 #: A plan or a state larger than this is none of ours.
@@ -323,6 +325,8 @@ class Papers:
 
     def start(self, name: str, module: str, *words: str, cwd: str, env: Mapping[str, str]) -> Popen[bytes]:
         """A process of the crew begins, in a session of its own; it prints to the log of this name."""
+        from subprocess import DEVNULL, Popen  # whoever only looks at a crew does without
+
         with open(fs.open_file(self.log(name)), "ab") as log:
             return Popen(
                 [sys.executable, "-P", "-m", f"taskpit.crew.{module}", self.root, *words],

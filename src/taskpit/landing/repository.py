@@ -88,11 +88,6 @@ class Remote(Value):
     url: str
 
 
-def state_folder() -> str:
-    """Where what belongs to this user and to no queue is kept."""
-    return state_path("landing")
-
-
 class Repository:
     """One repository of a person's, and ours for it."""
 
@@ -109,7 +104,7 @@ class Repository:
             raise GitTrouble(f"{cwd!r} has an end of line in its path", hint="Landing needs another path.") from None
         digest = hashlib.sha256(os.fsencode(os.path.realpath(self.common))).hexdigest()[:12]
         name = "".join(c if c.isascii() and c.isalnum() else "-" for c in os.path.basename(self.top))[:40]
-        self.folder = f"{state_folder()}/{name}-{digest}"
+        self.folder = f"{state_path('landing')}/{name}-{digest}"
         self.git = Git(f"{self.folder}/git")
         self._accepted = ""
         self._habits: tuple[tuple[str, str], ...] = ()

@@ -10,18 +10,18 @@ import os
 
 from taskpit import fs, workers
 from taskpit.errors import Conflict, Invalid, NotFound, TaskpitError
-from taskpit.landing.pipe import LandingPipe, queue_key
-from taskpit.landing.repository import Repository, state_folder
 from taskpit.landing.values import CANDIDATE, Terms, held, name_of
 from taskpit.policy import LANDING, PULL, REVIEW, REVIEWER
 from taskpit.queue import cards
 from taskpit.records import Value
 from taskpit.task import Release, State, Want
+from taskpit.trust import state_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from taskpit.landing.pipe import LandingPipe
     from taskpit.landing.values import HandIn
     from taskpit.queue import Queue
     from taskpit.task import Card, Claim, Task
@@ -98,23 +98,30 @@ def pipes(queue: Queue) -> list[LandingPipe]:
 
 def _repositories(queue: Queue) -> tuple[list[LandingPipe], list[str]]:
     """Those of this queue that are there, and where others were that are not."""
+    place = state_path("landing")
+    names = fs.names(place)
+    if not names:
+        return [], []
+    from taskpit.landing.pipe import LandingPipe, queue_key  # a look at a queue whose tasks do not land does without
+    from taskpit.landing.repository import Repository
+
     key = queue_key(queue)
     found, gone = [], []
-    for name in fs.names(state_folder()):
-        folder = f"{state_folder()}/{name}"
+    for name in names:
+        folder = f"{place}/{name}"
         if not os.path.exists(f"{folder}/queues/{LandingPipe.digest(key)}"):
             continue
-        place = "(where is not known)"
+        top = "(where is not known)"
         try:
-            place = fs.read(f"{folder}/repository", 8192)[0].decode("utf-8", "surrogateescape").strip()
-            repository = Repository(place)
+            top = fs.read(f"{folder}/repository", 8192)[0].decode("utf-8", "surrogateescape").strip()
+            repository = Repository(top)
         except (OSError, TaskpitError):
-            gone.append(place)  # it was moved or removed; what is in ours stays
+            gone.append(top)  # it was moved or removed; what is in ours stays
             continue
         if repository.folder == folder:
             found.append(LandingPipe(repository, key, Terms(check_limit=queue.config.check_limit)))
         else:
-            gone.append(place)
+            gone.append(top)
     return found, gone
 
 
@@ -158,8 +165,6 @@ def waiting(queue: Queue) -> list[Card]:
 
 def standing(queue: Queue) -> OpenWork:
     """What of this queue's work has not come to rest. Changes nothing; costs nothing where nothing ever landed."""
-    if not os.path.isdir(state_folder()):
-        return OpenWork()
     found, gone = _repositories(queue)
     if not found and not gone:
         return OpenWork()
