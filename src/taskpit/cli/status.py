@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from taskpit import errors, schedule
+from taskpit import errors, fs
 from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.crew import CONFIG, papers
 from taskpit.cli.log import event_line
@@ -25,7 +25,7 @@ from taskpit.race import is_racer
 from taskpit.records import Value
 from taskpit.report import LANDED, events_since
 from taskpit.status import STATUSES, Status, counted, status_of, summary
-from taskpit.task import Card, Event, State
+from taskpit.task import Card, Event, State, Task
 from taskpit.text import fit, width_of
 
 #: So many tasks of each part people see; programs see all.
@@ -209,7 +209,6 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     from taskpit.crew.state import SUPERVISOR
     from taskpit.crew.status import idle_workers, pid_here, rows
     from taskpit.landing.review import NO_REVIEWER, standing
-    from taskpit.worker.agent_limits import resting
 
     queue, desk = context.queue, papers(context)
     now, info, paused = queue.clock.now(), queue.store.info(), queue.store.paused()
@@ -233,7 +232,7 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
         counts={**counts, "held": sum(1 for card in ready if card.held)},
         statuses=tally(queue.store),
         paused=paused,
-        resting=resting(desk.root, queue.clock),
+        resting=_resting(desk.root, queue),
         supervisor=pid_here(desk, SUPERVISOR),
         crew=crew,
         needs_you=needs_you,
@@ -241,10 +240,27 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
         failed=[_entry(card) for card in failed],
         idle=idle_workers(desk.root, {one["worker"] for one in running} | {row.name for row in crew}),
         waiting=_waiting([card for card in ready if status_of(card) is Status.WAITING], now),
-        schedules=[schedule.facts(task) for task in recurring],
+        schedules=_schedules(recurring),
         last_day=day.facts(),
         landing=landing.told(),
     )
+
+
+def _resting(root: str, queue: Queue) -> list[str]:
+    """Agents that have reached a limit, in words."""
+    if not fs.exists(f"{root}/.taskpit/backends"):
+        return []
+    from taskpit.worker.agent_limits import resting  # only where agents have worked
+
+    return resting(root, queue.clock)
+
+
+def _schedules(tasks: Sequence[Task]) -> list[dict[str, object]]:
+    if not tasks:
+        return []
+    from taskpit import schedule  # only schedules pay for a calendar
+
+    return [schedule.facts(task) for task in tasks]
 
 
 def _entry(card: Card, why: str = "") -> dict[str, str]:

@@ -11,7 +11,6 @@ from taskpit.crew.state import SUPERVISOR, MemberPlan, Now, Papers, Post
 from taskpit.errors import Conflict
 from taskpit.records import Value
 from taskpit.rules import natural
-from taskpit.worker.agent_limits import Gate
 
 #: What is in the name of those that only land.
 LANDER = "-lander-"
@@ -104,6 +103,8 @@ def _paused(papers: Papers, post: Post, paused: str) -> str:
     shared = post.backend.shared() if post.backend and post.kind == "tasks" else None
     if paused or shared is None or not fs.exists(f"{papers.root}/.taskpit/backends/{shared.name}.json"):
         return paused
+    from taskpit.worker.agent_limits import Gate  # only where an agent has reached a limit
+
     return Gate(shared, papers.root, Clock()).rests()
 
 
