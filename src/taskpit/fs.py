@@ -338,11 +338,13 @@ def set_times(path: str, modified: float | None) -> bool:
 
 
 def set_mode(path: str, mode: int) -> None:
-    """Its owner, group and others may do with it what these bits say."""
+    """Its owner, group and others may do with it what these bits say; it need not be readable before."""
     step("chmod", path)
-    fd = _open(path, READ)
+    fd = _open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        os.fchmod(fd, mode)
+        if stat_module.S_ISLNK(os.fstat(fd).st_mode):
+            raise NotAFile(errno.ELOOP, "not a regular file", path)
+        os.chmod(f"{OPENED}/{fd}", mode)
     finally:
         os.close(fd)
 

@@ -8,7 +8,8 @@ import pytest
 from boxes import FAST, LAYOUTS, make, reopened
 from people import ANN, BOB, acting
 
-from taskpit.keeper import sweep
+from taskpit import fs
+from taskpit.keeper import fix, sweep
 from taskpit.store import leases
 from taskpit.task import Release, Said, State, Task
 from taskpit.testing import FakeClock
@@ -121,3 +122,19 @@ def test_the_claimed_file_is_still_anns(shared):
     assert os.stat(f"{shared}/claimed/{name}").st_uid == ANN
     assert os.stat(f"{shared}/.taskpit/workers/bob").st_uid == BOB
     two.bobs.close()
+
+
+def test_a_file_of_ones_own_that_is_shut_is_opened_again_by_the_doctor(shared):
+    """Nobody but root could have read it to say so."""
+    with acting(ANN):
+        queue = make(f"{shared}/queue", "pit", FakeClock())
+        queue.put([Task(id="0001", title="x", slug="x")])
+        task = f"{shared}/queue/food/food-0001-x.md"
+        os.chmod(task, 0)
+        assert [mend.kind for mend in fix(queue, ended=lambda _queue, _claim: True)] == ["not readable"]
+        assert os.stat(task).st_mode & 0o777 == 0o600
+        assert queue.claim("snake")[0].task.id == "0001"
+        os.symlink("elsewhere", f"{shared}/queue/link")
+        with pytest.raises(fs.NotAFile):
+            fs.set_mode(f"{shared}/queue/link", 0o777)
+        queue.close()
