@@ -234,7 +234,7 @@ class Server:
         """The address of an empty queue."""
         if self._free:
             name = self._free.pop()
-            self._wipe(name)
+            self.wipe(name)
         else:
             self._made += 1
             name = f"queue{self._made}"
@@ -246,7 +246,7 @@ class Server:
             self.sql(f"GRANT {worker} TO {LEAST}")
         return self.address(schema=name, **query)
 
-    def _wipe(self, name: str) -> None:
+    def wipe(self, name: str) -> None:
         """All at once, by a session that is kept: beginning one costs more than this."""
         if self._wiper is None or self._wiper.closed:
             self._wiper = psycopg.connect(self.address(), autocommit=True)
