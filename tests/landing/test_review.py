@@ -219,7 +219,8 @@ def test_status_doctor_and_sweep_tell_and_bring_in_what_is_not_in_the_checkout(g
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_approval_that_is_interrupted_blocks_nothing(looked, number):
     begun = f"{looked.folder}/begun"
-    task = looked.put("one", check=f"! test -e person.txt || {{ touch {begun}; test -e {begun}.go || sleep 60; }}")
+    wait = f"touch '{begun}'; test -e '{begun}.go' || sleep 60"
+    task = looked.put("one", check=f"! test -e person.txt || {{ {wait}; }}")
     looked.work(task, a_dot_txt="a")
     looked.commit("person.txt")  # so that what would land is checked again
     argv = [sys.executable, "-m", "taskpit", "-C", looked.root, "review", task, "--approve", "--as", "ada"]
@@ -301,7 +302,7 @@ def test_an_approval_stands_while_the_change_is_the_same(looked):
 
 
 def test_what_comes_back_unchanged_is_approved_still_unless_it_was_sent_back(looked):
-    task = looked.put("one", check=f"test -e {looked.folder}/mended || ! test -e new.txt")
+    task = looked.put("one", check=f"test -e '{looked.folder}/mended' || ! test -e new.txt")
     looked.work(task, a_dot_txt="a\n")
     review.approve(looked.queue, task, "ada")
     looked.commit("new.txt")

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import textwrap
+from shlex import quote
 
 import pytest
 from boxes import pit as run
@@ -30,7 +31,7 @@ class Project:
 
     def mark(self, name):
         """A command that leaves this mark."""
-        return f"touch {self.marks / name}"
+        return f"touch {quote(str(self.marks / name))}"
 
     @property
     def marked(self):

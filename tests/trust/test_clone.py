@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
+from shlex import quote
 
 import pytest
 from boxes import pit
@@ -79,7 +80,7 @@ def test_nothing_of_a_clone_runs_before_it_is_trusted(armed, words):
     before = armed("list", "--json").data
     answer = armed("--json", *words)
     assert (answer.code, answer.error["code"]) == (9, "untrusted")
-    assert f"-C {armed.pit} trust" in answer.error["hint"]
+    assert f"-C {quote(str(armed.pit))} trust" in answer.error["hint"]
     assert armed.marked == []
     assert armed("list", "--json").data == before
 
@@ -227,7 +228,8 @@ def test_another_folder_is_not_the_one_that_was_trusted(project, how):
     else:  # at the very same path
         shutil.make_archive(str(project.tmp / "archive"), "tar", project.path)
         shutil.rmtree(project.path)
-        shutil.unpack_archive(str(project.tmp / "archive.tar"), project.path)
+        project.path.mkdir()
+        subprocess.run(["tar", "-xf", project.tmp / "archive.tar", "-C", project.path], check=True)
         (project.pit / ".taskpit/layout").touch()
     if how != "unpacked":
         project.pit = other / "pit"
@@ -324,7 +326,7 @@ def test_git_of_an_unpacked_checkout_runs_nothing_when_a_queue_is_made_there(tmp
     program.chmod(0o755)
     for asked in (("init", "-q", top), ("-C", top, "commit", "-q", "--allow-empty", "-m", "x")):
         subprocess.run(("git", "-c", "user.name=x", "-c", "user.email=x@x", *asked), check=True)
-    for asked in (("config", "core.fsmonitor", program), ("update-index", "--fsmonitor"), ("status",)):
+    for asked in (("config", "core.fsmonitor", quote(str(program))), ("update-index", "--fsmonitor"), ("status",)):
         subprocess.run(("git", "-C", top, *asked), check=True, capture_output=True)
     assert (tmp_path / "ran").exists()  # so it is a trap
     (tmp_path / "ran").unlink()
