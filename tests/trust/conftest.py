@@ -10,6 +10,7 @@ from shlex import quote
 
 import pytest
 from boxes import pit as run
+from world import require
 
 GIT = ["git", "-c", "user.name=eve", "-c", "user.email=eve@example.com", "-c", "init.defaultBranch=main"]
 
@@ -47,6 +48,7 @@ class Project:
 
     def clone(self):
         """By git itself, with what the queue's own .gitignore would have kept out."""
+        require("git")
         subprocess.run([*GIT, "init", "-q", self.evil], check=True)
         (self.evil / "pit/.taskpit/.gitignore").unlink(missing_ok=True)
         for folder, folders, files in os.walk(self.evil / "pit"):
