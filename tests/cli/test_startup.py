@@ -72,7 +72,7 @@ def test_a_check_is_run_without_a_new_interpreter(pit):
     pit("add", "x", "--check", "true")
     pit("claim", "1")
     names, _ = loaded("done", "1")
-    assert not {"subprocess", "tempfile", "contextlib", "threading"} & names
+    assert not {"subprocess", "tempfile", "contextlib", "threading", "select"} & names
 
 
 def test_a_list_that_is_cut_off_and_counted_watches_nothing(pit, tmp_path):
