@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: How far ours are indented, by the indent of the library's lines and whether they are items of a list.
 Indents = dict[tuple[int, bool], int]
+#: How people spell that there is nothing; the library leaves it out.
+NOTHING = frozenset(("null", "Null", "NULL", "~"))
 #: Longer texts are not compared line by line: that would take too long.
 MOST_LINES = 5000
 
@@ -115,7 +117,10 @@ def _indent(line: str) -> int:
 
 
 def _bare(line: str) -> str:
-    return "".join(line.split())
+    """What a line says, however it is spaced and whatever it calls nothing."""
+    text = "".join(line.split())
+    key, colon, value = text.rpartition(":")
+    return key + colon if value in NOTHING else text
 
 
 def _compared(one: Sequence[str], other: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
