@@ -12,6 +12,7 @@ from taskpit.errors import Invalid, NotFound, Unavailable
 from taskpit.keeper import sweep
 from taskpit.layouts import yamltext
 from taskpit.store.activities import steps as moves
+from taskpit.store.locks import Grip
 from taskpit.task import Done, Release, Said, Split, State, Task
 
 ONE = "activities:\n  - id: A1\n    title: one\n"
@@ -221,6 +222,40 @@ def test_an_ended_activity_with_a_strangers_expired_lock(queue, clock):
     clock.advance(9 * LEASE)
     assert [mend.kind for mend in sweep(queue)] == ["lock left behind"]
     assert not lock_of(queue).exists()
+
+
+def a_stranger_writes_the_lock(queue, monkeypatch):
+    """Between our look at it and what we do about it: strangers take no turns."""
+    real = Grip._untouched
+
+    def untouched(grip):
+        theirs = lock_of(queue).with_name("theirs")
+        theirs.write_bytes(lock_of(queue).read_bytes())
+        theirs.replace(lock_of(queue))
+        return real(grip)
+
+    monkeypatch.setattr(Grip, "_untouched", untouched)
+
+
+def test_a_lock_that_a_stranger_writes_meanwhile_ends_no_sweep(queue, clock, monkeypatch):
+    path = by_hand(queue, ONE)
+    take(queue, worker="ann", kind="human")
+    save(path, f"{ONE}    status: completed\n    completed_by: ben\n")
+    clock.advance(9 * LEASE)
+    a_stranger_writes_the_lock(queue, monkeypatch)
+    sweep(queue)
+    assert lock_of(queue).exists()
+
+
+def test_a_lock_that_a_stranger_writes_meanwhile_ends_no_worker(queue, monkeypatch):
+    """Its renewal says that the claim is lost; what it has done is done, and the lock is left to them."""
+    by_hand(queue, ONE)
+    claim = take(queue)
+    a_stranger_writes_the_lock(queue, monkeypatch)
+    assert queue.renew(claim) is Said.LOST
+    assert queue.finish(claim, Done(output="yes"))[0] is Said.OK
+    assert queue.card(FIRST).state is State.DONE
+    assert lock_of(queue).exists()
 
 
 def test_an_existing_folder_is_adopted(tmp_path):

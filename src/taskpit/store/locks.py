@@ -318,6 +318,13 @@ class Grip(BoundedLock):
         self._held = None
         self._sync()
 
+    def leave(self) -> None:
+        """The name is free of us: what a stranger has put there meanwhile is theirs, and stays."""
+        try:
+            self.let_go()
+        except Lost:
+            self._held = None
+
     def _untouched(self) -> bool:
         """Whether what stands there is what `mine` saw: strangers take no turns."""
         now = fs.status(self._path)

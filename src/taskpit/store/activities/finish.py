@@ -6,7 +6,7 @@ import json
 
 from taskpit import fs, workers
 from taskpit.clock import iso
-from taskpit.errors import Invalid, Unavailable
+from taskpit.errors import Invalid, Lost, Unavailable
 from taskpit.layouts import activities
 from taskpit.layouts import activities as names
 from taskpit.layouts.progress import ABANDONED, ENDED, clear, status_of
@@ -37,7 +37,10 @@ def renew(items: Items, task_id: str, fence: str, lease: float) -> Said:
         if mine is None:
             return Said.LOST
         expires = now + max(lease, 1.0)
-        grip.rewrite(mine.replace(expires=expires, task_expires=min(mine.task_expires, expires)))
+        try:
+            grip.rewrite(mine.replace(expires=expires, task_expires=min(mine.task_expires, expires)))
+        except Lost:
+            return Said.LOST
     return Said.CANCEL if fs.exists(items.folder.of(STOPS, task_id)) else Said.OK
 
 
@@ -54,7 +57,7 @@ def finish(items: Items, end: End) -> Said:
                 action = _edited(items, spot.item, end, mine)
             except _Over:
                 action = ""
-            grip.let_go()
+            grip.leave()
     if mine is not None and action:
         _tell(items, end, action, mine)
         return Said.OK

@@ -114,7 +114,7 @@ def _free_abandoned(items: Items, item: str) -> None:
             with items.grip(key) as grip:
                 mine = grip.mine(one.seen.lock)
                 if mine is not None and (seen := grip.look()) is not None and grip.over(seen):
-                    grip.let_go()
+                    grip.leave()
 
 
 def _check(found: Progress, redo: Sequence[str], drop: Sequence[str]) -> None:

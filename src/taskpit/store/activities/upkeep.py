@@ -65,7 +65,7 @@ def _left_locks(items: Items, progress: Progress, *, dry_run: bool) -> Iterator[
                 if seen is None or not grip.over(seen) or grip.mine(seen.lock) is None:
                     continue  # somebody else's, and it may be live
             if not dry_run:
-                grip.let_go()
+                grip.leave()
         yield Mend(kind="lock left behind", what=activity_id, details=f"{fields['status']} by {by}")
 
 
