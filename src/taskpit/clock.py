@@ -57,6 +57,10 @@ def boot_id() -> str:
     return _boot[0]
 
 
+#: What was read lately: tasks that come one after the other have the same few times.
+_read: dict[str, float] = {}
+
+
 def _as_we_write_it(text: str) -> float | None:
     """The seconds of `2026-01-24T10:00:00Z` without loading a calendar; None if the numbers make no date."""
     digits = text[:4] + text[5:7] + text[8:10] + text[11:13] + text[14:16] + text[17:19]
@@ -71,7 +75,10 @@ def _as_we_write_it(text: str) -> float | None:
     # Days since 1970, with years that begin in March, so that the leap day comes last.
     year, month = (year - 1, month + 9) if month <= 2 else (year, month - 3)
     days = year * 365 + year // 4 - year // 100 + year // 400 + (month * 153 + 2) // 5 + day - 719469
-    return days * 86400.0 + hour * 3600 + minute * 60 + second
+    if len(_read) >= 64:
+        _read.clear()
+    seconds = _read[text] = days * 86400.0 + hour * 3600 + minute * 60 + second
+    return seconds
 
 
 #: How long each letter of a duration is, in seconds.
@@ -162,6 +169,8 @@ def instant(text: str, now: float) -> float:
 
     Offsets (`+01:00`) are honoured; a time without one is UTC. Raises ValueError.
     """
+    if text in _read:
+        return _read[text]
     text = text.strip()
     if text.startswith("+"):
         return _in_time(now + duration(text[1:]), text)

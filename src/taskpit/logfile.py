@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: A longer line is no line of ours.
 LONGEST_LINE = 1 << 26
+#: What stands before the lines of each write: it ends a line that a killed writer left torn.
+BREAK = b"\n"
 #: Whether the file still has its name is looked at this often, in seconds.
 EVERY = 1.0
 
@@ -30,28 +32,32 @@ class Log:
         self.path = path
         self._turn = allocate_lock()
         self._fd = -1
-        self._looked = 0.0
+        self._looked = -EVERY
 
     def append(self, lines: bytes) -> None:
         """These are at the end; where the file was just taken away, or refused them, by a second try."""
+        data = BREAK + lines
         with self._turn:
             try:
-                self._write(b"\n" + lines)
+                if time.monotonic() - self._looked >= EVERY:
+                    self._open()
+                if fs.write_once(self._fd, data, self.path):
+                    return
             except OSError:
                 self._close()
-                self._write(b"\n" + lines)
+                self._open()
+            for _ in range(2):
+                if fs.write_once(self._fd, data, self.path):
+                    return  # else the whole of it once more: the rest alone would be no line
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
 
-    def _write(self, data: bytes) -> None:
-        now = time.monotonic()
-        if self._fd >= 0 and now - self._looked >= EVERY and not self._is_current():
+    def _open(self) -> None:
+        """It is open under the name that it has now."""
+        if self._fd >= 0 and not self._is_current():
             self._close()
         if self._fd < 0:
             self._fd, _ = fs.open_regular(self.path, fs.APPEND | os.O_NONBLOCK)
-            self._looked = now
-        for _ in range(3):
-            if fs.write_once(self._fd, data, self.path):
-                return  # else the whole of it once more: the rest alone would be no line
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+            self._looked = time.monotonic()
 
     def _is_current(self) -> bool:
         self._looked, mine, there = time.monotonic(), os.fstat(self._fd), fs.status(self.path)
@@ -61,6 +67,7 @@ class Log:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        self._looked = -EVERY
 
     def close(self) -> None:
         """Let go of it; the next append opens it again."""

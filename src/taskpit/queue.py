@@ -184,7 +184,7 @@ class Queue:
         )
         deadline = self.clock.monotonic() + wait
         while True:
-            taken = self._draw(want)
+            taken = self._draw(want) if self.config.shares else self.store.claim(want)
             if claims := list(filterfalse(self._fired, taken)):
                 return claims
             if taken:
@@ -198,7 +198,7 @@ class Queue:
 
     def _draw(self, want: Want) -> list[Claim]:
         """By priority and age; where the settings give shares to tags, first among those of a tag that was drawn."""
-        if not self.config.shares or want.ids or want.tags:
+        if want.ids or want.tags:
             return self.store.claim(want)
         import random  # only a queue with shares pays for it
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from workitems import FIRST, FORMS, ITEM, SECOND, by_hand, changed, comments, entry, load, put, steps, take
 
+from taskpit.clock import iso
 from taskpit.layouts import yamltext
 from taskpit.layouts.progress import SCHEMA, Progress
 from taskpit.store.activities import pivot
@@ -145,7 +146,7 @@ def test_one_version_more_by_whom_and_when(form, queue, clock):
     document = load(path)
     assert int(document["version"]) == version + 1
     assert document["last_modified_by"] == "agent-7"
-    assert str(document["last_modified"]).startswith(queue.store.folder.event("").timestamp[:16])
+    assert str(document["last_modified"]).startswith(iso(queue.store.clock.now())[:16])
     moves.start(queue.store.items, f"{FIRST}-T1", "agent-7")
     assert int(load(path)["version"]) == version + 2
 
@@ -210,7 +211,7 @@ def test_a_work_item_as_we_write_it(queue, clock):
     queue.put([Task(id="", title="Ship the login", by="ann")])
     put(queue, "Backend", by="ann", needs=("WI-009",))
     path = next(queue.store.folder.at(name) for name in queue.store.items.folders().values())
-    now = queue.store.folder.event("").timestamp
+    now = iso(queue.store.clock.now())
     with open(f"{path}/progress.yaml", encoding="utf-8") as file:
         assert file.read() == (
             f"schema_version: 3\nversion: 2\nlast_modified: '{now}'\nlast_modified_by: ann\nwork_item_id: WI-001\n"
@@ -225,14 +226,14 @@ def test_times_are_those_of_the_change(queue, clock):
     """Not of the change before it."""
     by_hand(queue, FORMS["nested"])
     clock.advance(5000)
-    now = queue.store.folder.event("").timestamp
+    now = iso(queue.store.clock.now())
     take(queue)
     assert entry(queue)["started_at"] == now
     clock.advance(100)
     moves.finish(queue.store.items, f"{FIRST}-T1", "agent-1", "agent")
     queue.finish(queue.holding(FIRST, "agent-1"), Release())
     clock.advance(100)
-    later = queue.store.folder.event("").timestamp
+    later = iso(queue.store.clock.now())
     moves.finish(queue.store.items, f"{FIRST}-T2", "ann", "human")
     assert entry(queue)["completed_at"] == later
 

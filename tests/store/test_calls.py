@@ -97,7 +97,7 @@ AT_MOST = {
     "mailbox": {"put": 11, "claim": 36, "done": 15},
 }
 #: Our own functions of a life at most, from put to done in one process; some Pythons count comprehensions, too.
-FUNCTIONS_AT_MOST = 260
+FUNCTIONS_AT_MOST = 240
 #: One name for calls that do the same.
 SAME = {
     "openat": "open",

@@ -9,6 +9,7 @@ from pits import make, put, root_of, task
 
 from taskpit.clock import iso
 from taskpit.store import stats_cache as module
+from taskpit.store.changelog import decode
 from taskpit.store.folder import CHANGELOG, INDEX
 from taskpit.store.stats_cache import Tally, tally
 from taskpit.testing import FakeClock
@@ -30,8 +31,12 @@ def kept(queue):
     return f"{root_of(queue)}/{INDEX}/tally"
 
 
+def told(queue, action, about):
+    return decode(queue.store.folder.line(action, about, "snake"))
+
+
 def said(queue, *actions, about="0001"):
-    queue.store.record([queue.store.folder.event(action, about, "snake") for action in actions])
+    queue.store.record([told(queue, action, about) for action in actions])
 
 
 def counted(queue):
@@ -77,7 +82,7 @@ def test_the_last_hour_ends(queue):
 
 def test_what_is_old_is_not_kept_by_the_second(queue):
     found = Tally()
-    found.feed([queue.store.folder.event(action, "1") for action in ("added_task", "x")], "c", "")
+    found.feed([told(queue, action, "1") for action in ("added_task", "x")], "c", "")
     assert found.dump("9") != found.dump("0")
     assert Tally.load(found.dump("9")).since("") == dict.fromkeys(("added_task", "completed_task", "failed_task"), 0)
     assert Tally.load(found.dump("0")).happened == {"added_task": 1, "x": 1}

@@ -112,14 +112,14 @@ def fixed_claim_name(patch):
 def next_bytes_straight_to_ready(patch):
     """The next bytes are moved to ready and the sealed file is removed afterwards: two tokens for a moment."""
 
-    def back(sealed, event):
+    def back(sealed, line):
         where = sealed.folder
         ready = where.at(where.layout.ready_path(folder.stub(sealed.spot)))
         if "n" in sealed.parts and fs.move(sealed.part("n"), ready):
             fs.remove(sealed.path)
         elif not fs.move(sealed.path, ready):
             return Said.ALREADY
-        finish._finish_up(sealed, event)
+        finish._finish_up(sealed, line)
         return Said.OK
 
     patch.setattr(finish, "_back_to_ready", back)
@@ -146,10 +146,10 @@ def children_forgotten_by_the_keeper(patch):
     """Only the worker itself lets its children in."""
     real = finish.roll
 
-    def roll(sealed, *, end=None, event=None):
+    def roll(sealed, *, end=None, line=None):
         if end is None:
             sealed.parts = sealed.parts.replace("c", "")
-        return real(sealed, end=end, event=event)
+        return real(sealed, end=end, line=line)
 
     patch.setattr(finish, "roll", roll)
     patch.setattr("taskpit.store.mend.roll", roll)
@@ -232,8 +232,8 @@ def tombstone_not_kept(patch):
     """A finished task's id is free again."""
     real = finish._publish_result
 
-    def publish(sealed, end, event):
-        said = real(sealed, end, event)
+    def publish(sealed, end, line):
+        said = real(sealed, end, line)
         fs.remove(sealed.folder.at(f"{folder.IDS}/{sealed.spot.id}"))
         return said
 
@@ -244,13 +244,13 @@ def attempt_counted_by_every_roller(patch):
     """Whoever carries an end out writes the attempt down once more."""
     real = finish.roll
 
-    def roll(sealed, *, end=None, event=None):
+    def roll(sealed, *, end=None, line=None):
         if "t" in sealed.parts and fs.exists(sealed.part("t")):
             tries = sealed.folder.at(f"{folder.TRIES}/{sealed.spot.id}")
             fs.make_dir(tries)
             fs.create(f"{tries}/{fs.fresh_name()}", fs.read(sealed.part("t"), 1 << 20)[0], sync=False)
             sealed.parts = sealed.parts.replace("t", "")
-        return real(sealed, end=end, event=event)
+        return real(sealed, end=end, line=line)
 
     patch.setattr(finish, "roll", roll)
     patch.setattr("taskpit.store.mend.roll", roll)
@@ -262,7 +262,7 @@ def children_before_the_seal(patch):
 
     def seal(where, claimed, end):
         for child in end.children:
-            put.admit(where, [(child, where.spell(child), where.event("added_task", child.id))])
+            put.admit(where, [(child, where.spell(child), where.line("added_task", child.id))])
         return real(where, claimed, end)
 
     patch.setattr(finish, "seal", seal)
@@ -406,7 +406,7 @@ def asked_again_after_a_failed_fsync(patch):
 
 def no_line_of_its_own(patch):
     """A line is written behind whatever stands there."""
-    patch.setattr(Log, "append", lambda self, lines: self._write(lines))
+    patch.setattr("taskpit.logfile.BREAK", b"")
 
 
 def rest_after_a_short_write(patch):
@@ -429,7 +429,7 @@ def log_fails_the_claim(patch):
     """What was taken is nobody's when its line cannot be written."""
 
     def tell(where, want, taken):
-        where.tell_of([where.event("claimed_task", one.task.id, one.fence) for one in taken])
+        where.log(b"".join(where.line("claimed_task", one.task.id, one.fence) for one in taken))
 
     patch.setattr(claims, "tell", tell)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from binascii import crc32
 
 from taskpit import fs, jsontext, schema
+from taskpit.clock import iso
 from taskpit.errors import CursorLost, Invalid
 from taskpit.rules import order
-from taskpit.task import Event, Task
+from taskpit.task import Event, Task, worker_type
 from taskpit.text import is_count, read_json
 
 TYPE_CHECKING = False
@@ -67,8 +68,28 @@ def digests(path: str) -> dict[str, set[str]]:
     return known
 
 
+def line(seconds: float, action: str, task_id: str, worker: str, details: str, said: str = "") -> bytes:
+    """A line of that time as it is documented, its keys in their order, what is empty left out; of a result with the
+    digest that is `said` of it.
+    """
+    fields = {"timestamp": iso(seconds), "worker": worker, "worker_type": worker_type(worker), "action": action}
+    if task_id:
+        fields["task_id"] = task_id
+    if details:
+        fields["details"] = details
+    if said:
+        fields[DIGEST] = said
+    return jsontext.dumps(fields, tight=True).encode("utf-8", "replace") + b"\n"
+
+
+def with_row(told: bytes, task: Task, file: str, status: fs.Stat) -> bytes:
+    """The line that tells of a task that is ready in this file, with its row: a catalogue needs no other log."""
+    row = jsontext.dumps(row_of(task, file, status), tight=True).encode("utf-8", "replace")
+    return b'%b,"%b":%b}\n' % (told[:-2], ROW.encode(), row)
+
+
 def encode(event: Event) -> bytes:
-    """One line as it is documented: its keys in their order, empty optional ones left out."""
+    """The line of an event that is known as one."""
     fields: dict[str, object] = {}
     for said, keys in ((event.__dict__, WORDS), (event.extra, event.extra)):
         for key in keys:
@@ -177,11 +198,6 @@ def row_of(task: Task, file: str, status: fs.Stat) -> Row:
     said = task.__dict__
     brief = [status.st_mtime_ns, *map(said.__getitem__, BRIEF)]
     return (*order(task), file, status.st_ino, int(is_tied(task)), jsontext.dumps(brief, tight=True))
-
-
-def with_row(event: Event, task: Task, file: str, status: fs.Stat) -> Event:
-    """The line that tells of a task that is ready in this file, with its row: a catalogue needs no other log."""
-    return event.replace(extra={**event.extra, ROW: row_of(task, file, status)})
 
 
 def task_of(row: Row) -> tuple[Task, tuple[int, int]] | None:

@@ -17,6 +17,8 @@ from taskpit.clock import JUMP
 from taskpit.errors import Conflict, Invalid, Unavailable
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import is_word
+from taskpit.schema import path_of
+from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import IDS, OUTCOMES, STOPS, TOUCHES, Folder, Unreadable, freshen
 from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
@@ -65,7 +67,7 @@ def take(
     """
     fence, read = _fence(want), bool(known is not None and known.was_read)
     if read and sign is not None and not folder.layout.guarded:
-        entry = fs.status(folder.of(IDS, ready.id))
+        entry = fs.status(path_of(f"{folder.root}/{IDS}", ready.id))
         registered = entry is not None and entry.st_ino == sign[0] and entry.st_nlink == ALONE
         if registered and not folder.is_over(ready):
             return _take(folder, ready, fence, want, known, sign[0])
@@ -114,22 +116,22 @@ def _take(
     status = fs.status(target)
     if status is None:
         return None
-    if status.st_ino != inode or (not layout.rewritten and _is_half(folder, target, status, known)):
+    as_read = known is not None and status.st_size == len(known.source)
+    if status.st_ino != inode or not (as_read or layout.rewritten or _is_whole(folder, target, status)):
         _give_back(folder, ready, target, half=status.st_ino == inode)  # or another file
         return None
     since = _stamp_again(folder, target, status, now, want, fence)
-    same = sure and known is not None and status.st_size == len(known.source)
-    task = known if same else _load(folder, ready, target, known)
-    if task is not None and layout.guarded:
+    task = known if sure and as_read else _load(folder, ready, target, known)
+    if task is None:
+        return None
+    if layout.guarded:
         _write_holder(folder, task, fence, (target, status), since + want.lease)
-    return None if task is None else _claim(task, fence, want, since)
+    return Claim(task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=since)
 
 
-def _is_half(folder: Folder, target: str, status: fs.Stat, known: Task | None) -> bool:
-    """Whether an editor has begun to save it in place between our look and our rename, and is not done."""
-    if known is not None and status.st_size == len(known.source):
-        return False
-    return not status.st_size or folder.writing.has_writer(target)
+def _is_whole(folder: Folder, target: str, status: fs.Stat) -> bool:
+    """Whether no editor has begun to save it in place between our look and our rename, or is done."""
+    return bool(status.st_size) and not folder.writing.has_writer(target)
 
 
 def _rename(folder: Folder, ready: Spot, target: str, until: float, want: Want) -> bool:
@@ -163,7 +165,8 @@ def _stamp_again(folder: Folder, target: str, status: fs.Stat, began: float, wan
     until = status.st_mtime + folder.cleaned_after
     if abs(until - began - want.lease) >= SHIFTED or since - began > want.lease / 10:
         stamp(folder, target, since + want.lease, _record(folder, fence))
-    _mind_the_clock(folder, fence)
+    if folder.even is None or abs(folder.even - folder.clock.offset()) >= JUMP:
+        _mind_the_clock(folder, fence)
     return since
 
 
@@ -184,10 +187,6 @@ def _load(folder: Folder, ready: Spot, target: str, known: Task | None) -> Task 
         _give_back(folder, ready, target)
         raise
     return None
-
-
-def _claim(task: Task, fence: str, want: Want, since: float) -> Claim:
-    return Claim(task=task, worker=want.worker, fence=fence, lease=want.lease, attempt=task.attempts + 1, since=since)
 
 
 def _give_back(folder: Folder, ready: Spot, target: str, *, half: bool = False) -> None:
@@ -259,7 +258,9 @@ def tell(folder: Folder, want: Want, taken: list[Claim]) -> None:
     """What was taken is told in one go; a person's change is told when it is made."""
     if taken and not want.even_held:
         try:
-            folder.tell_of([folder.event("claimed_task", claim.task.id, claim.fence) for claim in taken])
+            now = folder.clock.now()
+            lines = [changelog.line(now, "claimed_task", claim.task.id, claim.fence, "") for claim in taken]
+            folder.log(b"".join(lines))
         except OSError:
             return  # they are claimed all the same; a keeper tells what it finds claimed
 
@@ -327,26 +328,27 @@ class Chooser:
 
     def take_best(self, want: Want) -> list[Claim]:
         """The best that fit, by priority and age. That nothing did is remembered until something changes."""
-        if self._is_idle(want):
+        if self._idle is not None and self._is_idle(self._idle, want):
             return []
-        began, told, knew = self.folder.clock.monotonic(), self._ready.told, self._needs
+        ready = self._ready
+        began, told, knew = self.folder.clock.monotonic(), ready.told, self._needs
         ends = self._ends() if knew else ()  # only if needs were in the way when we last looked
         self._idle, self._next_due, self._needs = None, NEVER_DUE, False
-        self._ready.refresh()
-        taken = self._take_some(want) or (self._take_some(want) if self._ready.recheck() else [])
+        ready.refresh()
+        taken = self._take_some(want) or (self._take_some(want) if ready.recheck() else [])
         if not taken and not told and self._asked:
-            self._ready.watch()  # whoever asks again is told of changes from now on
+            ready.watch()  # whoever asks again is told of changes from now on
         self._asked = True
         if not taken and told and knew >= self._needs:
             now = self.folder.clock.monotonic()
             until = now + max(PATIENCE, 100 * (now - began))
-            self._idle = Idle(want, ends if self._needs else (), self._next_due, until, self._ready.news)
+            self._idle = Idle(want, ends if self._needs else (), self._next_due, until, ready.news)
         return taken
 
-    def _is_idle(self, want: Want) -> bool:
-        """Whether nothing was there when we last tried, and nothing has changed since."""
-        idle, ready = self._idle, self._ready
-        if idle is None or ready.stirs() or ready.news != idle.news:
+    def _is_idle(self, idle: Idle, want: Want) -> bool:
+        """Whether nothing has changed since nothing was there when we last tried."""
+        ready = self._ready
+        if ready.stirs() or ready.news != idle.news:
             return False
         return idle.holds(want, self._ends, self.folder.clock)
 
@@ -357,13 +359,13 @@ class Chooser:
 
     def _take_some(self, want: Want) -> list[Claim]:
         taken: list[Claim] = []
-        self._use = None
+        self._use, ready = None, self._ready
         try:
-            for file, task, sign in self._ready.best(self._fits, want):
+            for file, task, sign in ready.best(self._fits, want):
                 spot = Spot(state=State.READY, id=task.id, slug=task.slug, path=f"{self.folder.layout.ready}/{file}")
                 claim = self._take(spot, want, alone=bool(task.touches or task.limits), known=task, sign=sign)
                 if claim is not None or not (task.touches or task.limits):  # one that was in a way stays a candidate
-                    self._ready.gone(file, missed=claim is None)
+                    ready.gone(file, missed=claim is None)
                 if claim is not None:
                     taken.append(claim)
                     self._use = None

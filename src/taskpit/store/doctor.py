@@ -439,8 +439,8 @@ def accept_result(folder: Folder, task_id: str, path: str) -> str:
         data = fs.read(folder.at(path), LARGEST_RESULT)[0]
     except OSError:
         return ""
-    event = folder.event("accepted_result", task_id, details="it was edited after it was published")
-    folder.tell_of([changelog.marked(event, changelog.digest(data))])
+    details = "it was edited after it was published"
+    folder.log(folder.line("accepted_result", task_id, details=details, digest=changelog.digest(data)))
     return "accepted as it stands"
 
 

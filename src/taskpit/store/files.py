@@ -10,6 +10,7 @@ import time
 from _thread import allocate_lock
 
 from taskpit import fs, workers
+from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import check_word
@@ -117,11 +118,13 @@ class FileStore(House):
         entrants = []
         for task in tasks:
             named, data = self._spell(task)
-            entrants.append((named, data, self.folder.event("added_task", named.id, named.by or "keeper", named.title)))
+            told = changelog.line(self.clock.now(), "added_task", named.id, named.by or "keeper", named.title)
+            entrants.append((named, data, told))
         try:
             said = admit(self.folder, entrants)
         finally:
-            self._changed()
+            if self.folder.layout.manifest:
+                self._changed()
         for at, (named, data, _) in enumerate(entrants):
             if said[at] is not Said.CREATED:
                 said[at] = self._compared(named, data)
@@ -169,7 +172,7 @@ class FileStore(House):
                 taken = self._chooser.take_best(want)
         if self._line is not None:
             self._leave_line(woken=not taken)
-        if taken:
+        if taken and self.folder.layout.manifest:
             self._changed()
         return taken
 
@@ -208,7 +211,8 @@ class FileStore(House):
                 return [self._patiently(end, self.folder, ends[0])]
             return end_all(self.folder, ends, self._patiently) if ends else []
         finally:
-            self._changed()
+            if layout.manifest:
+                self._changed()
 
     def _patiently(self, step: Callable[..., Said], *given: object) -> Said:
         """The step, repeated with what is held back for it where the disk is full.
@@ -239,7 +243,7 @@ class FileStore(House):
     @verb
     def note(self, task_id: str, text: str, worker: str) -> None:
         """Append to the task's notes."""
-        line = f"- {self.folder.event('').timestamp} {one_line(worker)}: {text.rstrip()}\n"
+        line = f"- {iso(self.clock.now())} {one_line(worker)}: {text.rstrip()}\n"
         fs.append(self.folder.of(NOTES, self.folder.layout.check_id(task_id), ".md"), line.encode("utf-8", "replace"))
         self.folder.tell("noted", task_id, worker, text)
 

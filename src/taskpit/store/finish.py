@@ -42,7 +42,7 @@ from taskpit.store.folder import (
     stub,
 )
 from taskpit.store.put import admit_parts, enter, is_torn
-from taskpit.task import End, Event, Said, State, Task, Verdict
+from taskpit.task import End, Said, State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _carry_out_all(folder: Folder, sealed: dict[int, tuple[Sealed, End]], said: 
     """Those that only publish a result are carried out together, all others one by one."""
     plain = {number: (token, how) for number, (token, how) in sealed.items() if token.parts == "r"}
     if plain:
-        answers = publish(folder, [(token, how, _event(token, how)) for token, how in plain.values()])
+        answers = publish(folder, [(token, how, _line(token, how)) for token, how in plain.values()])
         said.update(zip(plain, answers, strict=True))
     for number, (token, how) in sealed.items():
         if number not in plain:
@@ -177,19 +177,20 @@ def _spot(folder: Folder, claim: Claim) -> Spot:
     return Spot(state=State.CLAIMED, id=claim.task.id, slug=claim.task.slug, worker=claim.fence, path=path)
 
 
-def _event(sealed: Sealed, how: End) -> Event:
+def _line(sealed: Sealed, how: End) -> bytes:
     """The line that tells of this end; of a result with its digest."""
     action = how.action or "released_task"
-    return sealed.folder.event(action, how.claim.task.id, how.claim.fence, how.details, digest=sealed.digest)
+    now = sealed.folder.clock.now()
+    return changelog.line(now, action, how.claim.task.id, how.claim.fence, how.details, sealed.digest)
 
 
 def _carry_out(sealed: Sealed, how: End) -> Said:
-    folder, event = sealed.folder, _event(sealed, how)
+    folder, line = sealed.folder, _line(sealed, how)
     if how.action == "recovered_task" and folder.layout.reclaims:
-        line = f"- {event.timestamp} {sealed.spot.path.rpartition('/')[2]}: {how.details}\n"
+        note = f"- {iso(folder.clock.now())} {sealed.spot.path.rpartition('/')[2]}: {how.details}\n"
         folder.make_place(folder.at(folder.layout.reclaims))
-        fs.append(folder.at(folder.layout.reclaims), line.encode("utf-8", "replace"))
-    return roll(sealed, end=how, event=event)
+        fs.append(folder.at(folder.layout.reclaims), note.encode("utf-8", "replace"))
+    return roll(sealed, end=how, line=line)
 
 
 def draw_up(folder: Folder, claimed: Spot, end: End) -> tuple[Sealed, dict[str, bytes]]:
@@ -305,15 +306,15 @@ def give_up(sealed: Sealed) -> str:
     return kept
 
 
-def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) -> Said:
+def roll(sealed: Sealed, *, end: End | None = None, line: bytes | None = None) -> Said:
     """Carry the end out, as far as it is not yet. Any number may do this at once; each step is done once.
 
-    The worker itself passes what it knows: `end`, and the `event` to log. A roller passes nothing, and
+    The worker itself passes what it knows: `end`, and the `line` to log. A roller passes nothing, and
     logs a line only if a crash swallowed it.
     """
     folder = sealed.folder
-    if event is None:
-        event = _swallowed(sealed)
+    if line is None:
+        line = _swallowed(sealed)
     if folder.durable or end is None:
         _settle_seal(sealed, known=end is not None)
     if "c" in sealed.parts:
@@ -335,8 +336,8 @@ def roll(sealed: Sealed, *, end: End | None = None, event: Event | None = None) 
 
         withdraw(sealed)
     if sealed.kind == "ready":
-        return _back_to_ready(sealed, event)
-    return _publish_result(sealed, end, event)
+        return _back_to_ready(sealed, line)
+    return _publish_result(sealed, end, line)
 
 
 def _settle(folder: Folder, *ends: Sealed) -> None:
@@ -373,7 +374,7 @@ def _settle_seal(sealed: Sealed, *, known: bool) -> None:
         folder.sync(SEALED, OUTCOMES if "o" in sealed.parts else folder.layout.claimed)
 
 
-def _swallowed(sealed: Sealed) -> Event | None:
+def _swallowed(sealed: Sealed) -> bytes | None:
     """The line that tells of this end, unless somebody has logged one since it was sealed."""
     status = fs.status(sealed.path)
     if status is None:
@@ -387,7 +388,7 @@ def _swallowed(sealed: Sealed) -> Event | None:
             sealed.digest = changelog.digest(fs.read(sealed.part("r"), LARGEST_PART)[0])
         except OSError:  # another roller has published it, and tells
             sealed.digest = ""
-    return sealed.folder.event(ACTIONS[sealed.kind], sealed.spot.id, details=details, digest=sealed.digest)
+    return sealed.folder.line(ACTIONS[sealed.kind], sealed.spot.id, details=details, digest=sealed.digest)
 
 
 def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:
@@ -401,7 +402,7 @@ def _publish_note(sealed: Sealed, kind: str, letter: str) -> None:
         return
 
 
-def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
+def _back_to_ready(sealed: Sealed, line: bytes | None) -> Said:
     """The next bytes over the token, then the token itself to ready: never two tokens."""
     folder = sealed.folder
     if "n" in sealed.parts:
@@ -409,34 +410,34 @@ def _back_to_ready(sealed: Sealed, event: Event | None) -> Said:
     if not freshen(sealed.path):
         return Said.ALREADY
     ready = folder.layout.ready_path(sealed.spot)
-    _finish_up(sealed, event and _with_row(sealed, event, ready))
+    _finish_up(sealed, line and _with_row(sealed, line, ready))
     enter(folder, sealed.spot.id, sealed.path, ready)
     folder.sync(folder.layout.ready, SEALED)
     return Said.OK
 
 
-def _with_row(sealed: Sealed, event: Event, ready: str) -> Event:
+def _with_row(sealed: Sealed, line: bytes, ready: str) -> bytes:
     """The line that tells a catalogue, too, how the task stands from now on."""
     try:
         task, status = sealed.folder.load(sealed.spot, sealed.path), fs.status(sealed.path)
     except (OSError, Invalid):
-        return event  # another has carried it on
-    return with_row(event, task, ready.rpartition("/")[2], status) if status is not None else event
+        return line  # another has carried it on
+    return with_row(line, task, ready.rpartition("/")[2], status) if status is not None else line
 
 
-def _publish_result(sealed: Sealed, end: End | None, event: Event | None) -> Said:
+def _publish_result(sealed: Sealed, end: End | None, line: bytes | None) -> Said:
     folder, place = sealed.folder, ""
     task = end.claim.task if end else sealed.task()
     said = _link_result(sealed, task)
     if said is None and end is not None:
-        return _publish_again(sealed, end, event)
+        return _publish_again(sealed, end, line)
     if said is None:  # a power loss took a result that was never acknowledged: the task was not done
         enter(folder, sealed.spot.id, sealed.path, folder.layout.ready_path(sealed.spot))
         return Said.LOST
     if folder.durable and not sealed.settles_late:
         place = folder.layout.result_path(task, Verdict(sealed.kind)).rpartition("/")[0]
         folder.sync(place)
-    _finish_up(sealed, event if said is Said.OK else folder.event("late_result", sealed.spot.id))
+    _finish_up(sealed, line if said is Said.OK else folder.line("late_result", sealed.spot.id))
     _retire(sealed, task, said)
     if place and place not in folder.layout.results:  # then nothing but the outcome tells
         folder.sync(OUTCOMES)
@@ -454,7 +455,7 @@ def _retire(sealed: Sealed, task: Task, said: Said) -> None:
     fs.move(sealed.part("r"), folder.of(of, task_id, f"~{rest}"))
 
 
-def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[Said]:
+def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, bytes]]) -> list[Said]:
     """Carry out many ends that only publish a result: each step for all of them before the next."""
     said, places, once = [], dict[str, None](), folder.syncs_once
     if once:
@@ -466,10 +467,10 @@ def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[S
     if not once:
         folder.sync(*places)
     lines = []
-    for (sealed, _, event), one in zip(ends, said, strict=True):
+    for (sealed, _, line), one in zip(ends, said, strict=True):
         if one is not None:
-            lines.append(event if one is Said.OK else folder.event("late_result", sealed.spot.id))
-    folder.tell_of(lines)
+            lines.append(line if one is Said.OK else folder.line("late_result", sealed.spot.id))
+    folder.log(b"".join(lines))
     for (sealed, end, _), one in zip(ends, said, strict=True):
         if one is not None:
             _retire(sealed, end.claim.task, one)
@@ -478,7 +479,7 @@ def publish(folder: Folder, ends: Sequence[tuple[Sealed, End, Event]]) -> list[S
     return [one or _publish_again(*ends[at]) for at, one in enumerate(said)]
 
 
-def _publish_again(sealed: Sealed, end: End, event: Event | None) -> Said:
+def _publish_again(sealed: Sealed, end: End, line: bytes | None) -> Said:
     """The result was swept from under a very slow worker, which still knows it: seal anew, if the token is there.
 
     If it is not, the end was carried out or the task given back long ago: what we bring is late.
@@ -493,7 +494,7 @@ def _publish_again(sealed: Sealed, end: End, event: Event | None) -> Said:
     folder.write(again.part("r"), data, sync=folder.durable)
     if fs.move(sealed.path, again.path):
         folder.sync(folder.layout.tmp, SEALED)
-        return _publish_result(again, None, event)
+        return _publish_result(again, None, line)
     kept = give_up(again)
     folder.tell("late_result", sealed.spot.id, end.claim.fence, f"kept in {kept}")
     return Said.LOST
@@ -538,10 +539,10 @@ def _is_leftover(folder: Folder, task: Task, verdict: Verdict) -> bool:
     return not any(fs.exists(folder.at(path)) for path in folder.layout.finished_paths(task))
 
 
-def _finish_up(sealed: Sealed, event: Event | None) -> None:
+def _finish_up(sealed: Sealed, line: bytes | None) -> None:
     """What must be done before the token's last move, since nobody comes back for it after that."""
-    if event is not None:
-        sealed.folder.tell_of([event])
+    if line is not None:
+        sealed.folder.log(line)
     if "c" in sealed.parts:
         fs.remove(sealed.part("c"))
 

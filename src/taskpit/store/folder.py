@@ -17,7 +17,7 @@ import stat
 from time import monotonic
 
 from taskpit import fs, kernel
-from taskpit.clock import Clock, iso
+from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Invalid, TooLarge
 from taskpit.held_directories import COMPARED, Holding, directory
@@ -26,7 +26,7 @@ from taskpit.layouts.layout import NEVER, is_worker
 from taskpit.schema import is_word, path_of
 from taskpit.store import changelog
 from taskpit.store.flock import BoundedLock, Open
-from taskpit.task import NOTHING, Event, State, Task, Verdict, worker_type
+from taskpit.task import State, Task, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ CHANGELOG = ".taskpit/changelog.log"
 OURS = (IDS, SEALED, OUTCOMES, TRIES, LATE, WORKERS, QUARANTINE, STOPS, NOTES, BESIDE, GUARDS, FENCES, LOCKS, LOGS)
 
 #: How a task may have ended, each with its name in OUTCOMES.
-VERDICTS = tuple(Verdict)
+VERDICTS = DONE, FAILED, CANCELLED = tuple(Verdict)
 #: How a claim may have ended, as its sealed name says it.
 ENDS = frozenset(("ready", *VERDICTS))
 #: Attempts, holds and errors that we write into a task may make it this much larger than it may be put.
@@ -312,10 +312,9 @@ class Folder:
 
     def is_over(self, spot: Spot) -> bool:
         """Whether it has ended: as far as we know, or as the layout's own places say, whoever wrote there."""
-        known = path_of(f"{self.root}/{OUTCOMES}", spot.id, "~")
-        for verdict in VERDICTS:
-            if fs.status(known + verdict) is not None:
-                return True
+        known = path_of("", spot.id, "~")[1:]
+        if fs.has_any(f"{self.root}/{OUTCOMES}", (known + DONE, known + FAILED, known + CANCELLED)):
+            return True
         for path in self.layout.finished_paths(spot):  # noqa: SIM110 - each look is one call, nothing in between
             if fs.status(f"{self.root}/{path}") is not None:
                 return True
@@ -481,14 +480,19 @@ class Folder:
 
     def tell(self, action: str, task_id: str = "", worker: str = "keeper", details: str = "") -> None:
         """One line in the changelog."""
-        self.tell_of([self.event(action, task_id, worker, details)])
+        self.log(self.line(action, task_id, worker, details))
 
-    def tell_of(self, events: Iterable[Event]) -> None:
-        """Lines in the changelog, in one go.
+    def line(
+        self, action: str, task_id: str = "", worker: str = "keeper", details: str = "", digest: str = ""
+    ) -> bytes:
+        """A line of now for the changelog; of a result with the digest of its bytes."""
+        return changelog.line(self.clock.now(), action, task_id, worker, details, digest)
+
+    def log(self, data: bytes) -> None:
+        """These lines are in the changelog, in one go.
 
         A command that tells once takes its turn under a lock, and so does everybody on a network filesystem.
         """
-        data = b"".join(map(changelog.encode, events))
         self._logs += 1
         if self._logs == SEVERAL and kernel.is_local(self.root):
             from taskpit.logfile import Log
@@ -504,20 +508,6 @@ class Folder:
         if self._log is not None:
             self._log.close()
         self._holding.close()
-
-    def event(
-        self, action: str, task_id: str = "", worker: str = "keeper", details: str = "", digest: str = ""
-    ) -> Event:
-        """A line of now; of a result with the digest of its bytes."""
-        return Event(
-            timestamp=iso(self.clock.now()),
-            worker=worker,
-            worker_type=worker_type(worker),
-            action=action,
-            task_id=task_id,
-            details=details,
-            extra={changelog.DIGEST: digest} if digest else NOTHING,
-        )
 
 
 def freshen(path: str) -> bool:

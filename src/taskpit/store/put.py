@@ -16,6 +16,7 @@ from taskpit import fs, schema
 from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.records import Value
+from taskpit.schema import path_of
 from taskpit.store import changelog
 from taskpit.store.changelog import with_row
 from taskpit.store.folder import IDS, LARGEST_RESULT, SEALED, Folder
@@ -26,10 +27,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from taskpit.task import Event
-
     #: A task with its bytes, and the line that tells of it.
-    Entrant = tuple[Task, bytes, Event]
+    Entrant = tuple[Task, bytes, bytes]
     #: Where its bytes lie, where what was asked for lies (the same file in most layouts), where it shall go.
     Draft = tuple[str, str, str]
 
@@ -47,7 +46,7 @@ def admit(folder: Folder, entrants: Sequence[Entrant]) -> list[Said]:
     try:
         for number, (_, original, _) in enumerate(drafts):
             task_id = entrants[number][0].id
-            entry = folder.of(IDS, task_id)
+            entry = path_of(f"{folder.root}/{IDS}", task_id)
             new = fs.link(original, entry) or (clear_torn(folder, task_id) and fs.link(original, entry))
             said.append(Said.CREATED if new else Said.EXISTS)
     except OSError as error:
@@ -88,8 +87,8 @@ def admit_parts(folder: Folder, path: str, parent: str) -> None:
         folder.set_aside(path.removeprefix(f"{folder.root}/"), f"it is no list of parts: {error}")
         return
     for task, by in tasks:
-        event = folder.event("added_task", task.id, by or "keeper", f"split from {parent}")
-        admit(folder, [(task, task.source, event)])
+        line = folder.line("added_task", task.id, by or "keeper", f"split from {parent}")
+        admit(folder, [(task, task.source, line)])
 
 
 def _child(folder: Folder, part: Part) -> tuple[Task, str]:
@@ -107,13 +106,14 @@ def _write(folder: Folder, entrants: Sequence[Entrant]) -> tuple[list[Draft], OS
     digest of its bytes, so that nobody does with half of them.
     """
     layout, early = folder.layout, folder.durable and not folder.syncs_once
+    drafts_in = f"{folder.root}/{layout.tmp}"
     together = early and folder.syncs_together(len(entrants))
     drafts: list[Draft] = []
     trouble = None
     try:
         for task, data, _ in entrants:
             ready, nonce = layout.ready_path(task), f"{fs.fresh_name()}.{changelog.digest(data)}"
-            tmp = original = folder.tmp(task.id, nonce, f"put~{ready.rpartition('/')[2]}")
+            tmp = original = path_of(drafts_in, task.id, f"~{nonce}~put~{ready.rpartition('/')[2]}")
             if layout.rewritten:  # others write into the ready file: what was asked for gets a file of its own
                 original = folder.tmp(task.id, nonce, "id")  # first: without it the other may be cleared up
                 folder.write(original, data, sync=early and not together)
@@ -148,11 +148,11 @@ def _bring_in(folder: Folder, known: Sequence[tuple[Entrant, Draft]]) -> None:
     """The ids of these are known: their files enter, once the log tells of them; nobody comes back for that."""
     if not known:
         return
-    events = []
-    for (task, _, event), (tmp, _, ready) in known:
+    lines = []
+    for (task, _, line), (tmp, _, ready) in known:
         status = fs.status(tmp)
-        events.append(with_row(event, task, ready.rpartition("/")[2], status) if status is not None else event)
-    folder.tell_of(events)
+        lines.append(with_row(line, task, ready.rpartition("/")[2], status) if status is not None else line)
+    folder.log(b"".join(lines))
     for (task, _, _), (tmp, _, ready) in known:
         enter(folder, task.id, tmp, ready)
     if folder.durable and not folder.syncs_once:

@@ -27,7 +27,7 @@ def reopen(folder: Folder, task: Task) -> Said:
         fs.remove(folder.of(STOPS, task.id))  # who asked to stop meant what has failed since
     for verdict in (Verdict.FAILED, Verdict.CANCELLED):
         if fs.move(folder.outcome_path(task.id, verdict), sealed.path):
-            return roll(sealed, event=folder.event("reopened_task", task.id, task.by or "keeper"))
+            return roll(sealed, line=folder.line("reopened_task", task.id, task.by or "keeper"))
     for letter in parts.removesuffix("o"):
         fs.remove(sealed.part(letter))
     return Said.LOST
@@ -67,7 +67,7 @@ def take_again(folder: Folder, spot: Spot, here: fs.Stat) -> bool:
     folder.sync(folder.layout.tmp, SEALED)
     fs.remove(folder.of(STOPS, spot.id))
     if fs.move(folder.outcome_path(spot.id, verdict), sealed.path):
-        roll(sealed, event=folder.event("reopened_task", spot.id, details=f"{spot.path} was put there again"))
+        roll(sealed, line=folder.line("reopened_task", spot.id, details=f"{spot.path} was put there again"))
         return True
     for letter in parts.removesuffix("o"):
         fs.remove(sealed.part(letter))

@@ -13,6 +13,7 @@ import stat
 import time
 
 from taskpit import fs
+from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, NotFound, TooLarge, Unavailable
 from taskpit.layouts import activities as names
 from taskpit.layouts import sidecar, yamltext
@@ -276,8 +277,15 @@ class Items:
         activity = spot.activity if spot else ""
         if spot is not None and not activity:  # a line has no field for a whole work item
             details = f"{spot.item}: {details}" if details else spot.item
-        event = self.folder.event(action, spot.step if spot else "", worker, details)
-        event = event.replace(activity_id=activity, worker_type=kind or worker_type(worker).replace("system", "agent"))
+        event = Event(
+            timestamp=iso(self.folder.clock.now()),
+            worker=worker,
+            worker_type=kind or worker_type(worker).replace("system", "agent"),
+            action=action,
+            activity_id=activity,
+            task_id=spot.step if spot else "",
+            details=details,
+        )
         self.record([event], spot.item if spot else "")
 
     def record(self, events: list[Event], item: str = "") -> None:

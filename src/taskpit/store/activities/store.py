@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from taskpit import fs, schema, workers
+from taskpit.clock import iso
 from taskpit.errors import CursorLost, NotFound, TooLarge
 from taskpit.layouts import activities as names
 from taskpit.layouts import yamltext
@@ -130,7 +131,7 @@ class ActivityStore(House):
         """A line in the work item's notes."""
         spot = names.place(self.folder.layout.check_id(task_id))
         path = self.items.path(spot.item if spot else "", names.NOTES)
-        line = f"- {self.folder.event('').timestamp} ({task_id}) {one_line(worker)}: {' '.join(text.split())}\n"
+        line = f"- {iso(self.clock.now())} ({task_id}) {one_line(worker)}: {' '.join(text.split())}\n"
         fs.append(self.folder.at(path), line.encode("utf-8", "replace"))
         self.items.tell("noted", task_id, worker, text)
 
