@@ -79,7 +79,9 @@ class Arrivals:
         whole = data.rfind(b"\n") + 1
         if not whole:
             return [], place + (len(data) if len(data) == PIECE else 0)  # longer than any line of ours
-        found = (parse(line) for line in data[:whole].split(b"\n") if MARK in line)
+        if MARK not in data:
+            return [], place + whole
+        found = [parse(line) for line in data[:whole].split(b"\n") if MARK in line]
         return [row for row in found if row is not None], place + whole
 
     def cursor(self, place: int) -> str:
@@ -154,6 +156,7 @@ class Catalog:
     def __init__(self, folder: str, name: str, database: Any, log: str) -> None:
         self._folder = folder
         self._name = name
+        self._looked, self._stands = 0.0, False
         self._database = database
         self.log = Arrivals(log)
 
@@ -288,10 +291,14 @@ class Catalog:
         for statement in statements.split(";"):
             self._ask(statement)
 
-    @property
-    def current(self) -> bool:
-        """Whether it still stands under its name: another may have been built, or somebody took it away."""
-        return _named(self._folder) == self._name
+    def is_current(self) -> bool:
+        """Whether it still stands under its name: another may have been built, or somebody took it away. Looked at each
+        second: rows of one that is gone lead to files that may be tried for all the same.
+        """
+        now = time.monotonic()
+        if now - self._looked >= LOOK:
+            self._looked, self._stands = now, _named(self._folder) == self._name
+        return self._stands
 
     def is_data(self) -> bool:
         """Whether it holds nothing but rows: a view or a trigger that somebody put in could run for ever."""

@@ -478,3 +478,22 @@ def test_a_pointer_that_names_no_database_is_none(name, tmp_path):
     (tmp_path / "catalog").write_bytes(name)
     (tmp_path.parent / "catalog-1.db").touch()
     assert catalog.Catalog.open(str(tmp_path), str(tmp_path / "log")) is None
+
+
+def test_a_task_that_is_saved_in_place_is_no_longer_what_its_row_tells(queue):
+    """By a writer that is still at it: with half of its text, without any, and once it is done."""
+    first, second = fill(queue)[:2]
+    other = again(queue)
+    path = f"{root_of(queue)}/{queue.store.folder.layout.ready_path(queue.card(first).task)}"
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        assert take(other) == [second]  # it is empty
+        file.write("# half a ")
+        file.flush()
+        assert first not in take(other, 3)
+        file.seek(0)
+        file.write(text.replace("\n", "\n- **priority:** 9\n", 1))
+    (claim,) = other.claim("snake", ids=[first])
+    assert claim.task.priority == 9
+    other.close()

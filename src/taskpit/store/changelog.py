@@ -184,8 +184,9 @@ def _recent(path: str, task_id: str) -> Iterator[Event]:
             yield event
 
 
-#: What a row tells of a task besides its order.
+#: What a row tells of a task besides its order; of a plain one, that anybody may take, only the first two.
 BRIEF = ("id", "slug", "hold", "not_before", "needs", "tags", "touches", "limits", "big")
+PLAIN = 2
 
 
 def is_tied(task: Task) -> bool:
@@ -195,19 +196,21 @@ def is_tied(task: Task) -> bool:
 
 def row_of(task: Task, file: str, status: fs.Stat) -> Row:
     """The row of a ready task: its order, its file, and what decides whether it may be taken."""
-    said = task.__dict__
-    brief = [status.st_mtime_ns, *map(said.__getitem__, BRIEF)]
-    return (*order(task), file, status.st_ino, int(is_tied(task)), jsontext.dumps(brief, tight=True))
+    said, tied = task.__dict__, is_tied(task)
+    brief = [status.st_mtime_ns, *map(said.__getitem__, BRIEF if tied or task.tags else BRIEF[:PLAIN])]
+    return (*order(task), file, status.st_ino, int(tied), jsontext.dumps(brief, tight=True))
 
 
 def task_of(row: Row) -> tuple[Task, tuple[int, int]] | None:
     """As much of the task as the row tells, and by what its file is known; None if it is no row of ours."""
     rank, age, _, _, _, inode, _, brief = row
     try:
-        modified, *said = read_json(brief)
+        modified, task_id, slug, *rest = read_json(brief)
         if type(modified) is not int:
             return None
-        told = dict(zip(BRIEF, said, strict=True))
+        if not rest and type(task_id) is type(slug) is str:
+            return Task(id=task_id, slug=slug, title="", priority=-rank, created=age), (inode, modified)
+        told = dict(zip(BRIEF, (task_id, slug, *rest), strict=True))
         return schema.load(Task, told, title="", priority=-rank, created=age), (inode, modified)
     except (ValueError, TypeError, Invalid):
         return None

@@ -65,21 +65,29 @@ def take(
     What was read of it before is `known`: if its bytes are the same, so is the task. It looked like `sign` then (inode
     and mtime): one that was written to since may not be whole.
     """
-    fence, read = _fence(want), bool(known is not None and known.was_read)
-    if read and sign is not None and not folder.layout.guarded:
+    fence, read = _fence(want), known if known is not None and known.was_read else None
+    if sign is not None and not folder.layout.guarded:
         entry = fs.status(path_of(f"{folder.root}/{IDS}", ready.id))
-        registered = entry is not None and entry.st_ino == sign[0] and entry.st_nlink == ALONE
-        if registered and not folder.is_over(ready):
-            return _take(folder, ready, fence, want, known, sign[0])
+        if entry is not None and entry.st_ino == sign[0] and entry.st_nlink == ALONE:  # the registered task
+            known_so = read is not None or _is_as_told(entry, sign)
+            if known_so and not folder.is_over(ready):
+                size = entry.st_size if read is None else len(read.source)
+                return _take(folder, ready, fence, want, read, (sign[0], size))
     here = _judge(folder, ready, sign)
     if here is None:
         return None
-    sure = read and sign == (here.st_ino, here.st_mtime_ns)  # nobody has written to it since it was read
+    sure = sign == (here.st_ino, here.st_mtime_ns)  # nobody has written to it since it was read
+    judged = here.st_ino, len(read.source) if read is not None else -1
     try:
         with folder.guard(ready.id):
-            return _take(folder, ready, fence, want, known, here.st_ino, sure=sure)
+            return _take(folder, ready, fence, want, read, judged, sure=sure)
     except Unavailable:
         return None  # somebody was stopped while deciding about it; there are others
+
+
+def _is_as_told(entry: fs.Stat, sign: tuple[int, int]) -> bool:
+    """Whether a registered file that only its row tells of has not been written to since."""
+    return entry.st_mtime_ns == sign[1] and entry.st_size > 0
 
 
 def _fence(want: Want) -> str:
@@ -104,10 +112,17 @@ def _judge(folder: Folder, ready: Spot, sign: tuple[int, int] | None) -> fs.Stat
 
 
 def _take(
-    folder: Folder, ready: Spot, fence: str, want: Want, known: Task | None, inode: int, *, sure: bool = True
+    folder: Folder,
+    ready: Spot,
+    fence: str,
+    want: Want,
+    read: Task | None,
+    judged: tuple[int, int],
+    *,
+    sure: bool = True,
 ) -> Claim | None:
-    """Stamp and rename. After that one look says whether it was the file that was judged, and whose stamp it has. What
-    was for `sure` read a moment ago is not read again.
+    """Stamp and rename. After that one look says whether it was the file that was judged, by inode and size, and whose
+    stamp it has. What was for `sure` read a moment ago is not read again.
     """
     layout, target = folder.layout, f"{folder.root}/{folder.layout.claimed_path(ready, fence)}"
     now = folder.clock.now()
@@ -116,12 +131,12 @@ def _take(
     status = fs.status(target)
     if status is None:
         return None
-    as_read = known is not None and status.st_size == len(known.source)
-    if status.st_ino != inode or not (as_read or layout.rewritten or _is_whole(folder, target, status)):
-        _give_back(folder, ready, target, half=status.st_ino == inode)  # or another file
+    same = status.st_size == judged[1]
+    if status.st_ino != judged[0] or not (same or layout.rewritten or _is_whole(folder, target, status)):
+        _give_back(folder, ready, target, half=status.st_ino == judged[0])  # or another file
         return None
     since = _stamp_again(folder, target, status, now, want, fence)
-    task = known if sure and as_read else _load(folder, ready, target, known)
+    task = read if sure and same and read is not None else _load(folder, ready, target, read)
     if task is None:
         return None
     if layout.guarded:

@@ -393,7 +393,7 @@ class Ready:
 
     def _follow(self, *, closely: bool) -> None:
         """What the catalogue says, as far as it is needed; compared with the directory now and then."""
-        if self._catalog is None or not self._catalog.current:
+        if self._catalog is None or not self._catalog.is_current():
             self._forget()
             from taskpit.catalog import Catalog
 
