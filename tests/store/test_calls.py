@@ -15,10 +15,10 @@ from collections import Counter
 import pytest
 from waits import PATIENCE
 
-from taskpit import held_directories, kernel
+from taskpit import fs, held_directories, kernel
 from taskpit.queue import Queue
 from taskpit.store.opening import init
-from taskpit.task import Done, Task
+from taskpit.task import Done, State, Task
 
 STRACE = shutil.which("strace")
 straced = pytest.mark.skipif(STRACE is None, reason="strace is not installed: scripts/system-packages strace")
@@ -75,7 +75,7 @@ import os, sys
 from taskpit import held_directories, logfile
 from taskpit.queue import Queue
 from taskpit.store import manifest
-from taskpit.task import Done, Task
+from taskpit.task import Done, State, Task
 
 held_directories.COMPARED = logfile.EVERY = 1e9
 manifest.SAVED = 0.0  # that index has its share of the time, not of each verb
@@ -227,3 +227,18 @@ def test_the_functions_of_a_whole_life(tmp_path):
         held_directories.COMPARED = before
     queue.close()
     assert calls.total() <= FUNCTIONS_AT_MOST, calls.most_common(20)
+
+
+@pytest.mark.parametrize("layout", ["pit", "mailbox"])  # a workspace has its claims among the ready tasks
+def test_a_task_that_is_named_is_found_among_many_without_listing_them(layout, tmp_path):
+    init(str(tmp_path / "queue"), layout)
+    queue, listed = Queue.open(str(tmp_path / "queue")), []
+    ids = [task_id for task_id, _ in queue.put([Task(id="", title=f"t {number}") for number in range(5)])]
+    fs.set_hook(lambda call, path: listed.append(path) if call == "list" else None)
+    try:
+        (claim,) = queue.claim("w", ids=[ids[3]])
+        assert (claim.task.id, queue.card(ids[3]).state) == (ids[3], State.CLAIMED)
+    finally:
+        fs.set_hook(None)
+    queue.close()
+    assert queue.store.folder.at(queue.store.folder.layout.ready) not in listed

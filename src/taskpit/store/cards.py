@@ -88,10 +88,10 @@ def _late(listing: _Listing, task_id: str) -> tuple[str, ...]:
 
 def _find(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
     folder, layout = store.folder, store.folder.layout
-    for spot in _ready_spots(folder, task_id, listing):
-        ready = _ready_card(store, spot, listing.ready)
-        if ready is not None:
-            return ready
+    there = folder.where_put(task_id)
+    ready = _ready_card(store, there, listing.ready) if there is not None else None
+    if ready is not None:
+        return ready
     for spot in folder.claims_of(task_id, listing.names(layout.claimed)):
         claimed = _claimed_card(folder, spot)
         if claimed is not None:
@@ -101,6 +101,10 @@ def _find(store: FileStore, task_id: str, listing: _Listing) -> Card | None:
             # What needs it is given out as soon as its result is published, though its end has steps left.
             published = folder.published(task_id) if end.startswith(Verdict.DONE) else None
             return _ending_card(folder, spot, nonce, end) if published is None else _card_at_end(folder, published)
+    for spot in _elsewhere(folder, task_id, listing):
+        ready = _ready_card(store, spot, listing.ready)
+        if ready is not None:
+            return ready
     return _finished_card(folder, task_id)
 
 
@@ -120,15 +124,10 @@ def _ending_card(folder: Folder, spot: Spot, nonce: str, end: str) -> Card | Non
     return Card(task=task or folder.original(spot.id) or stub(spot), state=State.CLAIMED, worker=ENDING)
 
 
-def _ready_spots(folder: Folder, task_id: str, listing: _Listing) -> list[Spot]:
-    """Its ready files: mostly where it was put, or nowhere if it has ended; else they are looked for among all."""
-    original = folder.original(task_id) if is_word(task_id) else None
-    if original is not None:
-        path = folder.layout.ready_path(folder.layout.named(original))
-        if fs.exists(folder.at(path)):
-            return [Spot(state=State.READY, id=task_id, slug=folder.layout.named(original).slug, path=path)]
-        if folder.outcome(task_id) is not None:
-            return []
+def _elsewhere(folder: Folder, task_id: str, listing: _Listing) -> list[Spot]:
+    """Its ready files that are not where it was put: none if it has ended; else they are looked for among all."""
+    if fs.exists(folder.of(IDS, task_id)) and folder.outcome(task_id) is not None:
+        return []
     return folder.find(folder.layout.ready, State.READY, task_id, listing.names(folder.layout.ready))
 
 

@@ -406,11 +406,17 @@ class Chooser:
     def take_named(self, want: Want) -> list[Claim]:
         """These, in this order, as far as they can be had."""
         taken: list[Claim] = []
-        ready = {spot.id: spot for spot in self.folder.spots(self.folder.layout.ready, State.READY)}
+        listed: dict[str, Spot] | None = None
         try:
             for task_id in want.ids:
                 self._use = None
-                claim = self._take_if_worth(ready[task_id], want) if task_id in ready else None
+                spot = self.folder.where_put(task_id)
+                if spot is None:
+                    if listed is None:
+                        ready = self.folder.spots(self.folder.layout.ready, State.READY)
+                        listed = {one.id: one for one in ready}
+                    spot = listed.get(task_id)
+                claim = self._take_if_worth(spot, want) if spot is not None else None
                 if claim is not None:
                     taken.append(claim)
                 if len(taken) == want.count:

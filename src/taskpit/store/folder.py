@@ -249,6 +249,17 @@ class Folder:
             return []
         return [spot for spot in self.claims(task_id, among) if spot.id == task_id]
 
+    def where_put(self, task_id: str) -> Spot | None:
+        """Its ready file, if it is where it was put: most are, and nothing need be listed to find it."""
+        original = self.original(task_id) if is_word(task_id) else None
+        if original is None:
+            return None
+        named = self.layout.named(original)
+        path = self.layout.ready_path(named)
+        if not fs.exists(self.at(path)):
+            return None
+        return Spot(state=State.READY, id=task_id, slug=named.slug, path=path)
+
     def find(self, folder: str, state: State, task_id: str, among: Iterable[str] | None = None) -> list[Spot]:
         """Entries of this task in a directory; more than one is a fault that `mend` mends."""
         return [spot for spot in self.spots(folder, state, task_id, among) if spot.id == task_id]
