@@ -408,6 +408,7 @@ def test_json_is_json(value):
     import json
 
     assert jsontext.dumps(value) == json.dumps(value, ensure_ascii=False)
+    assert jsontext.indented(value) == json.dumps(value, ensure_ascii=False, indent=2)
     assert jsontext.dumps(value, tight=True) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     assert jsontext.loads(json.dumps(value)) == json.loads(json.dumps(value))
 

@@ -11,11 +11,10 @@ it (holds, tags, unknown keys) is therefore also kept beside, and `load` takes b
 
 from __future__ import annotations
 
-import json
-
 from taskpit import schema
 from taskpit.clock import FIRST, LAST
 from taskpit.errors import Invalid
+from taskpit.jsontext import dumps, indented
 from taskpit.layouts.layout import NEVER, Layout, Spot
 from taskpit.schema import path_of
 from taskpit.task import Evidence, Result, State, Task, Verdict
@@ -101,8 +100,10 @@ def read_object(data: bytes) -> dict[str, Any]:
 def spell(fields: Mapping[str, object]) -> bytes:
     """The object as it is written: two spaces, a newline at the end; half letters stay the escapes they were."""
     try:
-        return json.dumps(fields, indent=2, ensure_ascii=False).encode() + b"\n"
+        return indented(fields).encode() + b"\n"
     except UnicodeEncodeError:
+        import json  # few texts have half letters
+
         return json.dumps(fields, indent=2).encode() + b"\n"
 
 
@@ -388,7 +389,7 @@ def _check_type(key: str, value: object, default: object) -> None:
     else:
         right = type(value) is wanted or (wanted is int and isinstance(value, float) and value.is_integer())
     if not right:
-        raise Invalid(f"{key!r} is {json.dumps(value, default=str)[:80]}, not {wanted.__name__}", field=key)
+        raise Invalid(f"{key!r} is {dumps(value)[:80]}, not {wanted.__name__}", field=key)
     if key in TIMES and isinstance(value, int | float) and not FIRST <= value <= LAST:
         raise Invalid(f"{key!r} is no time: {str(value)[:80]}", field=key)
 

@@ -6,9 +6,8 @@ leaves the word with nothing behind it: that is meant, and stays.
 
 from __future__ import annotations
 
-import json
-
 from taskpit.errors import Invalid
+from taskpit.jsontext import indented
 from taskpit.layouts import activities
 from taskpit.layouts.progress import ENDED, OF_THE_FILE, append, pairs, status_of
 from taskpit.text import read_json
@@ -53,7 +52,7 @@ def spell(progress: Progress) -> bytes:
         return b""
     blockers = {str(one["id"]): _plain(one) for one in progress.blockers() if one.get("id")}
     told = {"version": _version(progress), "entries": kept, "blockers": blockers}
-    return json.dumps(told, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
+    return indented(told, " ").encode("utf-8", "replace") + b"\n"
 
 
 def restore(progress: Progress, beside: bytes) -> bool:
