@@ -214,10 +214,18 @@ def sync_file(fd: int, path: str) -> None:
     os.fsync(fd)
 
 
-def sync_path(path: str) -> None:
-    """What was written to this file, and the names it has by now, are on the disk; FileNotFoundError if it is gone."""
+def sync_path(path: str, *, touch: bool = False) -> None:
+    """What was written to this file, and the names it has by now, are on the disk; FileNotFoundError if it is gone.
+
+    With `touch`, so is every name that was made or moved before, where the disk keeps their order: an fsync settles a
+    journal up to the file's own last change, so the file is changed last. PermissionError if it is another user's.
+    """
     fd, _ = open_regular(path, READ)
     try:
+        if touch:
+            if _hook is not None:
+                _hook("utime", path)
+            os.utime(fd)
         sync_file(fd, path)
     finally:
         os.close(fd)

@@ -66,15 +66,13 @@ def test_put_with_a_journal(journaled):
 
 
 def test_done_with_a_journal(journaled):
-    """One fsync of the result, after the seal and before anybody can see it; the directories are settled by it."""
+    """One fsync of the result, after the seal and before anybody can see it; it settles the seal, too."""
     put(journaled, task(1))
     claim = take(journaled, "0001")
     assert traced(journaled, lambda: journaled.finish(claim, Done())) == [
         "create .tmp/0001~result",
         "rename claimed/snake.food-0001-task-1.md",
         "fsync .tmp/0001~result",
-        "fsync .sealed",
-        "fsync claimed",
         "link done/food-0001-task-1.result.md",
         "rename .tmp/0001~result",
     ]

@@ -151,9 +151,9 @@ def with_power(pinned, *, together, once):
     if once:  # after the decision, by the file's name
         more = {
             "put": late + Counter(fsync=1),
-            "done": late + Counter(fsync=1) + times(2, SYNC),
+            "done": late + Counter(utime=1, fsync=1),
             "put 10": Counter(syncfs=1) if together else times(10, late) + Counter(fsync=10),
-            "done 10": Counter(syncfs=1) if together else times(10, late) + Counter(fsync=10) + times(2, SYNC),
+            "done 10": Counter(syncfs=1) if together else times(10, late) + Counter(utime=10, fsync=10),
         }
     else:
         more = {

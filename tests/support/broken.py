@@ -391,7 +391,7 @@ def torn_taken_for_whole(patch):
 
 def nothing_settled_for_others(patch):
     """EXISTS and ALREADY are said of what another process may not have settled yet."""
-    patch.setattr(fs, "sync_path", lambda _: None)
+    patch.setattr(fs, "sync_path", lambda _path, **_: None)
 
 
 def asked_again_after_a_failed_fsync(patch):

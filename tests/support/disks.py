@@ -72,6 +72,17 @@ def mounted(kind, *, megabytes=0, options=""):
         shutil.rmtree(base)
 
 
+@contextlib.contextmanager
+def mounted_image(image, kind):
+    """The filesystem in this file, a copy of one that is or was mounted, too."""
+    base = tempfile.mkdtemp(prefix="taskpit-")
+    try:
+        with _on(f"{base}/mnt", "-o", "loop,nouuid" if kind == "xfs" else "loop", image):
+            yield f"{base}/mnt"
+    finally:
+        shutil.rmtree(base)
+
+
 def _image(kind, base, megabytes):
     make, least = IMAGES[kind]
     path = f"{base}/image"

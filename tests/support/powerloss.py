@@ -9,8 +9,9 @@
 Knows names, bytes and fsync, nothing about tasks. Three models of what a filesystem may do with operations
 that no fsync has settled, from the kindest to the meanest:
 
-- `ordered`: names change in the order of the calls, as one journal has it, and any fsync settles all of
-  them; the bytes of a file that was not fsynced itself may be missing or torn.
+- `ordered`: names change in the order of the calls, as one journal has it, and an fsync settles them up to the last
+  change of what it is asked for, as ext4 and XFS do; the bytes of a file that was not fsynced itself may be missing or
+  torn.
 - `folders`: each directory has an order of its own, so that a file moved between two directories may be in
   both or in neither; an fsync settles one directory, or one file's bytes.
 - `subset`: any of the unsettled operations may have happened, each whole or not at all.
@@ -115,10 +116,10 @@ class Trace:
         """What was done until now is done; a crash is looked at from here on. What is unsettled stays so."""
         self.start = len(self.ops)
 
-    def without(self, unwanted: Callable[[Op], bool]) -> Trace:
-        """The same, had the fsyncs that are `unwanted` been left out."""
-        kept = [op for op in self.ops if op.kind != "fsync" or not unwanted(op)]
-        before = [op for op in self.ops[: self.start] if op.kind != "fsync" or not unwanted(op)]
+    def without(self, unwanted: Callable[[Op], bool], kind: str = "fsync") -> Trace:
+        """The same, had the operations of this kind that are `unwanted` been left out."""
+        kept = [op for op in self.ops if op.kind != kind or not unwanted(op)]
+        before = [op for op in self.ops[: self.start] if op.kind != kind or not unwanted(op)]
         other = Trace(self.base)
         other.ops, other.start = kept, len(before)
         return other
@@ -169,10 +170,24 @@ def _settled(ops: Sequence[Op], folder: str) -> int:
 
 
 def _in_order(ops: Sequence[Op]) -> Iterator[list[tuple[str, int | None]]]:
-    """Names as they were at any moment since the last fsync of anything."""
-    last = next((n for n in range(len(ops) - 1, -1, -1) if ops[n].kind == "fsync"), 0)
+    """Names as they were at any moment since the last change that an fsync has settled."""
+    last = max((_reached(ops, n) for n, op in enumerate(ops) if op.kind == "fsync"), default=0)
     for moment in range(len(ops), last - 1, -1):
         yield [change for op in ops[:moment] for change in op.names]
+
+
+def _reached(ops: Sequence[Op], fsync: int) -> int:
+    """How many operations this fsync has settled: a journal is written up to the last change of what is asked for."""
+    asked = ops[fsync]
+    if asked.path == EVERYTHING:
+        return fsync
+    for n in range(fsync - 1, -1, -1):
+        op = ops[n]
+        if asked.file and (op.file == asked.file or any(file == asked.file for _, file in op.names)):
+            return n + 1
+        if not asked.file and any(os.path.dirname(path) == asked.path for path, _ in op.names):
+            return n + 1
+    return 0
 
 
 def _by_folder(ops: Sequence[Op]) -> Iterator[list[tuple[str, int | None]]]:
@@ -322,6 +337,11 @@ class _Scribe:
     def ftruncate(self, fd: int, length: int) -> None:
         os.ftruncate(fd, length)
         self._wrote(fd)
+
+    def utime(self, target: str | int, times: object = None, *, dir_fd: int | None = None, **how: bool) -> None:
+        os.utime(target, times, dir_fd=dir_fd, **how)  # type: ignore[call-overload]
+        file = self._held(target)[1] if isinstance(target, int) else self._names.get(self._below(target, dir_fd), 0)
+        self._note("touch", "", file=file)
 
     def fsync(self, fd: int) -> None:
         os.fsync(fd)

@@ -9,7 +9,7 @@ says what is left to do, so that the worker, its successor or ten keepers at onc
 
     write     tmp/<id>~<nonce>~<part> for each
     decide    rename claimed to sealed: whose end it is
-    settle    one fsync: the result and the seal; nothing is visible yet
+    settle    utime and one fsync: the result, and the seal that came before; nothing is visible yet
     show      link the result to the name that people read
     tell      one line of the log
     retire    remove sealed, then rename the result to outcomes/<id>~<verdict>
@@ -348,6 +348,9 @@ def _settle(folder: Folder, *ends: Sealed) -> None:
         if folder.syncs_together(len(ends)):
             fs.sync_all(folder.at(SEALED))
             return
+        for sealed in ends:
+            fs.sync_path(sealed.part("r"), touch=True)
+    except PermissionError:  # of another user, who has gone
         for sealed in ends:
             fs.sync_path(sealed.part("r"))
         folder.sync(SEALED, folder.layout.claimed)
