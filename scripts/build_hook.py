@@ -36,11 +36,13 @@ class ShellFiles(BuildHookInterface[Any]):
 
 def written() -> dict[str, str]:
     """Every file and its text."""
-    sys.path.insert(0, os.path.join(ROOT, "src"))
+    sys.path[:0] = [os.path.join(ROOT, "src"), os.path.join(ROOT, "scripts")]
     try:
-        from taskpit.cli.manual import man_page, scripts
+        from manual import man_page
+
+        from taskpit.cli.completion import scripts
     finally:
-        sys.path.pop(0)
+        del sys.path[:2]
     completions = scripts()
     return {
         "share/man/man1/pit.1": man_page(),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from manual import EXIT_CODES, VARIABLES, describe
+
 from reference.markdown import code, page, prose, table
 from reference.names import first_sentence
 from taskpit import errors
-from taskpit.cli.manual import EXIT_CODES, VARIABLES, describe
 from taskpit.cli.verbs import GROUPS, VERBS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from taskpit.cli.manual import Described
+    from manual import Described
 
 
 def commands() -> str:

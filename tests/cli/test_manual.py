@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import manual
+
 from taskpit import errors
-from taskpit.cli import manual, verbs
+from taskpit.cli import verbs
 
 
 def test_every_verb_and_option_is_there():

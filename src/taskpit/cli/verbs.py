@@ -110,7 +110,7 @@ VERBS: tuple[Verb, ...] = (
         "more",
         ("demo", "demo", "watch a queue at work", (), ""),
         ("bench", "bench", "measure this machine: our verbs beside bare system calls", (), ""),
-        ("completion", "manual", "print a completion script for bash, zsh or fish", (), ""),
+        ("completion", "completion", "print a completion script for bash, zsh or fish", (), ""),
     ),
     *_group(
         "work items",

@@ -1,20 +1,20 @@
-"""Every verb in full, as values; the manual page and the shells' completion scripts (`completion`) made of them.
+"""Every verb in full, as values, and the manual page made of them: for the wheel and the reference.
 
 Reads the parsers, so it cannot be out of date.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable
-
 from taskpit import __version__
-from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.fast_parser import COMMON
 from taskpit.cli.parser import make_parser
-from taskpit.cli.verbs import GROUPS, Verb, handler
-from taskpit.cli.verbs import VERBS as TABLE
+from taskpit.cli.verbs import GROUPS, VERBS, Verb, handler
 from taskpit.records import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
 
 #: What an exit code says, as far as it is the same for every verb.
 EXIT_CODES = {
@@ -104,8 +104,8 @@ def man_page() -> str:
         *_terms((("-h, --help", "show help and end"), ("--version", "show the version and end"))),
     ]
     for group in GROUPS:
-        lines.append(f".SH TABLE: {_escaped(group.upper())}")
-        for verb in TABLE:
+        lines.append(f".SH VERBS: {_escaped(group.upper())}")
+        for verb in VERBS:
             if verb.group == group:
                 lines += _verb(describe(verb))
     lines += [".SH ENVIRONMENT", *_terms(VARIABLES.items())]
@@ -134,117 +134,3 @@ def _escaped(text: str) -> str:
     """The text as man prints it unchanged: no line is a request, no dash a hyphen."""
     text = text.replace("\\", r"\e").replace("-", r"\-").replace("'", r"\(aq")
     return rf"\&{text}" if text.startswith(".") else text
-
-
-# -- completion scripts ----------------------------------------------------------------------------
-
-GLOBAL = ("-C", "--json", "--help", "--version")
-
-
-@takes(arg("shell", "which shell", choices=("bash", "zsh", "fish")))
-def _completion(args: Args, _: Context) -> Reply:
-    """Print a completion script for your shell; load it from the shell's start-up file.
-
-    eval "$(pit completion bash)"                            # in ~/.bashrc
-    eval "$(pit completion zsh)"                             # in ~/.zshrc, after compinit
-    pit completion fish > ~/.config/fish/completions/pit.fish
-    """
-    script = scripts()[args.shell]
-    return Reply(data={"shell": args.shell, "script": script}, text=script)
-
-
-def scripts() -> dict[str, str]:
-    """The script of each shell."""
-    return {"bash": _bash(), "zsh": _zsh(), "fish": _fish()}
-
-
-def _options(verb: Verb) -> list[tuple[str, str]]:
-    """The verb's options and what each does; none if this verb is not installed."""
-    try:
-        parser = make_parser(verb)
-    except ImportError:
-        return []
-    actions = (action for action in parser._actions if action.option_strings)  # noqa: SLF001 - there is no other way
-    return [(option, str(action.help or "")) for action in actions for option in action.option_strings]
-
-
-def _names() -> list[str]:
-    return [name for verb in TABLE for name in (verb.name, *verb.aliases)]
-
-
-def _cases(form: str) -> str:
-    """One line for each verb, with its names and its options."""
-    lines = []
-    for verb in TABLE:
-        options = " ".join(option for option, _ in _options(verb))
-        lines.append(form.format(names="|".join((verb.name, *verb.aliases)), options=options))
-    return "\n".join(lines)
-
-
-def _bash() -> str:
-    return f"""\
-_pit() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} verb= skip= at
-  for ((at = 1; at < COMP_CWORD; at++)); do
-    if [[ $skip ]]; then skip=; continue; fi
-    case ${{COMP_WORDS[at]}} in
-      -C) skip=yes ;;
-      -*) ;;
-      *) verb=${{COMP_WORDS[at]}}; break ;;
-    esac
-  done
-  local words=
-  case $verb in
-    '') words='{" ".join((*_names(), *GLOBAL))}' ;;
-{_cases("    {names}) words='{options}' ;;")}
-  esac
-  COMPREPLY=()
-  if [[ -z $verb || $word == -* ]]; then COMPREPLY=($(compgen -W "$words" -- "$word")); fi
-}}
-complete -o default -F _pit pit
-"""
-
-
-def _zsh() -> str:
-    verbs = "\n".join(f"    {_quoted(f'{verb.name}:{verb.summary}')}" for verb in TABLE)
-    return f"""\
-#compdef pit
-_pit() {{
-  local -a verbs options
-  verbs=(
-{verbs}
-  )
-  local verb= skip= word
-  for word in ${{words[2,CURRENT-1]}}; do
-    if [[ -n $skip ]]; then skip=; continue; fi
-    case $word in
-      -C) skip=yes ;;
-      -*) ;;
-      *) verb=$word; break ;;
-    esac
-  done
-  case $verb in
-    '') _describe verb verbs; return ;;
-{_cases("    {names}) options=({options}) ;;")}
-  esac
-  if [[ $PREFIX == -* ]]; then compadd -- $options; else _files; fi
-}}
-if [[ $funcstack[1] == _pit ]]; then _pit; else compdef _pit pit; fi
-"""
-
-
-def _fish() -> str:
-    lines = ["complete -c pit -n __fish_use_subcommand -l json -d 'one JSON envelope'"]
-    lines.append("complete -c pit -n __fish_use_subcommand -s C -r -d 'the queue, or a folder below it'")
-    for verb in TABLE:
-        lines.append(f"complete -c pit -f -n __fish_use_subcommand -a {verb.name} -d {_quoted(verb.summary)}")
-        seen = f"'__fish_seen_subcommand_from {' '.join((verb.name, *verb.aliases))}'"
-        for option, text in _options(verb):
-            flag = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
-            lines.append(f"complete -c pit -n {seen} {flag} -d {_quoted(text)}")
-    return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    """The text between single quotes, as all three shells read it."""
-    return "'" + text.replace("'", "`") + "'"
