@@ -551,8 +551,11 @@ def cards(store: Looking, state: State | None = None, size: int = 1000, *, tied:
             return
 
 
-def new_events(store: Looking, cursor: str) -> tuple[list[Event], str]:
-    """Every line of the changelog after the cursor, and the cursor after them; all lines where it was begun again."""
+def new_events(store: Looking, cursor: str, keep: Callable[[Event], bool] = lambda _: True) -> tuple[list[Event], str]:
+    """The lines of the changelog after the cursor that are kept, and the cursor after all of them.
+
+    Where the changelog was begun again: those among all its lines.
+    """
     found: list[Event] = []
     while True:
         try:
@@ -562,7 +565,7 @@ def new_events(store: Looking, cursor: str) -> tuple[list[Event], str]:
             continue
         if not events:
             return found, cursor
-        found += events
+        found += filter(keep, events)
 
 
 def tally(store: Looking, seen: Mapping[State, Sequence[Card]] | None = None) -> dict[str, int]:

@@ -6,10 +6,10 @@ Reads the changelog's end and the tasks it names; changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from taskpit.clock import iso, say_duration
+from taskpit.clock import instant, iso, say_duration
 from taskpit.explain import reason_of
 from taskpit.history import author, who
 from taskpit.queue import Queue, cards
@@ -25,6 +25,7 @@ _ENDS = ("completed_task", "failed_task", "cancelled_task")
 LANDED = re.compile(r"(\A|; | won: )landed on ")
 #: So many letters of a reason are shown.
 LONGEST = 160
+DAY = 86_400.0
 
 
 class ReportRow(Value):
@@ -118,13 +119,21 @@ def _line(row: ReportRow) -> str:
     return f"- **{row.id}** {row.title}{by}{f': {row.what}' if row.what else ''}"
 
 
-def events_since(store: Looking, since: str) -> tuple[list[Event], str]:
-    """The changelog's lines from this time on, without reading all that came before, and the cursor after them."""
-    count = 1000
+def newest(
+    store: Looking, since: str = "", limit: int = 0, keep: Callable[[Event], bool] = lambda _: True
+) -> tuple[list[Event], str]:
+    """The lines of the changelog since then that are kept, at least the last so many, and the cursor after them.
+
+    Read from the end as far back as it takes: there may be millions. Clocks of several machines and clocks that were
+    set let lines stand a little out of order.
+    """
+    early = iso(instant(since, 0.0) - DAY) if since else ""
+    count = limit or 50
     while True:
         events, cursor = store.latest(count)
-        if len(events) < count or events[0].timestamp < since:
-            return [event for event in events if event.timestamp >= since], cursor
+        found = [event for event in events if event.timestamp >= since and keep(event)]
+        if len(events) < count or (limit and len(found) >= limit) or events[0].timestamp < early:
+            return found, cursor
         count *= 8
 
 
@@ -133,7 +142,7 @@ def make_report(queue: Queue, since: float, paid: Sequence[tuple[str, str, float
     was paid for, whatever came of it: a task that is not among these counts as its result says.
     """
     store, now = queue.store, queue.clock.now()
-    ended = dict.fromkeys(event.about for event in events_since(store, iso(since))[0] if event.did in _ENDS)
+    ended = dict.fromkeys(event.about for event in newest(store, iso(since))[0] if event.did in _ENDS)
     finished = [card for card in store.read(list(ended)) if card is not None and card.result is not None]
     parts: dict[str, list[ReportRow]] = {name: [] for name, _ in PARTS}
     for card in finished:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 
-from taskpit.errors import CursorLost, Invalid
-from taskpit.queue import Queue, cards
+from taskpit.errors import Invalid
+from taskpit.queue import Queue, cards, new_events
 from taskpit.records import Value
 from taskpit.status import STATUSES, Status, state_with, status_of
 from taskpit.task import Card
@@ -78,18 +78,9 @@ def _hits(
 def _notes(queue: Queue) -> dict[str, str]:
     """What people noted beside tasks, by id: the changelog tells it in one go, their files only one by one."""
     found: dict[str, str] = {}
-    cursor = ""
-    while True:
-        try:
-            events, cursor = queue.store.events(cursor, PAGE)
-        except CursorLost:  # the changelog was begun again meanwhile: so is our reading
-            found, cursor = {}, ""
-            continue
-        if not events:
-            return found
-        for event in events:
-            if event.did == "noted":
-                found[event.about] = f"{found.get(event.about, '')}{event.details}\n"
+    for event in new_events(queue.store, "", lambda event: event.did == "noted")[0]:
+        found[event.about] = f"{found.get(event.about, '')}{event.details}\n"
+    return found
 
 
 def _hit(card: Card, words: Sequence[str], notes: str, place: int) -> Hit | None:

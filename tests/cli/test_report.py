@@ -6,7 +6,7 @@ import pytest
 
 from taskpit.board import Board
 from taskpit.queue import Queue
-from taskpit.report import events_since, make_report
+from taskpit.report import make_report, newest
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Failed, Task
 from taskpit.testing.clock import FakeClock
@@ -101,7 +101,7 @@ def test_a_run_that_was_cut_short_has_landed_too(night):
 def test_what_is_older_is_left_out(night):
     assert not make_report(night, night.clock.now() + 1).done
     assert [row.title for row in make_report(night, 0.0).done] == ["old", "plain one"]
-    assert 0 < len(events_since(night.store, "2027-01-16")[0]) < len(events_since(night.store, "")[0])
+    assert 0 < len(newest(night.store, "2027-01-16")[0]) < len(newest(night.store)[0])
 
 
 def test_it_says_what_to_do_next(night):

@@ -61,18 +61,18 @@ def test_long_lines_and_lines_of_others_are_passed_over(tmp_path):
 
 def test_a_log_since_some_time_goes_back_until_before_it(tmp_path, monkeypatch):
     """Also where clocks were set, so that lines are out of order."""
-    from taskpit.cli import log as past
+    from taskpit.report import newest
 
     queue = make(str(tmp_path / "pit"), FakeClock())
     queue.store.record([told(number) for number in (*range(100, 400), 5, *range(400, 500))])
     asked, real = [], queue.store.latest
     monkeypatch.setattr(queue.store, "latest", lambda count: asked.append(count) or real(count))
     since = told(100).timestamp
-    found, _ = past._newest(queue, lambda event: event.timestamp >= since, 0, since)
+    found, _ = newest(queue.store, since)
     assert ids(found) == [f"{number:04d}" for number in range(100, 500)]
-    found, _ = past._newest(queue, lambda event: event.task_id == "0120", 1, "")
+    found, _ = newest(queue.store, limit=1, keep=lambda event: event.task_id == "0120")
     assert ids(found) == ["0120"]
-    assert asked == [50, 400, 3200, 50, 400]
+    assert asked == [50, 400, 3200, 1, 8, 64, 512]
     queue.close()
 
 

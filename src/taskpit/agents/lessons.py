@@ -55,9 +55,7 @@ class Lessons:
         """All there are, the oldest first."""
         try:
             data = fs.read(self._path, LARGEST)[0]
-        except FileNotFoundError:
-            return []
-        except OSError:  # a link, a folder, something huge: none of ours
+        except OSError:  # also a link, a folder, something huge: none of ours
             return []
         return [lesson for lesson in map(_load, data.splitlines()) if lesson is not None][-self._most :]
 
@@ -83,14 +81,10 @@ class Lessons:
         return old[0]
 
     def _change(self, change: Callable[[list[Lesson]], list[Lesson]]) -> None:
-        turn = fs.Flock(f"{self._path}.lock")
-        turn.take()
-        try:
+        with fs.Flock(f"{self._path}.lock"):
             kept = change(self.read())[-self._most :]
             data = "".join(json.dumps(one.as_dict(), ensure_ascii=False) + "\n" for one in kept)
             fs.replace(self._path, data.encode("utf-8", "replace"), sync=False)
-        finally:
-            turn.drop()
 
 
 def _line(text: str, longest: int) -> str:

@@ -127,11 +127,11 @@ def _crew(context: Context) -> Callable[[], list[MemberRow]] | None:
     if not context.queue.store.info().papers:
         return None
     from taskpit.cli.crew import papers
-    from taskpit.cli.status import posts_of
+    from taskpit.crew.file import posts_of
     from taskpit.crew.status import rows
 
     desk = papers(context)
-    return lambda: rows(desk, posts_of(context, None)[0], context.queue.store.paused())
+    return lambda: rows(desk, posts_of(desk.root, context.env)[0], context.queue.store.paused())
 
 
 # -- the board in the browser ----------------------------------------------------------------------

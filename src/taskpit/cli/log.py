@@ -9,10 +9,10 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_count, a_duration, past_moment
 from taskpit.cli.output import aligned, paint, terminal_width
 from taskpit.cli.progress import ProgressBar
-from taskpit.clock import instant, iso, say_duration
+from taskpit.clock import iso, say_duration
 from taskpit.errors import Invalid
 from taskpit.queue import Queue, cards, new_events, tally
-from taskpit.report import PARTS, Report, ReportRow, make_report
+from taskpit.report import PARTS, Report, ReportRow, make_report, newest
 from taskpit.status import LABELS, STATUSES
 from taskpit.task import Event, State
 
@@ -27,7 +27,6 @@ LOOK_AGAIN = 0.5
 #: With more ready tasks than this not every one is read just to tell how old the oldest is.
 MANY = 10_000
 HOUR = 3600.0
-DAY = 86_400.0
 
 
 # -- log -------------------------------------------------------------------------------------------
@@ -62,10 +61,10 @@ def _log(args: Args, context: Context) -> Reply:
     since = iso(past_moment(args.since, queue.clock.now())) if args.since else ""
 
     def keep(event: Event) -> bool:
-        return task_id in ("", event.task_id, event.activity_id) and event.timestamp >= since
+        return task_id in ("", event.task_id, event.activity_id)
 
     limit = args.limit if args.limit is not None else 0 if since else SCREENFUL
-    events, cursor = _newest(queue, keep, limit, since)
+    events, cursor = newest(queue.store, since, limit, keep)
     shown = events[-limit:] if limit else events
     if args.follow:
         _follow(context, shown, cursor, keep)
@@ -73,22 +72,6 @@ def _log(args: Args, context: Context) -> Reply:
         data=[event.as_dict() for event in shown],
         text=lambda: "\n".join(map(event_line, shown)) or "Nothing has happened yet.",
     )
-
-
-def _newest(queue: Queue, keep: Callable[[Event], bool], limit: int, since: str) -> tuple[list[Event], str]:
-    """So many of the newest lines that are kept, or all since then, and the cursor after them.
-
-    From the end as far back as it takes: there may be millions. Clocks of several machines and clocks that were set
-    let lines stand a little out of order.
-    """
-    early = iso(instant(since, 0.0) - DAY) if since else ""
-    count = max(limit, SCREENFUL)
-    while True:
-        events, cursor = queue.store.latest(count)
-        found = [event for event in events if keep(event)]
-        if len(events) < count or (limit and len(found) >= limit) or events[0].timestamp < early:
-            return found, cursor
-        count *= 8
 
 
 def event_line(event: Event) -> str:
@@ -235,10 +218,9 @@ def _trace(args: Args, context: Context) -> Reply:
 
 
 def _ended(queue: Queue, seconds: float) -> list[str]:
-    from taskpit.report import events_since
     from taskpit.worker.traces import OVER
 
-    events, _ = events_since(queue.store, iso(queue.clock.now() - seconds))
+    events, _ = newest(queue.store, iso(queue.clock.now() - seconds))
     return list(dict.fromkeys(event.about for event in events if event.did in OVER))
 
 

@@ -15,6 +15,7 @@ from taskpit.cli.options import a_duration
 from taskpit.cli.output import aligned, cut, pad, paint, table, terminal_width
 from taskpit.cli.show import COLOURS as STATUS_COLOURS
 from taskpit.clock import iso, say_duration
+from taskpit.crew.file import posts_of
 from taskpit.crew.state import Post
 from taskpit.crew.status import MemberRow
 from taskpit.explain import reason_of
@@ -23,7 +24,7 @@ from taskpit.policy import LANDING, PULL, REVIEWER
 from taskpit.queue import Queue, cards, new_events, tally
 from taskpit.race import is_racer
 from taskpit.records import Value
-from taskpit.report import LANDED, events_since
+from taskpit.report import DAY, LANDED, newest
 from taskpit.status import STATUSES, Status, counted, status_of, summary
 from taskpit.task import Card, Event, State, Task
 from taskpit.text import fit, width_of
@@ -32,7 +33,6 @@ from taskpit.text import fit, width_of
 SCREENFUL = 10
 #: How often a live screen looks, in seconds, and at most this many times as long as looking took.
 PACE, RARELY = 0.5, 10
-DAY = 86_400.0
 COLOURS = {"up": "green", "waiting": "blue", "paused": "yellow", "stalled": "red", "down": "dim"}
 #: What the changelog calls the ends that a day is counted by, and the words for them in the order they are shown.
 ENDS = {"completed_task": "done", "failed_task": "failed", "cancelled_task": "cancelled"}
@@ -58,7 +58,7 @@ def _status(args: Args, context: Context) -> Reply:
     """
     if args.all:
         return _every_queue(context)
-    posts, trouble = posts_of(context, args.config)
+    posts, trouble = posts_of(papers(context).root, context.env, args.config)
     if trouble is not None:
         context.warn(trouble.message, hint=trouble.hint)
     day = LastDay(context.queue)
@@ -97,21 +97,6 @@ def _work_items(context: Context, named: str | None) -> list[dict[str, Any]] | N
     return facts(work_items(context), queue.resolve(named) if named else "")
 
 
-def posts_of(context: Context, config: str | None) -> tuple[dict[str, Post], errors.TaskpitError | None]:
-    """Who is in the file; a file that cannot be read is a warning, since what runs can be shown without it."""
-    from taskpit.crew import file
-
-    root = papers(context).root
-    try:
-        path = config or file.find(root)
-    except errors.NotFound:
-        return {}, None
-    try:
-        return {post.name: post for post in file.load(path, root, context.env).posts}, None
-    except errors.TaskpitError as error:
-        return {}, error
-
-
 # -- looking ---------------------------------------------------------------------------------------
 
 
@@ -120,7 +105,7 @@ class LastDay:
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
-        events, self._cursor = events_since(queue.store, iso(queue.clock.now() - DAY))
+        events, self._cursor = newest(queue.store, iso(queue.clock.now() - DAY))
         #: When and how each task ended that is still over, by its id.
         self._ends: dict[str, tuple[str, str]] = {}
         self._hear(events)

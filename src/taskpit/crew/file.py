@@ -14,7 +14,7 @@ from typing import Any
 
 from taskpit import fs, toml_checker
 from taskpit.crew.state import BackendSettings, Crew, Post
-from taskpit.errors import Invalid, NotFound
+from taskpit.errors import Invalid, NotFound, TaskpitError
 from taskpit.landing.values import LANDS, REVIEWS
 from taskpit.text import did_you_mean, nearest
 from taskpit.toml_checker import Checker, Place, Wrong, flag, number, one_of, quiet_hours, seconds, texts, word
@@ -145,6 +145,20 @@ def load(path: str, root: str, env: Mapping[str, str]) -> Crew:
     except (OSError, ValueError) as error:
         raise Invalid(f"{path}:1: {error}", path=path, line=1) from None
     return _Reader(path, root, env, toml_checker.key_lines(text)).crew(toml_checker.parse(text, path))
+
+
+def posts_of(root: str, env: Mapping[str, str], path: str | None = None) -> tuple[dict[str, Post], TaskpitError | None]:
+    """Who is in the crew's file of this queue, by name. What is wrong with the file comes beside that: what runs can be
+    shown without it.
+    """
+    try:
+        path = path or find(root)
+    except NotFound:
+        return {}, None
+    try:
+        return {post.name: post for post in load(path, root, env).posts}, None
+    except TaskpitError as error:
+        return {}, error
 
 
 class _Reader:

@@ -28,6 +28,7 @@ from taskpit.task import Card, Event, State, Task
 from taskpit.text import fit
 from taskpit.worker.pool_display import Lines, PoolBoard, screen_size
 from taskpit.worker.pool_options import Survey, survey
+from taskpit.worker.reaper import DEAD, stat_of
 from taskpit.workers import base
 
 # -- the food of the demo --------------------------------------------------------------------------
@@ -387,12 +388,9 @@ def _has_git() -> bool:
 
 
 def _lives(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except FileNotFoundError:
-        if os.path.isdir("/proc/self"):
-            return False
+    if os.path.isdir("/proc/self"):
+        known = stat_of(pid)
+        return bool(known) and known[0] not in DEAD
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):

@@ -7,35 +7,23 @@ from taskpit.layouts.layout import Layout, Spot, slugify
 
 __all__ = ["NAMES", "Layout", "Spot", "get", "is_known", "slugify"]
 
-#: Layouts that ship with taskpit.
+#: Layouts that ship with taskpit, and where each is; `table` is that of queues in a database.
 NAMES = ("pit", "mailbox", "workspace", "activities")
+CLASSES = {**{name: (name, name.capitalize()) for name in NAMES}, "table": ("database", "Table")}
 
 
 def get(name: str) -> Layout:
     """The layout of that name; loads only that one."""
-    if name == "pit":
-        from taskpit.layouts.pit import Pit
+    made: Layout
+    if name in CLASSES:
+        from importlib import import_module
 
-        return Pit()
-    if name == "mailbox":
-        from taskpit.layouts.mailbox import Mailbox
-
-        return Mailbox()
-    if name == "workspace":
-        from taskpit.layouts.workspace import Workspace
-
-        return Workspace()
-    if name == "activities":
-        from taskpit.layouts.activities import Activities
-
-        return Activities()
-    if name == "table":
-        from taskpit.layouts.database import Table
-
-        return Table()
+        module, kind = CLASSES[name]
+        made = getattr(import_module(f"taskpit.layouts.{module}"), kind)()
+        return made
     from taskpit import plugins
 
-    made: Layout = plugins.make("layouts", name, Layout, NAMES)
+    made = plugins.make("layouts", name, Layout, NAMES)
     if made.name != name:  # a folder remembers its layout by this name
         raise Invalid(f"{made!r} is no layout called {name!r}", hint="Its package must make a Layout of that name.")
     return made

@@ -13,11 +13,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse
 from taskpit import fs
 from taskpit.board import Board, Slip
 from taskpit.clock import say_duration
-from taskpit.crew import file, status
+from taskpit.crew import status
+from taskpit.crew.file import posts_of
 from taskpit.crew.log_tail import log_of_agent
 from taskpit.crew.state import Papers
 from taskpit.crew.status import MemberRow
-from taskpit.errors import TaskpitError
 from taskpit.history import who
 from taskpit.records import Value
 from taskpit.schema import is_word
@@ -82,20 +82,16 @@ class CrewPages:
         return Ledger(root).entries() if root else []
 
     def _standing(self) -> CrewFigures:
-        root, trouble = self._root(), ""
+        root = self._root()
         if not root:
             return CrewFigures()
-        posts = {}
-        try:
-            posts = {post.name: post for post in file.load(file.find(root), root, os.environ).posts}
-        except TaskpitError as error:
-            trouble = "" if error.code == "not_found" else error.message
+        posts, trouble = posts_of(root, os.environ)
         usd: dict[str, float] = {}
         for _, worker, cost in self._costs():
             usd[who(worker)] = usd.get(who(worker), 0.0) + cost
         rows = status.rows(Papers(root), posts, self.desk.queue.store.paused())
         logs = tuple(name.removesuffix(".log") for name in fs.names(Papers(root).folder) if name.endswith(".log"))
-        return CrewFigures(rows=tuple(rows), usd=usd, logs=logs, trouble=trouble)
+        return CrewFigures(rows=tuple(rows), usd=usd, logs=logs, trouble=trouble.message if trouble else "")
 
     # -- agents ------------------------------------------------------------------------------------
 

@@ -17,8 +17,9 @@ from __future__ import annotations
 from functools import partial
 from hashlib import blake2b
 
-from taskpit.errors import CursorLost, MissingExtra, Unavailable
+from taskpit.errors import MissingExtra, Unavailable
 from taskpit.history import ENDS, moment, who
+from taskpit.queue import new_events
 from taskpit.records import Value
 from taskpit.worker.budget import Ledger
 
@@ -67,18 +68,10 @@ def traceparent(where: str, task_id: str, fence: str) -> str:
 def trails(queue: Queue, wanted: Iterable[str] = ()) -> dict[str, list[Event]]:
     """What the changelog tells of each task, or of those that are wanted."""
     found: dict[str, list[Event]] = {}
-    only, cursor = frozenset(wanted), ""
-    while True:
-        try:
-            events, cursor = queue.store.events(cursor)
-        except CursorLost:
-            found, cursor = {}, ""
-            continue
-        if not events:
-            return found
-        for event in events:
-            if event.about and (not only or event.about in only):
-                found.setdefault(event.about, []).append(event)
+    only = frozenset(wanted)
+    for event in new_events(queue.store, "", lambda event: event.about in only if only else bool(event.about))[0]:
+        found.setdefault(event.about, []).append(event)
+    return found
 
 
 def trace_of(where: str, card: Card, trail: Sequence[Event]) -> list[TraceSpan]:
