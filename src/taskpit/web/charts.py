@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn here and read by anybody: each has a title, a description and a table. Pure.
+"""Charts as places of lines and boxes, which templates draw as SVG; each has a description and a table. Pure.
 
 Colours are classes; the style sheet knows what they look like by day and by night.
 """
@@ -6,11 +6,9 @@ Colours are classes; the style sheet knows what they look like by day and by nig
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, log10
-
-from markupsafe import Markup
 
 from taskpit.board import Slip
 from taskpit.clock import iso, say_duration
@@ -38,67 +36,52 @@ class Series(Value):
 
 
 class Chart(Value):
-    """A drawing with what it says in words."""
+    """What a drawing shows and says, in the places of its `frame`; `chart.html` draws it."""
 
     title: str
-    svg: Markup
+    about: str
+    frame: Frame
+    #: Bars by kind, place and size, some with a link and a text; names of rows; a line through points.
+    bars: Sequence[Mapping[str, object]] = ()
+    names: Sequence[tuple[int, str]] = ()
+    kind: str = ""
+    points: Sequence[tuple[float, float]] = ()
+    filled: bool = False
     #: Names of the series with the class of their colour.
     legend: tuple[tuple[str, str], ...] = ()
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-class _Frame:
+class Frame:
     """The axes: how times and values become places."""
 
     def __init__(self, start: float, end: float, top: float, say: Callable[[float], str]) -> None:
-        self.start, self.end, self.say = start, max(end, start + 1), say
+        self.start, self.end = start, max(end, start + 1)
         self.left, self.width, self.height = LEFT, WIDTH, HEIGHT
         self.ticks = nice(top, CLOCK if say is say_duration else (1, 2) if isinstance(top, int) else ())
+        #: Lines from left to right, each with what stands before it.
+        self.rules = [(self.y(tick), say(tick)) for tick in self.ticks]
+
+    @property
+    def right(self) -> int:
+        """Where lines end."""
+        return self.width - RIGHT
 
     def x(self, at: float) -> float:
         """Where a time is."""
         part = (min(max(at, self.start), self.end) - self.start) / (self.end - self.start)
-        return self.left + (self.width - self.left - RIGHT) * part
+        return self.left + (self.right - self.left) * part
 
     def y(self, value: float) -> float:
         """Where a value is."""
         return self.height - BOTTOM - (self.height - TOP - BOTTOM) * value / self.ticks[-1]
 
-    def grid(self) -> Markup:
-        """Lines at round values, and when along the bottom."""
-        drawn = [self.rule(self.y(tick)) + self._value(tick) for tick in self.ticks]
-        return Markup().join(drawn) + self.times()
-
-    def rule(self, y: float) -> Markup:
-        """A line from left to right."""
-        return Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
-            self.left, self.width - RIGHT, y, y
-        )
-
-    def _value(self, tick: float) -> Markup:
-        return Markup('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>').format(
-            self.left - 8, self.y(tick) + 4, self.say(tick)
-        )
-
-    def times(self) -> Markup:
+    @property
+    def times(self) -> list[tuple[float, str]]:
         """When, along the bottom."""
-        places = [(self.x(at), at) for at in hours(self.start, self.end)]
-        return Markup().join(
-            Markup('<text class="tick" x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
-                x, self.height - 5, say_time(at, self.end - self.start)
-            )
-            for x, at in places
-            if self.left + 20 <= x <= self.width - RIGHT - 20
-        )
-
-    def draw(self, title: str, about: str, inner: Markup) -> Markup:
-        """The whole drawing."""
-        key = "".join(letter for letter in title.lower() if letter.isalnum())
-        return Markup(
-            '<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-labelledby="{}-t {}-d">'
-            '<title id="{}-t">{}</title><desc id="{}-d">{}</desc>{}</svg>'
-        ).format(self.width, self.height, "group" if "<a " in inner else "img", key, key, key, title, key, about, inner)
+        places = [(self.x(at), say_time(at, self.end - self.start)) for at in hours(self.start, self.end)]
+        return [(x, text) for x, text in places if self.left + 20 <= x <= self.right - 20]
 
 
 def nice(top: float, steps: Sequence[float] = ()) -> list[float]:
@@ -147,27 +130,22 @@ def _words(series: Sequence[Series], say: Callable[[float], str]) -> str:
 def bars(title: str, times: Sequence[float], series: Sequence[Series], say: Callable[[float], str]) -> Chart:
     """Steps beside each other, the series on top of each other; `times` has one more: the end."""
     top = max((sum(one.values[index] or 0 for one in series) for index in range(len(times) - 1)), default=0)
-    frame = _Frame(times[0], times[-1], top, say)
+    frame = Frame(times[0], times[-1], top, say)
     drawn = []
     for index, (start, end) in enumerate(pairwise(times)):
         below = 0.0
         x, width = frame.x(start) + 0.75, max(frame.x(end) - frame.x(start) - 1.5, 1)
         for one in series:
-            value = one.values[index] or 0
-            if value:
-                y, height = frame.y(below + value), frame.y(below) - frame.y(below + value)
-                drawn.append(
-                    Markup(
-                        '<rect class="fill {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5"/>'
-                    ).format(one.name, x, y, width, height)
-                )
+            if value := one.values[index] or 0:
+                y = frame.y(below + value)
+                drawn.append({"kind": one.name, "x": x, "y": y, "width": width, "height": frame.y(below) - y})
                 below += value
-    svg = frame.draw(title, _words(series, say), frame.grid() + Markup().join(drawn))
-    names = tuple((one.name, one.name) for one in series)
     return Chart(
         title=title,
-        svg=svg,
-        legend=names,
+        about=_words(series, say),
+        frame=frame,
+        bars=drawn,
+        legend=tuple((one.name, one.name) for one in series),
         head=("from", *(one.name for one in series)),
         rows=_table(times[:-1], series, say),
     )
@@ -178,27 +156,17 @@ def line(
 ) -> Chart:
     """A line through the values there are, `filled` down to nothing or not."""
     known = [(at, value) for at, value in zip(times, one.values, strict=False) if value is not None]
-    frame = _Frame(times[0], times[-1], max((value for _, value in known), default=0), say)
-    points = [(frame.x(at), frame.y(value)) for at, value in known]
-    path = " ".join(f"{'L' if place else 'M'}{x:.1f} {y:.1f}" for place, (x, y) in enumerate(points))
-    drawn = Markup()
-    if filled and points:
-        floor = frame.y(0)
-        closed = f"{path} L{points[-1][0]:.1f} {floor:.1f} L{points[0][0]:.1f} {floor:.1f} Z"
-        drawn += Markup('<path class="wash {}" d="{}"/>').format(one.name, closed)
-    drawn += Markup('<path class="stroke {}" d="{}"/>').format(one.name, path)
-    if not filled:
-        drawn += Markup().join(
-            Markup('<circle class="fill {}" cx="{:.1f}" cy="{:.1f}" r="2.2"/>').format(one.name, x, y)
-            for x, y in points
-        )
-    svg = frame.draw(title, _words([one], say), frame.grid() + drawn)
-    return Chart(title=title, svg=svg, head=("at", one.name), rows=_table(times, [one], say))
-
-
-def area(title: str, times: Sequence[float], one: Series, say: Callable[[float], str]) -> Chart:
-    """A line with all below it filled."""
-    return line(title, times, one, say, filled=True)
+    frame = Frame(times[0], times[-1], max((value for _, value in known), default=0), say)
+    return Chart(
+        title=title,
+        about=_words([one], say),
+        frame=frame,
+        kind=one.name,
+        points=[(frame.x(at), frame.y(value)) for at, value in known],
+        filled=filled,
+        head=("at", one.name),
+        rows=_table(times, [one], say),
+    )
 
 
 def gantt(title: str, spans: Sequence[ClaimSpan], start: float, end: float, link: Callable[[str], str]) -> Chart:
@@ -206,41 +174,28 @@ def gantt(title: str, spans: Sequence[ClaimSpan], start: float, end: float, link
     workers = list(dict.fromkeys(span.worker for span in reversed(spans[-MOST_SPANS:])))[:MOST_ROWS]
     rows = {worker: row for row, worker in enumerate(sorted(workers, key=natural))}
     shown = [span for span in spans[-MOST_SPANS:] if span.worker in rows]
-    frame = _Frame(start, end, 1, say_duration)
+    frame = Frame(start, end, 1, say_duration)
     frame.left, frame.width, frame.height = NAMES, WIDER, TOP + BOTTOM + ROW * max(len(rows), 1)
-    names = Markup().join(
-        Markup('<text class="who" x="0" y="{}">{}</text>').format(TOP + ROW * row + 17, fit(worker, 20))
-        + frame.rule(TOP + ROW * (row + 1))
-        for worker, row in rows.items()
-    )
-    drawn = Markup().join(_bar(span, rows[span.worker], frame, link) for span in shown)
-    text = f"{len(shown)} claims by {len(rows)} workers" if shown else "No worker held a task in this time"
+    frame.rules = [(TOP + ROW * (row + 1), "") for row in range(len(rows))]
+    drawn, table = [], []
+    for span in shown:
+        x, how = frame.x(span.start), span.how or "running"
+        long = say_duration((span.end or frame.end) - span.start)
+        place = {"x": x, "y": TOP + ROW * rows[span.worker] + 4, "height": ROW - 8}
+        place["width"] = max(frame.x(span.end or frame.end) - x - 1, 2)
+        text = one_line(f"{span.worker}: {span.id}, {how}, {long}")
+        drawn.append({"kind": how, "link": link(span.id), "text": text, **place})
+        table.append((one_line(span.worker), span.id, iso(span.start), long, how))
     return Chart(
         title=title,
-        svg=frame.draw(title, text, names + frame.times() + drawn),
-        legend=tuple(dict.fromkeys((_how(span), _how(span)) for span in shown)),
+        about=f"{len(shown)} claims by {len(rows)} workers" if shown else "No worker held a task in this time",
+        frame=frame,
+        bars=drawn,
+        names=[(TOP + ROW * row + 17, fit(worker, 20)) for worker, row in rows.items()],
+        legend=tuple(dict.fromkeys((how, how) for *_, how in table)),
         head=("worker", "task", "from", "for", "ended"),
-        rows=tuple(
-            (one_line(span.worker), span.id, iso(span.start), _long(span, end), _how(span)) for span in shown[-200:]
-        ),
+        rows=tuple(table[-200:]),
     )
-
-
-def _how(span: ClaimSpan) -> str:
-    return span.how or "running"
-
-
-def _long(span: ClaimSpan, end: float) -> str:
-    return say_duration((span.end or end) - span.start)
-
-
-def _bar(span: ClaimSpan, row: int, frame: _Frame, link: Callable[[str], str]) -> Markup:
-    x, width = frame.x(span.start), max(frame.x(span.end or frame.end) - frame.x(span.start) - 1, 2)
-    text = one_line(f"{span.worker}: {span.id}, {_how(span)}, {_long(span, frame.end)}")
-    return Markup(
-        '<a href="{}"><rect class="span {}" x="{:.1f}" y="{}" width="{:.1f}" height="{}" rx="3">'
-        "<title>{}</title></rect></a>"
-    ).format(link(span.id), _how(span), x, TOP + ROW * row + 4, width, ROW - 8, text)
 
 
 # -- what a task waits for -------------------------------------------------------------------------
@@ -284,10 +239,21 @@ def kin(task_id: str, slips: Mapping[str, Slip]) -> Kin:
     return Kin(levels=levels, edges=tuple(edges), more=more)
 
 
-def draw(task_id: str, found: Kin, slips: Mapping[str, Slip], link: Callable[[str], str]) -> Markup:
-    """The drawing; nothing if the task has no relatives."""
+class Graph(Value):
+    """A task between its relatives, in the places of a drawing; `graph.html` draws it."""
+
+    width: float
+    height: float
+    #: What it says in words.
+    about: str
+    edges: Sequence[tuple[float, float, float, float, float]]
+    boxes: Sequence[Mapping[str, object]]
+
+
+def draw(task_id: str, found: Kin, slips: Mapping[str, Slip], link: Callable[[str], str]) -> Graph | None:
+    """The drawing; none if the task has no relatives."""
     if len(found.levels) < 2:
-        return Markup()
+        return None
     first = min(found.levels.values())
     columns: dict[int, list[str]] = {}
     for one, level in found.levels.items():
@@ -298,46 +264,23 @@ def draw(task_id: str, found: Kin, slips: Mapping[str, Slip], link: Callable[[st
         for column, ids in columns.items()
         for row, one in enumerate(ids)
     }
-    width, height = (max(columns) + 1) * (BOX + GAP) - GAP, tallest * BOX_ROW - 10
-    lines = Markup().join(_edge(spots[one], spots[other]) for one, other in found.edges)
-    boxes = Markup().join(_box(one, spots[one], slips.get(one), task_id, link) for one in found.levels)
-    text = _kin_words(found, task_id)
-    return Markup('<svg class="graph" viewBox="-2 -2 {} {}" width="{}" role="group" aria-label="{}">{}{}</svg>').format(
-        width + 4, height + 4, width + 4, text, lines, boxes
+    ends = [
+        (spots[one][0] + BOX, spots[one][1] + 21, spots[other][0], spots[other][1] + 21) for one, other in found.edges
+    ]
+    before = ", ".join(one for one, other in found.edges if other == task_id) or "nothing"
+    after = ", ".join(other for one, other in found.edges if one == task_id) or "nothing"
+    return Graph(
+        width=(max(columns) + 1) * (BOX + GAP) - GAP,
+        height=tallest * BOX_ROW - 10,
+        about=f"{task_id} comes after {before} and before {after}",
+        edges=[(*each, max(abs(each[2] - each[0]) / 2, 20)) for each in ends],
+        boxes=[_box(one, spot, slips.get(one), link(one), here=one == task_id) for one, spot in spots.items()],
     )
 
 
-def _kin_words(found: Kin, task_id: str) -> str:
-    def of(ids: Iterable[str]) -> str:
-        return ", ".join(ids) or "nothing"
-
-    before = [one for one, other in found.edges if other == task_id]
-    after = [other for one, other in found.edges if one == task_id]
-    return f"{task_id} comes after {of(before)} and before {of(after)}"
-
-
-def _edge(start: tuple[float, float], end: tuple[float, float]) -> Markup:
-    x1, y1, x2, y2 = start[0] + BOX, start[1] + 21, end[0], end[1] + 21
-    half = max(abs(x2 - x1) / 2, 20)
-    return Markup('<path class="edge" d="M{:.0f} {:.0f} C{:.0f} {:.0f} {:.0f} {:.0f} {:.0f} {:.0f}"/>').format(
-        x1, y1, x1 + half, y1, x2 - half, y2, x2, y2
-    )
-
-
-def _box(one: str, spot: tuple[float, float], slip: Slip | None, task_id: str, link: Callable[[str], str]) -> Markup:
+def _box(one: str, spot: tuple[float, float], slip: Slip | None, link: str, *, here: bool) -> dict[str, object]:
     column = slip.column if slip else "unknown"
     title = one_line(slip.title) if slip else "it does not exist yet"
-    return Markup(
-        '<a href="{}"><g class="node {}{}" transform="translate({:.0f} {:.0f})"><title>{}</title>'
-        '<rect width="{}" height="42" rx="6"/><circle cx="14" cy="14" r="4"/>'
-        '<text class="id" x="24" y="18">{}</text><text x="10" y="34">{}</text></g></a>'
-    ).format(
-        link(one),
-        column,
-        " here" if one == task_id else "",
-        *spot,
-        title,
-        BOX,
-        f"{fit(one, 14)} · {LABELS.get(column, column).lower()}",
-        fit(title, 23),
-    )
+    head = f"{fit(one, 14)} · {LABELS.get(column, column).lower()}"
+    place = {"link": link, "column": column, "here": here, "x": spot[0], "y": spot[1], "width": BOX}
+    return {**place, "title": title, "head": head, "line": fit(title, 23)}

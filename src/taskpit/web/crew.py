@@ -149,11 +149,11 @@ class CrewPages:
         drawn = [
             charts.bars("Finished", times, done, _count),
             charts.line("Waiting before the first claim", ends, waited, say_duration),
-            charts.area("Being worked on", ends, running, _count),
+            charts.line("Being worked on", ends, running, _count, filled=True),
         ]
         spent = self._spent(ends)
         if any(spent):
-            drawn.append(charts.area("Cost so far", ends, series("cost", spent), _dollars))
+            drawn.append(charts.line("Cost so far", ends, series("cost", spent), _dollars, filled=True))
         return [*drawn, charts.gantt("Who worked on what", history.recent(start), start, end, self.desk.paper.link)]
 
     def _spent(self, times: Sequence[float]) -> list[float | None]:
