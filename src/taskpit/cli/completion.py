@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.parser import make_parser
 from taskpit.cli.verbs import VERBS, Verb
@@ -36,69 +38,24 @@ def _options(verb: Verb) -> list[tuple[str, str]]:
     return [(option, str(action.help or "")) for action in actions for option in action.option_strings]
 
 
-def _names() -> list[str]:
-    return [name for verb in VERBS for name in (verb.name, *verb.aliases)]
-
-
-def _cases(form: str) -> str:
-    """One line for each verb, with its names and its options."""
-    lines = []
+def _filled(shell: str, verbs: str, case: str) -> str:
+    """The script in the file beside this one, with the verbs and a line for each verb with its names and options."""
+    cases = []
     for verb in VERBS:
         options = " ".join(option for option, _ in _options(verb))
-        lines.append(form.format(names="|".join((verb.name, *verb.aliases)), options=options))
-    return "\n".join(lines)
+        cases.append(case.format(names="|".join((verb.name, *verb.aliases)), options=options))
+    with open(f"{os.path.splitext(__file__)[0]}.{shell}", encoding="utf-8") as file:
+        return file.read().replace("@VERBS@", verbs).replace("@CASES@", "\n".join(cases))
 
 
 def _bash() -> str:
-    return f"""\
-_pit() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} verb= skip= at
-  for ((at = 1; at < COMP_CWORD; at++)); do
-    if [[ $skip ]]; then skip=; continue; fi
-    case ${{COMP_WORDS[at]}} in
-      -C) skip=yes ;;
-      -*) ;;
-      *) verb=${{COMP_WORDS[at]}}; break ;;
-    esac
-  done
-  local words=
-  case $verb in
-    '') words='{" ".join((*_names(), *GLOBAL))}' ;;
-{_cases("    {names}) words='{options}' ;;")}
-  esac
-  COMPREPLY=()
-  if [[ -z $verb || $word == -* ]]; then COMPREPLY=($(compgen -W "$words" -- "$word")); fi
-}}
-complete -o default -F _pit pit
-"""
+    names = [name for verb in VERBS for name in (verb.name, *verb.aliases)]
+    return _filled("bash", " ".join((*names, *GLOBAL)), "    {names}) words='{options}' ;;")
 
 
 def _zsh() -> str:
     verbs = "\n".join(f"    {_quoted(f'{verb.name}:{verb.summary}')}" for verb in VERBS)
-    return f"""\
-#compdef pit
-_pit() {{
-  local -a verbs options
-  verbs=(
-{verbs}
-  )
-  local verb= skip= word
-  for word in ${{words[2,CURRENT-1]}}; do
-    if [[ -n $skip ]]; then skip=; continue; fi
-    case $word in
-      -C) skip=yes ;;
-      -*) ;;
-      *) verb=$word; break ;;
-    esac
-  done
-  case $verb in
-    '') _describe verb verbs; return ;;
-{_cases("    {names}) options=({options}) ;;")}
-  esac
-  if [[ $PREFIX == -* ]]; then compadd -- $options; else _files; fi
-}}
-if [[ $funcstack[1] == _pit ]]; then _pit; else compdef _pit pit; fi
-"""
+    return _filled("zsh", verbs, "    {names}) options=({options}) ;;")
 
 
 def _fish() -> str:
