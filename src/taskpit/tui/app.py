@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from textual import events
-from textual.app import App, ComposeResult, SuspendNotSupported
+from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
@@ -28,7 +28,7 @@ from taskpit.text import plain
 from taskpit.tui import drawing, keys
 from taskpit.tui.column import Column, shared
 from taskpit.tui.dialogs import MOST, AddForm, AskDialog, Find, Help, VerdictDialog
-from taskpit.tui.drawing import THEMES
+from taskpit.tui.drawing import ThemedApp
 from taskpit.tui.panel import TABS, Panel
 from taskpit.tui.queue_access import BoardView, QueueAccess
 
@@ -54,11 +54,9 @@ def _refusal(act: keys.Act) -> str:
     return f"{act.name} is for {'your own claims' if act.action.own else f'tasks that are: {stands}'}"
 
 
-class PitBoard(App[None]):
+class PitBoard(ThemedApp[None]):
     """The board of one queue, and what people do with it."""
 
-    CSS_PATH = "board.tcss"
-    ENABLE_COMMAND_PALETTE = False
     BINDINGS = [
         *(Binding(key, f"tab('{tab}')", show=False) for key, tab in TABS.items()),
         *(Binding(str(number), f"column('{name}')", show=False) for number, name in enumerate(COLUMNS, 1)),
@@ -82,11 +80,10 @@ class PitBoard(App[None]):
     ]
 
     def __init__(self, desk: QueueAccess, *, pace: float = PACE, light: bool = False) -> None:
-        super().__init__()
+        super().__init__(light=light)
         self.desk = desk
         self.view: BoardView | None = None
         self._pace = pace
-        self._light = light
         self._words: tuple[str, ...] = ()
         self._current = ALWAYS[0]
         self._looks = 0
@@ -94,10 +91,6 @@ class PitBoard(App[None]):
         self._tail = Tail("")
         self._said: dict[str, object] = {}
         self._card: Card | None = None
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our own colour, for as long as no theme of ours is chosen."""
-        return dict(THEMES[0].variables)
 
     # -- the screen --------------------------------------------------------------------------------
 
@@ -117,10 +110,6 @@ class PitBoard(App[None]):
             yield Label("/", markup=False)
             yield Input(placeholder="words, or #tag", compact=True, id="words")
         yield Static(id="keys", markup=False)
-
-    def on_load(self) -> None:
-        """Colours."""
-        drawing.choose_theme(self, light=self._light)
 
     def on_mount(self) -> None:
         """Where keys go."""
@@ -370,10 +359,6 @@ class PitBoard(App[None]):
             for name in COLUMNS:
                 self._lay(name)
             self._say_heads()
-
-    def action_theme(self) -> None:
-        """Light instead of dark, or the other way round."""
-        self.theme = "pit-dark" if self.theme == "pit-light" else "pit-light"
 
     def action_help(self) -> None:
         """Every key."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -14,7 +15,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from taskpit.board import Slip
-from taskpit.tui import drawing as lines
 from taskpit.tui.drawing import STYLES, Parts, cut, slip_age, table_line, two_lines
 
 #: From this width on a slip is one line of a table, below it two lines.
@@ -105,7 +105,7 @@ class Column(ScrollView, can_focus=True):
     @property
     def wish(self) -> int:
         """How much room its slips would like, in letters; `shared` says how much they get."""
-        longest = max((lines.width(slip.title) for slip in self.slips[:50]), default=0)
+        longest = max((cell_len(slip.title) for slip in self.slips[:50]), default=0)
         return min(max(longest, 16), 44) + 8
 
     @property

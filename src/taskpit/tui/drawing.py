@@ -1,8 +1,11 @@
-"""What slips, single lines and columns look like: words and the names of their styles, cut to a width. Pure."""
+"""What slips, single lines and columns look like: words and the names of their styles, cut to a width; our colours."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from rich.cells import cell_len, set_cell_size
+from textual.app import App
 from textual.content import Content
 from textual.theme import Theme
 
@@ -15,13 +18,10 @@ from taskpit.trust import from_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from textual.app import App
-
     from taskpit.board import Slip
     from taskpit.tui.queue_access import BoardView
 
+T = TypeVar("T")
 #: Text and the name of its style, in order.
 Parts = list[tuple[str, str]]
 #: Names of the styles that are used here.
@@ -32,11 +32,6 @@ LIFE = {"yes": "●", "no": "✗", "unknown": "○"}
 AGE = 4
 #: In a table, what is said beside the title has this share of the line.
 BESIDE = 0.42
-
-
-def width(text: str) -> int:
-    """How many cells it takes."""
-    return cell_len(text)
 
 
 def cut(text: str, room: int) -> str:
@@ -221,9 +216,27 @@ THEMES = (
 )
 
 
-def choose_theme(app: App[Any], *, light: bool) -> None:
-    """Our colours, early: everything that is there when they change is styled once more."""
-    for theme in THEMES:
-        app.register_theme(theme)
-    few = app.console.color_system == "standard"  # as over a plain ssh
-    app.theme = "pit-sixteen" if few else "pit-light" if light else "pit-dark"
+class ThemedApp(App[T]):
+    """A screen in our colours."""
+
+    CSS_PATH = "board.tcss"
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, *, light: bool) -> None:
+        super().__init__()
+        self._light = light
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our own colour, for as long as no theme of ours is chosen."""
+        return dict(THEMES[0].variables)
+
+    def on_load(self) -> None:
+        """Colours, early: everything that is there when they change is styled once more."""
+        for theme in THEMES:
+            self.register_theme(theme)
+        few = self.console.color_system == "standard"  # as over a plain ssh
+        self.theme = "pit-sixteen" if few else "pit-light" if self._light else "pit-dark"
+
+    def action_theme(self) -> None:
+        """Light instead of dark, or the other way round."""
+        self.theme = "pit-dark" if self.theme == "pit-light" else "pit-light"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from textual.content import Content
 
 from taskpit.actions import ACTIONS, OPEN, Action
 from taskpit.board import Slip
 from taskpit.records import Value
-from taskpit.tui.drawing import width
 
 
 class Act(Value):
@@ -132,10 +132,10 @@ def _offered(slip: Slip | None, worker: str, *, reading: bool) -> list[tuple[str
 def bottom(slip: Slip | None, room: int, worker: str, *, reading: bool) -> Content:
     """The bottom line for this worker (nobody: it only looks): as many keys as fit, always help and the way out."""
     last = ALWAYS[1:] if reading else ALWAYS
-    left = room - sum(width(f" {key} {word} ") for key, word in last)
+    left = room - sum(cell_len(f" {key} {word} ") for key, word in last)
     shown = []
     for key, word in _offered(slip, worker, reading=reading):
-        left -= width(f" {key} {word} ")
+        left -= cell_len(f" {key} {word} ")
         if left < 0:
             break
         shown.append((key, word))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Any
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -19,7 +20,7 @@ from taskpit.history import who
 from taskpit.status import status_of
 from taskpit.task import Card, Event, State
 from taskpit.text import one_line, plain, revealed
-from taskpit.tui.drawing import HEAD, cut, width
+from taskpit.tui.drawing import HEAD, cut
 
 #: Longer texts are shown up to here; `pit show` has all of it.
 LONGEST = 40_000
@@ -248,7 +249,7 @@ def _crew(rows: Sequence[MemberRow], room: int) -> Content:
     if not rows:
         text = "There is no crew. `pit crew up` starts the one in agents.toml, `pit work` a pool of workers."
         return Content.styled(text, "$muted")
-    name = max(width(row.name) for row in rows)
+    name = max(cell_len(row.name) for row in rows)
     lines = []
     for row in rows:
         old = say_duration(int(row.age)) if row.pid or row.wanted else ""
@@ -257,7 +258,7 @@ def _crew(rows: Sequence[MemberRow], room: int) -> Content:
         tail = f"{old:>7}  {doing}" + (f"  {row.last}" if row.last else "")
         lines.append(
             Content.assemble(
-                (head, "bold"), (f"{row.state:<8}", COLOURS.get(row.state, "")), cut(tail, room - width(head) - 8)
+                (head, "bold"), (f"{row.state:<8}", COLOURS.get(row.state, "")), cut(tail, room - cell_len(head) - 8)
             )
         )
     return Content("\n").join(lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.content import Content
@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 from taskpit.board import Slip
 from taskpit.history import who
 from taskpit.status import STATUSES, counted
-from taskpit.tui.drawing import HEAD, THEMES, choose_theme, cut
+from taskpit.tui.drawing import HEAD, ThemedApp, cut
 from taskpit.worker.user_queues import Glance, Queues
 
 #: Seconds between two looks, and so many tasks of a queue that need a person, or run, are shown.
@@ -42,11 +42,9 @@ def _line(slip: Slip, room: int, style: str) -> Content:
     )
 
 
-class AllQueues(App[str]):
+class AllQueues(ThemedApp[str]):
     """What is shown over all of them; the path of the one that was opened comes back."""
 
-    CSS_PATH = "board.tcss"
-    ENABLE_COMMAND_PALETTE = False
     BINDINGS = [
         Binding("j", "step(1)", show=False),
         Binding("k", "step(-1)", show=False),
@@ -59,15 +57,11 @@ class AllQueues(App[str]):
     def __init__(
         self, queues: Queues, picked: str = "", trouble: str = "", *, pace: float = PACE, light: bool = False
     ) -> None:
-        super().__init__()
-        self._queues, self._picked, self._pace, self._light = queues, picked, pace, light
+        super().__init__(light=light)
+        self._queues, self._picked, self._pace = queues, picked, pace
         #: Why the one that was picked could not be opened.
         self._trouble = trouble
         self._found: list[Glance] = []
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our own colour, for as long as no theme of ours is chosen."""
-        return dict(THEMES[0].variables)
 
     def compose(self) -> ComposeResult:
         """A bar, the queues, the keys."""
@@ -76,10 +70,6 @@ class AllQueues(App[str]):
             yield Static("reading …", id="told", markup=False)
         yield OptionList(id="queues", markup=False)
         yield Static(" enter opens its board   t light or dark   q quit", id="keys", markup=False)
-
-    def on_load(self) -> None:
-        """Colours."""
-        choose_theme(self, light=self._light)
 
     def on_mount(self) -> None:
         """The first look."""
@@ -128,7 +118,3 @@ class AllQueues(App[str]):
         """The one below, or above."""
         options = self.query_one(OptionList)
         options.action_cursor_down() if step > 0 else options.action_cursor_up()
-
-    def action_theme(self) -> None:
-        """Light instead of dark, or the other way round."""
-        self.theme = "pit-dark" if self.theme == "pit-light" else "pit-light"

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
@@ -84,12 +85,12 @@ def board_app(desk: BoardThreads) -> Starlette:
 
     routes = [
         Route("/", pages.board),
-        Route("/columns", pages.columns),
+        Route("/columns", partial(pages.board, template="columns.html")),
         Route("/column/{name}", pages.column),
         Route("/events", streams.board),
         Route("/search", pages.search),
         Route("/task/{id}", pages.task),
-        Route("/task/{id}/part", pages.task_part),
+        Route("/task/{id}/part", partial(pages.task, template="task_part.html")),
         Route("/task/{id}/events", streams.task),
         Route("/task/{id}/{verb}", actions.act, methods=["POST"]),
         Route("/tasks", actions.add, methods=["POST"]),
@@ -98,7 +99,7 @@ def board_app(desk: BoardThreads) -> Starlette:
         Route("/template/{name}", pages.template),
         Route("/template/{name}", actions.add_from, methods=["POST"]),
         Route("/agents", crew.agents),
-        Route("/agents/part", crew.agents_part),
+        Route("/agents/part", partial(crew.agents, template="agents_part.html")),
         Route("/agent/{name}", crew.log),
         Route("/agent/{name}/events", streams.agent),
         Route("/report", pages.report),
@@ -108,7 +109,7 @@ def board_app(desk: BoardThreads) -> Starlette:
         Route("/static/{name:path}", static),
     ]
 
-    return Starlette(routes=routes, lifespan=lambda _: followed(desk), exception_handlers=told_by(desk))
+    return Starlette(routes=routes, lifespan=lambda _: followed(desk), exception_handlers=error_handlers(desk))
 
 
 @asynccontextmanager
@@ -122,13 +123,8 @@ async def followed(desk: BoardThreads) -> AsyncIterator[None]:
     await desk.close()
 
 
-def told_by(desk: Writer) -> dict[Any, Any]:
-    """What is said when something goes wrong, on pages that this desk writes."""
-    return dict.fromkeys((errors.TaskpitError, OSError, HTTPException), _told(desk))
-
-
-def _told(desk: Writer) -> Callable[[Request, Exception], Response]:
-    """What went wrong, as the caller can use it: a page, a part of one, or JSON."""
+def error_handlers(desk: Writer) -> dict[Any, Any]:
+    """What went wrong, as the caller can use it: a page that this desk writes, a part of one, or JSON."""
 
     def answer(request: Request, error: Exception) -> Response:
         status, code, text, hint = _describe(error)
@@ -139,7 +135,7 @@ def _told(desk: Writer) -> Callable[[Request, Exception], Response]:
             return HTMLResponse(desk.write(request, "error.html", page="", **values), status)
         return JSONResponse({"schema": 1, "ok": False, "error": {"code": code, "message": text, "hint": hint}}, status)
 
-    return answer
+    return dict.fromkeys((errors.TaskpitError, OSError, HTTPException), answer)
 
 
 def _describe(error: Exception) -> tuple[int, str, str, str]:
@@ -185,14 +181,18 @@ class QueuesPages:
 
     def app(self) -> Starlette:
         """The page of all queues, and below it those of each."""
+
+        async def healthz(_: Request) -> Response:
+            return PlainTextResponse("ok\n")
+
         routes = [
             Route("/", self.page),
             Route("/queues", self.part),
-            Route("/healthz", _healthz),
+            Route("/healthz", healthz),
             Route("/static/{name:path}", static),
             Mount("/q/{key}", app=self._queue),
         ]
-        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=told_by(self))
+        return Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=error_handlers(self))
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -266,10 +266,6 @@ class QueuesPages:
         desk = await self._run(lambda: self._open_desk(glance.path, paper))
         await self._stack.enter_async_context(followed(desk))
         self._desks[key], self._apps[key] = desk, board_app(desk)
-
-
-async def _healthz(_: Request) -> Response:
-    return PlainTextResponse("ok\n")
 
 
 # -- what people do --------------------------------------------------------------------------------

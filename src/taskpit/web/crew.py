@@ -95,15 +95,8 @@ class CrewPages:
 
     # -- agents ------------------------------------------------------------------------------------
 
-    async def agents(self, request: Request) -> HTMLResponse:
-        """The crew, and everybody else at work."""
-        return await self._agents(request, "agents.html")
-
-    async def agents_part(self, request: Request) -> HTMLResponse:
-        """The part of it that changes."""
-        return await self._agents(request, "agents_part.html")
-
-    async def _agents(self, request: Request, template: str) -> HTMLResponse:
+    async def agents(self, request: Request, template: str = "agents.html") -> HTMLResponse:
+        """The crew, and everybody else at work; or the part of it that changes."""
         desk = self.desk
         found = await desk.do(self._standing)
         theirs = {row.task for row in found.rows}

@@ -154,10 +154,10 @@ class Paper:
             age=_age,
             duration=say_duration,
             further=further,
-            iso=_iso,
+            iso=lambda at: iso(at) if at else "",
             link=self.link,
             markdown=markdown_html,
-            money=_money,
+            money=lambda usd: f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}",
             costs=costs,
             headline=headline,
             mark=mark_of,
@@ -176,7 +176,7 @@ class Paper:
             root=root,
             still=False,
             templates=(),
-            static=_static,
+            static=lambda name: f"/static/{name}?v={STATIC[name][2]}",
             csrf="",
             page="",
             needs_you=0,
@@ -211,14 +211,6 @@ def _harmless(value: object) -> object:
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _static(name: str) -> str:
-    return f"/static/{name}?v={STATIC[name][2]}"
-
-
-def _iso(at: float) -> str:
-    return iso(at) if at else ""
-
-
 def _age(at: float, now: float) -> Markup:
     """How long ago, as an element that a browser keeps true."""
     if not at:
@@ -226,7 +218,3 @@ def _age(at: float, now: float) -> Markup:
     return Markup('<time datetime="{}" data-at="{}" title="{}">{}</time>').format(
         iso(at), int(at), iso(at), say_age(now - at)
     )
-
-
-def _money(usd: float) -> str:
-    return f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}"

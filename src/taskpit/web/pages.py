@@ -124,15 +124,8 @@ class Pages:
 
     # -- the board ---------------------------------------------------------------------------------
 
-    async def board(self, request: Request) -> HTMLResponse:
-        """All columns."""
-        return await self._board(request, "board.html")
-
-    async def columns(self, request: Request) -> HTMLResponse:
-        """The same without what is around them."""
-        return await self._board(request, "columns.html")
-
-    async def _board(self, request: Request, template: str) -> HTMLResponse:
+    async def board(self, request: Request, template: str = "board.html") -> HTMLResponse:
+        """All columns, with what is around them or without."""
         hub, text = self.desk.hub, request.query_params.get("q", "")[:200]
         if not await hub.is_read():  # it is shown at once, and filled when the board has been read
             piles, counts = [Pile(name=name) for name in COLUMNS], dict.fromkeys(COLUMNS, "")
@@ -176,15 +169,8 @@ class Pages:
 
     # -- a task ------------------------------------------------------------------------------------
 
-    async def task(self, request: Request) -> HTMLResponse:
-        """All about one task."""
-        return await self._task(request, "task.html")
-
-    async def task_part(self, request: Request) -> HTMLResponse:
-        """The part of it that changes."""
-        return await self._task(request, "task_part.html")
-
-    async def _task(self, request: Request, template: str) -> HTMLResponse:
+    async def task(self, request: Request, template: str = "task.html") -> HTMLResponse:
+        """All about one task, or the part of it that changes."""
         desk, word = self.desk, request.path_params["id"]
 
         def read() -> dict[str, object]:
