@@ -119,7 +119,7 @@ class History:
                 start=start + step * width,
                 end=start + (step + 1) * width,
                 running=running[step],
-                waited=_middle(waits[step]),
+                waited=sorted(waits[step])[len(waits[step]) // 2] if waits[step] else None,
                 **tally[step],
             )
             for step in range(steps)
@@ -157,7 +157,3 @@ def author(result: Result) -> str:
     last = result.output.rstrip().rpartition("\n")[2]
     landed = last.startswith("Landed on ") and last.endswith(".")
     return who(last.rpartition(" ")[2].rstrip(".") if landed else result.worker)
-
-
-def _middle(values: list[float]) -> float | None:
-    return sorted(values)[len(values) // 2] if values else None

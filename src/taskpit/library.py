@@ -313,7 +313,7 @@ class _Keeping:
         while not self._left.wait(period):
             try:
                 said = self._queue.renew(self._claim)
-                if said is Said.LOST and self._fate() == "lost":
+                if said is Said.LOST and self.fate() == "lost":
                     self.why = "lost"
                     return
             except Storage:
@@ -321,12 +321,9 @@ class _Keeping:
             if said is Said.CANCEL:
                 self.why = self.why or "cancel"
 
-    def _fate(self) -> str:
+    def fate(self) -> str:
+        """What became of the claim: `ours`, `itself` or `lost`."""
         return fate(self._claim, self._queue.store.read([self._claim.task.id])[0])
-
-    def is_ended_already(self) -> bool:
-        """Whether the program itself, or what it started, has ended this very claim."""
-        return self._fate() == "itself"
 
     def stop(self) -> None:
         """No further renewal."""
@@ -349,7 +346,8 @@ def holding(queue: Verbs, claim: Claim, check_in: str | None = None) -> Iterator
         outcome = _checked(queue, job, job.outcome or Done(output=job.output), check_in)
     except BaseException as error:
         blamed = isinstance(error, Exception) and not isinstance(error, Untrusted)
-        outcome = crashed(error) if blamed else _interrupted(error)
+        interrupted = Release(reason=f"its worker was interrupted ({type(error).__name__})")
+        outcome = crashed(error) if blamed else interrupted
         trouble = _end(queue, keeping, job, outcome)
         if trouble is not None and not isinstance(error, Lost):
             error.add_note(trouble.message)
@@ -357,10 +355,6 @@ def holding(queue: Verbs, claim: Claim, check_in: str | None = None) -> Iterator
     trouble = _end(queue, keeping, job, outcome)
     if trouble is not None:
         raise trouble
-
-
-def _interrupted(error: BaseException) -> Release:
-    return Release(reason=f"its worker was interrupted ({type(error).__name__})")
 
 
 def _checked(queue: Verbs, job: Job, outcome: Outcome, check_in: str | None) -> Outcome:
@@ -382,7 +376,7 @@ def _end(queue: Verbs, keeping: _Keeping, job: Job, outcome: Outcome) -> CheckFa
     if job.stopping == "cancel" and not isinstance(outcome, Release):
         outcome = Failed(error="cancelled", cancelled=True)
     word, details = end_claim(queue, job.claim, outcome)
-    if word == "lost" and not keeping.is_ended_already():
+    if word == "lost" and keeping.fate() != "itself":  # the program itself, or what it started, may have ended it
         keeping.why = "lost"
         return _over(task_id, "lost")
     if word == "unsaved":

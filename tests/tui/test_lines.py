@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len as width
 
 from taskpit.board import COLUMNS, Slip
 from taskpit.clock import say_age
 from taskpit.tui.column import shared
-from taskpit.tui.drawing import cut, table_line, two_lines, width
+from taskpit.tui.drawing import cut, table_line, two_lines
 
 WORDS = st.text(max_size=60) | st.text(alphabet="\x1b[31m\u202e\u200d漢字👩e\u0301 ab\n\t", max_size=80)
 SLIPS = st.builds(

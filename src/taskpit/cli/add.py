@@ -359,9 +359,11 @@ def _add(args: Args, context: Context) -> Reply:
 def asked_for(args: Args, context: Context) -> Task:
     """The task that the options of `add` describe."""
     queue = context.queue
+    if args.id == "":
+        raise Invalid("the id is empty", hint="Leave out --id to get the next number.")
     args.worker = args.by
     task = Task(
-        id=_given_id(args.id),
+        id=args.id or "",
         title=args.title,
         body=read_text(args.file, queue.config.largest_task) if args.file else args.body or "",
         big=args.big,
@@ -369,12 +371,6 @@ def asked_for(args: Args, context: Context) -> Task:
         **task_fields(args, queue),
     )
     return with_fields(queue, task, [*(args.set or ()), *([f"race={args.race}"] if args.race is not None else ())])
-
-
-def _given_id(text: str | None) -> str:
-    if text == "":
-        raise Invalid("the id is empty", hint="Leave out --id to get the next number.")
-    return text or ""
 
 
 def with_fields(queue: Queue, task: Task, given: list[str] | None) -> Task:

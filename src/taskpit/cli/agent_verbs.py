@@ -58,16 +58,13 @@ def _spelled(verb: verbs.Verb) -> str:
     return " ".join(shown)
 
 
-def _verbs(layout: str) -> list[tuple[str, str]]:
-    """How each is written and what it does; `task` only where there are tasks inside of activities."""
-    found = [verb for name in NEEDED if (verb := verbs.find(name)) is not None]
-    return [(_spelled(verb), verb.summary) for verb in found if verb.name != "task" or layout == "activities"]
-
-
 def _look(queue: Queue, worker: str) -> dict[str, Any]:
     """All that is said, as values."""
     info = queue.store.info()
     free = [card for card in queue.store.page(State.READY, "", 50).cards if not card.held]
+    needed = [verb for name in NEEDED if (verb := verbs.find(name)) is not None]
+    if info.layout != "activities":  # only there are tasks inside of activities
+        needed = [verb for verb in needed if verb.name != "task"]
     return {
         "queue": info.where,
         "layout": info.layout,
@@ -76,7 +73,7 @@ def _look(queue: Queue, worker: str) -> dict[str, Any]:
         "counts": {str(state): count for state, count in queue.store.counts().items()},
         "holding": [_row(card, queue.clock.now()) for card in held_by(queue, worker)],
         "next": [_row(card, queue.clock.now()) for card in free[:SHOWN]],
-        "verbs": [{"usage": usage, "summary": summary} for usage, summary in _verbs(info.layout)],
+        "verbs": [{"usage": _spelled(verb), "summary": verb.summary} for verb in needed],
     }
 
 

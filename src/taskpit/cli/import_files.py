@@ -311,16 +311,13 @@ def detect(paths: Sequence[str]) -> str:
 
 def _detect(path: str) -> str:
     if os.path.isdir(path):
-        found = [name for name in importers.NAMES if _recognised(importers.get(name), path)]
+        first = {name: _inside(path, importers.get(name))[:1] for name in importers.NAMES}
+        small = {name: one for name, files in first.items() for one in files if os.path.getsize(one) <= LARGEST_GUESS}
+        found = [name for name, one in small.items() if importers.get(name).recognises(one, _peek(one))]
         return found[0] if len(found) == 1 else ""
     if path.endswith((".json", ".jsonl", ".md")) and os.path.isfile(path) and os.path.getsize(path) <= LARGEST_GUESS:
         return importers.detect(path, _peek(path))
     return ""
-
-
-def _recognised(importer: Importer, folder: str) -> bool:
-    files = _inside(folder, importer)
-    return bool(files) and os.path.getsize(files[0]) <= LARGEST_GUESS and importer.recognises(files[0], _peek(files[0]))
 
 
 def _peek(path: str) -> str:

@@ -107,7 +107,8 @@ def read_records(path: str, data: bytes, *, layout: Layout | None = None, kind: 
     if kind == "md":
         return [_markdown(path, data, layout or layouts.get("pit"))]
     if kind == "jsonl":
-        return list(_json_lines(path, data))
+        lines = {f"{path}:{number}": line for number, line in enumerate(data.split(b"\n"), 1) if line.strip()}
+        return [_record(_parse(line, where), where) for where, line in lines.items()]
     if kind == "json":
         return list(_json(path, data))
     raise Invalid(f"{path}: can't tell what it is", hint="Files end in .md, .json or .jsonl.", path=path)
@@ -125,12 +126,6 @@ def _markdown(path: str, data: bytes, layout: Layout) -> Found:
         raise bad_record(path, error) from None
     title = fresh.title or os.path.splitext(name)[0]
     return Found(task=fresh.replace(title=title, slug=layouts.slugify(title)), where=path)
-
-
-def _json_lines(path: str, data: bytes) -> Iterator[Found]:
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if line.strip():
-            yield _record(_parse(line, f"{path}:{number}"), f"{path}:{number}")
 
 
 def _json(path: str, data: bytes) -> Iterator[Found]:

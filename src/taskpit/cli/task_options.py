@@ -70,9 +70,9 @@ def _moment(queue: Queue, text: str) -> float:
         raise Invalid(str(error)) from None
 
 
-def _parent(queue: Queue, text: str) -> str:
-    return queue.resolve(text) if text else ""
-
-
 #: Fields whose words mean something in this queue.
-_READ: dict[str, Callable[[Queue, Any], object]] = {"needs": _needed, "parent": _parent, "not_before": _moment}
+_READ: dict[str, Callable[[Queue, Any], object]] = {
+    "needs": _needed,
+    "parent": lambda queue, text: queue.resolve(text) if text else "",
+    "not_before": _moment,
+}

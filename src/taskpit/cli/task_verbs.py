@@ -11,10 +11,6 @@ from taskpit.json_facts import card_facts
 from taskpit.status import Status, status_of
 from taskpit.task import Ask, Said
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.task import Card
-
 
 def _text(word: str, context: Context) -> str:
     return read_text("-", context.queue.config.largest_task) if word == "-" else word
@@ -97,13 +93,10 @@ def _each(verb: str, args: Args, context: Context, text: str = "") -> Reply:
     for task_id in named(context, args.ids):
         lines.append(ACTIONS[verb].do(queue, task_id, worker, text))
         card = queue.card(task_id)
-        data.append(_cancelled(card) if verb == "cancel" else card_facts(card))
+        ended = status_of(card) is Status.CANCELLED
+        cancelled = {"id": task_id, "cancelled": ended, "asked_to_stop": not ended}
+        data.append(cancelled if verb == "cancel" else card_facts(card))
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines))
-
-
-def _cancelled(card: Card) -> dict[str, object]:
-    ended = status_of(card) is Status.CANCELLED
-    return {"id": card.task.id, "cancelled": ended, "asked_to_stop": not ended}
 
 
 # -- between people and agents ---------------------------------------------------------------------

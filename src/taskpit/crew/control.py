@@ -5,6 +5,7 @@ The caller needs nothing but the queue's folder: the supervisor is found, or sta
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -25,18 +26,13 @@ def choose(known: Iterable[str], asked: Sequence[str]) -> list[str]:
     names = list(known)
     chosen: list[str] = []
     for word in asked:
-        found = [name for name in names if name == word or _is_one_of(name, word)]
+        found = [name for name in names if name == word or re.fullmatch(rf"{re.escape(word)}-\d+", name)]
         if not found:
             near = nearest(word, names)
             hint = f"Did you mean {near!r}?" if near else f"There are: {', '.join(names) or 'none'}."
             raise NotFound(f"no member of the crew is called {word!r}", hint=hint, name=word)
         chosen += [name for name in found if name not in chosen]
     return chosen if asked else names
-
-
-def _is_one_of(name: str, word: str) -> bool:
-    base, _, number = name.rpartition("-")
-    return base == word and number.isdecimal()
 
 
 class CrewControl:
@@ -52,7 +48,8 @@ class CrewControl:
         chosen = choose(posts, asked)
         with self.papers.plan_lock():
             plan = self._plan()
-            older = [name for name in chosen if self._runs_otherwise(plan.get(name), posts[name])]
+            stale = {name for name, old in plan.items() if old.wanted and old.post != posts.get(name)}
+            older = [name for name in chosen if name in stale and self.papers.living(name)]
             fresh = {name: self._wish(plan.get(name), post, wanted=name in chosen) for name, post in posts.items()}
             for name, wish in plan.items():  # who is no longer in the file ends, once all of the file is asked for
                 if name not in fresh and (self.papers.living(name) or wish.wanted):
@@ -87,9 +84,6 @@ class CrewControl:
         if self.papers.living(wish.post.name) or seen.state == "waiting":
             return True
         return starting and bool(self.papers.living(SUPERVISOR))
-
-    def _runs_otherwise(self, old: MemberPlan | None, post: Post) -> bool:
-        return old is not None and old.wanted and old.post != post and bool(self.papers.living(post.name))
 
     def down(self, asked: Sequence[str], *, now: bool) -> list[str]:
         """These are not wanted any more; those of them that still live."""
@@ -148,15 +142,13 @@ class CrewControl:
         text = time.monotonic() + TELL_EVERY
         while True:
             left = [name for name in names if self.papers.living(name)]
-            if not left and (any(wish.wanted for wish in self._plan().values()) or self._alone()):
+            gone = not left and not self.papers.living(SUPERVISOR)
+            if gone or (not left and any(wish.wanted for wish in self._plan().values())):
                 return
             if time.monotonic() > text:
                 text = time.monotonic() + TELL_EVERY
                 tell(self._waiting_for(left))
             time.sleep(LOOK)
-
-    def _alone(self) -> bool:
-        return not self.papers.living(SUPERVISOR)
 
     def _waiting_for(self, names: Sequence[str]) -> str:
         doing = [(name, self.papers.now(name).task) for name in names]

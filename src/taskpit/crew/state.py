@@ -240,16 +240,14 @@ class Papers:
         """The process that lives under this name, 0 if none does. Conflict if one does on another machine."""
         record = workers.load(self.at(name))
         lives = workers.lives(self.at(name), record) if record is not None else False
-        if record is not None and lives is None and time.time() - self._sign_of_life(name) < FRESH:
+        sign = max(_changed(self.at(name)), _changed(self.at(f"{name}.now")))
+        if record is not None and lives is None and time.time() - sign < FRESH:
             raise Conflict(
                 f"{name} runs on {record.host}, and a crew runs on one machine",
                 hint=f"Run this on {record.host}.",
                 host=record.host,
             )
         return record.pid if record is not None and lives else 0
-
-    def _sign_of_life(self, name: str) -> float:
-        return max(_changed(self.at(name)), _changed(self.at(f"{name}.now")))
 
     def enter(self, name: str, patience: float = 1.0) -> workers.LocalMember | None:
         """This process is the one of this name as long as it lives; None if another is."""

@@ -62,7 +62,7 @@ class SupervisedMember:
             self._stop(pid, wish)
         elif pid:
             self._watch(pid, wish.post)
-        elif wish.wanted and self._is_due(wish):
+        elif wish.wanted and (wish.turn > self.seen.turn or time.time() >= self.seen.until):
             self._start(wish)
         elif not wish.wanted and self.seen.state != "down":
             self._note(state="down", why="stopped", until=0.0, since=time.time())
@@ -82,9 +82,6 @@ class SupervisedMember:
         self.papers.note(self.name, self.seen)
 
     # -- starting ----------------------------------------------------------------------------------
-
-    def _is_due(self, wish: MemberPlan) -> bool:
-        return wish.turn > self.seen.turn or time.time() >= self.seen.until
 
     def _start(self, wish: MemberPlan) -> None:
         fresh = wish.turn > self.seen.turn
@@ -227,8 +224,11 @@ class Supervisor:
         busy = False
         for name, wish in plan.items():
             member = self.members.setdefault(name, SupervisedMember(name, self.papers))
+            heeded = wish
+            if self.signals:
+                heeded = wish.replace(wanted=False, now=wish.now or len(self.signals) > 1)
             try:
-                busy = member.look(self._heeded(wish)) or busy
+                busy = member.look(heeded) or busy
             except (TaskpitError, OSError) as error:  # the disk refuses for a moment; the others go on
                 print(f"{name}: {error}", flush=True)
                 busy = True
@@ -248,10 +248,6 @@ class Supervisor:
                 print(f"{error.message}; the crew goes on as it was", flush=True)
             self._refused = error.message
         return self._known
-
-    def _heeded(self, wish: MemberPlan) -> MemberPlan:
-        """The wish, as far as we are not told to stop."""
-        return wish.replace(wanted=False, now=wish.now or len(self.signals) > 1) if self.signals else wish
 
     def _leave(self, me: LocalMember) -> bool:
         """Gone, unless the plan has changed meanwhile: a command that changes it sees either us or no supervisor."""

@@ -32,7 +32,10 @@ class Claude(Importer):
         except Invalid:
             return False
         first = values[0] if values else None
-        return isinstance(first, dict) and "status" in first and ("subject" in first or _is_todo(first))
+        if not isinstance(first, dict) or "status" not in first:
+            return False
+        todo = "activeForm" in first or "priority" in first or first.keys() <= {"id", "content", "status"}
+        return "subject" in first or ("content" in first and todo)
 
     def read(self, name: str, text: str) -> Iterator[Found | Bad]:
         """The task in this file, or each in its list."""
@@ -47,13 +50,6 @@ class Claude(Importer):
                 yield _task(value, _list_of(name), number, where)
             except Invalid as error:
                 yield Bad(where=where, why=error.message)
-
-
-def _is_todo(fields: dict[str, object]) -> bool:
-    return "content" in fields and ("activeForm" in fields or "priority" in fields or fields.keys() <= _TODO)
-
-
-_TODO = frozenset(("id", "content", "status"))
 
 
 def _listed(value: object) -> list[object]:

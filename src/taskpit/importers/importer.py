@@ -206,14 +206,10 @@ class Record:
         """What is left, under names that a queue can carry."""
         kept: dict[str, object] = {}
         for key, value in self.rest.items():
-            name = re.sub(r"[^a-z0-9._-]", "-", _dashed(key)).strip("0123456789._-") or "field"
+            dashed = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", key).replace("_", "-").lower()
+            name = re.sub(r"[^a-z0-9._-]", "-", dashed).strip("0123456789._-") or "field"
             kept[f"their-{name}" if name in _TAKEN else name] = value
         return kept or NOTHING
-
-
-def _dashed(key: str) -> str:
-    """`activeForm` and `active_form` are `active-form`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", key).replace("_", "-").lower()
 
 
 #: Words a queue or a layout has a use for.

@@ -185,7 +185,8 @@ class Candidates:
             for one in blobs
             if one.letter == "A" and sizes[one.oid] > LARGE
         ]
-        spilt = self._with_secrets([oid for oid, size in sizes.items() if size <= LOOKED_AT])
+        looked_at = self.git.blobs([oid for oid, size in sizes.items() if size <= LOOKED_AT])
+        spilt = {oid for oid, data in looked_at.items() if SECRETS.search(data)}
         told += [f"{one.name} looks like a secret" for one in blobs if one.oid in spilt or _is_secret(one)]
         if filtered := self._filtered(blobs, index):
             told.append(f"{', '.join(filtered[:5])} would go through a git filter, which landing does not run")
@@ -196,10 +197,6 @@ class Candidates:
             return {}
         told = self.git.say("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(oids).encode())
         return {oid: int(size) for oid, _, size in (line.partition(" ") for line in told.splitlines())}
-
-    def _with_secrets(self, oids: Sequence[str]) -> set[str]:
-        """Those whose bytes have what looks like a key in them."""
-        return {oid for oid, data in self.git.blobs(oids).items() if SECRETS.search(data)}
 
     def _filtered(self, changes: Sequence[PathChange], index: str) -> list[str]:
         """Changed paths whose attributes name a filter: their bytes may not be what the person's git would store."""

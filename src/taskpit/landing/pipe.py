@@ -42,7 +42,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from taskpit.landing.candidate import PathChange, Taken
+    from taskpit.landing.candidate import Taken
     from taskpit.landing.git import Git, Ref
     from taskpit.landing.repository import Repository
     from taskpit.landing.values import Hands, Terms
@@ -76,7 +76,8 @@ class LandingPipe:
         return self.repository.git
 
     @property
-    def _files(self) -> Candidates:
+    def files(self) -> Candidates:
+        """From files to trees, in our own repository."""
         return Candidates(self.git)
 
     def _ready(self) -> None:
@@ -119,7 +120,7 @@ class LandingPipe:
         base, line = self.git.ref(self.ref("base", task.id)), self._base(task, terms)
         if not base or base == line:
             return
-        taken = self._files.take(self.workspace(task.id), terms, base, self._target(terms, base))
+        taken = self.files.take(self.workspace(task.id), terms, base, self._target(terms, base))
         commit = self.git.commit(taken.tree, [base], _message(task))
         merge = self.repository.merge(line, commit)
         if not merge.conflicts:
@@ -179,7 +180,7 @@ class LandingPipe:
             return Failed(error=told, kind="task", output=done.output)
         began, seen = self.git.look(self.ref("base", task.id), self.ref("seen", task.id))
         base = began.oid
-        taken = self._files.take(path, terms, base, self._target(terms, base))
+        taken = self.files.take(path, terms, base, self._target(terms, base))
         if taken.tree == self.git.tree_of(base) and task.extra.get("allow-empty") not in (True, "yes", "true"):
             told = "; ".join(("nothing changed in its clone, so there is nothing to land", *taken.questions))
             return Failed(error=told, kind="check", output=done.output)
@@ -193,7 +194,7 @@ class LandingPipe:
             hands.say(f"the check is {'green' if evidence.green else 'red'} on exactly that")
             if not evidence.green and check_mode(task) == "strict":
                 there = hands.run(task.check, path, self.terms.check_limit, env=terms.env)
-                return self._red(done, evidence, self._files.loose(path, commit, terms) if there.green else None)
+                return self._red(done, evidence, self.files.loose(path, commit, terms) if there.green else None)
         handed = self._handed(claim, done, terms, evidence, (base, commit), taken)
         if not check:
             handed = handed.replace(check="")
@@ -205,7 +206,7 @@ class LandingPipe:
     def _as_approved(self, handed: HandIn, seen: HandIn) -> HandIn:
         """The same change as the one that was approved before, on another base, needs no second approval."""
         same = (seen.questions, seen.review) == (handed.questions, handed.review)
-        if not same or self._files.patch(seen.base, seen.commit) != self._files.patch(handed.base, handed.commit):
+        if not same or self.files.patch(seen.base, seen.commit) != self.files.patch(handed.base, handed.commit):
             return handed
         return handed.replace(approved=seen.approved)
 
@@ -323,10 +324,6 @@ class LandingPipe:
             raise GitTrouble(f"{handed.task} was handed in again meanwhile")
         return changed
 
-    def changes(self, base: str, commit: str) -> list[PathChange]:
-        """Each path that differs."""
-        return self._files.changes(base, commit)
-
     def behind(self) -> list[str]:
         """How far the person's branches are behind what landed on them, and why, as sentences."""
         return [self.repository.look(name).told() for name in self.repository.unpublished()]
@@ -423,7 +420,7 @@ class LandingPipe:
             commit = handed.commit
         else:
             old = self._line(handed, target)
-            frozen = self._files.frozen(handed.frozen, handed.tree, old)  # so that these paths cannot conflict
+            frozen = self.files.frozen(handed.frozen, handed.tree, old)  # so that these paths cannot conflict
             same = frozen == handed.tree
             theirs = handed.commit if same else self.git.commit(frozen, [handed.base], "frozen paths\n")
             side = old
@@ -434,7 +431,7 @@ class LandingPipe:
                 return self._conflict(claim, handed, old, merge)
             if handed.land == "pr":
                 return self._open_pull(claim, handed, old, hands)
-            tree = self._files.frozen(handed.frozen, merge.tree, old)
+            tree = self.files.frozen(handed.frozen, merge.tree, old)
             empty = tree == self.git.tree_of(old)
             if handed.approved and not empty and self._is_another(handed, old, tree):
                 return self._look_again(claim, handed, old, tree)
@@ -454,12 +451,12 @@ class LandingPipe:
         """Whether what would land is another change than the one that was approved: its branch has moved since."""
         if handed.base == old or handed.review == "none":
             return False
-        return self._files.patch(old, tree) != self._files.patch(handed.base, handed.commit)
+        return self.files.patch(old, tree) != self.files.patch(handed.base, handed.commit)
 
     def _look_again(self, claim: Claim, handed: HandIn, old: str, tree: str) -> Release:
         """It waits for a look once more, as what would land now."""
         commit = self.git.commit(tree, [old], _message(claim.task))
-        files, added, removed = size(self._files.changes(old, commit))
+        files, added, removed = size(self.files.changes(old, commit))
         self._rebase(claim.task.id, handed.target, old, tree)
         self.git.set(self.ref("cand", claim.task.id), commit)
         now = handed.replace(commit=commit, base=old, tree=tree, approved="", green=False)

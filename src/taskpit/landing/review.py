@@ -241,7 +241,7 @@ def files(pipe: LandingPipe, base: str, commit: str) -> list[FileDiff]:
     """Which files it changes, and by how many lines."""
     return [
         FileDiff(path=one.name, letter=one.letter, added=one.added, removed=one.removed)
-        for one in pipe.changes(base, commit)
+        for one in pipe.files.changes(base, commit)
     ]
 
 
@@ -277,18 +277,13 @@ def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[
     approved = pipe.approve(handed, worker)
 
     def change(task: Task) -> Task:
-        told = to_land(task, approved)
+        told = held(task, approved)
         if not task.hold.startswith((REVIEW, LANDING)) or told.task is None:
             raise Conflict(f"{task_id} does not wait for review", id=task_id)
         return told.task
 
     queue.edit(task_id, worker, change, "approved", f"candidate {handed.commit[:12]}")
     return pipe, approved
-
-
-def to_land(task: Task, handed: HandIn) -> Release:
-    """The end of a claim whose candidate was approved: it waits for nothing but landing."""
-    return held(task, handed)
 
 
 def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequence[ReviewComment] = ()) -> Task:

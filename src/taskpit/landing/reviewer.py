@@ -162,7 +162,7 @@ def conclude(
     short = f"candidate {handed.commit[:12]}: {' '.join(answer.summary.split())[:300]}"
     if answer.verdict == "approve":
         noted = pipe.approve(handed, claim.fence, total(handed.cost, [cost]))
-        return review.to_land(claim.task, noted).replace(action="approved", reason=short)
+        return held(claim.task, noted).replace(action="approved", reason=short)
     text = review.words(pipe, handed, claim.worker, answer.summary, answer.comments)
     return Release(reason=short, task=review.without_candidate(claim.task, text), action="sent_back")
 

@@ -258,7 +258,8 @@ def check_word(text: str, what: str) -> str:
 def is_worker(text: str) -> bool:
     """Whether a worker may be called this, with or without what makes one claim of it unique."""
     name, mark, nonce = text.partition("~")
-    return _is_made_of(name, OF_WORKERS) and (not mark or (bool(nonce) and not nonce.strip(OF_NONCES)))
+    named = bool(name) and name[0] in ALNUM and not name.strip(OF_WORKERS)
+    return named and (not mark or (bool(nonce) and not nonce.strip(OF_NONCES)))
 
 
 def is_claimant(text: str) -> bool:
@@ -267,11 +268,6 @@ def is_claimant(text: str) -> bool:
     Other programs have dots, spaces and any letters in their names; a mark is for ours.
     """
     return is_worker(text) or (bool(text) and text.isprintable() and "~" not in text)
-
-
-def _is_made_of(text: str, letters: str) -> bool:
-    """Whether it begins with a letter or digit and has only these."""
-    return text[:1] in ALNUM and bool(text) and not text.strip(letters)
 
 
 def slugify(title: str, longest: int = 40) -> str:

@@ -156,7 +156,8 @@ class Sheet:
     @body.setter
     def body(self, text: str) -> None:
         text = text.strip("\r\n")
-        mark = f"{BODY_MARK}\n" if _looks_like_head(text) else ""
+        like_head = text.startswith((" ", "\t", "# ", BODY_MARK)) or _bullet_in(text) is not None
+        mark = f"{BODY_MARK}\n" if like_head else ""
         self._lines[self._head :] = ["", *f"{mark}{text}\n".split("\n")] if text else [""]
 
     def text(self) -> str:
@@ -200,10 +201,6 @@ def _bullet_in(line: str) -> tuple[str, str] | None:
 def is_key(text: str) -> bool:
     """Whether a bullet's key may read so."""
     return text[:1] in _LETTERS and bool(text) and not text.strip(_OF_KEYS)
-
-
-def _looks_like_head(text: str) -> bool:
-    return text[:1] in (" ", "\t") or text.startswith(("# ", BODY_MARK)) or _bullet_in(text) is not None
 
 
 def _cut_comment(value: str, prose: bool) -> tuple[str, str]:

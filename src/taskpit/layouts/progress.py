@@ -92,12 +92,9 @@ def actor_of(fields: Any) -> str:
 
 def pairs(found: Any) -> list[tuple[str, Any]]:
     """What is inside a list or a mapping by id, each with the id it has by its place; mappings only."""
-    inside = found.items() if isinstance(found, dict) else (("", one) for one in found) if _is_list(found) else ()
+    listed = [("", one) for one in found] if isinstance(found, list) else []
+    inside = found.items() if isinstance(found, dict) else listed
     return [(str(key), one) for key, one in inside if isinstance(one, dict)]
-
-
-def _is_list(found: Any) -> bool:
-    return isinstance(found, list)
 
 
 def append(home: Any, word: str, fields: dict[str, Any]) -> None:
@@ -107,7 +104,7 @@ def append(home: Any, word: str, fields: dict[str, Any]) -> None:
         home[word] = [fields]
     elif isinstance(found, dict):
         found[fields["id"] if "id" in fields else str(len(found) + 1)] = fields
-    elif _is_list(found):
+    elif isinstance(found, list):
         found.append(fields)
     else:
         raise Invalid(f"{word} is neither a list nor a mapping")

@@ -264,7 +264,7 @@ class QueueServer:
             raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name!r}; there are {', '.join(PROMPTS)}")
         given = params.arguments or {}
         worker = given.get("worker", self.desk.worker)
-        make = partial(work_prompt, worker)
+        make: Callable[[], str] = partial(_WORK.format, name=_name(worker))
         if params.name == "split":
             make = partial(split_prompt, self.desk.queue, given.get("id", ""), worker)
         message = types.PromptMessage(role="user", content=_text(await _told(make)))
@@ -486,11 +486,6 @@ that stands alone, a `check` command where one can prove it, `touches` for the p
 the positions of earlier parts it needs. Parts that touch different paths can run side by side. Set wait=true if
 something is left to do here when all parts are done.
 """
-
-
-def work_prompt(worker: str) -> str:
-    """How to work the next task."""
-    return _WORK.format(name=_name(worker))
 
 
 def split_prompt(queue: Queue, task_id: str, worker: str) -> str:

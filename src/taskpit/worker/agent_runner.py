@@ -214,7 +214,8 @@ class AgentRunner:
             self._pruned = True
             sessions.prune()
         prompt = fs.read(run.place.prompt, LARGEST_PROMPT)[0].decode("utf-8", "replace")
-        known = sessions.find(claim, self.preset.name, cwd) if self._resumes() else None
+        resumes = self.preset.resume or self.preset.protocol  # whether it can go on in a session
+        known = sessions.find(claim, self.preset.name, cwd) if resumes else None
         if known is not None:
             run.say(f"{self.preset.name} goes on in session {known.session}")
             outcome = self._go(run, sessions, prompt + AGAIN, known, resumed=True)
@@ -258,10 +259,6 @@ class AgentRunner:
         run.cost = _added(spent, run.cost)
         return after.replace(cost=run.cost) if isinstance(after, Done) else after or outcome
 
-    def _resumes(self) -> bool:
-        """Whether it can go on in a session."""
-        return bool(self.preset.resume or self.preset.protocol)
-
     def _new_session(self) -> str:
         from uuid import uuid4
 
@@ -294,7 +291,8 @@ class AgentRunner:
             if talk is not None:
                 counted = {"tools": len(talk.client.tools), "files": len(talk.client.changed)}
                 transcript.facts |= {key: count for key, count in counted.items() if count}
-                _say_changes(run, talk.client.changed)
+                for path, (added, removed) in list(talk.client.changed.items())[:MOST_CHANGES]:
+                    run.say(f"changed {fit(plain(path), 200)} (+{added} -{removed})")
             self._hear_usage(run, transcript)
             before = session.counted if resumed else {}
             run.cost = self._cost(run, transcript, before, session.session)
@@ -416,12 +414,6 @@ def _hook(run_dir: str) -> str:
     waits = f'test ! -s "{run_dir}/told" || exec "{sys.executable}" -I -S "{steering.__file__}" "{run_dir}"'
     hook = {"hooks": [{"type": "command", "command": waits, "timeout": 30}]}
     return json.dumps({"hooks": {"PostToolUse": [hook]}})
-
-
-def _say_changes(run: Run, changed: Mapping[str, tuple[int, int]]) -> None:
-    """In the log, for whoever looks: which files its diffs are about."""
-    for path, (added, removed) in list(changed.items())[:MOST_CHANGES]:
-        run.say(f"changed {fit(plain(path), 200)} (+{added} -{removed})")
 
 
 def _added(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:

@@ -79,8 +79,9 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
     try:
         claim = queue.holding(task_id, worker)
     except errors.Lost:
-        if output and card.state is not State.READY:
-            _keep_aside(queue, card, worker, output)
+        if output and card.state is not State.READY:  # another worker has it by now: what was brought is kept aside
+            over = Claim(task=card.task, worker=worker, fence=worker)
+            refuse_lost(queue.finish(over, Done(output=output))[0], task_id)
         raise
     around = workers.run_around(env or {})
     own = check and around.get("TASKPIT_TASK") == task_id
@@ -139,12 +140,6 @@ def _hand_in(claim: Claim, env: Mapping[str, str], output: str, *, check: bool) 
 
     RunDirectory(place).hand_in(output)
     return {"id": task_id, "state": "claimed", "already": False, "check": None, "handed_in": True}
-
-
-def _keep_aside(queue: Queue, card: Card, worker: str, output: str) -> None:
-    """Somebody else has the task by now: work that was brought all the same is kept, never published."""
-    over = Claim(task=card.task, worker=worker, fence=worker)
-    refuse_lost(queue.finish(over, Done(output=output))[0], card.task.id)
 
 
 def _checked(queue: Queue, claim: Claim, cwd: str) -> Evidence:

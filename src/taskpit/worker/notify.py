@@ -141,7 +141,8 @@ def tell(channels: Channels, event: Mapping[str, Any] | None, now: float) -> lis
         return []
     told, trouble, left = [], [], []
     for one in kept:
-        fresh = [name for name in channels.names if _is_fresh(name, one, now)]
+        known = {name: fs.status(_mark(name, one)) for name in channels.names}
+        fresh = [name for name, found in known.items() if found is None or now - found.st_mtime > AGAIN]
         failed = {name: why for name in fresh if (why := _try(channels, name, Notice.of(one)))}
         for name in (name for name in fresh if name not in failed):
             fs.replace(_mark(name, one), b"", sync=False)
@@ -158,11 +159,6 @@ def _mark(name: str, event: Mapping[str, Any]) -> str:
     """The file that stands for: this was told there."""
     reason = [name, *(str(event.get(key, "")) for key in ("queue", "event", "id", "details"))]
     return f"{trust.state_dir('notify')}/{trust.name_for(json.dumps(reason))}"
-
-
-def _is_fresh(name: str, event: Mapping[str, Any], now: float) -> bool:
-    found = fs.status(_mark(name, event))
-    return found is None or now - found.st_mtime > AGAIN
 
 
 def _kept() -> list[dict[str, Any]]:

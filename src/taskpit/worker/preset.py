@@ -363,14 +363,11 @@ def _gather(name: str, folders: Sequence[str], seen: tuple[str, ...]) -> tuple[d
         fields = _merged(fields, mine)
         files.append(path)
     if not files:
-        raise NotFound(f"there is no preset {name!r}", hint=_offer(name, folders), name=name)
+        near = nearest(name, known := names(folders))
+        hint = f"Presets are: {', '.join(known)}; yours go to {folders[-1]}."
+        hint = f"Did you mean {near!r}? {hint}" if near else hint
+        raise NotFound(f"there is no preset {name!r}", hint=hint, name=name)
     return fields, files
-
-
-def _offer(name: str, folders: Sequence[str]) -> str:
-    known = names(folders)
-    near = nearest(name, known)
-    return (f"Did you mean {near!r}? " if near else "") + f"Presets are: {', '.join(known)}; yours go to {folders[-1]}."
 
 
 def _merged(old: dict[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

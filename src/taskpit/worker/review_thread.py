@@ -17,7 +17,7 @@ from taskpit import fs
 from taskpit.errors import Invalid, Storage, TaskpitError
 from taskpit.landing import reviewer
 from taskpit.landing.repository import remove
-from taskpit.landing.review import to_land
+from taskpit.landing.values import held
 from taskpit.task import Done, Failed, Release, Retry, Want
 from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.process import CannotRun
@@ -84,7 +84,7 @@ class Reviews:
             if handed is None or not reviewer.fits(claim.task, handed, claim.worker):
                 return Release(reason="it does not wait for a reviewer any more"), "", ""
             if handed.approved:  # a reviewer died after its verdict was noted
-                return to_land(claim.task, handed), "", ""
+                return held(claim.task, handed), "", ""
             self._prepare(run)
             run.cwd = self._pipe.clones.for_review(handed, RunHands(run))
         except (TaskpitError, OSError) as error:
