@@ -18,7 +18,7 @@ from taskpit.records import Value
 from taskpit.rules import order
 from taskpit.schema import amount
 from taskpit.status import STANDS, STATUSES, Status, status_of
-from taskpit.task import Card, Event, Page, State
+from taskpit.task import Card, Event, Page, State, Task
 from taskpit.text import headline, revealed
 
 #: The columns of every board, from left to right.
@@ -100,22 +100,12 @@ class Slip(Value):
         elif card.held:
             place = (not question_of(task), *place)
         return cls(
-            id=task.id,
+            **{name: getattr(task, name) for name in SAME},
             title=task.title or task.slug or task.id,
             column=str(status_of(card)),
-            priority=task.priority,
-            tags=task.tags,
-            by=task.by,
-            created=task.created,
-            attempts=task.attempts,
-            max_attempts=task.max_attempts,
-            big=task.big,
             check=revealed(task.check),
-            parent=task.parent,
-            needs=task.needs,
             held=card.held,
             question=question_of(task),
-            not_before=task.not_before,
             worker=card.worker or (author(result) if result else ""),
             since=begun,
             until=card.until,
@@ -138,6 +128,10 @@ class Slip(Value):
         """Whether each of these small-letter words is somewhere on it."""
         text = self.text()
         return all(word in text for word in words)
+
+
+#: Fields that a slip has from its task as they are.
+SAME = frozenset(Slip._fields) & frozenset(Task._fields) - {"title", "check"}
 
 
 class BoardChange(Value):

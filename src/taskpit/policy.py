@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 
 from taskpit.clock import say_duration
-from taskpit.task import Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict
+from taskpit.task import Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict, brought
 from taskpit.text import headline, one_line
 
 TYPE_CHECKING = False
@@ -136,14 +136,10 @@ def _result(claim: Claim, outcome: Done | Failed, verdict: Verdict, reason: str,
         id=claim.task.id,
         verdict=verdict,
         reason=reason,
-        output=outcome.output,
         worker=claim.fence,
         attempt=claim.attempt,
         finished=now,
-        seconds=outcome.seconds,
-        evidence=outcome.evidence,
-        cost=outcome.cost,
-        log=outcome.log,
+        **brought(outcome),
     )
 
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.errors import Invalid, Unavailable
 from taskpit.policy import RACERS, RACING, settle
 from taskpit.store.port import Store
-from taskpit.task import Card, Claim, Done, End, Failed, Result, Said, State, Task, Want
+from taskpit.task import Card, Claim, Done, End, Failed, Said, State, Task, Want, brought
 
 #: The field that asks for a race, and the field of a racer that names the task it races for.
 RACE, RACER_OF = "race", "race-of"
@@ -141,7 +140,7 @@ class Race:
             return settle(claim, Done(reason=text), (), self._config, self._clock.now())
         lost = Failed(error=f"the race is over: {text}", cancelled=True)
         if result is not None:
-            lost = lost.replace(**_brought(result))
+            lost = lost.replace(**brought(result))
         return settle(claim, lost, (), self._config, self._clock.now())
 
     def finish(self, end: End) -> list[tuple[Said, End]]:
@@ -162,7 +161,7 @@ class Race:
         sealing = self._take(parent.task.id, claim.worker, PATIENCE)
         if sealing is None:
             return self.finish(end)  # another has sealed it meanwhile
-        sealed = self.sealed(sealing, claim.task.id, Done(reason=end.result.reason, **_brought(end.result)))
+        sealed = self.sealed(sealing, claim.task.id, Done(reason=end.result.reason, **brought(end.result)))
         said = self._carry_out(sealed)
         if said[0][0] is Said.LOST:
             return self.finish(end)
@@ -227,7 +226,7 @@ class Race:
         if claim is None:
             return []
         if won is not None and (result := won[1]) is not None:
-            done = Done(reason=result.reason, **_brought(result))
+            done = Done(reason=result.reason, **brought(result))
             return [*self._carry_out(self.sealed(claim, won[0], done)), *self.stop(card.task, worker)]
         text = "; ".join(f"{name}: {racer.result.reason if racer.result else racer.state}" for name, racer in racers)
         failed = Failed(error=f"no racer has won: {text}"[:2000], final=True)
@@ -249,11 +248,6 @@ class Race:
 
     def _read(self, names: list[str]) -> list[tuple[str, Card | None]]:
         return list(zip(names, self._store.read(names), strict=True))
-
-
-def _brought(result: Result) -> dict[str, Any]:
-    """What a racer leaves, whether it has won or not."""
-    return {name: getattr(result, name) for name in ("output", "evidence", "seconds", "cost", "log")}
 
 
 def _racer(task: Task, name: str, fields: dict[str, str]) -> Task:

@@ -6,8 +6,8 @@ Every store answers to these rules; the conformance suite holds it to them.
 from __future__ import annotations
 
 from taskpit.clock import iso, say_duration
+from taskpit.config import Limit
 from taskpit.errors import Invalid
-from taskpit.limit import Limit
 from taskpit.records import Value
 from taskpit.task import LINES, LISTS, State
 from taskpit.text import is_count

@@ -8,8 +8,8 @@ nothing nested beyond reason. Also here: what an id is, since an id becomes part
 from __future__ import annotations
 
 from taskpit.clock import FIRST, LAST
+from taskpit.config import Limit
 from taskpit.errors import Invalid
-from taskpit.limit import Limit
 from taskpit.task import Evidence, Result, Try, Verdict
 from taskpit.text import read_json
 

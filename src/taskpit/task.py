@@ -171,6 +171,11 @@ class Result(Value):
     log: str = ""
 
 
+def brought(end: Value) -> dict[str, Any]:
+    """What work has brought, whichever of the values about its end has it: fields that all of them call the same."""
+    return {name: getattr(end, name) for name in ("output", "evidence", "seconds", "cost", "log")}
+
+
 class Try(Value):
     """One attempt that did not finish the task; `counted` says whether it spent one of its attempts."""
 

@@ -295,6 +295,10 @@ class Tried(Value):
     hint: str = ""
 
 
+#: What a trial found in words, whether that works as `Tried` has it, and a hint.
+Found = tuple[str, bool | None, str]
+
+
 def survey(place: str) -> list[Tried]:
     """What this machine can do, tried in `place`."""
     return [*_machine(), *_disk(place), *_tools(), *_extras()]
@@ -370,85 +374,84 @@ def _room(place: str) -> Tried:
     return Tried(name="room", told=f"{free / (1 << 30):.1f} GiB free{files}", works=not full, hint=hint)
 
 
-def _tried(name: str, trial: Callable[[str], Tried], folder: str) -> Tried:
+def _tried(name: str, trial: Callable[[str], Found], folder: str) -> Tried:
     try:
-        return trial(folder)
+        text, works, hint = trial(folder)
     except OSError as error:
-        return Tried(name=name, told=_reason(error), works=False, hint="The queue must be on a disk that can do this.")
+        text, works, hint = _reason(error), False, "The queue must be on a disk that can do this."
+    return Tried(name=name, told=text, works=works, hint=hint)
 
 
 def _reason(error: OSError) -> str:
     return f"no: {error.strerror or error}"
 
 
-def _links(folder: str) -> Tried:
+def _links(folder: str) -> Found:
     fs.create(f"{folder}/one", b"x", sync=False)
     fs.link(f"{folder}/one", f"{folder}/two")
     same = os.path.samefile(f"{folder}/one", f"{folder}/two") and not fs.link(f"{folder}/one", f"{folder}/two")
-    return Tried(name="hard links", told="yes" if same else "no: a taken name is not refused", works=same)
+    return "yes" if same else "no: a taken name is not refused", same, ""
 
 
-def _no_replace(folder: str) -> Tried:
+def _no_replace(folder: str) -> Found:
     fs.create(f"{folder}/from", b"x", sync=False)
     if kernel.rename_new(f"{folder}/from", f"{folder}/to") == 0:
-        return Tried(name="rename without replacing", told="yes, by the kernel")
-    text = "no; names are looked at first, which leaves a gap only to other programs"
-    return Tried(name="rename without replacing", told=text, works=None)
+        return "yes, by the kernel", True, ""
+    return "no; names are looked at first, which leaves a gap only to other programs", None, ""
 
 
-def _unnamed(folder: str) -> Tried:
+def _unnamed(folder: str) -> Found:
     flag = getattr(os, "O_TMPFILE", 0)
     try:
         if flag:
             os.close(os.open(folder, flag | os.O_WRONLY, 0o600))
-            return Tried(name="unnamed files", told="yes (O_TMPFILE)")
+            return "yes (O_TMPFILE)", True, ""
     except OSError:
         pass
-    return Tried(name="unnamed files", told="no; files get a temporary name first", works=None)
+    return "no; files get a temporary name first", None, ""
 
 
-def _flock(folder: str) -> Tried:
+def _flock(folder: str) -> Found:
     mine, theirs = fs.Flock(f"{folder}/lock"), fs.Flock(f"{folder}/lock")
     mine.take()
     refused = not theirs.take(wait=False)
     mine.drop()
     theirs.drop()
-    return Tried(name="flock", told="yes" if refused else "no: two may have it at once", works=refused)
+    return "yes" if refused else "no: two may have it at once", refused, ""
 
 
-def _times(folder: str) -> Tried:
+def _times(folder: str) -> Found:
     ahead = int(time.time()) + 86400
     fs.create(f"{folder}/lease", b"", sync=False)
     fs.set_times(f"{folder}/lease", float(ahead))
     kept = int(os.stat(f"{folder}/lease").st_mtime) == ahead
-    return Tried(name="times in the future", told="yes" if kept else "no: leases cannot be kept", works=kept)
+    return "yes" if kept else "no: leases cannot be kept", kept, ""
 
 
-def _fsync(folder: str) -> Tried:
+def _fsync(folder: str) -> Found:
     took = []
     for number in range(SYNCS):
         start = time.perf_counter()
         fs.create(f"{folder}/sync-{number}", b"x" * 500, sync=True)
         fs.sync_dir(folder)
         took.append(time.perf_counter() - start)
-    return Tried(name="fsync", told=f"{sorted(took)[SYNCS // 2] * 1000:.2f} ms for a file and its directory")
+    return f"{sorted(took)[SYNCS // 2] * 1000:.2f} ms for a file and its directory", True, ""
 
 
-def _inotify(folder: str) -> Tried:
+def _inotify(folder: str) -> Found:
     from taskpit.watch import Watch
 
     limits = ", ".join(f"{name[9:]} {_limit(name)}" for name in ("max_user_instances", "max_user_watches"))
     watch = Watch([folder])
     try:
         if not watch.told:
-            text = f"no ({limits}); directories are looked at now and then"
             hint = "All instances may be in use: `sysctl fs.inotify.max_user_instances` is the limit."
-            return Tried(name="inotify", told=text, works=None, hint=hint if LINUX else "")
+            return f"no ({limits}); directories are looked at now and then", None, hint if LINUX else ""
         fs.create(f"{folder}/seen", b"", sync=False)
         woke = watch.wait(1.0)
     finally:
         watch.close()
-    return Tried(name="inotify", told=f"yes ({limits})" if woke else "no: changes are not reported", works=woke or None)
+    return f"yes ({limits})" if woke else "no: changes are not reported", woke or None, ""
 
 
 def _limit(name: str) -> str:
@@ -459,7 +462,7 @@ def _limit(name: str) -> str:
         return "unknown"
 
 
-_TRIALS: dict[str, Callable[[str], Tried]] = {
+_TRIALS: dict[str, Callable[[str], Found]] = {
     "hard links": _links,
     "rename without replacing": _no_replace,
     "unnamed files": _unnamed,

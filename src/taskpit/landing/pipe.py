@@ -36,7 +36,7 @@ from taskpit.landing.values import FenceLost, HandIn, Waits, held, name_of
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.schema import path_of
-from taskpit.task import Done, Failed
+from taskpit.task import Done, Failed, brought
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class LandingPipe:
         task, (base, commit) = claim.task, commits
         files, added, removed = size(taken.changes)
         return HandIn(
-            **terms.as_dict(),
+            **{**terms.as_dict(), **brought(done), "evidence": evidence, "cost": dict(done.cost)},
             task=task.id,
             parent=parent_of(task),
             title=task.title,
@@ -245,12 +245,7 @@ class LandingPipe:
             questions=_few(taken.questions),
             worker=claim.fence,
             attempt=claim.attempt,
-            output=done.output,
             reason=done.reason,
-            evidence=evidence,
-            cost=dict(done.cost),
-            seconds=done.seconds,
-            log=done.log,
             files=files,
             added=added,
             removed=removed,
@@ -491,14 +486,8 @@ class LandingPipe:
         by = f" by {handed.pr}" if handed.land == "pr" else ""
         where = f"landed on {handed.target} as {commit[:12]}{by}"
         words = f"{handed.output.rstrip()}\n\nLanded on {handed.target} as {commit}, the work of {handed.worker}."
-        return Done(
-            output=words.lstrip(),
-            reason=f"{handed.reason}; {where}" if handed.reason else where,
-            evidence=handed.evidence,
-            seconds=handed.seconds,
-            cost=handed.cost,
-            log=handed.log,
-        )
+        reason = f"{handed.reason}; {where}" if handed.reason else where
+        return Done(**{**brought(handed), "output": words.lstrip(), "reason": reason})
 
     def _conflict(self, claim: Claim, handed: HandIn, old: str, merge: Merge) -> Outcome:
         """To the same session, in its own clone: based on what landed, both sides marked in the files."""

@@ -9,7 +9,7 @@ __all__ = ["NAMES", "Layout", "Spot", "get", "is_known", "slugify"]
 
 #: Layouts that ship with taskpit, and where each is; `table` is that of queues in a database.
 NAMES = ("pit", "mailbox", "workspace", "activities")
-CLASSES = {**{name: (name, name.capitalize()) for name in NAMES}, "table": ("database", "Table")}
+CLASSES = {**{name: (name, name.capitalize()) for name in NAMES}, "table": ("pit", "Table")}
 
 
 def get(name: str) -> Layout:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from taskpit import jsontext, schema
 from taskpit.clock import LAST, instant, iso
+from taskpit.config import Limit
 from taskpit.errors import Invalid
 from taskpit.layouts.markdown import Sheet, are_plain, command_in, is_key, is_plain, one_line, quote_command, skim
-from taskpit.limit import Limit
 from taskpit.task import Evidence, Result, Task, Verdict
 from taskpit.text import read_json
 

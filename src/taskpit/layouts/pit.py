@@ -178,6 +178,16 @@ class Pit(Layout):
         return dump_report(stem, result, dump_task(task, stem))
 
 
+class Table(Pit):
+    """Tasks that lie in a table, without file names: any word is an id. Shown and edited as the pit draws them."""
+
+    name = "table"
+
+    def check_id(self, text: str) -> str:
+        """Any word: no name must be told apart from it."""
+        return check_word(text, "id")
+
+
 def _plain_name(file: str) -> tuple[str, str] | None:
     """Id and slug, if nothing in the name is odd; None: look closer."""
     if file[:5] == "food-" and file[-3:] == ".md" and len(file) <= LONGEST_NAME and file.isascii():
