@@ -65,7 +65,7 @@ def test_in_the_morning_main_holds_exactly_what_landed(tmp_path):
         slots=3, until_empty=True, check_in=ground.top, landing=pipe_for(ground.queue, ground.top, ground.terms)
     )
     printed = io.StringIO()
-    Pool(ground.queue, runner, orders, pool_display.choose(printed, {})).run()
+    Pool(ground.queue, runner, orders, pool_display.Lines(printed)).run()
     done.join()
     told = printed.getvalue()
 

@@ -61,7 +61,7 @@ def run(ground, reviewer, builder=BUILDER, slots=1, **orders):
     pipe = pipe_for(ground.queue, ground.top, ground.terms)
     told = PoolOptions(slots=slots, until_empty=True, check_in=ground.top, landing=pipe, **orders)
     printed = io.StringIO()
-    Pool(ground.queue, runner, told, pool_display.choose(printed, {}), judge).run()
+    Pool(ground.queue, runner, told, pool_display.Lines(printed), judge).run()
     return printed.getvalue()
 
 

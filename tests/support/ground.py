@@ -161,7 +161,7 @@ class Ground:
             slots=slots, until_empty=True, check_in=self.top, landing=pipe, sandbox=sandbox, review_limit=review_limit
         )
         printed = io.StringIO()
-        report = Pool(self.queue, runner, orders, pool_display.choose(printed, {})).run()
+        report = Pool(self.queue, runner, orders, pool_display.Lines(printed)).run()
         return report, printed.getvalue()
 
     def pit(self, *words, code=0, **env):

@@ -53,7 +53,7 @@ def test_the_ledger_adds_up_and_forgives(pit):
 def work(pit, runner, *budget, **orders):
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         told = PoolOptions(until_empty=True, budget=tuple(map(parse, budget)), **orders)
-        show = pool_display.choose(nowhere, {})
+        show = pool_display.Lines(nowhere)
         show.say = lambda _text: signal.raise_signal(signal.SIGTERM)  # a pause is waited out: don't
         return Pool(pit.queue, runner, told, show).run()
 

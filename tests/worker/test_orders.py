@@ -23,7 +23,7 @@ from taskpit.worker.pool_options import PoolOptions
 
 def work(pit, runner, **orders):
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        return Pool(pit.queue, runner, PoolOptions(**orders), pool_display.choose(nowhere, {})).run()
+        return Pool(pit.queue, runner, PoolOptions(**orders), pool_display.Lines(nowhere)).run()
 
 
 def test_a_pool_claims_nothing_after_its_time(pit):

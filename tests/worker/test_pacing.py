@@ -98,7 +98,7 @@ class Runner:
 def ran(queue, backend, **orders):
     runner = Runner(backend)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        Pool(queue, runner, PoolOptions(name="p", until_empty=True, **orders), pool_display.choose(nowhere, {})).run()
+        Pool(queue, runner, PoolOptions(name="p", until_empty=True, **orders), pool_display.Lines(nowhere)).run()
     return runner.ran
 
 

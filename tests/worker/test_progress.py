@@ -13,7 +13,7 @@ from waits import PATIENCE
 from taskpit.store.port import Mend
 from taskpit.task import Claim, Task
 from taskpit.text import fit, last_lines, plain
-from taskpit.worker.pool_display import Lines, PoolBoard, choose
+from taskpit.worker.pool_display import Lines, PoolBoard, is_drawn
 from taskpit.worker.pool_options import Survey
 from taskpit.worker.run_directory import RunDirectory
 from taskpit.worker.runner import Run
@@ -26,12 +26,12 @@ def a_claim(title="count the mice"):
 
 def test_lines_are_plain():
     out = io.StringIO()
-    show = choose(out, {})
+    show = Lines(out)
     show.claimed(a_claim("evil \x1b[31mtitle\x1b]0;x\x07"))
     show.over(Over(claim=a_claim(), word="done", seconds=1.5))
     show.mended(Mend(kind="reclaimed", what="0007", details="snake-9 is dead"))
     lines = [line[9:] for line in out.getvalue().splitlines()]
-    assert isinstance(show, Lines)
+    assert not is_drawn(out, {})
     assert lines == [
         "claimed   snake-1    0007   evil title",
         "done      snake-1    0007   count the mice (1.5s)",

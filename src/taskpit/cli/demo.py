@@ -10,7 +10,8 @@ from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.options import a_count
 from taskpit.cli.output import paint, quoted, terminal_width
-from taskpit.demo.run import Demo
+from taskpit.demo.run import Demo, Stage, Theatre
+from taskpit.worker.pool_display import is_drawn
 
 
 @takes(
@@ -26,15 +27,14 @@ def _demo(args: Args, context: Context) -> Reply:
     pit demo
     pit demo --dir /tmp/my-first-pit
     """
-    from taskpit.demo import run as demo_stage
-
     if context.json:
         raise errors.Invalid("the demo is for watching; it has no --json")
     began = time.monotonic()
     demo = Demo(_folder(args.folder), args.seed)
     demo.prepare()
     context.tell(_prologue(demo))
-    stage = demo_stage.choose(sys.stdout, context.env)
+    drawn = is_drawn(sys.stdout, context.env)
+    stage = Theatre(sys.stdout, context.env) if drawn else Stage(sys.stdout)
     try:
         try:
             demo.show(stage)

@@ -25,12 +25,17 @@ def refusal(message: str) -> Exception:
     return ArgumentTypeError(message)
 
 
-def a_duration(text: str) -> float:
-    """Seconds in `30s`, `15m`, `1h30m`; more than none."""
+def an_age(text: str) -> float:
+    """Seconds in `30s`, `15m`, `1h30m`; also none."""
     try:
-        seconds = duration(text)
+        return duration(text)
     except ValueError as error:
         raise refusal(str(error)) from None
+
+
+def a_duration(text: str) -> float:
+    """The same, more than none."""
+    seconds = an_age(text)
     if seconds <= 0:
         raise refusal(f"{text!r} is no time at all; write 30s, 15m or 1h30m")
     return seconds

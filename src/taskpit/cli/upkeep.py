@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 
 from taskpit import __version__, fs, kernel
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
-from taskpit.cli.options import refusal
+from taskpit.cli.options import an_age
 from taskpit.cli.output import paint
 from taskpit.cli.progress import ProgressBar
-from taskpit.clock import duration
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.records import Value
 from taskpit.store.port import Mend
@@ -230,16 +229,8 @@ def _diagnosis(place: str, findings: Sequence[Mend]) -> str:
 # -- archive ---------------------------------------------------------------------------------------
 
 
-def _an_age(text: str) -> float:
-    """A duration; none at all is one, too."""
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise refusal(str(error)) from None
-
-
 @takes(
-    arg("--older AGE", "results published longer ago than this (default: 30d)", type=_an_age, default=30 * 86400.0),
+    arg("--older AGE", "results published longer ago than this (default: 30d)", type=an_age, default=30 * 86400.0),
     arg("--dry-run", "only say what would be done"),
 )
 def _archive(args: Args, context: Context) -> Reply:

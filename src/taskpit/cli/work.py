@@ -214,7 +214,9 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
         landing=landing,
         env=_seen_by_checks(args),
     )
-    show = pool_display.choose(sys.stderr if context.json else sys.stdout, context.env)
+    out = sys.stderr if context.json else sys.stdout
+    drawn = pool_display.is_drawn(out, context.env)
+    show = pool_display.PoolBoard(out, context.env) if drawn else pool_display.Lines(out)
     try:
         report = Pool(context.queue, runner, options, show, reviewer).run()
     finally:

@@ -11,8 +11,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
 
 from taskpit import trust
 from taskpit.clock import say_duration
@@ -187,13 +186,6 @@ class Theatre(Stage, PoolBoard):
     def close(self) -> None:
         """The terminal is as it was, the board gone."""
         PoolBoard.close(self)
-
-
-def choose(stream: TextIO, env: Mapping[str, str]) -> Stage:
-    """A board on a terminal, lines elsewhere."""
-    if stream.isatty() and env.get("TERM") != "dumb":
-        return Theatre(stream, env)
-    return Stage(stream)
 
 
 # -- A snake pit at work ---------------------------------------------------------------------------

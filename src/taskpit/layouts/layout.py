@@ -145,10 +145,7 @@ class Layout(ABC):
 
     def state_in(self, folder: str, file: str) -> State | None:
         """In which state the task of a directory entry is, for counting: None if it is no task that can be."""
-        try:
-            spot = None if file.startswith(NEVER) or file.endswith("~") else self.spot(folder, file)
-        except Invalid:
-            return None
+        spot = self._said(folder, file)
         return spot.state if spot is not None else None
 
     def ready_id(self, file: str) -> str | None:
@@ -161,11 +158,15 @@ class Layout(ABC):
 
     def ended_id(self, folder: str, file: str) -> str:
         """The id in the name of a result, cheaply; empty if it has none. Only `spot` knows whether it is one."""
-        try:
-            spot = None if file.startswith(NEVER) or file.endswith("~") else self.spot(folder, file)
-        except Invalid:
-            return ""
+        spot = self._said(folder, file)
         return spot.id if spot is not None and spot.verdict is not None else ""
+
+    def _said(self, folder: str, file: str) -> Spot | None:
+        """What a directory entry is; None also if it wants to be a task and can't."""
+        try:
+            return None if file.startswith(NEVER) or file.endswith("~") else self.spot(folder, file)
+        except Invalid:
+            return None
 
     def named(self, task: Task) -> Task:
         """The task with what its file's name needs besides the id."""

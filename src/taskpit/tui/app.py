@@ -23,12 +23,12 @@ from taskpit.crew.log_tail import Tail
 from taskpit.errors import TaskpitError
 from taskpit.search import Hit
 from taskpit.status import LABELS, STATUSES
-from taskpit.task import Card, Task
+from taskpit.task import Card
 from taskpit.text import plain
 from taskpit.tui import drawing, keys
 from taskpit.tui.column import Column, shared
 from taskpit.tui.dialogs import MOST, AddForm, AskDialog, Find, Help, VerdictDialog
-from taskpit.tui.drawing import ThemedApp
+from taskpit.tui.drawing import T, ThemedApp
 from taskpit.tui.panel import TABS, Panel
 from taskpit.tui.queue_access import BoardView, QueueAccess
 
@@ -299,10 +299,17 @@ class PitBoard(ThemedApp[None]):
                 self.panel.add_log(self._tail.more())
 
     async def _show_crew(self) -> None:
+        rows = await self._asked(self.desk.crew)
+        if rows is not None:
+            self.panel.show_crew(rows)
+
+    async def _asked(self, look: Callable[..., T], *given: object) -> T | None:
+        """What the desk says; what goes wrong is shown instead."""
         try:
-            self.panel.show_crew(await asyncio.to_thread(self.desk.crew))
+            return await asyncio.to_thread(look, *given)
         except (TaskpitError, OSError) as error:
             self.complain(error)
+            return None
 
     # -- moving ------------------------------------------------------------------------------------
 
@@ -405,11 +412,7 @@ class PitBoard(ThemedApp[None]):
         self.push_screen(Find(self._find), go)
 
     async def _find(self, text: str) -> list[Hit]:
-        try:
-            return await asyncio.to_thread(self.desk.find, text, HITS)
-        except (TaskpitError, OSError) as error:
-            self.complain(error)
-            return []
+        return await self._asked(self.desk.find, text, HITS) or []
 
     def go_to(self, task_id: str) -> None:
         """This task is picked, wherever it is."""
@@ -429,17 +432,12 @@ class PitBoard(ThemedApp[None]):
             self.notify(_refusal(act), severity="warning", markup=False)
             return
         task_id = slip.id
-
-        def go_on(text: str | None) -> None:
-            if text is not None:
-                self._do(lambda: self.desk.act(act, task_id, text))
-
         if not act.asks or self.desk.read_only:  # refused at once, not after an answer was written
-            go_on("")
+            self._do(lambda: self.desk.act(act, task_id, ""))
             return
-        about = f"{task_id}  {slip.title}"
         question = slip.question if act.action.asks == "question" else act.asks
-        self.push_screen(AskDialog(about, question, silent=act.silent), go_on)
+        dialog = AskDialog(f"{task_id}  {slip.title}", question, silent=act.silent)
+        self._do_after(dialog, lambda text: self.desk.act(act, task_id, text))
 
     def action_review(self) -> None:
         """The change of the task that is picked, and a person's word on it."""
@@ -450,41 +448,24 @@ class PitBoard(ThemedApp[None]):
         self.begin(lambda: self._review(slip.id), "act")
 
     async def _review(self, task_id: str) -> None:
-        try:
-            handed, parts = await asyncio.to_thread(self.desk.change, task_id, MOST)
-        except (TaskpitError, OSError) as error:
-            self.complain(error)
-            return
-
-        def go_on(word: tuple[str, str] | None) -> None:
-            if word is not None:
-                self._do(lambda: self.desk.act(keys.find(word[0]), task_id, word[1]))
-
-        self.push_screen(VerdictDialog(handed, parts, read_only=self.desk.read_only), go_on)
+        found = await self._asked(self.desk.change, task_id, MOST)
+        if found is not None:
+            dialog = VerdictDialog(*found, read_only=self.desk.read_only)
+            self._do_after(dialog, lambda word: self.desk.act(keys.find(word[0]), task_id, word[1]))
 
     def action_add(self) -> None:
         """A form, then a task."""
-
-        def go_on(task: Task | list[str] | None) -> None:
-            if task is not None:
-                self._do(lambda: f"{self.desk.add(task)} is in the queue")
-
         if self.desk.read_only:
             self._do(lambda: self.desk.pause(""))  # refuses, and says why
             return
-        self.push_screen(AddForm(self.desk.templates()), go_on)
+        self._do_after(AddForm(self.desk.templates()), lambda task: f"{self.desk.add(task)} is in the queue")
 
     def action_pause(self) -> None:
         """Pause the queue after asking why; a paused one goes on."""
         if self.desk.read_only or (self.view is not None and self.view.paused):
             self._do(lambda: self.desk.pause(""))
             return
-
-        def go_on(text: str | None) -> None:
-            if text is not None:
-                self._do(lambda: self.desk.pause(text))
-
-        self.push_screen(AskDialog("Give out no task; running tasks go on", "Why?", silent=True), go_on)
+        self._do_after(AskDialog("Give out no task; running tasks go on", "Why?", silent=True), self.desk.pause)
 
     def action_undo(self) -> None:
         """Take back what the person did last."""
@@ -510,15 +491,16 @@ class PitBoard(ThemedApp[None]):
             self.notify(text, markup=False)
         self.begin(self.catch_up, "follow")
 
+    def _do_after(self, dialog: Screen[T], act: Callable[[T], str]) -> None:
+        """Do this with what the person answers, unless they leave."""
+        self.push_screen(dialog, lambda answer: self._do(lambda: act(answer)) if answer is not None else None)
+
     def _do(self, act: Callable[[], str]) -> None:
         self.begin(lambda: self._done(act), "act")
 
     async def _done(self, act: Callable[[], str]) -> None:
         """Do it, say how it went, and show what has become of it."""
-        try:
-            text = await asyncio.to_thread(act)
-        except (TaskpitError, OSError) as error:
-            self.complain(error)
-        else:
+        text = await self._asked(act)
+        if text is not None:
             self.notify(text, markup=False, timeout=3)
         await self.catch_up()

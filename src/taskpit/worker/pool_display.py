@@ -197,11 +197,9 @@ def mend_words(mend: Mend) -> tuple[str, str, str, str]:
     return mend.kind, "keeper", "", f"{mend.what} {mend.details}"
 
 
-def choose(stream: TextIO, env: Mapping[str, str]) -> Lines:
-    """A board on a terminal, lines elsewhere."""
-    if stream.isatty() and env.get("TERM") != "dumb":
-        return PoolBoard(stream, env)
-    return Lines(stream)
+def is_drawn(stream: TextIO, env: Mapping[str, str]) -> bool:
+    """Whether a board can be drawn there; elsewhere there are lines."""
+    return stream.isatty() and env.get("TERM") != "dumb"
 
 
 def summary(report: PoolReport) -> str:
