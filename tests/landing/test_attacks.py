@@ -156,7 +156,7 @@ def test_a_pointer_to_another_repository_is_asked_about(ground):
     ground.work(task, a_dot_txt="x")
     listed = f"160000 commit {base}\tlib\n"
     tree = ground.pipe.git.say("mktree", "--missing", stdin=listed.encode())
-    files = ground.pipe._files
+    files = ground.pipe.files
     with files.index(tree) as index:
         assert files._questions(files.changes(base, tree), index) == ["lib points to another repository"]
 

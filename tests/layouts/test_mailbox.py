@@ -412,7 +412,9 @@ def test_any_file_is_read_or_refused(fields):
         task = loaded(json.dumps({**fields, "id": "x"}), task_id="x")
     except Invalid:
         return
-    if not {"status", "claimed_by", "claimed_at"} & fields.keys():  # a claim that has ended leaves nothing behind
+    spelt = any(isinstance(fields.get(key), float) for key, default in SCHEMA.items() if isinstance(default, int))
+    ended = {"status", "claimed_by", "claimed_at"} & fields.keys()  # a claim that has ended leaves nothing behind
+    if not ended and not spelt:  # a whole number that is written as 0.0 becomes one
         assert BOX.dump(task) == task.source
     assert json.loads(BOX.dump(task.replace(priority=77)))["priority"] == 77
 
