@@ -103,15 +103,15 @@ def listen(host: str, ports: Sequence[int]) -> socket.socket:
             taken = error.errno == errno.EADDRINUSE
             if taken and one != ports[-1]:
                 continue
-            told = "another program listens there already" if taken else error.strerror or str(error)
+            message = "another program listens there already" if taken else error.strerror or str(error)
             raise Invalid(
-                f"cannot listen on {host} port {one}: {told}", hint="Choose another with --port, or leave it out."
+                f"cannot listen on {host} port {one}: {message}", hint="Choose another with --port, or leave it out."
             ) from None
     raise AssertionError(ports)  # pragma: no cover - the last one returns or raises
 
 
 def refuse_exposure(host: str, token: str, *, exposed: bool) -> None:
-    """Invalid unless listening there is safe, or somebody has said twice that others shall reach it."""
+    """Invalid unless listening there is safe, or a person has said twice that others shall reach it."""
     if is_loopback(host) or (exposed and token):
         return
     raise Invalid(
@@ -207,7 +207,7 @@ class Guard:
         return any(path == one or (one.endswith("/") and path.startswith(one)) for one in self.rules.public)
 
     def _check_place(self, asked: _Asked) -> None:
-        """The request means us, and no page of somebody else sends it."""
+        """The request means us, and no page of another site sends it."""
         hosts = asked.all("host")
         if len(hosts) != 1 or _name(hosts[0]) not in self.rules.hosts:
             names = ", ".join(self.rules.hosts)
@@ -296,8 +296,8 @@ class Guard:
     async def _body(self, asked: _Asked, receive: Receive) -> bytes:
         """The whole body; refused as soon as it is too large."""
         most = self.rules.largest_body
-        told = asked.one("content-length")
-        if told.isdecimal() and int(told) > most:
+        text = asked.one("content-length")
+        if text.isdecimal() and int(text) > most:
             raise _too_large(most)
         body = bytearray()
         while True:
@@ -393,8 +393,8 @@ async def _answer(refused: _Refused, asked: _Asked, send: Send) -> None:
     elif asked.browses:
         kind, text = "text/plain; charset=utf-8", f"{refused.message}\n{refused.hint}".strip() + "\n"
     else:
-        told = {"code": refused.code, "message": refused.message, "hint": refused.hint}
-        kind, text = "application/json", json.dumps({"schema": 1, "ok": False, "error": told})
+        facts = {"code": refused.code, "message": refused.message, "hint": refused.hint}
+        kind, text = "application/json", json.dumps({"schema": 1, "ok": False, "error": facts})
     body = text.encode()
     headers = [("content-type", kind), ("content-length", str(len(body))), ("connection", "close"), *refused.headers]
     encoded = [(key.encode(), value.encode("latin-1")) for key, value in headers]

@@ -474,14 +474,14 @@ class Queue:
         return self.edit(task_id, worker, lambda task: task.replace(hold=reason), "blocked", reason)
 
     def unblock(self, task_id: str, worker: str) -> Task:
-        """It may be taken again; its failures so far are forgiven."""
+        """It may be taken again; its failures so far do not count any more."""
         return self._free(task_id, worker, lambda task: task.replace(hold="", not_before=0.0))
 
     def _free(self, task_id: str, worker: str, change: Callable[[Task], Task], why: str = "") -> Task:
         claim = self._take_ready(task_id, worker)
         freed = change(claim.task)
-        forgiven = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
-        self.store.finish([End(claim=claim, task=freed, attempt=forgiven, action="unblocked", details=why)])
+        reset = Try(at=self.clock.now(), worker=worker, kind="reset", counted=False)
+        self.store.finish([End(claim=claim, task=freed, attempt=reset, action="unblocked", details=why)])
         return freed
 
     def answer(self, word: str, text: str, worker: str) -> list[str]:

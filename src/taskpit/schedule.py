@@ -324,7 +324,7 @@ def facts(task: Task) -> dict[str, object]:
     }
 
 
-def told(task: Task, now: float) -> str:
+def next_run(task: Task, now: float) -> str:
     """When its next run is due, in words."""
     wait = task.not_before - now
     return task.hold or (f"{iso(task.not_before)} (in {say_duration(wait)})" if wait > 0 else "due now")

@@ -93,8 +93,8 @@ def state_dir(*names: str) -> str:
             fs.set_mode(made, 0o700)
         why = fs.foreign(made)
         if why:
-            told = f"Set XDG_STATE_HOME to a directory of yours, or {VARIABLE}=1 for this command."
-            raise Untrusted(f"{made} {why}, so it cannot keep what you trust", hint=told, path=made)
+            message = f"Set XDG_STATE_HOME to a directory of yours, or {VARIABLE}=1 for this command."
+            raise Untrusted(f"{made} {why}, so it cannot keep what you trust", hint=message, path=made)
     return path
 
 
@@ -152,8 +152,8 @@ def _scripts(root: str, top: str, texts: list[str]) -> Iterator[Start]:
                 yield Start(kind="script", name=path, text=found)
                 todo.append((found, os.path.dirname(path)))
         if len(known) > MOST_SCRIPTS:
-            told = f"and more: so many cannot be looked at ({os.urandom(8).hex()})"
-            yield Start(kind="script", name="", text=told)  # another one each time, so it is never what was trusted
+            message = f"and more: so many cannot be looked at ({os.urandom(8).hex()})"
+            yield Start(kind="script", name="", text=message)  # another one each time, so it is never what was trusted
             return
 
 

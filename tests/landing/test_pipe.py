@@ -627,7 +627,7 @@ def test_a_publishing_between_two_looks_is_no_reset_by_the_person(ground, monkey
         ran = real(git, *words, **options)
         if words[0] == "fetch":  # the branch was read as it was; now another lander publishes
             monkeypatch.undo()
-            assert repository.publish("main").told() == ""
+            assert repository.publish("main").sentence() == ""
         return ran
 
     monkeypatch.setattr(type(repository.git), "alone", alone)

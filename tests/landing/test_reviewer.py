@@ -218,11 +218,11 @@ def test_status_counts_it_as_waiting_for_a_reviewer_and_asks_for_one_where_none_
     assert status_of(judged.card(task)) is Status.WAITING
     standing = review.standing(judged.queue)
     assert (standing.judged, standing.review, standing.reviewer) == ((task,), (), False)
-    assert "none runs" in standing.told()[0]
+    assert "none runs" in standing.sentences()[0]
     there = judged.pipe.presence("reviewer-1")
     there.take()
     try:
-        assert review.standing(judged.queue).told() == ["1 waits for a reviewer agent"]
+        assert review.standing(judged.queue).sentences() == ["1 waits for a reviewer agent"]
     finally:
         there.drop()
     assert not review.standing(judged.queue).reviewer

@@ -49,7 +49,7 @@ class Client:
         self.changed: dict[str, tuple[int, int]] = {}
         #: Tool calls it has told of. Some tell of one only once it is over.
         self.tools: set[str] = set()
-        #: Lines that tell of this run, and not of what its session was before; whoever reads them takes them out.
+        #: Lines that tell of this run, and not of what its session was before; the reader takes them out.
         self.news: list[bytes] = []
         self._answers = answers or {}
         self._loading = False
@@ -147,8 +147,8 @@ class Client:
     def _permit(self, message: dict[str, Any]) -> bytes:
         """The answer to a question of the agent's."""
         if message["method"] != "session/request_permission":
-            told = f"this client has no {message['method']}"
-            return _line({"id": message["id"], "error": {"code": NOT_FOUND, "message": told}})
+            text = f"this client has no {message['method']}"
+            return _line({"id": message["id"], "error": {"code": NOT_FOUND, "message": text}})
         params = message.get("params")
         options = params.get("options") if isinstance(params, dict) else None
         wanted = "allow" if self._permissions == "allow" else "reject"
@@ -187,10 +187,10 @@ def _question(params: object) -> str:
     digest of the whole stands at the end.
     """
     call = params.get("toolCall") if isinstance(params, dict) else None
-    told = call if isinstance(call, dict) else {}
-    whole = [str(told[key]) for key in ("title", "kind") if isinstance(told.get(key), str)]
+    tool = call if isinstance(call, dict) else {}
+    whole = [str(tool[key]) for key in ("title", "kind") if isinstance(tool.get(key), str)]
     shown = [fit(word, LONGEST_NAME) for word in whole]
-    if given := told.get("rawInput"):
+    if given := tool.get("rawInput"):
         whole.append(json.dumps(given, ensure_ascii=False))
         shown.append(fit(whole[-1], LONGEST))
     if not whole:

@@ -87,8 +87,8 @@ def main() -> None:
     """As an agent's hook: what waits, as that agent wants it."""
     text = take(sys.argv[1])
     if text:
-        told = {"hookEventName": "PostToolUse", "additionalContext": text}
-        print(json.dumps({"hookSpecificOutput": told}))
+        facts = {"hookEventName": "PostToolUse", "additionalContext": text}
+        print(json.dumps({"hookSpecificOutput": facts}))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ MILLION = 1e6
 
 
 class Price(Value):
-    """Dollars for a million tokens. Where a price was found (`from`) is for whoever reads the file."""
+    """Dollars for a million tokens. Where a price was found (`from`) is for readers of the file."""
 
     input: float
     output: float

@@ -10,7 +10,7 @@ from taskpit.cli.output import table
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.queue import cards
-from taskpit.schedule import CATCH_UP, facts, first_time, local_zone, told
+from taskpit.schedule import CATCH_UP, facts, first_time, local_zone, next_run
 from taskpit.task import Said, State
 
 
@@ -46,7 +46,7 @@ def _every(args: Args, context: Context) -> Reply:
         )
     task_id, said = queue.put([task])[0]
     data = {"id": task_id, "created": said is Said.CREATED, "next": iso(task.not_before)}
-    return Reply(data=data, text=f"{task_id}  next {told(task, queue.clock.now())}")
+    return Reply(data=data, text=f"{task_id}  next {next_run(task, queue.clock.now())}")
 
 
 def _zone(context: Context) -> str:
@@ -62,7 +62,7 @@ def _listed(context: Context) -> Reply:
     found = [card.task for card in cards(queue.store, State.READY, tied=True) if "every" in card.task.extra]
     found.sort(key=lambda task: task.not_before)
     now = queue.clock.now()
-    rows = [(task.id, str(task.extra["every"]), told(task, now), task.title) for task in found]
+    rows = [(task.id, str(task.extra["every"]), next_run(task, now), task.title) for task in found]
     hint = "There is no schedule. For example: pit every 'mon-fri 07:00' 'Update the dependencies'"
     text = table(("ID", "WHEN", "NEXT", "TITLE"), rows) if rows else hint
     return Reply(data=[facts(task) for task in found], text=text)

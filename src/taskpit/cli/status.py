@@ -227,7 +227,7 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
         waiting=_waiting([card for card in ready if status_of(card) is Status.WAITING], now),
         schedules=_schedules(recurring),
         last_day=day.facts(),
-        landing=landing.told(),
+        landing=landing.sentences(),
     )
 
 
@@ -351,7 +351,7 @@ def _day_line(day: dict[str, float]) -> list[str]:
 
 
 def _crew_lines(overview: Overview) -> list[str]:
-    from taskpit.crew.status import told
+    from taskpit.crew.status import doing
 
     crew = overview.crew
     if not crew:
@@ -360,7 +360,7 @@ def _crew_lines(overview: Overview) -> list[str]:
     for row in crew:
         there = bool(row.pid) or row.wanted
         age, last = (say_duration(int(row.age)), row.last) if there else ("", "")
-        body.append((row.name, row.role, row.state, age, str(row.restarts or ""), told(row), last))
+        body.append((row.name, row.role, row.state, age, str(row.restarts or ""), doing(row), last))
     colours = [("bold", "", COLOURS[row.state], "", "", "", "dim") for row in crew]
     lines = table(("NAME", "ROLE", "STATE", "AGE", "RESTARTS", "TASK", "LAST OUTPUT"), body, colours).splitlines()
     if any(row.wanted for row in crew) and not overview.supervisor:

@@ -323,7 +323,7 @@ class Papers:
 
     def start(self, name: str, module: str, *words: str, cwd: str, env: Mapping[str, str]) -> Popen[bytes]:
         """A process of the crew begins, in a session of its own; it prints to the log of this name."""
-        from subprocess import DEVNULL, Popen  # whoever only looks at a crew does without
+        from subprocess import DEVNULL, Popen  # a look at a crew does without
 
         with open(fs.open_file(self.log(name)), "ab") as log:
             return Popen(

@@ -116,7 +116,7 @@ def idle_workers(root: str, busy: Collection[str]) -> list[str]:
     return [name for name, record in records if record and record.stays and workers.lives(f"{folder}/{name}", record)]
 
 
-def told(row: MemberRow) -> str:
+def doing(row: MemberRow) -> str:
     """What is behind its state, in a few words."""
     if row.task:
         return row.task

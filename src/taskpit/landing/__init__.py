@@ -18,7 +18,7 @@
     refs/pit/cand/<queue>/<task>    the candidate: one commit on that base, made by us from the clone's files
     refs/pit/hand/<queue>/<task>    a blob: the hand-in as JSON (`HandIn`), with all that landing needs
     refs/pit/seen/<queue>/<task>    the blob of the hand-in that was approved last
-    refs/pit/fence/<queue>/<task>   a blob: the claim of whoever may land it now
+    refs/pit/fence/<queue>/<task>   a blob: the claim of the worker that may land it now
     refs/pit/land/<queue>/<task>    the commit that lands it; it *has* landed once this is in the line
     refs/pit/pushed/<queue>/<task>  a blob: the commits of ours that its branch at the remote may have
     refs/pit/line/<branch>          what has landed on a branch

@@ -177,26 +177,26 @@ class Candidates:
     def _questions(self, found: Sequence[PathChange], index: str) -> list[str]:
         """What in a candidate a person should see before it lands; the index holds it."""
         changes = [one for one in found if one.letter != "D"]
-        told = [f"{one.name} points to another repository" for one in changes if one.mode == GITLINK]
+        lines = [f"{one.name} points to another repository" for one in changes if one.mode == GITLINK]
         blobs = [one for one in changes if one.mode != GITLINK]
         sizes = self._sizes([one.oid for one in blobs])
-        told += [
+        lines += [
             f"{one.name} is new and large ({sizes[one.oid] // 1048576} MB)"
             for one in blobs
             if one.letter == "A" and sizes[one.oid] > LARGE
         ]
         looked_at = self.git.blobs([oid for oid, size in sizes.items() if size <= LOOKED_AT])
         spilt = {oid for oid, data in looked_at.items() if SECRETS.search(data)}
-        told += [f"{one.name} looks like a secret" for one in blobs if one.oid in spilt or _is_secret(one)]
+        lines += [f"{one.name} looks like a secret" for one in blobs if one.oid in spilt or _is_secret(one)]
         if filtered := self._filtered(blobs, index):
-            told.append(f"{', '.join(filtered[:5])} would go through a git filter, which landing does not run")
-        return told
+            lines.append(f"{', '.join(filtered[:5])} would go through a git filter, which landing does not run")
+        return lines
 
     def _sizes(self, oids: Sequence[str]) -> dict[str, int]:
         if not oids:
             return {}
-        told = self.git.say("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(oids).encode())
-        return {oid: int(size) for oid, _, size in (line.partition(" ") for line in told.splitlines())}
+        listed = self.git.say("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(oids).encode())
+        return {oid: int(size) for oid, _, size in (line.partition(" ") for line in listed.splitlines())}
 
     def _filtered(self, changes: Sequence[PathChange], index: str) -> list[str]:
         """Changed paths whose attributes name a filter: their bytes may not be what the person's git would store."""

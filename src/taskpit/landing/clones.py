@@ -55,8 +55,8 @@ class Setups:
         if not terms.setup or not terms.setup_key:
             return ""
         entries = self._git.run("ls-tree", "-z", "--full-tree", commit, "--", *terms.setup_key).out
-        told = "\0".join((terms.setup, *terms.copy, "")).encode("utf-8", "surrogateescape")
-        return hashlib.sha256(told + entries).hexdigest()[:24]
+        words = "\0".join((terms.setup, *terms.copy, "")).encode("utf-8", "surrogateescape")
+        return hashlib.sha256(words + entries).hexdigest()[:24]
 
     def bring(self, key: str, path: str) -> bool:
         """The clone has what was kept; False if it has not, and then it may have some of it."""
@@ -205,8 +205,8 @@ class Clones:
             self._clone(path, commit, terms, branch, onto)
         evidence = hands.run(terms.setup, path, self._limits.setup_limit, log, terms.env)
         if not evidence.green:
-            told = evidence.tail[-500:] or terms.setup
-            raise SetupFailed(f"the set-up failed (exit code {evidence.exit_code}): {told}", log=log)
+            message = evidence.tail[-500:] or terms.setup
+            raise SetupFailed(f"the set-up failed (exit code {evidence.exit_code}): {message}", log=log)
         if key and branch:  # a clone of what has landed, and no agent's yet
             setups.keep(key, path, commit, terms)
 

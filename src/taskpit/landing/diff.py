@@ -110,7 +110,7 @@ def _hunk(lines: list[str], at: int, head: re.Match[str]) -> tuple[list[DiffLine
 
 
 def _shown(line: str) -> str:
-    """All of a line, or it says that there is more: whoever approves it has seen it."""
+    """All of a line, or it says that there is more: the person who approves it has seen it."""
     text = revealed(line.removesuffix("\r"))
     return text if len(text) <= WIDEST else f"{text[:WIDEST]}… [{len(text) - WIDEST} more letters]"
 
@@ -132,5 +132,5 @@ def _unquoted(name: str) -> str:
 
 def _letter(found: re.Match[bytes]) -> bytes:
     """What stands behind a backslash: three octal digits, or a letter."""
-    told = found[1]
-    return bytes((int(told, 8) & 255,)) if len(told) == 3 else _LETTERS.get(told, told)
+    digits = found[1]
+    return bytes((int(digits, 8) & 255,)) if len(digits) == 3 else _LETTERS.get(digits, digits)

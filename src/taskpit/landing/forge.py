@@ -192,7 +192,7 @@ class Forge:
         return pull
 
     def _read(self, row: object) -> Pull | None:
-        """One row; None if it is none, or comes from somebody's fork: there any branch may have any name."""
+        """One row; None if it is none, or comes from a fork: there any branch may have any name."""
         if not isinstance(row, dict):
             return None
         gh = self.tool == "gh"
@@ -221,15 +221,15 @@ class Forge:
         if self.tool != "gh":
             return []
         rows = self._json(("gh", "api", f"--hostname={self.host}", f"repos/{self.path}/pulls/{number}/comments"))
-        told = []
+        lines = []
         for row in rows if isinstance(rows, list) else []:
             if not isinstance(row, dict) or row.get("author_association") not in MEMBERS:
                 continue
             if head in (row.get("original_commit_id"), row.get("commit_id")):
                 line = row.get("line") or row.get("original_line")
                 place = f"{_short(row.get('path'), 300)}:{line if isinstance(line, int) else 0}"
-                told.append(f"`{place}`: {_short(row.get('body'))}")
-        return told
+                lines.append(f"`{place}`: {_short(row.get('body'))}")
+        return lines
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ def _tail(said: str) -> str:
 # -- a task whose change lands by a pull request ---------------------------------------------------
 #     push     the candidate, to a branch of its own at the remote; a head that is not ours is never pushed over
 #     open     one pull request for that branch; the task stays held: "waits for the pull request N"
-#     look     by whoever runs, at most once a minute for each repository: merged, closed, changes wanted
+#     look     by any process, at most once a minute for each repository: merged, closed, changes wanted
 #     merged   the forge's merge commit is in the remote's branch: that is what landed
 #
 # Work begins from the remote's branch, and the person's own branches are never moved.
@@ -313,8 +313,8 @@ def is_open(card: Card | None, handed: HandIn) -> bool:
     """Whether this very candidate waits for its pull request."""
     if card is None or not handed.pr or not card.task.hold.startswith(PULL):
         return False
-    told = card.task.extra.get(CANDIDATE)
-    return isinstance(told, dict) and told.get("commit") == handed.commit
+    candidate = card.task.extra.get(CANDIDATE)
+    return isinstance(candidate, dict) and candidate.get("commit") == handed.commit
 
 
 class Pulls:
@@ -336,8 +336,8 @@ class Pulls:
         foreign = self._push(handed, branch)
         if foreign:
             where = self.pipe.repository.remote().name
-            told = f"the branch {branch} at {where} has a commit that is not this task's, {foreign[:12]}"
-            return held(claim.task, handed, [f"{told}; it was not pushed over"])
+            message = f"the branch {branch} at {where} has a commit that is not this task's, {foreign[:12]}"
+            return held(claim.task, handed, [f"{message}; it was not pushed over"])
         pull = self._forge(handed).open(branch, handed.target, " ".join(handed.title.split())[:200], _body(handed))
         return opened(claim.task, self.pipe.note(handed, handed.replace(pr=pull.url or branch, number=pull.number)))
 
@@ -358,7 +358,7 @@ class Pulls:
     # -- looking -----------------------------------------------------------------------------------
 
     def look(self, waiting: list[HandIn], *, now: bool = False) -> dict[str, Pull]:
-        """How the pull requests of these stand, by task; nothing if somebody has looked within the last minute."""
+        """How the pull requests of these stand, by task; nothing if one has looked within the last minute."""
         asked = [one for one in waiting if one.number]
         if not asked or not (self.pipe.repository.is_due("looked", APART) or now):
             return {}

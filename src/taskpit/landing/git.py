@@ -190,10 +190,10 @@ def outside(
 
 def require() -> None:
     """GitTrouble unless there is a git that can do all this."""
-    told = outside("/", "version").text
-    numbers = tuple(int(part) for part in "".join(told.split()[2:3]).split(".")[:2] if part.isdecimal())
+    version = outside("/", "version").text
+    numbers = tuple(int(part) for part in "".join(version.split()[2:3]).split(".")[:2] if part.isdecimal())
     if numbers < OLDEST:
-        raise GitTrouble(f"landing needs git 2.38 or newer, and this is {told!r}", hint="Install a newer git.")
+        raise GitTrouble(f"landing needs git 2.38 or newer, and this is {version!r}", hint="Install a newer git.")
 
 
 class Git:

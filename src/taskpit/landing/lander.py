@@ -67,8 +67,8 @@ def is_to_land(card: Card | None, handed: HandIn) -> bool:
         return False
     if not handed.may_land:  # whatever the task's file says
         return False
-    told = card.task.extra.get(CANDIDATE)
-    return isinstance(told, dict) and told.get("commit") == handed.commit
+    candidate = card.task.extra.get(CANDIDATE)
+    return isinstance(candidate, dict) and candidate.get("commit") == handed.commit
 
 
 def join(queue: Queue, name: str) -> Member:
@@ -145,9 +145,9 @@ class Lander:
         """
         if not self._branches.due(anyway=anyway):
             return []
-        told = self.pipe.publish()
+        lines = self.pipe.publish()
         self._branches.asked()
-        return told
+        return lines
 
     def pack(self) -> bool:
         """Our repository is packed, if it needs that and nobody lands in it; nobody does until it is."""
@@ -272,12 +272,12 @@ class Lander:
     def _troubled(self, claim: Claim, handed: HandIn, error: Exception) -> Release:
         """Trouble is no conflict: it is tried again, and then told to a person, the candidate kept."""
         count = self._trouble[claim.task.id] = self._trouble.get(claim.task.id, 0) + 1
-        told = " ".join(str(error).split())[:250]
-        self.hands.say(f"{claim.task.id} could not be landed: {told}")
+        message = " ".join(str(error).split())[:250]
+        self.hands.say(f"{claim.task.id} could not be landed: {message}")
         if count < TRIES:
-            return Release(reason=told)
+            return Release(reason=message)
         del self._trouble[claim.task.id]
-        return held(claim.task, handed, [f"it could not be landed: {told}"])
+        return held(claim.task, handed, [f"it could not be landed: {message}"])
 
     def _afterwards(self, handed: HandIn) -> None:
         """The person's branch has it, if nothing is in the way; what only landing needed is gone."""

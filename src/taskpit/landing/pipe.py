@@ -11,7 +11,7 @@ G is git in our own repository; B base, C candidate, L landing commit, OLD the l
               8 merge       merge-tree OLD C; L on OLD; refs/pit/land, under the fence
               9 recheck     in a fresh clone of exactly L, unless its tree is known to be green
              10 land        one transaction: verify the fence, move the line from OLD to L
-             11 seal        by whoever called: the outcome is Done
+             11 seal        by the caller: the outcome is Done
     after    12 publish     the person's branch, if nothing is in the way; can be repeated
              13 clean       the clone and all refs but the candidate's
 
@@ -176,14 +176,14 @@ class LandingPipe:
         terms = self._settled(task)
         self._ready()
         if not self.clones.is_ours(path):
-            told = f"its clone is gone or another stands in its place: {path}"
-            return Failed(error=told, kind="task", output=done.output)
+            message = f"its clone is gone or another stands in its place: {path}"
+            return Failed(error=message, kind="task", output=done.output)
         began, seen = self.git.look(self.ref("base", task.id), self.ref("seen", task.id))
         base = began.oid
         taken = self.files.take(path, terms, base, self._target(terms, base))
         if taken.tree == self.git.tree_of(base) and task.extra.get("allow-empty") not in (True, "yes", "true"):
-            told = "; ".join(("nothing changed in its clone, so there is nothing to land", *taken.questions))
-            return Failed(error=told, kind="check", output=done.output)
+            message = "; ".join(("nothing changed in its clone, so there is nothing to land", *taken.questions))
+            return Failed(error=message, kind="check", output=done.output)
         commit = self.git.commit(taken.tree, [base], _message(task))
         self.git.set(self.ref("cand", task.id), commit)
         files = len(taken.changes)
@@ -253,11 +253,11 @@ class LandingPipe:
 
     def _red(self, done: Done, evidence: Evidence, loose: list[str] | None) -> Failed:
         """Red on what would be committed. Where it is green with the files lying around, these are named."""
-        told = evidence.complaint()
+        message = evidence.complaint()
         if loose is not None:
             listed = f"files that are not committed ({', '.join(loose[:10])})" if loose else "changes to frozen paths"
-            told = f"the check is green only with {listed}, which do not land: {told}"
-        return Failed(error=told, kind="check", output=done.output, evidence=evidence)
+            message = f"the check is green only with {listed}, which do not land: {message}"
+        return Failed(error=message, kind="check", output=done.output, evidence=evidence)
 
     def presence(self, worker: str) -> fs.Flock:
         """Held by a reviewer for as long as it lives, so that others know that there is one."""
@@ -321,7 +321,7 @@ class LandingPipe:
 
     def behind(self) -> list[str]:
         """How far the person's branches are behind what landed on them, and why, as sentences."""
-        return [self.repository.look(name).told() for name in self.repository.unpublished()]
+        return [self.repository.look(name).sentence() for name in self.repository.unpublished()]
 
     def landed(self, task_id: str) -> str:
         """The commit that landed this task; empty if it has not landed."""
@@ -356,7 +356,7 @@ class LandingPipe:
         return held(task, handed, handed.questions)
 
     def turn(self, target: str) -> fs.Flock:
-        """Held by whoever lands on this branch, so that no check is run in vain; nothing is decided by it."""
+        """Held by the lander of this branch, so that no check is run in vain; nothing is decided by it."""
         digest = hashlib.sha256(target.encode("utf-8", "replace")).hexdigest()[:12]
         return fs.Flock(f"{self.repository.folder}/turn-{digest}.lock")
 
@@ -375,7 +375,7 @@ class LandingPipe:
         if handed is None:
             raise GitTrouble(f"nothing was handed in for {task.id} here")
         fence = self.take_fence(parent or claim)
-        if not still_ours():  # whoever has the claim now takes the fence after us
+        if not still_ours():  # the worker that has the claim now takes the fence after us
             raise FenceLost(f"the claim on {task.id} is over")
         if landed := self.landed(handed.seals):
             return self.sealed(self.hand_in_of(handed.seals) or handed, landed)
@@ -400,7 +400,7 @@ class LandingPipe:
         raise GitTrouble(f"others were faster {TURNS} times")
 
     def _lend(self, handed: HandIn, fence: tuple[str, str]) -> str:
-        """The parent has this racer's hand-in while that lands: whoever finds it landed knows whose it is."""
+        """The parent has this racer's hand-in while that lands: the next lander knows whose it is."""
         mine = self.git.blob(handed.dump())
         for what, oid in (("cand", handed.commit), ("hand", mine)):
             if not self.git.move(self.ref(what, handed.seals), oid, fence=fence):
@@ -466,7 +466,7 @@ class LandingPipe:
         return Pulls(self).open(claim, handed) if red is None else self._came_red(claim, handed, red, old)
 
     def take_fence(self, claim: Claim) -> tuple[str, str]:
-        """The fence is this claim's: whoever had it before, and any git it left running, can land nothing more."""
+        """The fence is this claim's: its last holder, and any git that left running, can land nothing more."""
         name, mine = self.ref("fence", claim.task.id), self.git.blob(claim.fence.encode())
         self.git.set(name, mine)
         return name, mine
@@ -492,14 +492,14 @@ class LandingPipe:
     def _conflict(self, claim: Claim, handed: HandIn, old: str, merge: Merge) -> Outcome:
         """To the same session, in its own clone: based on what landed, both sides marked in the files."""
         listed = ", ".join(merge.conflicts[:50])
-        told = (  # its last line is what people see of it
+        message = (  # its last line is what people see of it
             f"Your clone now begins from {handed.target} at {old[:12]}, with your changes merged in. In the files "
             f"named below both sides stand between <<<<<<< ({handed.target}) and >>>>>>> (yours): keep what each was "
             "meant to do, and remove the marks. A file without marks was removed by one side, or is no text.\n"
             f"The work conflicts with what has landed on {handed.target} meanwhile, in: {listed}"
         )
         self._rebase(claim.task.id, handed.target, old, merge.tree)
-        return Failed(error=told, kind="conflict", output=handed.output)
+        return Failed(error=message, kind="conflict", output=handed.output)
 
     def _came_red(self, claim: Claim, handed: HandIn, evidence: Evidence, old: str) -> Outcome:
         """To the same session: on what landed meanwhile its work is red."""
@@ -527,8 +527,8 @@ class LandingPipe:
             return []
         self._ready()
         branches = [branch] if branch else self.repository.unpublished()
-        told = [self.repository.publish(name).told() for name in branches]
-        return [line for line in told if line]
+        lines = [self.repository.publish(name).sentence() for name in branches]
+        return [line for line in lines if line]
 
     def clean(self, task_id: str) -> None:
         """What only working on it needed is gone; the candidate is kept."""
@@ -553,11 +553,9 @@ class LandingPipe:
 
 def _few(questions: Sequence[str]) -> tuple[str, ...]:
     """What a person can take in at a glance: an agent may have left a hundred thousand keys."""
-    told = tuple(
-        one if len(one) <= LONGEST_QUESTION else f"…{one[-LONGEST_QUESTION:]}" for one in questions[:QUESTIONS]
-    )
-    left = len(questions) - len(told)
-    return (*told, f"and {left} more") if left else told
+    few = tuple(one if len(one) <= LONGEST_QUESTION else f"…{one[-LONGEST_QUESTION:]}" for one in questions[:QUESTIONS])
+    left = len(questions) - len(few)
+    return (*few, f"and {left} more") if left else few
 
 
 def _message(task: Task) -> str:

@@ -5,7 +5,7 @@
                  `refs/pit/have/<branch>` as last fetched
     work/        the agents' clones
     check/       clones in which checks run
-    publish.lock held by whoever moves the person's branch
+    publish.lock held by the process that moves the person's branch
 
 What has landed is what the line holds: a ref that nobody has checked out. Moving the person's branch to it is a
 separate step that can be repeated, so a dirty checkout delays only that.
@@ -73,7 +73,7 @@ class Published(Value):
     behind: int = 0
     why: str = ""
 
-    def told(self) -> str:
+    def sentence(self) -> str:
         """The same as a sentence; empty if it is not behind."""
         if not self.behind:
             return ""
@@ -258,9 +258,9 @@ class Repository:
             return theirs
         merge = self.merge(ours, theirs)
         if merge.conflicts:
-            told = ", ".join(merge.conflicts[:5])
+            listed = ", ".join(merge.conflicts[:5])
             raise BranchTrouble(
-                f"{branch} has commits that conflict with what has landed: {told}. In {self.top}, "
+                f"{branch} has commits that conflict with what has landed: {listed}. In {self.top}, "
                 f"`git fetch {self.git.directory} {line_of(branch)}` and `git merge FETCH_HEAD` bring both together",
                 files=merge.conflicts,
             )
@@ -270,9 +270,9 @@ class Repository:
 
     def _find_remote(self) -> Remote | None:
         """`origin`, or the only one. Read once: what an agent makes of it later is not obeyed."""
-        told = outside(self.top, "config", "--local", "-z", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1, 128)).out
+        entries = outside(self.top, "config", "--local", "-z", "--get-regexp", r"^remote\..*\.url$", ok=(0, 1, 128)).out
         found: dict[str, str] = {}
-        for entry in told.decode("utf-8", "surrogateescape").split("\0"):
+        for entry in entries.decode("utf-8", "surrogateescape").split("\0"):
             key, _, url = entry.partition("\n")
             if url and url.isprintable():
                 found.setdefault(key.removeprefix("remote.").removesuffix(".url"), url)
@@ -296,8 +296,8 @@ class Repository:
         """The same of a branch that must be there, with all of its history here."""
         head = self.remote_head(branch)
         if not head:
-            told = f"there is no branch {branch!r} at {self.remote().name}"
-            raise Invalid(told, hint=f"Push it, or name another with --onto: git push {self.remote().name} {branch}")
+            message = f"there is no branch {branch!r} at {self.remote().name}"
+            raise Invalid(message, hint=f"Push it, or name another with --onto: git push {self.remote().name} {branch}")
         if not self.knows(head):
             words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", self.remote().url)
             self.git.reach(*words, f"refs/heads/{branch}")
@@ -372,8 +372,8 @@ class Repository:
     def _configuration(self) -> str:
         """A digest of what in the person's configuration could start something when a branch is moved."""
         out = outside(self.top, "config", "--includes", "--list", "--show-scope", "-z", ok=(0, 1, 128)).out
-        told = zip(*[iter(out.split(b"\0"))] * 2, strict=False)
-        entries = sorted({entry for scope, entry in told if scope in (b"local", b"worktree")})
+        pairs = zip(*[iter(out.split(b"\0"))] * 2, strict=False)
+        entries = sorted({entry for scope, entry in pairs if scope in (b"local", b"worktree")})
         kept = [entry for entry in entries if not entry.lower().startswith(tuple(word.encode() for word in HARMLESS))]
         return hashlib.sha256(b"\0".join(kept)).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What waits for somebody's look: its diff, and their word. Surfaces call this; it talks to nobody.
+"""What waits for a look: its diff, and the word of a person or a reviewer. Surfaces call this; it prints nothing.
 
 An approval names the candidate it saw and is noted in our own repository, where no agent writes: editing a task's file
 approves nothing. Who built a candidate cannot approve it.
@@ -71,7 +71,7 @@ class OpenWork(Value):
     #: Whether a reviewer agent is there.
     reviewer: bool = False
 
-    def told(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """For people."""
         lines = [f"{_wait(self.review)} for review: `pit review`"] if self.review else []
         if self.judged:
@@ -141,10 +141,10 @@ def find(queue: Queue, task_id: str) -> tuple[LandingPipe, HandIn]:
         handed = pipe.hand_in_of(task_id)
         if handed is not None:
             return pipe, handed
-    told = queue.card(task_id).task.extra.get(CANDIDATE)
-    if isinstance(told, dict) and told.get("host") not in (None, workers.host()):
-        raise NotFound(f"the candidate of {task_id} is on {told['host']}", hint="Look there.", id=task_id)
-    if told is not None and gone:
+    candidate = queue.card(task_id).task.extra.get(CANDIDATE)
+    if isinstance(candidate, dict) and candidate.get("host") not in (None, workers.host()):
+        raise NotFound(f"the candidate of {task_id} is on {candidate['host']}", hint="Look there.", id=task_id)
+    if candidate is not None and gone:
         hint = "Nothing is lost: what was handed in is kept, and goes on once the repository is there again."
         raise NotFound(_stranded(found, gone, [task_id])[0], hint=hint, id=task_id)
     raise NotFound(
@@ -185,12 +185,12 @@ def standing(queue: Queue) -> OpenWork:
 def _behind(pipe: LandingPipe) -> list[str]:
     try:
         return pipe.behind()
-    except (TaskpitError, OSError) as error:  # whoever looks at the queue sees the rest of it
+    except (TaskpitError, OSError) as error:  # the rest of the queue is shown all the same
         return [f"what landed cannot be read in {pipe.repository.top}: {' '.join(str(error).split())[:300]}"]
 
 
 def _kept(queue: Queue, pipe: LandingPipe) -> list[str]:
-    """Clones of tasks that are over: what failed may still be of use, so they stay until somebody looks."""
+    """Clones of tasks that are over: what failed may still be of use, so they stay until a person looks."""
     ids = pipe.clones.names()
     known = zip(ids, queue.store.read(ids), strict=True)
     return [pipe.workspace(one) for one, card in known if card is None or card.state in (State.DONE, State.FAILED)]
@@ -253,14 +253,14 @@ def candidate(queue: Queue, task_id: str) -> tuple[LandingPipe, str, str]:
         if commit:
             return pipe, pipe.git.say("rev-parse", "--verify", f"{commit}^"), commit
     if gone:
-        told = f"if there is a candidate of {task_id}, its repository is not at {' or '.join(gone)} any more"
-        raise NotFound(told, hint="Move the repository back there.", id=task_id)
+        message = f"if there is a candidate of {task_id}, its repository is not at {' or '.join(gone)} any more"
+        raise NotFound(message, hint="Move the repository back there.", id=task_id)
     raise NotFound(
         f"there is no candidate of {task_id} here", hint=f"`pit show {task_id}` says where it is.", id=task_id
     )
 
 
-# -- somebody's word -------------------------------------------------------------------------------
+# -- a verdict -------------------------------------------------------------------------------------
 
 
 def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[LandingPipe, HandIn]:
@@ -270,17 +270,17 @@ def approve(queue: Queue, task_id: str, worker: str, commit: str = "") -> tuple[
     if card.state is not State.READY or not card.task.hold.startswith((REVIEW, LANDING)):
         raise Conflict(f"{task_id} does not wait for review", hint=f"See `pit why {task_id}`.", id=task_id)
     if commit and not handed.commit.startswith(commit):
-        told = f"{task_id} has a newer candidate, {handed.commit[:12]}, than the one you saw"
-        raise Conflict(told, hint=f"`pit review {task_id}` shows it.", id=task_id, commit=handed.commit)
+        message = f"{task_id} has a newer candidate, {handed.commit[:12]}, than the one you saw"
+        raise Conflict(message, hint=f"`pit review {task_id}` shows it.", id=task_id, commit=handed.commit)
     if workers.base(worker) == workers.base(handed.worker):
         raise Invalid(f"{task_id} was built by {workers.base(worker)}, who cannot approve it", id=task_id)
     approved = pipe.approve(handed, worker)
 
     def change(task: Task) -> Task:
-        told = held(task, approved)
-        if not task.hold.startswith((REVIEW, LANDING)) or told.task is None:
+        waiting = held(task, approved).task
+        if not task.hold.startswith((REVIEW, LANDING)) or waiting is None:
             raise Conflict(f"{task_id} does not wait for review", id=task_id)
-        return told.task
+        return waiting
 
     queue.edit(task_id, worker, change, "approved", f"candidate {handed.commit[:12]}")
     return pipe, approved
@@ -291,14 +291,14 @@ def send_back(queue: Queue, task_id: str, worker: str, text: str, comments: Sequ
     if not text.strip() and not comments:
         raise Invalid("say what should be different", id=task_id)
     pipe, handed = find(queue, task_id)
-    told = words(pipe, handed, worker, text, comments)
+    message = words(pipe, handed, worker, text, comments)
 
     def change(task: Task) -> Task:
         if not task.hold.startswith((REVIEW, LANDING, PULL)):
             raise Conflict(f"{task.id} does not wait for review", hint=f"See `pit why {task.id}`.", id=task.id)
-        return without_candidate(task, told)
+        return without_candidate(task, message)
 
-    changed = queue.edit(task_id, worker, change, "sent_back", " ".join(told.split())[:300])
+    changed = queue.edit(task_id, worker, change, "sent_back", " ".join(message.split())[:300])
     pipe.forget(task_id, approval=True)
     return changed
 

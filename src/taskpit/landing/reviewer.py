@@ -75,8 +75,8 @@ def to_review(queue: Queue, pipe: LandingPipe, worker: str, tags: Sequence[str] 
 
 def fits(task: Task, handed: HandIn, worker: str) -> bool:
     """Whether this is what the task waits with, and another worker than this one built it."""
-    told = task.extra.get(CANDIDATE)
-    same = isinstance(told, dict) and told.get("commit") == handed.commit
+    candidate = task.extra.get(CANDIDATE)
+    same = isinstance(candidate, dict) and candidate.get("commit") == handed.commit
     return same and task.hold.startswith(REVIEWER) and workers.base(handed.worker) != workers.base(worker)
 
 
@@ -169,5 +169,5 @@ def conclude(
 
 def asks_person(task: Task, handed: HandIn, why: str) -> Release:
     """No reviewer could judge it: a person does."""
-    told = f"no reviewer could judge it: {' '.join(why.split())[:300]}"
-    return held(task, handed, [told]).replace(action="blocked")
+    message = f"no reviewer could judge it: {' '.join(why.split())[:300]}"
+    return held(task, handed, [message]).replace(action="blocked")

@@ -73,20 +73,20 @@ class Terms(Value):
 
     def of(self, task: Task) -> Terms:
         """The same, as this task says otherwise; Invalid if it says something else."""
-        told = {key: task.extra[key] for key in OWN if key in task.extra}
+        own = {key: task.extra[key] for key in OWN if key in task.extra}
         for key, words in (("land", LANDS), ("review", REVIEWS)):
-            if key in told and told[key] not in words:
-                raise Invalid(f"{task.id}: {key} is one of {', '.join(words)}, not {told[key]!r}", id=task.id)
-        if "frozen" in told:
-            globs = told["frozen"] if isinstance(told["frozen"], list | tuple) else str(told["frozen"]).split(",")
-            told["frozen"] = tuple(str(glob).strip() for glob in globs if str(glob).strip()) + self.frozen
+            if key in own and own[key] not in words:
+                raise Invalid(f"{task.id}: {key} is one of {', '.join(words)}, not {own[key]!r}", id=task.id)
+        if "frozen" in own:
+            globs = own["frozen"] if isinstance(own["frozen"], list | tuple) else str(own["frozen"]).split(",")
+            own["frozen"] = tuple(str(glob).strip() for glob in globs if str(glob).strip()) + self.frozen
         pool = "person" if set(task.tags) & set(self.review_tags) else self.review
-        told["review"] = max(told.get("review", pool), pool, key=STRICTER.index)  # a task may ask for more, never less
-        if told.get("land") == "none" and pool != "none":  # it would work in the checkout, past every look
+        own["review"] = max(own.get("review", pool), pool, key=STRICTER.index)  # a task may ask for more, never less
+        if own.get("land") == "none" and pool != "none":  # it would work in the checkout, past every look
             raise Invalid(f"{task.id}: land none leaves out the review that its pool asks for", id=task.id)
-        if not all(isinstance(told[key], str) for key in told.keys() - {"frozen"}):
+        if not all(isinstance(own[key], str) for key in own.keys() - {"frozen"}):
             raise Invalid(f"{task.id}: land, onto, setup and review are texts", id=task.id)
-        return self.replace(**told)
+        return self.replace(**own)
 
 
 def spelled(*, worktree: bool, merge: str) -> str:

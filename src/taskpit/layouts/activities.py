@@ -45,7 +45,7 @@ CALLED = {
 #: A task's fields by their words, and what kind each is.
 WORDS = {CALLED.get(name, name): name for name in Task.kinds() if name not in ("id", "extra", "source")}
 KINDS = {word: Task.kinds()[name] for word, name in WORDS.items()}
-#: What the queue itself keeps in an entry, and what is not the wish of whoever asked.
+#: What the queue itself keeps in an entry, and what no person asked for.
 MANAGED = frozenset(
     (
         "id",
@@ -201,14 +201,14 @@ def spell_result(result: Result, output: str) -> dict[str, Any]:
 def load_result(task_id: str, fields: Mapping[Any, Any], verdict: Verdict) -> Result:
     """The result in an entry that has ended, ours or written by hand: then who and when."""
     kept = _within(fields.get("result"))
-    told = kept if isinstance(kept, dict) else {}
-    known = {key: told[key] for key in KEPT if key in told and schema.fits(Result, key, told[key])}
-    children = told.get("children")
+    result = kept if isinstance(kept, dict) else {}
+    known = {key: result[key] for key in KEPT if key in result and schema.fits(Result, key, result[key])}
+    children = result.get("children")
     return Result(
         id=task_id,
         verdict=verdict,
-        finished=moment(told.get("finished") or fields.get("completed_at")),
-        evidence=_evidence(told.get("evidence")),
+        finished=moment(result.get("finished") or fields.get("completed_at")),
+        evidence=_evidence(result.get("evidence")),
         children=tuple(map(str, children)) if isinstance(children, list) else (),
         **{"worker": str(fields.get("completed_by") or ""), **known},
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         def slug(self) -> str: ...  # noqa: D102
 
 else:
-    Named = object  # no command pays for `typing`; whoever writes a layout can import it all the same
+    Named = object  # no command pays for `typing`; an author of a layout can import it all the same
 
 __all__ = ["Layout", "Named", "Spot", "check_word", "is_claimant", "is_word", "is_worker", "slugify"]
 
@@ -185,7 +185,7 @@ class Layout(ABC):
         raise NotImplementedError
 
     def finished_paths(self, task: Named) -> tuple[str, ...]:
-        """Files whose presence says that the task has ended, whoever wrote them."""
+        """Files whose presence says that the task has ended, whichever program wrote them."""
         raise NotImplementedError
 
     def result_of(self, spot: Spot) -> str:
@@ -273,8 +273,8 @@ def is_claimant(text: str) -> bool:
 
 def slugify(title: str, longest: int = 40) -> str:
     """The readable part of a file name: `Fix the login!` becomes `fix-the-login`."""
-    told = title.lower().encode("ascii", "replace").translate(_DASHED).decode()
-    words = "-".join(filter(None, told.split("-")))
+    dashed = title.lower().encode("ascii", "replace").translate(_DASHED).decode()
+    words = "-".join(filter(None, dashed.split("-")))
     if len(words) > longest:
         words = words[: longest + 1].rpartition("-")[0] or words[:longest]
     return words or "task"

@@ -246,7 +246,7 @@ class Mailbox(Layout):
         return path_of("inbox", task.id, ".json")
 
     def claimed_path(self, task: Named, worker: str) -> str:  # noqa: ARG002 - the holder stands inside
-        """`processing/task_1234567890.json`, whoever has it."""
+        """`processing/task_1234567890.json`, whichever worker has it."""
         return path_of("processing", task.id, ".json")
 
     def result_path(self, task: Task, verdict: Verdict, again: str = "") -> str:

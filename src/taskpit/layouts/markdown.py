@@ -221,7 +221,7 @@ def _cut_comment(value: str, prose: bool) -> tuple[str, str]:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a bullet says this text as it is, whoever reads it: no white space but single blanks, no marks."""
+    """Whether a bullet says this text as it is, for every reader: no white space but single blanks, no marks."""
     if not text.isprintable() or "  " in text or text[:1] == " " or text[-1:] == " " or text.startswith("json"):
         return False
     return not ("#" in text or "`" in text or "," in text or "\xa0" in text)
@@ -229,10 +229,10 @@ def is_plain(text: str) -> bool:
 
 def are_plain(texts: Collection[str]) -> bool:
     """Whether each of these surely is plain; where it says no, `is_plain` may say yes."""
-    told = f"|{'|'.join(texts)}|"
-    if not told.isprintable() or "#" in told or "`" in told or "," in told or "\xa0" in told:
+    joined = f"|{'|'.join(texts)}|"
+    if not joined.isprintable() or "#" in joined or "`" in joined or "," in joined or "\xa0" in joined:
         return False
-    return not ("  " in told or "| " in told or " |" in told or "|json" in told)
+    return not ("  " in joined or "| " in joined or " |" in joined or "|json" in joined)
 
 
 def one_line(text: str) -> str:

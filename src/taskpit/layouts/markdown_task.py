@@ -58,7 +58,7 @@ def _limits(text: str) -> tuple[str, ...]:
 
 
 def _ids(text: str) -> tuple[str, ...]:
-    """Ids, also where somebody wrote the whole name of the food."""
+    """Ids, also where a person wrote the whole name of the food."""
     return tuple(word.split("-")[1] if word.startswith("food-") else word for word in _words(text))
 
 
@@ -207,10 +207,10 @@ def _is_plain(task: Task) -> bool:
     except UnicodeEncodeError:
         return False
     must = (task.title, *task.needs, *task.tags, *task.touches, *task.limits)
-    told = (*must, task.check, task.by, task.parent, task.hold, task.last_error)
+    values = (*must, task.check, task.by, task.parent, task.hold, task.last_error)
     if not all(must) or task.attempts < 0 or task.max_attempts < 0:
         return False
-    if not are_plain(told) and not all(map(is_plain, told)):
+    if not are_plain(values) and not all(map(is_plain, values)):
         return False
     for word in (*task.needs, task.parent):
         if "/" in word or word.startswith("food-"):
@@ -275,7 +275,7 @@ def _unpacked(task: Task) -> Task:
     """The task with what its other bullets could not say, where they have not been changed since."""
     carried = task.extra[CARRIED]
     if not isinstance(carried, dict) or not carried or not carried.keys() <= {"extra", "task"}:
-        return task  # somebody else's bullet
+        return task  # another program's bullet
     extra, fields = carried.get("extra", {}), carried.get("task", {})
     if not isinstance(extra, dict) or not isinstance(fields, dict):
         return task
@@ -286,8 +286,8 @@ def _unpacked(task: Task) -> Task:
             schema.check(Task, {field: pair[place] for field, pair in pairs.items()}, CARRIES)
         schema.check(Task, {"extra": meant["extra"]})
     except Invalid as error:
-        told = f"**{CARRIED}:** {error.message}; write it in a bullet of its own, and take it out of {CARRIED!r}"
-        raise Invalid(told, field=CARRIED) from None
+        message = f"**{CARRIED}:** {error.message}; write it in a bullet of its own, and take it out of {CARRIED!r}"
+        raise Invalid(message, field=CARRIED) from None
     for field, pair in pairs.items():
         said, value = (tuple(one) if isinstance(one, list) else one for one in pair)
         if _same(field, getattr(task, field), said) and type(value) is type(said):
@@ -409,8 +409,8 @@ def dump_report(stem: str, result: Result, task: bytes) -> bytes:
     """The page. What one line can't say stands in one bullet more, as JSON."""
     page = _page(stem, result, {}, task)
     checked = result.evidence.command if result.evidence else ""
-    told = (result.reason, result.worker, result.log, *result.children, checked)
-    if are_plain(told) or all(map(is_plain, told)):
+    values = (result.reason, result.worker, result.log, *result.children, checked)
+    if are_plain(values) or all(map(is_plain, values)):
         return page  # nothing in it can be read in another way
     read, _, _ = load_report(result.id, result.verdict, page)
     carried = {key: value for key, value in _lines(result).items() if _lines(read)[key] != value}
@@ -419,8 +419,8 @@ def dump_report(stem: str, result: Result, task: bytes) -> bytes:
 
 def _lines(result: Result) -> dict[str, object]:
     """What is written on one line each, as it is meant."""
-    told = {"reason": result.reason, "worker": result.worker, "log": result.log, "children": list(result.children)}
-    return {**told, "check": result.evidence.command if result.evidence else ""}
+    facts = {"reason": result.reason, "worker": result.worker, "log": result.log, "children": list(result.children)}
+    return {**facts, "check": result.evidence.command if result.evidence else ""}
 
 
 def _page(stem: str, result: Result, carried: dict[str, object], task: bytes) -> bytes:
@@ -460,7 +460,7 @@ def _say(evidence: Evidence) -> str:
 
 
 def load_report(task_id: str, verdict: Verdict, data: bytes) -> tuple[Result, str, bytes | None]:
-    """The result on the page, the task's name and its text; what somebody else wrote is all output."""
+    """The result on the page, the task's name and its text; what another program wrote is all output."""
     text = data.decode("utf-8", "replace")
     head, _, rest = text.partition("\n<!-- taskpit:task -->\n")
     sheet = Sheet(head, KEYS, KEYS)
@@ -549,8 +549,8 @@ def _mapping(text: str | None) -> dict[str, object]:
 
 
 def _evidence(text: str | None, tail: str) -> Evidence | None:
-    told, _, seconds = (text or "").rpartition(" after ")
-    code = told.rpartition(" exited ")[2]
+    ended, _, seconds = (text or "").rpartition(" after ")
+    code = ended.rpartition(" exited ")[2]
     if text is None or not code.removeprefix("-").isdecimal() or not seconds or seconds.split() != [seconds]:
         return None
     return Evidence(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from taskpit.layouts.layout import Named
     from taskpit.task import Result
 
-#: What no slug has: they end names, or whoever reads one would obey them.
+#: What no slug has: they end names, or a terminal would obey them.
 _NEVER = frozenset(map(chr, (*range(32), 47, 126, 127)))
 
 #: What the slugs that we choose are made of.
@@ -48,8 +48,8 @@ class Pit(Layout):
     def check_id(self, text: str) -> str:
         """An id without a dash: the first dash of a name ends the id."""
         if "-" in check_word(text, "id"):
-            told = f"id {text!r} has a dash; in a pit the first dash of a file name ends the id"
-            raise Invalid(told, hint=f"Call it {text.replace('-', '_')!r} or {text.replace('-', '.')!r}.", text=text)
+            message = f"id {text!r} has a dash; in a pit the first dash of a file name ends the id"
+            raise Invalid(message, hint=f"Call it {text.replace('-', '_')!r} or {text.replace('-', '.')!r}.", text=text)
         return text
 
     def new_id(self, number: int) -> str:
@@ -70,7 +70,7 @@ class Pit(Layout):
         if folder == "claimed":
             worker, of, name = file.partition(".food-")
             if not of and file.startswith("food-"):
-                return self._food(file, State.CLAIMED, f"claimed/{file}")  # moved there by somebody who did not say who
+                return self._food(file, State.CLAIMED, f"claimed/{file}")  # by a program that names no worker
             if not of or not is_claimant(worker):
                 return None
             spot = self._food(f"food-{name}", State.CLAIMED, f"claimed/{file}")
@@ -162,7 +162,7 @@ class Pit(Layout):
         return with_bullet(task, key, text)
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
-        """The result in these bytes; a text somebody else wrote is all output."""
+        """The result in these bytes; a text that another program wrote is all output."""
         from taskpit.layouts.markdown_task import load_report
 
         result, stem, text = load_report(spot.id, spot.verdict or Verdict.DONE, data)

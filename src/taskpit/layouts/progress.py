@@ -240,8 +240,8 @@ class Progress:
         found = self.document.get("activities") or []
         for one in found.values() if isinstance(found, dict) else found:
             if id(one) not in known:
-                told = one.get("id") or one.get("title") if isinstance(one, dict) else one
-                yield str(told)[:80]
+                name = one.get("id") or one.get("title") if isinstance(one, dict) else one
+                yield str(name)[:80]
 
     def full(self, text: str) -> str:
         """An id in full, if it is short."""
@@ -316,8 +316,8 @@ class Progress:
     def _blocked(self, one: Any) -> set[str]:
         """What a blocker stands before: activities, or the whole work item, also if it does not say."""
         more = one.get("blocking") or []
-        told = [one.get("activity_id"), one.get("task_id"), *(more if isinstance(more, list) else [more])]
-        places = (place(self.full(str(text))) for text in told if text)
+        ids = [one.get("activity_id"), one.get("task_id"), *(more if isinstance(more, list) else [more])]
+        places = (place(self.full(str(text))) for text in ids if text)
         return {spot.activity or spot.item for spot in places if spot is not None} or {self.item}
 
     def hold(self, activity_id: str, fields: Any) -> str:

@@ -51,8 +51,8 @@ def spell(progress: Progress) -> bytes:
     if not kept:
         return b""
     blockers = {str(one["id"]): _plain(one) for one in progress.blockers() if one.get("id")}
-    told = {"version": _version(progress), "entries": kept, "blockers": blockers}
-    return indented(told, " ").encode("utf-8", "replace") + b"\n"
+    facts = {"version": _version(progress), "entries": kept, "blockers": blockers}
+    return indented(facts, " ").encode("utf-8", "replace") + b"\n"
 
 
 def restore(progress: Progress, beside: bytes) -> bool:

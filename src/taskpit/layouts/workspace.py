@@ -25,7 +25,7 @@ _CLAIM = "_inprogress_"
 #: What a file's name ends in, the state it says, and the verdict if it is one.
 _ENDINGS = (
     ("_pending", State.READY, None),
-    (_CLAIM.rstrip("_"), State.CLAIMED, None),  # by somebody who did not say who
+    (_CLAIM.rstrip("_"), State.CLAIMED, None),  # by a program that names no worker
     ("_done", State.DONE, Verdict.DONE),
     ("_failed", State.FAILED, Verdict.FAILED),
 )
@@ -134,7 +134,7 @@ class Workspace(Layout):
         return with_bullet(task, key, text)
 
     def load_result(self, spot: Spot, data: bytes) -> tuple[Result, Task | None]:
-        """The result in these bytes; a text somebody else wrote is all output."""
+        """The result in these bytes; a text that another program wrote is all output."""
         result, _, text = load_report(spot.id, spot.verdict or Verdict.DONE, data)
         return result, None if text is None else self.load(spot.replace(state=State.READY), text)
 

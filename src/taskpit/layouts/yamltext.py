@@ -59,7 +59,7 @@ def _moved(
     ours: Sequence[str], old: Sequence[str], new: Sequence[str], where: Sequence[tuple[int, int]]
 ) -> list[str] | None:
     """Our lines after the change; None if it is about lines that are not the library's, line by line."""
-    told: list[str] = []
+    lines: list[str] = []
     at, indents = 0, {(0, False): 0}
     ending = "\r" if ours[0].endswith("\r") else ""
     for tag, start, end, first, last in _compared(_marked(old), _marked(new)):
@@ -68,30 +68,30 @@ def _moved(
                 return None
         for index in range(start, end):
             here, after = where[index]
-            told += ours[at:here]
+            lines += ours[at:here]
             at = max(at, after)
             if tag == "equal":
-                told += ours[here:after]
+                lines += ours[here:after]
             if after - here == 1:
                 _learn(indents, old[index], ours[here])
         for line in new[first:last] if tag != "equal" else ():
-            told.append(_indented(line, indents) + ending)
-            _learn(indents, line, told[-1])
-    return told + list(ours[at:])
+            lines.append(_indented(line, indents) + ending)
+            _learn(indents, line, lines[-1])
+    return lines + list(ours[at:])
 
 
 def _marked(lines: Sequence[str]) -> list[str]:
     """The lines, each key that has something below it told from one that has nothing."""
-    told = []
+    marked = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         opens = line.partition(" #")[0].rstrip().endswith(":")
         full = _indent(below) > _indent(line) or below.lstrip().startswith("- ")
-        told.append(f"{line}\0" if opens and full else line)
-    return told
+        marked.append(f"{line}\0" if opens and full else line)
+    return marked
 
 
 def _learn(indents: Indents, old: str, ours: str) -> None:
-    """How far a line is indented here that the library indents so far; what is deeper begins anew."""
+    """How far a line is indented here that the library indents so far; what is deeper begins again."""
     if not old.strip():
         return
     depth, dash = _indent(old), _is_item(old)
@@ -231,16 +231,16 @@ def changed(document: Any, before: bytes, shaped: bytes) -> bytes:
     """The text `before` with what was changed in its document; `shaped` is what `dump` made of it unchanged."""
     after = dump(document, before)
     text = before.decode("utf-8", "replace").removeprefix(MARK)
-    told = patched(text, shaped.decode(), after.decode())
-    if told is None:
+    patch = patched(text, shaped.decode(), after.decode())
+    if patch is None:
         return after
-    if told != after.decode():
+    if patch != after.decode():
         try:
-            if _without_columns(dump(load(told.encode()), before)) != _without_columns(after):
+            if _without_columns(dump(load(patch.encode()), before)) != _without_columns(after):
                 return after
         except Invalid:
             return after
-    return (MARK if before.startswith(MARK.encode()) else "").encode() + told.encode()
+    return (MARK if before.startswith(MARK.encode()) else "").encode() + patch.encode()
 
 
 def _without_columns(text: bytes) -> bytes:

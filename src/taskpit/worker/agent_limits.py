@@ -2,8 +2,8 @@
 
 .taskpit/backends/
     <name>.json     paused_until, reason, strikes: it has had enough until then
-    <name>.<n>      locked by whoever has place n of its limit
-    <name>.turn     locked by whoever is starting, with the time of the last start
+    <name>.<n>      locked by the run that has place n of its limit
+    <name>.turn     locked by the run that is starting, with the time of the last start
     <name>.window   when the window of its quota ends that has begun
 
 Shared by all pools of a queue on this host. In a queue that is no folder each pool knows only of itself.
@@ -182,7 +182,7 @@ class Pass:
 
 
 class Gate:
-    """Lets through whoever may start. Without a backend: everybody."""
+    """Lets through the runs that may start. Without a backend: all of them."""
 
     def __init__(self, backend: Backend | None, root: str, clock: Clock) -> None:
         self.backend = backend
@@ -246,11 +246,11 @@ class Gate:
         left = held.get("paused_until", 0.0) - self._clock.now()
         if not 0 < left <= LONGEST or self.backend is None:
             return ""
-        told = f"{self.backend.name} rests until {iso(held['paused_until'])}"
-        return f"{told}: {held['reason']}" if held.get("reason") else told
+        message = f"{self.backend.name} rests until {iso(held['paused_until'])}"
+        return f"{message}: {held['reason']}" if held.get("reason") else message
 
     def news(self) -> str:
-        """What has changed since it was last asked, for whoever watches; empty if nothing has."""
+        """What has changed since it was last asked, for the person who watches; empty if nothing has."""
         rests = self.rests()
         if rests == self._told:
             return ""
@@ -360,7 +360,7 @@ def resting(root: str, clock: Clock) -> list[str]:
     """Every backend of the queue in this folder that rests now, in words."""
     files = sorted(name for name in fs.names(f"{root}/.taskpit/backends") if name.endswith(".json"))
     gates = (Gate(Backend(name=name.removesuffix(".json")), root, clock) for name in files)
-    return [told for told in (gate.rests() for gate in gates) if told]
+    return [message for message in (gate.rests() for gate in gates) if message]
 
 
 # -- which agent a task gets -----------------------------------------------------------------------
@@ -428,7 +428,7 @@ class Choosing:
 
     def __call__(self, claim: Claim, run: Run) -> Outcome:
         """One of them has run on this task."""
-        task, told, soonest = claim.task, "", BUSY
+        task, message, soonest = claim.task, "", BUSY
         names = self._named(task)
         for name in names:
             try:
@@ -440,7 +440,7 @@ class Choosing:
             gate = self._gates.setdefault(name, Gate(runner.backend, self._root, self._clock))
             way = gate.enter()
             if way is None:
-                told = gate.rests() or f"{name} is busy"
+                message = gate.rests() or f"{name} is busy"
                 continue
             way.started(self._clock.now())
             try:
@@ -448,7 +448,7 @@ class Choosing:
             except CannotRun as error:
                 if name == names[-1]:
                     raise
-                told = error.message
+                message = error.message
                 continue
             finally:
                 way.leave()
@@ -456,6 +456,6 @@ class Choosing:
                 if isinstance(outcome, Done):
                     gate.worked()
                 return outcome
-            told, soonest = outcome.reason, gate.put_off(outcome).after or soonest
-            run.say(f"{name}: {told}")
-        return Retry(reason=told, after=soonest, kind="infra")
+            message, soonest = outcome.reason, gate.put_off(outcome).after or soonest
+            run.say(f"{name}: {message}")
+        return Retry(reason=message, after=soonest, kind="infra")

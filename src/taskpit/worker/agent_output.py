@@ -1,6 +1,6 @@
 """Listens to an agent while it runs: reads what it prints, and says when it has hung. Knows files and time.
 
-Called now and then by whoever waits for the process. Three things end an agent: it has said that it is over
+Called now and then by the thread that waits for the process. Three things end an agent: it has said that it is over
 and does not leave, it has printed nothing at all for too long, or it says the same thing over and over.
 """
 

@@ -250,12 +250,12 @@ class AgentRunner:
         known = sessions.find(run.claim, self.preset.name, run.cwd or self.cwd) if self.preset.resume else None
         if not isinstance(outcome, Done) or known is None or run.stopping:
             return outcome
-        told = steering.take(run.place.path)
-        if not told:
+        note = steering.take(run.place.path)
+        if not note:
             return outcome
         run.say(f"{self.preset.name} goes on in session {known.session} with a note")
         spent = dict(run.cost)
-        after = self._go(run, sessions, told, known, resumed=True)
+        after = self._go(run, sessions, note, known, resumed=True)
         run.cost = _added(spent, run.cost)
         return after.replace(cost=run.cost) if isinstance(after, Done) else after or outcome
 
@@ -327,8 +327,8 @@ class AgentRunner:
             return Retry(
                 reason=f"{self.preset.name} had no answer from its model for {say_duration(self.preset.stall)}"
             )
-        told = last_lines((finding.told or transcript.words).encode(), ERROR_LINES)
-        return self._refuse(ended, finding, told, plain(result or transcript.text("text")).strip())
+        message = last_lines((finding.told or transcript.words).encode(), ERROR_LINES)
+        return self._refuse(ended, finding, message, plain(result or transcript.text("text")).strip())
 
     def _refuse(self, ended: process.Ended, finding: Finding, told: str, output: str) -> Outcome:
         """What a run that was not good leads to."""
@@ -441,9 +441,9 @@ class _News:
         self._shown = ""
 
     def __call__(self, transcript: Transcript) -> None:
-        told = session_name(transcript.facts.get("session"))
-        if told and told != self._session.session:
-            self._session = self._session.replace(session=told)
+        session = session_name(transcript.facts.get("session"))
+        if session and session != self._session.session:
+            self._session = self._session.replace(session=session)
             self._sessions.keep(self._run.claim, self._session)
         self._show(transcript)
 

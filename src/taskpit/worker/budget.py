@@ -1,7 +1,7 @@
 """What work may cost, and what it has cost: a ledger beside the queue, and limits per task and per day.
 
 A limit that is reached fails nothing. A task that has cost too much asks whether to go on; a day that has
-cost too much pauses the queue until tomorrow, or until somebody says go on.
+cost too much pauses the queue until tomorrow, or until a person says go on.
 """
 
 from __future__ import annotations
@@ -107,16 +107,16 @@ class Ledger:
         fs.append(self._path, json.dumps(line).encode() + b"\n")
 
     def allow(self, scope: str, now: float, task_id: str = "") -> None:
-        """Somebody said go on: what was spent so far no longer counts."""
+        """A person said go on: what was spent so far no longer counts."""
         fs.append(self._path, json.dumps({"at": round(now, 3), "allow": scope, "task": task_id}).encode() + b"\n")
 
     def of_task(self, task_id: str) -> Spent:
-        """What this task has cost since somebody last said go on."""
+        """What this task has cost since a person last said go on."""
         lines = [line for line in self._lines() if line.get("task") == task_id]
         return _sum(_since_allowed(lines, "task"))
 
     def of_day(self, now: float) -> Spent:
-        """What was spent today (UTC) since somebody last said go on."""
+        """What was spent today (UTC) since a person last said go on."""
         midnight = now - now % DAY
         return _sum(_since_allowed([line for line in self._lines() if _at(line) >= midnight], "day"))
 

@@ -96,7 +96,7 @@ class Heartbeat:
             run.stop(why)
 
     def look_at_races(self) -> None:
-        """A race may be over: whoever runs in it learns that now."""
+        """A race may be over: its racers here learn that now."""
         self._bell.set()
 
     def listen(self, *, hungry: bool) -> None:

@@ -147,14 +147,14 @@ class LandingThread:
             return
         lander = Lander(self._queue, self._pipe, self._member.worker, self)
         while not (self._quit or self._stopping):
-            told = self._told
+            heard = self._told
             try:
-                moved = self._round(lander, anyway=told > self._seen)
+                moved = self._round(lander, anyway=heard > self._seen)
             except Exception as error:  # the next look may find the disk in a better mood; and the pool waits for us
                 moved = False
                 self.say(f"landing had trouble: {error}")
             if not moved:
-                self._seen = max(self._seen, told)
+                self._seen = max(self._seen, heard)
                 self._bell.wait(LOOK)
                 self._bell.clear()
         self._seen = self._told
@@ -221,7 +221,7 @@ class LandingThread:
             process.tell_group(group, signal.SIGTERM)
 
     def say(self, text: str) -> None:
-        """The pool tells whoever watches; the same thing once."""
+        """The pool shows it; the same thing once."""
         if text not in self._published:
             self._published = [*self._published[-20:], text]
             self._inbox.put(text)

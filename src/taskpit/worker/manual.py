@@ -1,4 +1,4 @@
-"""What somebody does to a task by hand where more than the queue has a part in it. Knows no terminal and no protocol.
+"""What a person does to a task by hand where more than the queue has a part in it. Knows no terminal and no protocol.
 
 Finishing runs its check first, then publishes the result; an answer also lets the task cost as much again; a need
 is called as the layout calls it, however it was written.
@@ -24,7 +24,7 @@ NO = ("no", "n", "stop")
 
 
 def need_ids(queue: Queue, words: Iterable[str]) -> tuple[str, ...]:
-    """Needs as somebody writes them, by id: a bare number stands for the id with that number.
+    """Needs as a person writes them, by id: a bare number stands for the id with that number.
 
     Ids nobody has yet are as good as any, if this queue could have them.
     """
@@ -88,12 +88,12 @@ def finish_by_hand(  # noqa: PLR0913 - what a person may say of an end
     if (own or _runs_in_pool(queue, card, claim)) and not (force and not around):
         return _hand_in(claim, env or {}, output, check=check)
     if around and not check:
-        told = f"{task_id} is not finished from inside a pool's run without what the pool asks of it"
-        raise errors.Invalid(told, hint="Hand in your own task with `pit done`; --no-check is for people.", id=task_id)
+        text = f"{task_id} is not finished from inside a pool's run without what the pool asks of it"
+        raise errors.Invalid(text, hint="Hand in your own task with `pit done`; --no-check is for people.", id=task_id)
     if check and claim.task.extra.get("land", "none") != "none":
-        told = f"{task_id} is done when its change has landed (land: {claim.task.extra['land']}), and a pool does that"
+        text = f"{task_id} is done when its change has landed (land: {claim.task.extra['land']}), and a pool does that"
         hint = f"`pit release {task_id}` gives it to one. Where you have brought the change there yourself: --no-check."
-        raise errors.Conflict(told, hint=hint, id=task_id)
+        raise errors.Conflict(text, hint=hint, id=task_id)
     evidence = _checked(queue, claim, cwd) if check and check_mode(claim.task) != "disabled" else None
     said, end = queue.finish(claim, Done(output=output, evidence=evidence, log=log))
     refuse_lost(said, task_id)
@@ -113,8 +113,8 @@ def own_claim(queue: Queue, task_id: str, worker: str, env: Mapping[str, str]) -
     claim = queue.holding(task_id, worker)
     around = workers.run_around(env)
     if around and around.get("TASKPIT_AS") != claim.fence and _runs_in_pool(queue, queue.card(task_id), claim):
-        told = f"{task_id} is run by a living pool as {claim.fence}, and this is another run"
-        raise errors.Lost(told, hint="Only its own run ends it, or a person.", id=task_id, holder=claim.fence)
+        text = f"{task_id} is run by a living pool as {claim.fence}, and this is another run"
+        raise errors.Lost(text, hint="Only its own run ends it, or a person.", id=task_id, holder=claim.fence)
     return claim
 
 
@@ -131,9 +131,9 @@ def _hand_in(claim: Claim, env: Mapping[str, str], output: str, *, check: bool) 
     """What the run brought lies ready for its pool, which checks it and ends the claim."""
     task_id, place = claim.task.id, env.get("TASKPIT_RUN_DIR", "")
     if env.get("TASKPIT_AS") != claim.fence or not place:
-        told = f"{task_id} is run by a living pool as {claim.fence}, which ends it itself"
+        text = f"{task_id} is run by a living pool as {claim.fence}, which ends it itself"
         hint = f"`pit cancel {task_id}` asks it to stop; a person may say --not-mine."
-        raise errors.Lost(told, hint=hint, id=task_id, holder=claim.fence)
+        raise errors.Lost(text, hint=hint, id=task_id, holder=claim.fence)
     if not check:
         raise errors.Invalid(f"{task_id} is run by a pool, which runs its check", hint="--no-check is for people.")
     from taskpit.worker.run_directory import RunDirectory

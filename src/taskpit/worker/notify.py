@@ -139,20 +139,20 @@ def tell(channels: Channels, event: Mapping[str, Any] | None, now: float) -> lis
     if quiet_until(channels.quiet, now):
         _keep(kept)
         return []
-    told, trouble, left = [], [], []
+    sent, trouble, left = [], [], []
     for one in kept:
         known = {name: fs.status(_mark(name, one)) for name in channels.names}
         fresh = [name for name, found in known.items() if found is None or now - found.st_mtime > AGAIN]
         failed = {name: why for name in fresh if (why := _try(channels, name, Notice.of(one)))}
         for name in (name for name in fresh if name not in failed):
             fs.replace(_mark(name, one), b"", sync=False)
-            told.append(name)
+            sent.append(name)
         trouble += [f"{name}: {why}" for name, why in failed.items()]
         left += [one] if failed else []
     _keep(left[-100:])
     if trouble:
         raise Unavailable("; ".join(dict.fromkeys(trouble)), hint="It is kept, and sent again with the next one.")
-    return told
+    return sent
 
 
 def _mark(name: str, event: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ class Lines(Show):
         )
 
     def _write(self, text: str) -> None:
-        """Out with it; once nobody listens any more we are silent, and the work goes on."""
+        """Written; once nobody listens any more we are silent, and the work goes on."""
         if self._stream is None:
             return
         encoding = self._stream.encoding or "utf-8"
@@ -119,7 +119,7 @@ class PoolBoard(Lines):
         self._draw(self._last, above=f"{head}{fit(details, room)} {self._paint('2', worker)}\n")
 
     def look(self, runs: dict[str, Run], survey: Survey | None) -> None:
-        """Draw the board anew."""
+        """Draw the board again."""
         width, height = screen_size(self._stream)
         shown = self._workers[: max(height - 3, 1)]
         lines = [self._worker_line(worker, runs.get(worker), width) for worker in shown]
@@ -185,8 +185,8 @@ def _by_number(worker: str) -> tuple[str, int]:
 def over_words(over: Over) -> tuple[str, str, str, str]:
     """Word, worker, task and details of an end."""
     claim = over.claim
-    told = ": ".join(filter(None, (TOLD.get(over.word, ""), over.details)))
-    details = f"{claim.task.title} ({say_duration(over.seconds)})" + (f": {told}" if told else "")
+    message = ": ".join(filter(None, (TOLD.get(over.word, ""), over.details)))
+    details = f"{claim.task.title} ({say_duration(over.seconds)})" + (f": {message}" if message else "")
     return over.word, claim.worker, claim.task.id, details
 
 

@@ -103,7 +103,7 @@ class PoolOptions(Value):
     slots: int = 1
     #: Workers are called this, a dash, and a number nobody has.
     name: str = "worker"
-    #: The one worker is called just this; Lost if somebody living is.
+    #: The one worker is called just this; Lost if a living worker is.
     exact: bool = False
     tags: tuple[str, ...] = ()
     #: Big tasks are for planners, who want nothing else; None takes both.

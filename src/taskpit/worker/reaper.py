@@ -6,7 +6,7 @@
 Tool shells of agents have groups and sessions of their own, so a signal to a group does not reach them. This
 process is the subreaper of the command: whatever loses its parent becomes its child, and nothing can leave its
 tree. It does what it reads from its standard input: a newline begins the command, `t` asks everything to stop,
-`k` kills everything. When that input ends, whoever started us is gone (kill -9), and so is everything after
+`k` kills everything. When that input ends, the process that started us is gone (kill -9), and so is everything after
 ORPHANED seconds; before the first newline it means that nothing is begun at all. It ends as the command ended.
 Imported by itself, it needs next to nothing. Where there is no /proc, only the command's own group is ended.
 """
@@ -35,7 +35,7 @@ BEGIN, STOP, KILL = b"\n", b"t", b"k"
 #: How long it may take to clear up before it is killed itself.
 LAST_CALL = 30.0
 
-#: Seconds between asking everything to stop and killing it, when whoever started us was killed.
+#: Seconds between asking everything to stop and killing it, when the process that started us was killed.
 ORPHANED = 1.0
 #: How long what was killed may take to be gone: who is still there then hangs in the kernel.
 PATIENCE = 20.0
@@ -84,15 +84,15 @@ def processes() -> dict[int, list[bytes]]:
         numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
         return {}
-    return {number: told for number in numbers if (told := stat_of(number))}
+    return {number: stat for number in numbers if (stat := stat_of(number))}
 
 
 def family(of: int) -> list[int]:
     """Every living process that descends from this one; empty where nobody tells."""
     known = processes()
     children: dict[int, list[int]] = {}
-    for number, told in known.items():
-        children.setdefault(int(told[1]), []).append(number)
+    for number, stat in known.items():
+        children.setdefault(int(stat[1]), []).append(number)
     found: list[int] = []
     todo = [of]
     while todo:
@@ -178,7 +178,7 @@ class Reaper:
         return bool(word) and KILL not in word
 
     def _reap(self) -> bool:
-        """The dead are buried; how the command itself ended is kept. Whether there may be somebody left."""
+        """The dead are buried; how the command itself ended is kept. Whether a process may be left."""
         while True:
             try:
                 number, status = os.waitpid(-1, os.WNOHANG)
@@ -281,7 +281,7 @@ def serve() -> None:
             answer = _copy(channel, _read(channel, number), files) if number > 0 else _wait(-number)
             channel.sendall(number_as_bytes(answer))
         except OSError:
-            return  # whoever asked is gone
+            return  # the process that asked is gone
         for fd in files:
             os.close(fd)
 

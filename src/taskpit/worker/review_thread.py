@@ -110,9 +110,9 @@ class Reviews:
             fs.remove(run.place.result)
             fs.write(run.place.prompt, question.encode("utf-8", "replace"))
             outcome = _run(runner, run)
-            gone, told = what_became(queue, run)
+            gone, details = what_became(queue, run)
             if gone or run.stopping:
-                return Release(reason="its worker was asked to stop"), gone, told
+                return Release(reason="its worker was asked to stop"), gone, details
             if isinstance(outcome, Retry):
                 return self._put_off(claim, outcome), "", ""
             if isinstance(outcome, Done):

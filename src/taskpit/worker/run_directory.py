@@ -141,7 +141,7 @@ def directory_of(store: Store, claim: Claim) -> str:
 
 
 def directory_for(store: Store, card: Card) -> str:
-    """Where the run of whoever holds this task has its papers; empty if there is none here."""
+    """Where the run of the worker that holds this task has its files; empty if there is none here."""
     runs, nonce = _runs(store), card.worker.partition(workers.MARK)[2]
     mine = [name for name, words in _left(runs) if words[0] == card.task.id and words[2] == nonce]
     return f"{runs}/{mine[0]}" if mine and nonce else ""
@@ -205,7 +205,7 @@ def end_commands_of(queue: Queue, claim: Claim) -> bool:
     group = int(words[0])
     leader = born(group)
     if group <= 1 or group == os.getpgrp() or (leader and str(leader) != words[1]):
-        return True  # the number is somebody else's by now; without a leader it can be nobody else's
+        return True  # the number is another process's by now; without a leader it can be no other's
     tell_group(group, signal.SIGCONT)
     tell_group(group, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PROGRAM = "bwrap"
-#: Ourselves, for whoever calls `pit` in there.
+#: Ourselves, for commands that call `pit` in there.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: How long the trial may take.
 PATIENCE = 60.0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from taskpit.queue import Queue
     from taskpit.task import Card, Event, Evidence
 
-#: A task has ended with one of these, until somebody begins anew.
+#: A task has ended with one of these, until a person begins it again.
 OVER = ("completed_task", "failed_task", "cancelled_task", "split_task")
 #: A claim ends with one of these.
 _CLAIM_ENDS = frozenset((*ENDS, "handed_in"))
@@ -125,7 +125,7 @@ class _Inner:
 
     def _add(self, name: str, key: str, start: float, end: float, parent: str, error: str = "", **facts: str) -> str:
         span_id = _digest(8, self._trace, name, key)
-        told = {f"taskpit.{word}": value for word, value in facts.items() if value}
+        fields = {f"taskpit.{word}": value for word, value in facts.items() if value}
         self._spans.append(
             TraceSpan(
                 name=name,
@@ -134,7 +134,7 @@ class _Inner:
                 parent_id=parent,
                 start=start,
                 end=max(start, end),
-                attributes=told,
+                attributes=fields,
                 error=error,
             )
         )

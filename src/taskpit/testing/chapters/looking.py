@@ -111,8 +111,8 @@ class Looking(Steps):
         claim = self.take()
         self.finish(End(claim=claim, attempt=self.attempt(claim), action="retried_task", details="it broke"))
         self.finish(self.done(self.take(), action="completed_task"))
-        told = ["added_task", "claimed_task", "retried_task", "claimed_task", "completed_task"]
-        assert self.actions(self.id(1)) == told
+        actions = ["added_task", "claimed_task", "retried_task", "claimed_task", "completed_task"]
+        assert self.actions(self.id(1)) == actions
 
     def test_a_cursor_skips_nothing_and_repeats_nothing(self) -> None:
         """Whatever the size of the steps, also while more is told."""
