@@ -12,7 +12,7 @@ from waits import PATIENCE, until
 
 from taskpit import trust
 from taskpit.crew import file
-from taskpit.crew.file import FOLDER, Template
+from taskpit.crew.file import FOLDER, write_template
 from taskpit.task import State
 
 
@@ -32,7 +32,7 @@ def test_a_template_is_whole(name, tmp_path):
 
 
 def test_the_snake_pit(tmp_path):
-    Template("snakepit").write(str(tmp_path))
+    write_template("snakepit", str(tmp_path))
     posts = file.load(str(tmp_path / "agents.toml"), str(tmp_path), os.environ).posts
     assert [(post.name, post.role) for post in posts] == [
         ("keeper", "keeper"),
@@ -49,7 +49,7 @@ def test_the_snake_pit(tmp_path):
 
 
 def test_what_is_commented_out_is_right_too(tmp_path):
-    Template("snakepit").write(str(tmp_path))
+    write_template("snakepit", str(tmp_path))
     path = tmp_path / "agents.toml"
     claude = tmp_path / "claude"
     claude.write_text("#!/bin/sh\n")
@@ -85,7 +85,7 @@ def test_an_unknown_one_makes_nothing(tmp_path):
 
 def test_builder_and_reviewer_without_a_model(zoo, tmp_path):
     """What the builder brings lands on the branch once the reviewer has approved it."""
-    Template("builder-reviewer").write(zoo.root)
+    write_template("builder-reviewer", zoo.root)
     assert trust.remember(zoo.root)
     assert f"'builder' is to land its work, and {zoo.root} is in no git repository" in zoo.pit("up", code=6).out
     make_repository(str(tmp_path))

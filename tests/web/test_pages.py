@@ -16,7 +16,7 @@ import pytest
 from boards import Served, fill, make_queue
 
 from taskpit.clock import Clock
-from taskpit.crew.file import Template
+from taskpit.crew.file import write_template
 from taskpit.queue import Queue
 from taskpit.store.memory import MemoryStore
 from taskpit.task import Ask, Done, Evidence, Failed, Split, Task
@@ -221,7 +221,7 @@ def test_the_crew_of_a_queue_that_is_no_folder_is_where_its_papers_are(tmp_path)
 
 
 def test_the_crew_and_everybody_else(queue, root, board):
-    Template("snakepit").write(root)
+    write_template("snakepit", root)
     Ledger(root).enter("0001", "snake-1~abc", {"usd": 1.25}, 3.0, queue.clock.now())
     fill(queue, 1)
     queue.claim("stranger", ids=["0001"])

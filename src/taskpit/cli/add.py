@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from taskpit.crew.file import Template
     from taskpit.queue import Queue
 
 # -- init ------------------------------------------------------------------------------------------
@@ -54,20 +53,26 @@ def _init(args: Args, context: Context) -> Reply:
         raise Usage("--dry-run is for queues in a database", hint="Making a folder a queue leaves what is there alone.")
     if args.set:
         raise Usage("--set is for queues in a database", hint="A folder has its settings in .taskpit/config.toml.")
-    from taskpit.crew.file import Template
+    from taskpit.crew.file import template_folder
     from taskpit.store.folder import HIDDEN
     from taskpit.store.opening import init
 
-    template = Template(args.template) if args.template else None
+    if args.template:
+        template_folder(args.template)  # NotFound before anything is made
     if args.git == "track" and args.layout not in (None, "pit"):
         raise Usage("only a queue of layout pit can be tracked by git", hint="`--git ignore` keeps it out of commits.")
     base = context.directory or "."
     path = args.path or ("" if os.path.isdir(os.path.join(base, HIDDEN)) else "pit")
     root = os.path.abspath(os.path.join(base, path))
     made = init(root, args.layout)
-    written, kept = _with_template(template, root) if template else ([], [])
+    written, kept = _with_template(args.template, root) if args.template else ([], [])
     ignore = _ignore_rule(root)
-    data = {"path": root, "made": made, "gitignore": ignore, **({"written": written, "kept": kept} if template else {})}
+    data = {
+        "path": root,
+        "made": made,
+        "gitignore": ignore,
+        **({"written": written, "kept": kept} if args.template else {}),
+    }
     ignored = _ignored(root, ignore, args.git, context) if ignore is not None else ""
     _tell_untrusted(root, context)
     text = f"{root} is a queue now" if made else f"{root} is a queue already; nothing to do"
@@ -77,19 +82,20 @@ def _init(args: Args, context: Context) -> Reply:
         f"wrote {', '.join(written)}" if written else "",
         f"left alone: {', '.join(kept)}" if kept else "",
     ]
-    if template:
+    if args.template:
         lines.append(f"next: {_called(root, context)} crew up")
     elif made:
         lines.append(f"next: {_called(root, context)} add 'a first task'")
     return Reply(data=data, text="\n".join(filter(None, lines)))
 
 
-def _with_template(template: Template, root: str) -> tuple[list[str], list[str]]:
+def _with_template(name: str, root: str) -> tuple[list[str], list[str]]:
     """The template's files are there; a queue that was trusted before stays so."""
     from taskpit import trust
+    from taskpit.crew.file import write_template
 
     trusted = trust.is_given(root)
-    written, kept = template.write(root)
+    written, kept = write_template(name, root)
     if trusted and written:
         trust.remember(root)
     return written, kept

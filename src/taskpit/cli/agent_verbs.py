@@ -347,14 +347,14 @@ def _setup(args: Args, _: Context) -> Reply:
         steps = plan.steps_for(place, name, remove=args.remove)
         changed = [] if args.check else plan.carry_out(place, steps)
         drift = drift or any(step.changes or step.standing is plan.PartState.REFUSED for step in steps)
-        asked = listed(name, place.root) if args.check else None
-        drift = drift or (asked is not None and asked.listed == "no")
+        is_listed, answer = listed(name, place.root) if args.check else ("", "")
+        drift = drift or is_listed == "no"
         parts = [{"path": step.name, "standing": str(step.standing), "why": step.why} for step in steps]
         data.append({"agent": name, "changed": changed, "parts": parts})
         lines += _told(name, steps, changed, check=args.check, remove=args.remove)
-        if asked is not None:
-            data[-1] |= {"listed": asked.listed, "told": asked.told}
-            lines += [f"{name}: {asked.told}"] if asked.told else []
+        if is_listed:
+            data[-1] |= {"listed": is_listed, "told": answer}
+            lines += [f"{name}: {answer}"] if answer else []
     code = DRIFT if args.check and drift else 0
     return Reply(data=data[0] if len(data) == 1 else data, text="\n".join(lines), exit_code=code)
 

@@ -20,7 +20,7 @@ WHEEL = "|/-\\"
 
 
 class ProgressBar:
-    """A bar on one line of standard error, gone when it is over: `with Progress(context, "importing", 100) as bar`.
+    """A bar on one line of standard error, gone when it is over: `with ProgressBar(context, "importing", 100) as bar`.
 
     `turns`: a wheel that turns by itself, for what cannot say how far it is.
     """

@@ -159,7 +159,7 @@ def _mcp(args: Args, context: Context) -> Reply:
     if args.http:
         refuse_exposure(args.host, token, exposed=args.expose)
     try:
-        from taskpit.mcp.server import McpOptions, QueueServer, serve_http, serve_stdio
+        from taskpit.mcp.server import QueueServer, serve_http, serve_stdio
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"`pit mcp` needs {error.name}, which is not installed", hint="pip install 'taskpit[mcp]'"
@@ -169,14 +169,10 @@ def _mcp(args: Args, context: Context) -> Reply:
     desk = ToolCalls(lambda: Queue.open(where, context.env), worker, os.getcwd())
     try:
         if args.http:
-            address = McpOptions(
-                token=token or new_token(),
-                host=args.host,
-                port=args.port,
-                names=tuple(args.name or ()),
-                exposed=args.expose,
+            server, shown = QueueServer(desk), token or new_token()
+            serve_http(
+                server, lambda url: context.say({"address": url}, url), shown, args.host, args.port, args.name or ()
             )
-            serve_http(QueueServer(desk), address, lambda url: context.say({"address": url}, url))
         else:
             serve_stdio(QueueServer(desk))
     finally:

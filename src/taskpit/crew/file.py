@@ -356,30 +356,26 @@ class _Reader:
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "templates")
 
 
-class Template:
-    """One of them; NotFound if there is none of that name."""
+def write_template(name: str, root: str) -> tuple[list[str], list[str]]:
+    """All of this template is in the folder; what was written, and what was there and is left alone."""
+    source = template_folder(name)
+    found = (os.path.join(folder, one) for folder, _, names in os.walk(source) for one in names)
+    written, kept = [], []
+    for one in sorted(os.path.relpath(path, source) for path in found):
+        target = os.path.join(root, one)
+        fs.make_dir(os.path.dirname(target))
+        try:
+            fs.create(target, fs.read(os.path.join(source, one), LARGEST)[0], sync=False)
+        except FileExistsError:
+            kept.append(one)
+        else:
+            written.append(one)
+    return written, kept
 
-    def __init__(self, name: str) -> None:
-        known = sorted(os.listdir(FOLDER))
-        if name not in known:
-            raise NotFound(f"there is no template {name!r}", hint=f"There are: {', '.join(known)}.", name=name)
-        self.folder = os.path.join(FOLDER, name)
 
-    def files(self) -> list[str]:
-        """What it is made of."""
-        found = (os.path.join(folder, name) for folder, _, names in os.walk(self.folder) for name in names)
-        return sorted(os.path.relpath(path, self.folder) for path in found)
-
-    def write(self, root: str) -> tuple[list[str], list[str]]:
-        """All of it is in this folder; what was written, and what was there and is left alone."""
-        written, kept = [], []
-        for name in self.files():
-            target = os.path.join(root, name)
-            fs.make_dir(os.path.dirname(target))
-            try:
-                fs.create(target, fs.read(os.path.join(self.folder, name), LARGEST)[0], sync=False)
-            except FileExistsError:
-                kept.append(name)
-            else:
-                written.append(name)
-        return written, kept
+def template_folder(name: str) -> str:
+    """Where this template is; NotFound if there is none of that name."""
+    known = sorted(os.listdir(FOLDER))
+    if name not in known:
+        raise NotFound(f"there is no template {name!r}", hint=f"There are: {', '.join(known)}.", name=name)
+    return os.path.join(FOLDER, name)

@@ -17,7 +17,7 @@ from taskpit import trust
 from taskpit.clock import say_duration
 from taskpit.crew import file as crewfile
 from taskpit.crew.control import CrewControl
-from taskpit.crew.file import Template
+from taskpit.crew.file import write_template
 from taskpit.crew.state import SUPERVISOR, Papers
 from taskpit.crew.status import MemberRow, rows
 from taskpit.landing.git import GitTrouble, outside, require
@@ -228,7 +228,7 @@ class Demo:
     def prepare(self) -> None:
         """The pit is there and the food is in it."""
         init(self.pit, "pit")
-        Template("snakepit").write(self.pit)
+        write_template("snakepit", self.pit)
         os.makedirs(f"{self.pit}/out")
         with open(f"{self.pit}/.taskpit/config.toml", "w", encoding="utf-8") as file:
             file.write(CONFIG)

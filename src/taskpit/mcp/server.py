@@ -27,13 +27,12 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
 from taskpit import __version__, errors
-from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, listen, refuse_exposure
+from taskpit.asgi_guard import LOOPBACK, Guard, GuardRules, listen
 from taskpit.clock import Clock, iso, say_duration
 from taskpit.errors import TaskpitError
 from taskpit.mcp import tools
 from taskpit.mcp.tools import ToolCalls, say_error
 from taskpit.queue import Queue, new_events
-from taskpit.records import Value
 from taskpit.task import Card, Event, State
 
 Asked = ServerRequestContext[Any, Any]
@@ -335,19 +334,6 @@ PATH = "/mcp"
 LARGEST_BODY = 4 * 1024 * 1024
 
 
-class McpOptions(Value):
-    """Where to listen and who may ask."""
-
-    token: str
-    host: str = "127.0.0.1"
-    #: 0 is any that is free.
-    port: int = 0
-    #: Further names the server is reached by.
-    names: tuple[str, ...] = ()
-    #: Others than this machine may reach it.
-    exposed: bool = False
-
-
 def serve_stdio(server: QueueServer) -> None:
     """Speak with the one client that started us, until it closes our input."""
     _quiet()
@@ -371,19 +357,23 @@ def http_app(server: QueueServer, rules: GuardRules) -> Guard:
     return Guard(inner, rules)
 
 
-def serve_http(server: QueueServer, address: McpOptions, ready: Callable[[str], None]) -> None:
-    """Serve until interrupted; `ready` is given the address with its token once connections are accepted."""
+def serve_http(
+    server: QueueServer, ready: Callable[[str], None], token: str, host: str, port: int, names: Sequence[str]
+) -> None:
+    """Serve until interrupted; `ready` is given the address with its token once connections are accepted.
+
+    Port 0 is any that is free; `names` are further ones that the server is reached by.
+    """
     import uvicorn
 
     from taskpit.asgi_serving import server_config
 
-    refuse_exposure(address.host, address.token, exposed=address.exposed)
     _quiet()
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    names = tuple(dict.fromkeys((*LOOPBACK, host.lower(), *(name.lower() for name in address.names))))
-    app = http_app(server, GuardRules(token=address.token, hosts=names, largest_body=LARGEST_BODY))
-    listening = listen(address.host, [address.port])
-    ready(f"http://{host}:{listening.getsockname()[1]}{PATH}?token={address.token}")
+    shown = f"[{host}]" if ":" in host else host
+    known = tuple(dict.fromkeys((*LOOPBACK, shown.lower(), *(name.lower() for name in names))))
+    app = http_app(server, GuardRules(token=token, hosts=known, largest_body=LARGEST_BODY))
+    listening = listen(host, [port])
+    ready(f"http://{shown}:{listening.getsockname()[1]}{PATH}?token={token}")
     try:
         uvicorn.Server(server_config(app)).run(sockets=[listening])
     finally:

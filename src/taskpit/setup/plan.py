@@ -228,22 +228,14 @@ NOT_YET = re.compile(r"(?i)pending|disabled|disconnected|not connected|fail|erro
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class Listed(Value):
-    """What an agent says of our server."""
-
-    #: yes, no, or unknown: it cannot be asked here.
-    listed: str
-    told: str = ""
-
-
-def listed(agent: str, project: str) -> Listed:
-    """What its own list says, in this folder."""
+def listed(agent: str, project: str) -> tuple[str, str]:
+    """Whether the agent lists our server in this folder (yes, no, or unknown: it cannot be asked), and a sentence."""
     command = LISTS.get(agent)
     if command is None:
-        return Listed(listed="unknown")
+        return "unknown", ""
     shown = " ".join(command)
     if which(command[0]) is None:
-        return Listed(listed="unknown", told=f"{command[0]} is not installed here, so its own list was not asked")
+        return "unknown", f"{command[0]} is not installed here, so its own list was not asked"
     try:
         ran = subprocess.run(
             command,
@@ -255,14 +247,13 @@ def listed(agent: str, project: str) -> Listed:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Listed(listed="unknown", told=f"`{shown}` gave no answer: {type(error).__name__}")
+        return "unknown", f"`{shown}` gave no answer: {type(error).__name__}"
     said = (ran.stdout + b"\n" + ran.stderr).decode("utf-8", "replace")
     lines = [" ".join(plain(_COLOURS.sub("", line)).split()) for line in said.splitlines()]
     ours = next((line for line in lines if re.search(rf"\b{NAME}\b", line)), "")
     if not ours:
-        return Listed(listed="no", told=f"`{shown}` does not list {NAME}")
-    text = f"`{shown}` says: {fit(ours, 160)}"
-    return Listed(listed="no" if NOT_YET.search(ours) else "yes", told=text)
+        return "no", f"`{shown}` does not list {NAME}"
+    return "no" if NOT_YET.search(ours) else "yes", f"`{shown}` says: {fit(ours, 160)}"
 
 
 # -- the folder ------------------------------------------------------------------------------------
