@@ -62,7 +62,8 @@ def settle(claim: Claim, outcome: Outcome, tries: Sequence[Try], config: Config,
     """The end of this claim."""
     match outcome:
         case Done():
-            return _done(claim, outcome, now)
+            result = _result(claim, outcome, Verdict.DONE, outcome.reason, now)
+            return End(claim=claim, result=result, action="completed_task", details=outcome.reason)
         case Failed():
             return _failed(claim, outcome, tries, config, now)
         case Retry(reason=reason, after=after, kind=kind):
@@ -124,11 +125,6 @@ def answers(body: str) -> dict[str, str]:
 
     found = re.findall(r"^\*\*Question:\*\* (.+)\n\n\*\*Answer\*\* \([^()\n]*\): (.+)$", body, re.MULTILINE)
     return {question.strip(): said.strip() for question, said in found}
-
-
-def _done(claim: Claim, outcome: Done, now: float) -> End:
-    result = _result(claim, outcome, Verdict.DONE, outcome.reason, now)
-    return End(claim=claim, result=result, action="completed_task", details=outcome.reason)
 
 
 def _result(claim: Claim, outcome: Done | Failed, verdict: Verdict, reason: str, now: float) -> Result:

@@ -351,14 +351,10 @@ def require(root: str) -> None:
 
 def untrusted(root: str, why: str) -> Untrusted:
     """The refusal, with the one thing to do about it."""
-    hint = f"`pit -C {_quoted(root)} trust` shows what it can run and asks; {VARIABLE}=1 trusts it for one command."
-    return Untrusted(f"{root} is not trusted to run or connect to anything: {why}", hint=hint, path=root)
-
-
-def _quoted(text: str) -> str:
     from shlex import quote
 
-    return quote(text)
+    hint = f"`pit -C {quote(root)} trust` shows what it can run and asks; {VARIABLE}=1 trusts it for one command."
+    return Untrusted(f"{root} is not trusted to run or connect to anything: {why}", hint=hint, path=root)
 
 
 # -- what this user's own processes tell each other -------------------------------------------------

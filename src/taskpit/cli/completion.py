@@ -25,7 +25,13 @@ def _completion(args: Args, _: Context) -> Reply:
 
 def scripts() -> dict[str, str]:
     """The script of each shell."""
-    return {"bash": _bash(), "zsh": _zsh(), "fish": _fish()}
+    names = [name for verb in VERBS for name in (verb.name, *verb.aliases)]
+    listed = "\n".join(f"    {_quoted(f'{verb.name}:{verb.summary}')}" for verb in VERBS)
+    return {
+        "bash": _filled("bash", " ".join((*names, *GLOBAL)), "    {names}) words='{options}' ;;"),
+        "zsh": _filled("zsh", listed, "    {names}) options=({options}) ;;"),
+        "fish": _fish(),
+    }
 
 
 def _options(verb: Verb) -> list[tuple[str, str]]:
@@ -46,16 +52,6 @@ def _filled(shell: str, verbs: str, case: str) -> str:
         cases.append(case.format(names="|".join((verb.name, *verb.aliases)), options=options))
     with open(f"{os.path.splitext(__file__)[0]}.{shell}", encoding="utf-8") as file:
         return file.read().replace("@VERBS@", verbs).replace("@CASES@", "\n".join(cases))
-
-
-def _bash() -> str:
-    names = [name for verb in VERBS for name in (verb.name, *verb.aliases)]
-    return _filled("bash", " ".join((*names, *GLOBAL)), "    {names}) words='{options}' ;;")
-
-
-def _zsh() -> str:
-    verbs = "\n".join(f"    {_quoted(f'{verb.name}:{verb.summary}')}" for verb in VERBS)
-    return _filled("zsh", verbs, "    {names}) options=({options}) ;;")
 
 
 def _fish() -> str:

@@ -60,11 +60,16 @@ def _review(args: Args, context: Context) -> Reply:
 
 def _waiting(context: Context) -> Reply:
     from taskpit.landing.review import standing, waiting
+    from taskpit.landing.values import CANDIDATE
 
     found = waiting(context.queue)
     for line in standing(context.queue).stranded if found else ():
         context.warn(line)
-    data = [{"id": card.task.id, "title": card.task.title, "held": card.held, **_told(card)} for card in found]
+    data = []
+    for card in found:
+        candidate = card.task.extra.get(CANDIDATE)
+        seen = {CANDIDATE: candidate if isinstance(candidate, dict) else None}
+        data.append({"id": card.task.id, "title": card.task.title, "held": card.held, **seen})
 
     def text() -> str:
         if not found:
@@ -73,13 +78,6 @@ def _waiting(context: Context) -> Reply:
         return f"{table(('ID', 'TITLE', 'WHAT'), rows)}\n\n`{context.called('review ID')}` shows one."
 
     return Reply(data=data, text=text)
-
-
-def _told(card: Card) -> dict[str, object]:
-    from taskpit.landing.values import CANDIDATE
-
-    text = card.task.extra.get(CANDIDATE)
-    return {CANDIDATE: text if isinstance(text, dict) else None}
 
 
 def _shown(context: Context, task_id: str) -> Reply:

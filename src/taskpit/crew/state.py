@@ -325,11 +325,13 @@ class Papers:
         """A process of the crew begins, in a session of its own; it prints to the log of this name."""
         from subprocess import DEVNULL, Popen  # a look at a crew does without
 
+        # It inherits all but what was said of one task or worker.
+        kept = {key: value for key, value in env.items() if not key.startswith("TASKPIT_") or key == trust.VARIABLE}
         with open(fs.open_file(self.log(name)), "ab") as log:
             return Popen(
                 [sys.executable, "-P", "-m", f"taskpit.crew.{module}", self.root, *words],
                 cwd=cwd,
-                env=_environment(env, self.root),
+                env=kept | {"TASKPIT_DIR": self.root},
                 stdin=DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -349,12 +351,6 @@ class Papers:
                 raise Storage(f"the supervisor did not start: {text}", hint="`pit log supervisor` says more.")
             time.sleep(0.02)
         return True
-
-
-def _environment(env: Mapping[str, str], root: str) -> dict[str, str]:
-    """What the crew inherits: all but what was said of one task or worker."""
-    kept = {key: value for key, value in env.items() if not key.startswith("TASKPIT_") or key == trust.VARIABLE}
-    return kept | {"TASKPIT_DIR": root}
 
 
 def _changed(path: str) -> float:

@@ -63,6 +63,8 @@ def _issue(value: object, where: str) -> Found:
     state, why = record.line("state").lower(), record.line("stateReason", "state_reason").lower()
     body = record.text("body")
     labels = record.tags("labels", of=_name)
+    waits = dict.fromkeys(one for found in _WAITS.findall(body) for one in re.findall(r"#(\d+)", found))
+    priorities = [PRIORITIES[match[1].lower()] for label in labels if (match := _PRIORITY.fullmatch(label))]
     _comments(record)
     ended = record.time("closedAt", "closed_at")
     for field in ("assignees", "milestone"):
@@ -74,8 +76,8 @@ def _issue(value: object, where: str) -> Found:
         id=f"{repository}#{number}",
         title=title,
         body=record.body(body),
-        priority=_priority(labels),
-        needs=tuple(f"{repository}#{one}" for one in _waits(body) if one != number),
+        priority=max(priorities, default=0),
+        needs=tuple(f"{repository}#{one}" for one in waits if one != number),
         tags=labels,
         by=_name(record.rest.pop("author", record.rest.pop("user", ""))),
         created=record.time("createdAt", "created_at"),
@@ -90,15 +92,6 @@ def _name(value: object) -> str:
     if isinstance(value, dict):
         return str(value.get("login") or value.get("name") or value.get("title") or "")
     return str(value)
-
-
-def _waits(body: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(number for found in _WAITS.findall(body) for number in re.findall(r"#(\d+)", found)))
-
-
-def _priority(labels: tuple[str, ...]) -> int:
-    found = [PRIORITIES[match[1].lower()] for label in labels if (match := _PRIORITY.fullmatch(label))]
-    return max(found, default=0)
 
 
 def _shorten(record: Record, field: str) -> None:

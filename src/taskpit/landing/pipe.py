@@ -425,12 +425,15 @@ class LandingPipe:
             if merge.conflicts:
                 return self._conflict(claim, handed, old, merge)
             if handed.land == "pr":
-                return self._open_pull(claim, handed, old, hands)
+                # Green by itself, it is pushed as it is: what becomes of it together with others is tried at the forge.
+                red = self._recheck(handed, handed.commit, hands)
+                return Pulls(self).open(claim, handed) if red is None else self._came_red(claim, handed, red, old)
             tree = self.files.frozen(handed.frozen, merge.tree, old)
             empty = tree == self.git.tree_of(old)
             if handed.approved and not empty and self._is_another(handed, old, tree):
                 return self._look_again(claim, handed, old, tree)
-            commit = old if empty else self.git.commit(tree, [old], _landing_message(handed))
+            text = f"{' '.join(handed.title.split())[:200]}\n\nTask: {handed.seals}\nCandidate: {handed.commit}\n"
+            commit = old if empty else self.git.commit(tree, [old], text)
         if not self.git.move(land, commit, fence=fence):
             raise FenceLost(f"another worker has taken over the landing of {handed.seals}")
         red = self._recheck(handed, commit, hands)
@@ -459,11 +462,6 @@ class LandingPipe:
         return held(
             claim.task, now, why=f"it was approved, but with what landed on {handed.target} since it is another"
         )
-
-    def _open_pull(self, claim: Claim, handed: HandIn, old: str, hands: Hands) -> Outcome:
-        """Green by itself, it is pushed as it is: what becomes of it together with others is tried at the forge."""
-        red = self._recheck(handed, handed.commit, hands)
-        return Pulls(self).open(claim, handed) if red is None else self._came_red(claim, handed, red, old)
 
     def take_fence(self, claim: Claim) -> tuple[str, str]:
         """The fence is this claim's: its last holder, and any git that left running, can land nothing more."""
@@ -561,11 +559,6 @@ def _few(questions: Sequence[str]) -> tuple[str, ...]:
 def _message(task: Task) -> str:
     title = " ".join(task.title.split())[:200]
     return f"{title}\n\nTask: {task.id}\n"
-
-
-def _landing_message(handed: HandIn) -> str:
-    title = " ".join(handed.title.split())[:200]
-    return f"{title}\n\nTask: {handed.seals}\nCandidate: {handed.commit}\n"
 
 
 def queue_key(queue: Queue) -> str:

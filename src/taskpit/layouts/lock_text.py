@@ -65,7 +65,10 @@ def load(name: str, data: bytes) -> Lock:
         raise Invalid("it is not JSON, or not all of it is there", name=name) from None
     if not isinstance(fields, dict):
         raise Invalid("it is not a JSON object", name=name)
-    found = {ours: _first(fields, spellings) for ours, spellings in SPELLINGS.items()}
+    found = {
+        ours: next((fields[key] for key in spellings if fields.get(key) is not None), None)
+        for ours, spellings in SPELLINGS.items()
+    }
     if not isinstance(found["holder"], str) or not found["holder"].strip():
         raise Invalid("it names no holder", name=name)
     return Lock(
@@ -79,10 +82,6 @@ def load(name: str, data: bytes) -> Lock:
         task_acquired=_time(found["task_acquired"]),
         task_expires=_time(found["task_expires"]),
     )
-
-
-def _first(fields: Mapping[str, object], spellings: tuple[str, ...]) -> object:
-    return next((fields[key] for key in spellings if fields.get(key) is not None), None)
 
 
 def _time(value: object) -> float:

@@ -70,7 +70,9 @@ class Sheet:
             elif line.strip() and line[0] in " \t" and self._bullets and not gap:
                 while end < len(lines) and lines[end].strip() and lines[end][0] in " \t":
                     end += 1
-                self._continue(self._bullets[-1], lines[at:end])  # all at once: a long value is read in one go
+                bullet = self._bullets[-1]  # all at once: a long value is read in one go
+                bullet.value = " ".join([bullet.value, *(line.strip() for line in lines[at:end])]).strip()
+                bullet.count += end - at
                 at = end - 1
             elif line.strip():
                 break
@@ -82,10 +84,6 @@ class Sheet:
         bullet = _Bullet(key if key in self._known else said, at)
         bullet.value, bullet.comment = _cut_comment(value.rstrip(), bullet.key in self._prose)
         return bullet
-
-    def _continue(self, bullet: _Bullet, lines: list[str]) -> None:
-        bullet.value = " ".join([bullet.value, *(line.strip() for line in lines)]).strip()
-        bullet.count += len(lines)
 
     @property
     def heading(self) -> str:

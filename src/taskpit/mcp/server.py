@@ -81,7 +81,8 @@ class Changes:
         except TaskpitError:
             return  # the queue is gone; calls say so
         try:
-            cursor = self._begin(queue, loop, begun)
+            events, cursor = queue.store.latest(SOME)  # what was before anybody listened is nobody's news
+            self._pass_on([event for event in events if event.timestamp >= begun], loop)
             while not over.is_set():
                 queue.store.wait(LOOK_AGAIN)
                 events, cursor = new_events(queue.store, cursor)
@@ -90,12 +91,6 @@ class Changes:
             return  # the queue is gone, or the loop has ended
         finally:
             queue.close()
-
-    def _begin(self, queue: Queue, loop: asyncio.AbstractEventLoop, begun: str) -> str:
-        """Pass on what came since then; what was before anybody listened is nobody's news."""
-        events, cursor = queue.store.latest(SOME)
-        self._pass_on([event for event in events if event.timestamp >= begun], loop)
-        return cursor
 
     def _pass_on(self, events: Sequence[Event], loop: asyncio.AbstractEventLoop) -> None:
         if events:

@@ -259,7 +259,8 @@ class ToolCalls:
             more = len(found) == limit
             if more:
                 break
-            found.append(_brief(card))
+            facts = card_facts(card)
+            found.append(_filled({key: facts[key] for key in BRIEF}, "id", "title", "state"))
         counts = {str(word): count for word, count in self.queue.store.counts().items()}
         return {"tasks": found, "more": more, "counts": counts}
 
@@ -387,11 +388,6 @@ def _filled(facts: Facts, *always: str) -> Facts:
     """The facts without those that say nothing: an agent pays for every word."""
     silent: tuple[object, ...] = (None, "", [], (), {}, 0)
     return {key: value for key, value in facts.items() if key in always or (value not in silent and key != "slug")}
-
-
-def _brief(card: Card) -> Facts:
-    facts = card_facts(card)
-    return _filled({key: facts[key] for key in BRIEF}, "id", "title", "state")
 
 
 def in_tools(text: str) -> str:

@@ -52,11 +52,11 @@ def survey(
     free = 0 if everything else max(counts[State.READY] - len(ready), 0)
     want = Want(worker="", lease=0.0, tags=tuple(tags), big=big)
     soon = queue.clock.now() + queue.config.backoff_longest
-
-    def _comes(card: Card) -> bool:
-        return card.task.id in landing or (not _stuck(card, soon) and suits(card.task, want))
-
-    ours = [card.task for card in ready.values() if _comes(card)]
+    ours = [
+        card.task
+        for card in ready.values()
+        if card.task.id in landing or (not _stuck(card, soon) and suits(card.task, want))
+    ]
     outside = sorted({need for task in ours for need in task.needs if need not in ready})
     going = {need for need, card in zip(outside, store.read(outside), strict=True) if card and _goes(card)}
     held = sum(1 for card in ready.values() if card.held)

@@ -24,7 +24,8 @@ def task_text(claim: Claim) -> bytes:
 
 def make_prompt(claim: Claim, tries: Sequence[Try], result_file: str, notes: str = "") -> str:
     """The task, how it will be judged, what people have noted, and what went wrong before."""
-    parts = [*_asked(claim), *_judged(claim), *_noted(notes), *_failed(tries)]
+    noted = [f"## Notes\n\n{_quoted(notes[-LONGEST_NOTES:])}"] if notes.strip() else []
+    parts = [*_asked(claim), *_judged(claim), *noted, *_failed(tries)]
     parts.append(f"When you are finished, write what you did and found to `{result_file}`.")
     return "\n\n".join(parts) + "\n"
 
@@ -46,19 +47,15 @@ def _judged(claim: Claim) -> list[str]:
     return parts
 
 
-def _noted(notes: str) -> list[str]:
-    """What people have left beside it: the end of it, if it is long."""
-    return [f"## Notes\n\n{_quoted(notes[-LONGEST_NOTES:])}"] if notes.strip() else []
-
-
 def _failed(tries: Sequence[Try]) -> list[str]:
     """The last attempt that failed by its own fault; workers that died or gave it back have nothing to teach."""
     counted = [one for one in tries if one.counted]
     if not counted:
         return []
     last = counted[-1]
+    times = "once" if len(counted) == 1 else f"{len(counted)} times"
     parts = [
-        f"## What went wrong before\n\nThis was tried {_times(len(counted))}. The last attempt failed ({last.kind}):",
+        f"## What went wrong before\n\nThis was tried {times}. The last attempt failed ({last.kind}):",
         _quoted(last.error[:LONGEST_ERROR]),
     ]
     if last.evidence is not None:
@@ -66,10 +63,6 @@ def _failed(tries: Sequence[Try]) -> list[str]:
         parts.append(_quoted(last.evidence.tail or "(nothing)"))
     parts.append("Don't do the same again: find out why, then do it differently.")
     return parts
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _quoted(text: str) -> str:
