@@ -68,11 +68,11 @@ class Action(Value):
         return self.asks in (None, asks) and status in self.stands and (own or not self.own)
 
 
-def freed(queue: Queue, task_id: str, told: str) -> str:
+def freed(queue: Queue, task_id: str, standing: str) -> str:
     """The sentence for a task that may go on: what still keeps it is part of it."""
     card = queue.card(task_id)
     if not card.held:
-        return f"{task_id} {told}"
+        return f"{task_id} {standing}"
     return f"{task_id} still {'needs you' if status_of(card) is Status.NEEDS_YOU else 'waits'}: {card.held}"
 
 

@@ -158,7 +158,7 @@ def refusal(card: Card, now: float) -> errors.TaskpitError:
     if card.state is State.CLAIMED:
         return held_by(card, now)
     if card.state is not State.READY:
-        return errors.Conflict(f"{task_id} {_told(card)} already", hint=f"See `pit show {task_id}`.", id=task_id)
+        return errors.Conflict(f"{task_id} {_standing(card)} already", hint=f"See `pit show {task_id}`.", id=task_id)
     if card.held:
         return errors.Held(f"{task_id} {_held(card)}", hint=f"`pit why {task_id}` says more.", id=task_id)
     return errors.Lost(f"{task_id} was taken by another worker first", hint=f"See `pit why {task_id}`.", id=task_id)
@@ -168,10 +168,10 @@ def not_claimed(card: Card) -> errors.Lost:
     """It is nobody's; what to do depends on why."""
     task_id, free = card.task.id, card.state is State.READY and not card.held
     hint = f"`pit claim {task_id}` takes it." if free else f"See `pit why {task_id}`."
-    return errors.Lost(f"{task_id} {_told(card)}, not claimed", hint=hint, id=task_id, state=str(card.state))
+    return errors.Lost(f"{task_id} {_standing(card)}, not claimed", hint=hint, id=task_id, state=str(card.state))
 
 
-def _told(card: Card) -> str:
+def _standing(card: Card) -> str:
     """Where it stands, as the end of a sentence that begins with its id."""
     words = {Status.NEEDS_YOU: "needs a person", Status.WAITING: "waits", Status.FAILED: "has failed"}
     status = status_of(card)
@@ -232,7 +232,7 @@ def _where(card: Card, now: float) -> str:
         return held_by(card, now).message.replace("is claimed by", "is running:") + "."
     if card.state is State.DONE:
         return f"{task_id} is done{by}."
-    return f"{task_id} {_told(card)}{by}."
+    return f"{task_id} {_standing(card)}{by}."
 
 
 def _plainly(card: Card) -> str:
@@ -253,7 +253,7 @@ def _held(card: Card) -> str:
     if reason.startswith(("asks: ", "waits for ", "needs ", "failed ", "lost its worker ")):
         return reason
     blocked = card.task.hold == card.held and status_of(card) is Status.NEEDS_YOU
-    return f"{'is blocked' if blocked else _told(card)}: {reason}"
+    return f"{'is blocked' if blocked else _standing(card)}: {reason}"
 
 
 def _what_to_do(card: Card, paused: str) -> list[str]:

@@ -163,7 +163,7 @@ class LocalMember:
         self._lock.drop()
 
 
-def _told(path: str) -> bytes:
+def _kernel_file(path: str) -> bytes:
     """What the kernel tells there, of whatever length; with fewer calls than an open file, for every `done` asks."""
     return fs.read(path, LARGEST_TOLD)[0]
 
@@ -179,13 +179,15 @@ def run_around(env: Mapping[str, str]) -> Mapping[str, str]:
     number = os.getppid()
     while number > 0:  # each is older than its child: this ends
         try:
-            text = dict(part.partition("=")[::2] for part in os.fsdecode(_told(f"/proc/{number}/environ")).split("\0"))
+            text = dict(
+                part.partition("=")[::2] for part in os.fsdecode(_kernel_file(f"/proc/{number}/environ")).split("\0")
+            )
             if text.get(RUN_DIR):
                 return text
         except OSError:
             pass  # another user's, or one that hides what it has: its parents are asked all the same
         try:
-            number = int(_told(f"/proc/{number}/stat").rpartition(b")")[2].split()[1])
+            number = int(_kernel_file(f"/proc/{number}/stat").rpartition(b")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             break
     return {}

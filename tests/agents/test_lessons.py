@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskpit.agents.lessons import LONGEST, TOLD, Lesson, Lessons, asked, fitting, learned, quoted
+from taskpit.agents.lessons import AT_ONCE, LONGEST, Lesson, Lessons, asked, fitting, learned, quoted
 from taskpit.cli.main import main
 from taskpit.errors import Invalid
 from taskpit.task import Done, Evidence, Task, Try
@@ -108,7 +108,7 @@ def test_it_is_bounded_and_the_newest_stay(tmp_path):
     task = Task(id="0009", title="t", touches=("a",))
     many = [lesson(number, paths=("a",)) for number in range(20)] + [lesson(99, mark="seen")]
     told = fitting(many, task, (red("seen"),))
-    assert (len(told), told[0].helped) == (TOLD, "h99")
+    assert (len(told), told[0].helped) == (AT_ONCE, "h99")
     assert fitting(many, Task(id="0001", title="t", touches=("a",)), ()) == []  # its own
 
 

@@ -112,8 +112,8 @@ def test_nothing_is_started(zoo):
     error = zoo.pit("up", code=6).error
     assert error["message"].startswith(f"{zoo.root}/agents.toml:9: ")
     assert error["hint"].startswith("Did you mean 'count'? There are: ")
-    assert not zoo.papers.plan()
-    assert not zoo.papers.living("supervisor")
+    assert not zoo.files.plan()
+    assert not zoo.files.living("supervisor")
 
 
 def test_no_file(zoo):
@@ -135,7 +135,7 @@ def test_one_that_another_hand_has_changed_is_not_obeyed(zoo):
     zoo.crew(GOOD)
     (zoo.path / "agents.toml").write_text(GOOD.replace('"true"', '"touch x"'))
     assert zoo.pit("up", code=9).error["code"] == "untrusted"
-    assert not zoo.papers.plan()
+    assert not zoo.files.plan()
 
 
 def test_what_comes_out(folder):

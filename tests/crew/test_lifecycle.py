@@ -66,7 +66,7 @@ def test_a_crew_from_up_to_down(zoo):
     ]
     assert [row["name"] for row in data["services"]] == ["bell"]
     assert until(lambda: zoo.row("bell")["last"] == "ding")
-    assert data["supervisor"] == zoo.papers.living("supervisor")
+    assert data["supervisor"] == zoo.files.living("supervisor")
 
     said = zoo.pit("logs", "snake-1").data["lines"] + zoo.pit("logs", "snake-2").data["lines"]
     assert sum(" done " in line for line in said) == 3
@@ -149,7 +149,7 @@ def test_a_storm(zoo):
     kills = 0
     while not done(zoo, ids):
         victim = dice.choice([*NAMES, "supervisor"])
-        if kills < 8 and zoo.papers.living(victim):
+        if kills < 8 and zoo.files.living(victim):
             kills += 1
             zoo.kill(victim)
         zoo.pit("up", code=None)
@@ -163,10 +163,10 @@ def test_a_storm(zoo):
 def test_some_of_them(zoo):
     workers(zoo)
     assert zoo.pit("up", "snake").data["started"] == ["snake-1", "snake-2"]
-    assert not zoo.papers.living("bell")
+    assert not zoo.files.living("bell")
     assert zoo.pit("up", "bell").data["started"] == ["bell"]
     assert zoo.pit("down", "snake-1", "bell").data["stopped"] == ["snake-1", "bell"]
-    assert zoo.papers.living("snake-2")
+    assert zoo.files.living("snake-2")
     assert "bel" in zoo.pit("up", "bel", code=5).error["message"]
 
 
@@ -178,7 +178,7 @@ def test_one_that_is_killed_is_started_again_and_its_task_taken_up(zoo):
     name = zoo.card(task).worker.partition("~")[0]
     (zoo.path / "go").touch()
     old = zoo.kill(name)
-    until(lambda: zoo.papers.living(name) not in (0, old))
+    until(lambda: zoo.files.living(name) not in (0, old))
     until(lambda: done(zoo, [task]))
     assert [one.kind for one in zoo.card(task).tries] == ["lost"]
     row = zoo.row(name)
@@ -298,5 +298,5 @@ def test_who_is_no_longer_in_the_file_ends(zoo):
     zoo.pid("snake-1"), zoo.pid("snake-2")  # both are there before one goes
     zoo.crew(WORKERS.replace("{act}", "true").replace("count = 2", "count = 1"))
     zoo.pit("up")
-    until(lambda: not zoo.papers.living("snake-2"))
-    assert zoo.papers.living("snake-1")
+    until(lambda: not zoo.files.living("snake-2"))
+    assert zoo.files.living("snake-1")

@@ -11,7 +11,7 @@ from waits import until
 from workshop import alive, read_pid
 
 from taskpit.clock import instant, iso
-from taskpit.crew.state import MemberPlan, MemberState, Papers, Post, waiting_until
+from taskpit.crew.state import CrewFiles, MemberPlan, MemberState, Post, waiting_until
 from taskpit.crew.supervisor import SupervisedMember
 from taskpit.task import State
 
@@ -39,7 +39,7 @@ def test_one_that_waits_is_left_alone(zoo):
     zoo.kill("supervisor")
     zoo.pit("up")  # nor another supervisor wakes it,
     old = zoo.kill("bell")
-    until(lambda: zoo.papers.living("bell") not in (0, old))  # which has looked at all of them by now
+    until(lambda: zoo.files.living("bell") not in (0, old))  # which has looked at all of them by now
     assert zoo.row("paced")["state"] == "waiting"
     assert zoo.text("runs") == "ran\n"
 
@@ -101,8 +101,8 @@ def test_one_that_hangs_is_killed_and_its_task_finds_another(zoo):
     (task,) = zoo.put("hang")
     hung = read_pid(zoo.path / "pid")
     zoo.pids.add(hung)
-    doing = until(lambda: os.path.exists(zoo.papers.now("snake").log) and zoo.papers.now("snake"))
-    zoo.papers.say_now("snake", doing.replace(since=1.0, log=""))  # as if it had begun long ago and printed nothing
+    doing = until(lambda: os.path.exists(zoo.files.now("snake").log) and zoo.files.now("snake"))
+    zoo.files.say_now("snake", doing.replace(since=1.0, log=""))  # as if it had begun long ago and printed nothing
     until(lambda: zoo.card(task).state is State.DONE)
     assert [one.kind for one in zoo.card(task).tries] == ["lost"]
     assert zoo.seen("snake").restarts == 1
@@ -116,7 +116,7 @@ def test_one_that_stands_still_is_killed_though_it_has_no_task(zoo):
     stopped = zoo.pid("cleanup")
     with contextlib.suppress(ProcessLookupError):  # so busy a machine that it was killed before
         os.kill(stopped, signal.SIGSTOP)
-    until(lambda: zoo.papers.living("cleanup") not in (0, stopped))
+    until(lambda: zoo.files.living("cleanup") not in (0, stopped))
     assert zoo.seen("cleanup").restarts >= 1
 
 
@@ -138,11 +138,11 @@ def test_a_stall_is_shown_where_it_is_not_healed(zoo):
 
 def a_charge(tmp_path, monkeypatch, **fields):
     """One of the crew whose process is never really started."""
-    papers = Papers(str(tmp_path))
+    files = CrewFiles(str(tmp_path))
     (tmp_path / ".taskpit" / "crew").mkdir(parents=True)
-    charge = SupervisedMember("bell", papers)
+    charge = SupervisedMember("bell", files)
     started = []
-    monkeypatch.setattr(charge.papers, "start", lambda name, *_, **__: started.append(name) or _Ended())
+    monkeypatch.setattr(charge.files, "start", lambda name, *_, **__: started.append(name) or _Ended())
     return charge, MemberPlan(post=Post(name="bell", kind="service", **fields)), started
 
 
@@ -178,14 +178,14 @@ def test_pauses_grow_up_to_five_minutes_and_calm_forgets(tmp_path, monkeypatch):
 
 def test_what_a_killed_supervisor_knew_is_known_to_the_next(tmp_path, monkeypatch):
     charge, wish, started = a_charge(tmp_path, monkeypatch)
-    charge.papers.note("bell", MemberState(state="waiting", until=time.time() + 100, turn=1, restarts=4))
-    charge = SupervisedMember("bell", charge.papers)
-    monkeypatch.setattr(charge.papers, "start", lambda name, *_, **__: started.append(name) or _Ended())
+    charge.files.note("bell", MemberState(state="waiting", until=time.time() + 100, turn=1, restarts=4))
+    charge = SupervisedMember("bell", charge.files)
+    monkeypatch.setattr(charge.files, "start", lambda name, *_, **__: started.append(name) or _Ended())
     charge.look(wish)
     assert not started
     charge.look(wish.replace(turn=2))
     assert started
-    assert charge.papers.seen("bell").turn == 2
+    assert charge.files.seen("bell").turn == 2
 
 
 def test_iso_is_what_we_print():

@@ -119,7 +119,7 @@ def test_a_parent_that_hides_what_it_has_is_passed_over(tmp_path, monkeypatch):
             raise PermissionError(13, "hidden", path)
         return f"{workers.RUN_DIR}=/run/of/it\0".encode()
 
-    monkeypatch.setattr(workers, "_told", hidden)
+    monkeypatch.setattr(workers, "_kernel_file", hidden)
     assert workers.run_around({})[workers.RUN_DIR] == "/run/of/it"
     assert len(asked) == 3
 

@@ -9,7 +9,7 @@ import pytest
 from boxes import make, make_fast, pit, write
 
 from taskpit import schedule, schema
-from taskpit.crew.state import Papers
+from taskpit.crew.state import CrewFiles
 from taskpit.errors import Invalid, Storage
 from taskpit.layouts import Spot, get, yamltext
 from taskpit.store import index
@@ -261,7 +261,7 @@ def test_a_plan_that_cannot_be_is_refused_by_its_name(plan, tmp_path):
     os.makedirs(tmp_path / ".taskpit/crew")
     write(tmp_path / ".taskpit/crew/plan.json", json.dumps(plan))
     with pytest.raises(Storage, match=r"plan\.json is not a plan"):
-        Papers(str(tmp_path)).plan(sealed=False)
+        CrewFiles(str(tmp_path)).plan(sealed=False)
 
 
 @pytest.mark.parametrize("read", [task_of, result_of, try_of])

@@ -12,7 +12,7 @@ from waits import until
 from workshop import alive
 
 from taskpit import trust
-from taskpit.crew.state import SUPERVISOR, Papers
+from taskpit.crew.state import SUPERVISOR, CrewFiles
 from taskpit.crew.status import pid_here
 from taskpit.queue import Queue
 from taskpit.store.opening import init
@@ -30,7 +30,7 @@ class Zoo:
         init(self.root, "pit")
         (root / ".taskpit" / "config.toml").write_text(CONFIG)
         self.queue = Queue.open(self.root)
-        self.papers = Papers(self.root)
+        self.files = CrewFiles(self.root)
         self.pids = set()
 
     def crew(self, text):
@@ -52,14 +52,14 @@ class Zoo:
 
     def notice(self):
         """Every process of the crew that is seen must be gone in the end."""
-        for name in (SUPERVISOR, *self.papers.plan()):
-            pid = pid_here(self.papers, name)
+        for name in (SUPERVISOR, *self.files.plan()):
+            pid = pid_here(self.files, name)
             if pid:
                 self.pids.add(pid)
 
     def pid(self, name):
         """The process of this name, once there is one."""
-        pid = until(lambda: self.papers.living(name))
+        pid = until(lambda: self.files.living(name))
         self.pids.add(pid)
         return pid
 
@@ -75,11 +75,11 @@ class Zoo:
         return next(row for row in (*data["agents"], *data["services"]) if row["name"] == name)
 
     def seen(self, name):
-        return self.papers.seen(name)
+        return self.files.seen(name)
 
     def log(self, name):
         try:
-            with open(self.papers.log(name), encoding="utf-8") as file:
+            with open(self.files.log(name), encoding="utf-8") as file:
                 return file.read()
         except FileNotFoundError:
             return ""

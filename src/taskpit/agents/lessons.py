@@ -22,8 +22,8 @@ from taskpit.text import headline, one_line, plain, read_json
 FILE = "lessons.jsonl"
 #: How long what helped, an error and a path may be.
 LONGEST, LONGEST_ERROR, LONGEST_PATH, MOST_PATHS = 300, 160, 200, 20
-#: So many are told at once.
-TOLD = 5
+#: So many are shown at once.
+AT_ONCE = 5
 #: The largest file that is read.
 LARGEST = 4 * 1024 * 1024
 #: How an agent says one.
@@ -137,7 +137,7 @@ def fitting(known: Sequence[Lesson], task: Task, tries: Sequence[Try]) -> list[L
         and (one.mark in marks or any(overlap(mine, theirs) for mine in task.touches for theirs in one.paths))
     ]
     found.sort(key=lambda one: one.mark not in marks)
-    return found[:TOLD]
+    return found[:AT_ONCE]
 
 
 def quoted(lessons: Sequence[Lesson]) -> str:

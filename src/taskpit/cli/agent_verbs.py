@@ -351,7 +351,7 @@ def _setup(args: Args, _: Context) -> Reply:
         drift = drift or is_listed == "no"
         parts = [{"path": step.name, "standing": str(step.standing), "why": step.why} for step in steps]
         data.append({"agent": name, "changed": changed, "parts": parts})
-        lines += _told(name, steps, changed, check=args.check, remove=args.remove)
+        lines += _report(name, steps, changed, check=args.check, remove=args.remove)
         if is_listed:
             data[-1] |= {"listed": is_listed, "told": answer}
             lines += [f"{name}: {answer}"] if answer else []
@@ -372,7 +372,7 @@ def _project(given: str | None) -> str:
     return fs.above(os.getcwd(), ".git") or os.getcwd()
 
 
-def _told(agent: str, steps: Sequence[PartPlan], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:
+def _report(agent: str, steps: Sequence[PartPlan], changed: Sequence[str], *, check: bool, remove: bool) -> list[str]:
     from taskpit.setup.agent_files import ALLOW
 
     allow = [f"{agent}: {ALLOW[agent]}"] if agent in ALLOW and not remove else []

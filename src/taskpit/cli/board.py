@@ -123,14 +123,14 @@ def _edit(context: Context, worker: str, task_id: str) -> str:
 
 
 def _crew(context: Context) -> Callable[[], list[MemberRow]] | None:
-    """Who of the crew does what; None if there is no folder for its papers."""
+    """Who of the crew does what; None if there is no folder for its files."""
     if not context.queue.store.info().papers:
         return None
-    from taskpit.cli.crew import papers
+    from taskpit.cli.crew import crew_files
     from taskpit.crew.file import posts_of
     from taskpit.crew.status import rows
 
-    desk = papers(context)
+    desk = crew_files(context)
     return lambda: rows(desk, posts_of(desk.root, context.env)[0], context.queue.store.paused())
 
 

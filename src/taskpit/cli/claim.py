@@ -70,7 +70,7 @@ def _claim(args: Args, context: Context) -> Reply:
 
         raise nothing(queue.store.counts(), queue.store.paused(), ids[0] if ids else "", tags)
     claim = claims[0]
-    return Reply(data=_facts(claim) if context.json else None, text=lambda: _told(claim, context, args.worker))
+    return Reply(data=_facts(claim) if context.json else None, text=lambda: _page(claim, context, args.worker))
 
 
 def _facts(claim: Claim) -> dict[str, object]:
@@ -84,7 +84,7 @@ def _facts(claim: Claim) -> dict[str, object]:
     }
 
 
-def _told(claim: Claim, context: Context, named_worker: str | None) -> str:
+def _page(claim: Claim, context: Context, named_worker: str | None) -> str:
     task = claim.task
     allowed = task.max_attempts or context.queue.config.max_attempts
     lines = [

@@ -7,25 +7,25 @@ import time
 
 from taskpit import errors, fs
 from taskpit.cli.context import Args, Context, Reply, arg, takes
-from taskpit.crew.state import Crew, Papers
+from taskpit.crew.state import Crew, CrewFiles
 
 #: How often a followed log is looked at, and how much of it is read at once.
 LOOK_AGAIN, PIECE = 0.2, 1 << 20
 
 
-def papers(context: Context) -> Papers:
-    """The crew's papers of this queue; Invalid if it has no folder for them."""
+def crew_files(context: Context) -> CrewFiles:
+    """The crew's files of this queue; Invalid if it has no folder for them."""
     info = context.queue.store.info()
     if not info.papers:
         raise errors.Invalid("a crew needs a queue in a folder, for its state and logs", where=info.where)
-    return Papers(os.path.abspath(info.papers))
+    return CrewFiles(os.path.abspath(info.papers))
 
 
 def load_crew(args: Args, context: Context) -> Crew:
     """The crew's file, checked."""
     from taskpit.crew import file
 
-    root = papers(context).root
+    root = crew_files(context).root
     return file.load(args.config or file.find(root), root, context.env)
 
 
@@ -61,8 +61,8 @@ def _up(args: Args, context: Context) -> Reply:
 
     context.queue.need_trust()
     crew = load_crew(args, context)
-    orderly = CrewControl(papers(context), context.env)
-    before = {post.name: _is_well(orderly.papers, post.name) for post in crew.posts}
+    orderly = CrewControl(crew_files(context), context.env)
+    before = {post.name: _is_well(orderly.files, post.name) for post in crew.posts}
     wishes, older = orderly.up(crew, args.names)
     troubles = orderly.await_up(wishes)
     for name in older:
@@ -75,7 +75,7 @@ def _up(args: Args, context: Context) -> Reply:
     return _came_up(context, troubles, text, {"started": started, "running": running})
 
 
-def _is_well(desk: Papers, name: str) -> bool:
+def _is_well(desk: CrewFiles, name: str) -> bool:
     """Whether it needs no start: it lives, or waits as it said it would."""
     wish = desk.plan(sealed=False).get(name)
     waits = wish is not None and wish.wanted and desk.seen(name).state == "waiting"
@@ -95,7 +95,7 @@ def _restart(args: Args, context: Context) -> Reply:
 
     context.queue.need_trust()
     crew = load_crew(args, context)
-    orderly = CrewControl(papers(context), context.env)
+    orderly = CrewControl(crew_files(context), context.env)
     wishes = orderly.restart(crew, args.names, now=args.now)
     troubles = orderly.await_up(wishes, context.tell)
     well = [name for name in wishes if name not in troubles]
@@ -105,7 +105,7 @@ def _restart(args: Args, context: Context) -> Reply:
 def _down(args: Args, context: Context) -> Reply:
     from taskpit.crew.control import CrewControl
 
-    orderly = CrewControl(papers(context), context.env)
+    orderly = CrewControl(crew_files(context), context.env)
     living = orderly.down(args.names, now=args.now)
     orderly.await_down(living, context.tell)
     return Reply(data={"stopped": living}, text=f"stopped {', '.join(living)}" if living else "none is up")
@@ -119,7 +119,7 @@ def member_log(name: str, context: Context, limit: int, *, follow: bool) -> Repl
     from taskpit.crew.control import choose
     from taskpit.crew.state import SUPERVISOR
 
-    desk = papers(context)
+    desk = crew_files(context)
     known = [SUPERVISOR, *desk.plan(sealed=False)]
     path = desk.log(name if name in known else choose(known, [name])[0])
     lines, end = _read(path, 0)

@@ -114,7 +114,7 @@ def _stats(_: Args, context: Context) -> Reply:
         **_past(context, now),
         **_cost(queue, now),
     }
-    return Reply(data=data, text=lambda: _told(data))
+    return Reply(data=data, text=lambda: _page(data))
 
 
 def _past(context: Context, now: float) -> dict[str, object]:
@@ -150,7 +150,7 @@ def _cost(queue: Queue, now: float) -> dict[str, object]:
     }
 
 
-def _told(data: dict[str, object]) -> str:
+def _page(data: dict[str, object]) -> str:
     counts: Any = data["statuses"]
     hour = data["last_hour"]
     oldest = data["oldest_ready_seconds"]

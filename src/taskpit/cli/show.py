@@ -267,10 +267,10 @@ def _search(args: Args, context: Context) -> Reply:
     more = bool(args.limit) and len(hits) > args.limit
     hits = hits[: args.limit] if args.limit else hits
     data = [{key: value for key, value in hit.as_dict().items() if key != "rank"} for hit in hits]
-    return Reply(data=data, text=lambda: _told(hits, words_of(text), more=more))
+    return Reply(data=data, text=lambda: _hit_page(hits, words_of(text), more=more))
 
 
-def _told(hits: Sequence[Hit], words: Sequence[str], *, more: bool) -> str:
+def _hit_page(hits: Sequence[Hit], words: Sequence[str], *, more: bool) -> str:
     if not hits:
         return "No matching tasks."
     widest = max(len(hit.id) for hit in hits)

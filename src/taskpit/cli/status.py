@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from taskpit import errors, fs
 from taskpit.cli.context import Args, Context, Reply, arg, takes
-from taskpit.cli.crew import CONFIG, papers
+from taskpit.cli.crew import CONFIG, crew_files
 from taskpit.cli.log import event_line
 from taskpit.cli.options import a_duration
 from taskpit.cli.output import aligned, cut, pad, paint, table, terminal_width
@@ -58,7 +58,7 @@ def _status(args: Args, context: Context) -> Reply:
     """
     if args.all:
         return _every_queue(context)
-    posts, trouble = posts_of(papers(context).root, context.env, args.config)
+    posts, trouble = posts_of(crew_files(context).root, context.env, args.config)
     if trouble is not None:
         context.warn(trouble.message, hint=trouble.hint)
     day = LastDay(context.queue)
@@ -195,7 +195,7 @@ def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     from taskpit.crew.status import idle_workers, pid_here, rows
     from taskpit.landing.review import NO_REVIEWER, standing
 
-    queue, desk = context.queue, papers(context)
+    queue, desk = context.queue, crew_files(context)
     now, info, paused = queue.clock.now(), queue.store.info(), queue.store.paused()
     crew = rows(desk, posts, paused)
     ready = list(cards(queue.store, State.READY, tied=True))

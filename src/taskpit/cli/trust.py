@@ -71,11 +71,11 @@ def _root(context: Context) -> str:
 
 
 def _facts(root: str, *, trusted: bool) -> dict[str, object]:
-    found = [{"kind": one.kind, "name": one.name, "text": _told(one)} for one in trust.starts(root)]
+    found = [{"kind": one.kind, "name": one.name, "text": _words(one)} for one in trust.starts(root)]
     return {"path": root, "trusted": trusted, "starts": found}
 
 
-def _told(one: trust.Start) -> str:
+def _words(one: trust.Start) -> str:
     """What it is, without secrets."""
     if one.kind != "address":
         return one.text
@@ -101,7 +101,7 @@ def _shown(root: str, context: Context) -> str:
     for one in trust.starts(root):
         lines += [
             paint("bold", f"{one.kind} {revealed(one.name)}"),
-            *(f"  {line}" for line in revealed(_told(one)).split("\n")),
+            *(f"  {line}" for line in revealed(_words(one)).split("\n")),
         ]
     return "\n".join([*lines, *_checks(root, context)])
 

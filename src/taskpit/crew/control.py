@@ -9,11 +9,11 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from taskpit.crew.state import SUPERVISOR, Crew, MemberPlan, Papers, Post
+from taskpit.crew.state import SUPERVISOR, Crew, CrewFiles, MemberPlan, Post
 from taskpit.errors import NotFound, Untrusted
 from taskpit.text import nearest
 
-#: How often the papers are looked at while waiting.
+#: How often the files are looked at while waiting.
 LOOK = 0.05
 #: How long those who start may take to be there.
 PATIENCE = 60.0
@@ -38,38 +38,38 @@ def choose(known: Iterable[str], asked: Sequence[str]) -> list[str]:
 class CrewControl:
     """Hands the wishes of one caller to the supervisor."""
 
-    def __init__(self, papers: Papers, env: Mapping[str, str]) -> None:
-        self.papers = papers
+    def __init__(self, files: CrewFiles, env: Mapping[str, str]) -> None:
+        self.files = files
         self.env = env
 
     def up(self, crew: Crew, asked: Sequence[str]) -> tuple[dict[str, MemberPlan], list[str]]:
         """These are wanted. Their wishes, and who of them runs with older settings."""
         posts = {post.name: post for post in crew.posts}
         chosen = choose(posts, asked)
-        with self.papers.plan_lock():
+        with self.files.plan_lock():
             plan = self._plan()
             stale = {name for name, old in plan.items() if old.wanted and old.post != posts.get(name)}
-            older = [name for name in chosen if name in stale and self.papers.living(name)]
+            older = [name for name in chosen if name in stale and self.files.living(name)]
             fresh = {name: self._wish(plan.get(name), post, wanted=name in chosen) for name, post in posts.items()}
             for name, wish in plan.items():  # who is no longer in the file ends, once all of the file is asked for
-                if name not in fresh and (self.papers.living(name) or wish.wanted):
+                if name not in fresh and (self.files.living(name) or wish.wanted):
                     fresh[name] = wish if asked else wish.replace(wanted=False)
-            self.papers.save_plan(fresh)
-            self.papers.ensure_supervisor(self.env)
+            self.files.save_plan(fresh)
+            self.files.ensure_supervisor(self.env)
         return {name: fresh[name] for name in chosen}, older
 
     def _plan(self) -> dict[str, MemberPlan]:
         """The plan as this user's processes have written it; none if another hand did."""
-        self.papers.refuse_other_users()
+        self.files.refuse_other_users()
         try:
-            return self.papers.plan()
+            return self.files.plan()
         except Untrusted:
             return {}
 
     def _wish(self, old: MemberPlan | None, post: Post, *, wanted: bool) -> MemberPlan:
         """What the plan says of it from now on."""
         name = post.name
-        seen = self.papers.seen(name)
+        seen = self.files.seen(name)
         turn = max(old.turn if old else 0, seen.turn)
         if not wanted:
             return old.replace(post=post) if old else MemberPlan(post=post, wanted=False, turn=turn)
@@ -79,36 +79,36 @@ class CrewControl:
 
     def _is_well(self, wish: MemberPlan) -> bool:
         """Whether it needs no new start: it lives, waits as it said it would, or is just being started."""
-        seen = self.papers.seen(wish.post.name)
+        seen = self.files.seen(wish.post.name)
         starting = wish.turn > seen.turn or seen.state == "up"
-        if self.papers.living(wish.post.name) or seen.state == "waiting":
+        if self.files.living(wish.post.name) or seen.state == "waiting":
             return True
-        return starting and bool(self.papers.living(SUPERVISOR))
+        return starting and bool(self.files.living(SUPERVISOR))
 
     def down(self, asked: Sequence[str], *, now: bool) -> list[str]:
         """These are not wanted any more; those of them that still live."""
-        with self.papers.plan_lock():
+        with self.files.plan_lock():
             plan = self._plan()
             chosen = choose(plan, asked)
-            living = [name for name in chosen if self.papers.living(name)]
+            living = [name for name in chosen if self.files.living(name)]
             for name in chosen:
                 plan[name] = plan[name].replace(wanted=False, now=now)
-            self.papers.save_plan(plan)
+            self.files.save_plan(plan)
             if living:
-                self.papers.ensure_supervisor(self.env)
+                self.files.ensure_supervisor(self.env)
         return living
 
     def restart(self, crew: Crew, asked: Sequence[str], *, now: bool) -> dict[str, MemberPlan]:
         """These are started again, with what the file says now."""
         posts = {post.name: post for post in crew.posts}
         chosen = choose(posts, asked)
-        with self.papers.plan_lock():
+        with self.files.plan_lock():
             plan = self._plan()
             for name in chosen:
-                turn = max(plan[name].turn if name in plan else 0, self.papers.seen(name).turn)
+                turn = max(plan[name].turn if name in plan else 0, self.files.seen(name).turn)
                 plan[name] = MemberPlan(post=posts[name], turn=turn + 1, now=now)
-            self.papers.save_plan(plan)
-            self.papers.ensure_supervisor(self.env)
+            self.files.save_plan(plan)
+            self.files.ensure_supervisor(self.env)
         return {name: plan[name] for name in chosen}
 
     # -- waiting -----------------------------------------------------------------------------------
@@ -130,19 +130,19 @@ class CrewControl:
                 text = time.monotonic() + TELL_EVERY
                 tell(self._waiting_for(late))
             time.sleep(LOOK)
-        seen = {name: self.papers.seen(name) for name in wishes}
+        seen = {name: self.files.seen(name) for name in wishes}
         return {name: one.why for name, one in seen.items() if one.state in ("down", "stalled")}
 
     def _has_begun(self, name: str, wish: MemberPlan) -> bool:
-        seen = self.papers.seen(name)
-        return seen.turn >= wish.turn and (seen.state != "up" or bool(self.papers.living(name)))
+        seen = self.files.seen(name)
+        return seen.turn >= wish.turn and (seen.state != "up" or bool(self.files.living(name)))
 
     def await_down(self, names: Sequence[str], tell: Callable[[str], None]) -> None:
         """Until none of these lives, and the supervisor is gone too if nobody is left to it."""
         text = time.monotonic() + TELL_EVERY
         while True:
-            left = [name for name in names if self.papers.living(name)]
-            gone = not left and not self.papers.living(SUPERVISOR)
+            left = [name for name in names if self.files.living(name)]
+            gone = not left and not self.files.living(SUPERVISOR)
             if gone or (not left and any(wish.wanted for wish in self._plan().values())):
                 return
             if time.monotonic() > text:
@@ -151,6 +151,6 @@ class CrewControl:
             time.sleep(LOOK)
 
     def _waiting_for(self, names: Sequence[str]) -> str:
-        doing = [(name, self.papers.now(name).task) for name in names]
+        doing = [(name, self.files.now(name).task) for name in names]
         text = ", ".join(f"{name} ({task})" if task else name for name, task in doing)
         return f"waiting for {text or 'the supervisor'}; --now does not"

@@ -114,7 +114,7 @@ KEYS: dict[str, dict[str, Checker]] = {
 FILE = "agents.toml"
 #: No crew's file is larger.
 LARGEST = 1024 * 1024
-#: Names that the crew's own papers have.
+#: Names that the crew's own files have.
 RESERVED = ("plan", "supervisor")
 #: Roles that are built in: without a backend of their own they sweep.
 ROUNDS = ("keeper", "cleanup")

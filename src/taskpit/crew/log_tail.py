@@ -9,7 +9,7 @@ import os
 import stat
 
 from taskpit import fs
-from taskpit.crew.state import Papers
+from taskpit.crew.state import CrewFiles
 from taskpit.errors import NotFound
 from taskpit.store.port import Store
 from taskpit.task import Card, Claim, State
@@ -41,8 +41,8 @@ def log_of_task(store: Store, card: Card, *, printed_first: bool = False) -> str
 def log_of_agent(store: Store, name: str) -> str:
     """What one of the crew has printed; NotFound if there is nobody of that name."""
     root = store.info().papers
-    if root and not name.startswith(".") and f"{name}.log" in fs.names(Papers(root).folder):
-        return Papers(root).log(name)
+    if root and not name.startswith(".") and f"{name}.log" in fs.names(CrewFiles(root).folder):
+        return CrewFiles(root).log(name)
     raise NotFound(f"there is no output of a worker called {name}", hint="`pit status` shows who there is.")
 
 

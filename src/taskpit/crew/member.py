@@ -18,7 +18,7 @@ import time
 
 from taskpit import fs, keeper, trust
 from taskpit.clock import iso
-from taskpit.crew.state import WAITING, Now, Papers, waiting_until
+from taskpit.crew.state import WAITING, CrewFiles, Now, waiting_until
 from taskpit.crew.supervisor import TAKEN
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.queue import Queue, cards
@@ -109,15 +109,15 @@ class Briefed:
 
 
 class Pulse(pool_display.Lines):
-    """A pool's events as lines, and its state in the crew's papers."""
+    """A pool's events as lines, and its state in the crew's files."""
 
-    def __init__(self, papers: Papers, name: str) -> None:
+    def __init__(self, files: CrewFiles, name: str) -> None:
         super().__init__(sys.stdout)
-        self._papers = papers
+        self._files = files
         self._name = name
         self._now = Now()
         self._next = 0.0
-        papers.say_now(name, self._now)
+        files.say_now(name, self._now)
 
     def look(self, runs: dict[str, Run], survey: Survey | None) -> None:  # noqa: ARG002 - a Show is called so
         """Say what runs; at least that we live."""
@@ -128,10 +128,10 @@ class Pulse(pool_display.Lines):
             now = Now(task=claim.task.id, title=claim.task.title, since=claim.since, log=run.place.log)
         if now != self._now:
             self._now = now
-            self._papers.say_now(self._name, now)
+            self._files.say_now(self._name, now)
         elif time.monotonic() > self._next:
             self._next = time.monotonic() + PULSE
-            self._papers.touch(self._name)
+            self._files.touch(self._name)
 
     def say(self, text: str) -> None:
         """Under our own name."""
@@ -141,10 +141,10 @@ class Pulse(pool_display.Lines):
         """It begins."""
         super().claimed(claim)
         self._now = Now(task=claim.task.id, title=claim.task.title, since=claim.since)
-        self._papers.say_now(self._name, self._now)
+        self._files.say_now(self._name, self._now)
 
 
-def tasks(queue: Queue, papers: Papers, post: Post) -> int:
+def tasks(queue: Queue, files: CrewFiles, post: Post) -> int:
     """Takes tasks until told to stop."""
     reviews = post.role == "reviewer"
     options = PoolOptions(
@@ -162,9 +162,9 @@ def tasks(queue: Queue, papers: Papers, post: Post) -> int:
         landing=pipe_for(queue, post.cwd, post.terms()),
         env=post.seen_by_checks,
     )
-    show = Pulse(papers, post.name)
+    show = Pulse(files, post.name)
     show.say("is there")
-    runner = make_runner(post, papers.root)
+    runner = make_runner(post, files.root)
     report = Pool(queue, runner, options, show, runner if reviews else None).run()
     print(pool_display.summary(report), flush=True)
     if report.error is not None:
@@ -177,11 +177,11 @@ def _when_told_to_stop(call: Callable[[], None]) -> None:
         signal.signal(number, lambda *_: call())
 
 
-def rounds(queue: Queue, papers: Papers, post: Post) -> int:
+def rounds(queue: Queue, files: CrewFiles, post: Post) -> int:
     """Sweeps until told to stop."""
     quit_ = threading.Event()
     _when_told_to_stop(quit_.set)
-    show = Pulse(papers, post.name)
+    show = Pulse(files, post.name)
     show.say(f"sweeps every {post.every:g} seconds")
     known: set[str] = set()
     due = 0.0
@@ -209,16 +209,16 @@ def _tell_waiting(queue: Queue, show: Pulse, known: set[str]) -> set[str]:
     return set(held)
 
 
-def session(queue: Queue, papers: Papers, post: Post) -> int:
+def session(queue: Queue, files: CrewFiles, post: Post) -> int:
     """Its prompt has been run once; the last line says when it wants to be run again, if it does."""
     for mend in keeper.sweep(queue, ended=end_commands_of):
         print(*pool_display.mend_words(mend), flush=True)
-    runner = make_runner(post, papers.root)
+    runner = make_runner(post, files.root)
     gate = gate_for(queue, runner)
     if gate.rests():
         print(gate.rests(), flush=True)
         return TEMPFAIL
-    outcome = _round(queue, papers, post, runner)
+    outcome = _round(queue, files, post, runner)
     if isinstance(outcome, Retry):
         print(gate.put_off(outcome).reason, flush=True)
         return TEMPFAIL
@@ -229,13 +229,13 @@ def session(queue: Queue, papers: Papers, post: Post) -> int:
     return 0 if isinstance(outcome, Done | Release) else 1
 
 
-def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
+def _round(queue: Queue, files: CrewFiles, post: Post, runner: Runner) -> Outcome:
     """The runner has run once, on a task that is only the role itself."""
     where = queue.store.info().where
     asked = f"Look after the queue in {where}, as your instructions say. `pit status` shows how it stands."
     claim = Claim(task=Task(id=post.name, title=f"{post.role}: a round", body=asked), worker=post.name, fence=post.name)
-    place = RunDirectory(papers.at(f"{post.name}.run"))
-    place.log = papers.log(post.name)  # what it says is what we say
+    place = RunDirectory(files.at(f"{post.name}.run"))
+    place.log = files.log(post.name)  # what it says is what we say
     info = queue.store.info()
     run = Run(claim, place, info.papers or info.where)
     _when_told_to_stop(lambda: run.stop("stop"))
@@ -243,7 +243,7 @@ def _round(queue: Queue, papers: Papers, post: Post, runner: Runner) -> Outcome:
     return runner(claim, run)
 
 
-def service(papers: Papers, post: Post, me: LocalMember) -> int:
+def service(files: CrewFiles, post: Post, me: LocalMember) -> int:
     """Runs its command until that ends, or we are told to stop; its exit code, or 128 and its signal."""
     bell = process.Bell()
     _when_told_to_stop(bell.ring)
@@ -251,7 +251,7 @@ def service(papers: Papers, post: Post, me: LocalMember) -> int:
         argv=post.command,
         cwd=post.cwd,
         env=dict(os.environ),
-        log=papers.log(post.name),
+        log=files.log(post.name),
         grace=5.0,
         keep=(me.fd,),  # should we be killed, our name is free once the command is gone too
     )
@@ -262,14 +262,14 @@ def service(papers: Papers, post: Post, me: LocalMember) -> int:
 def main() -> int:
     """Fill the post."""
     root, name = sys.argv[1:3]
-    papers = Papers(root)
+    files = CrewFiles(root)
     try:
         trust.require(root)
-        wish = papers.plan().get(name)
+        wish = files.plan().get(name)
     except Untrusted as error:
         print(f"{name}: {error.message}. {error.hint}", flush=True)
         return error.exit_code
-    me = papers.enter(name)
+    me = files.enter(name)
     if me is None:
         return TAKEN
     if wish is None:
@@ -277,10 +277,10 @@ def main() -> int:
         return 1
     post = wish.post
     if post.kind == "service":
-        return service(papers, post, me)
+        return service(files, post, me)
     queue = Queue.open(root, os.environ)
     try:
-        return {"tasks": tasks, "rounds": rounds, "session": session}[post.kind](queue, papers, post)
+        return {"tasks": tasks, "rounds": rounds, "session": session}[post.kind](queue, files, post)
     except TaskpitError as error:
         print(f"{name}: {error.message}", flush=True)
         return error.exit_code

@@ -1,4 +1,4 @@
-"""The members of a crew as values, and its papers in `.taskpit/crew/`: who should run, who runs, how it goes.
+"""The members of a crew as values, and its files in `.taskpit/crew/`: who should run, who runs, how it goes.
 
 plan.json       who is wanted, with all that each needs to know; written by `crew up`, `down` and `restart`
 supervisor      the supervisor's record, locked while it lives
@@ -179,7 +179,7 @@ class Now(Value):
 V = TypeVar("V", MemberState, Now)
 
 
-class Papers:
+class CrewFiles:
     """The crew's files of one queue."""
 
     def __init__(self, root: str) -> None:

@@ -1,4 +1,4 @@
-"""How the crew stands, as rows for people and programs. Reads the crew's papers, changes nothing."""
+"""How the crew stands, as rows for people and programs. Reads the crew's files, changes nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 
 from taskpit import fs, workers
 from taskpit.clock import Clock, say_duration
-from taskpit.crew.state import SUPERVISOR, MemberPlan, Now, Papers, Post
+from taskpit.crew.state import SUPERVISOR, CrewFiles, MemberPlan, Now, Post
 from taskpit.errors import Conflict
 from taskpit.records import Value
 from taskpit.rules import natural
@@ -38,32 +38,32 @@ class MemberRow(Value):
     last: str = ""
 
 
-def rows(papers: Papers, posts: Mapping[str, Post], paused: str = "") -> list[MemberRow]:
+def rows(files: CrewFiles, posts: Mapping[str, Post], paused: str = "") -> list[MemberRow]:
     """Everybody in the file, and who still runs or is wanted without being in it."""
-    plan = papers.plan(sealed=False)
+    plan = files.plan(sealed=False)
     known = dict(posts) | {
-        name: wish.post for name, wish in plan.items() if name not in posts and (wish.wanted or pid_here(papers, name))
+        name: wish.post for name, wish in plan.items() if name not in posts and (wish.wanted or pid_here(files, name))
     }
-    watched = bool(pid_here(papers, SUPERVISOR))
-    return [_row(papers, post, plan.get(name), paused, watched=watched) for name, post in known.items()]
+    watched = bool(pid_here(files, SUPERVISOR))
+    return [_row(files, post, plan.get(name), paused, watched=watched) for name, post in known.items()]
 
 
-def pid_here(papers: Papers, name: str) -> int:
+def pid_here(files: CrewFiles, name: str) -> int:
     """The process of this name on this machine, 0 if there is none."""
     try:
-        return papers.living(name)
+        return files.living(name)
     except Conflict:
         return 0  # on another machine; that one can tell
 
 
-def _row(papers: Papers, post: Post, wish: MemberPlan | None, paused: str, *, watched: bool) -> MemberRow:
-    pid, seen = pid_here(papers, post.name), papers.seen(post.name)
+def _row(files: CrewFiles, post: Post, wish: MemberPlan | None, paused: str, *, watched: bool) -> MemberRow:
+    pid, seen = pid_here(files, post.name), files.seen(post.name)
     wanted = wish is not None and wish.wanted
-    doing = papers.now(post.name) if pid and post.kind == "tasks" else Now()
+    doing = files.now(post.name) if pid and post.kind == "tasks" else Now()
     why = seen.why
     if pid:
-        paused = _paused(papers, post, paused)
-        state = _living_state(papers, post, seen.since, paused)
+        paused = _paused(files, post, paused)
+        state = _living_state(files, post, seen.since, paused)
         why = paused if state == "paused" else why
     else:
         going = wanted and (watched or seen.state != "up")  # who is only just starting has no lock yet
@@ -87,25 +87,25 @@ def _row(papers: Papers, post: Post, wish: MemberPlan | None, paused: str, *, wa
         restarts=seen.restarts,
         until=seen.until if wanted and not pid and seen.until > now and seen.until < 2**39 else 0.0,
         why=why,
-        last=papers.last_words(post.name, doing),
+        last=files.last_words(post.name, doing),
     )
 
 
-def _living_state(papers: Papers, post: Post, since: float, paused: str) -> str:
+def _living_state(files: CrewFiles, post: Post, since: float, paused: str) -> str:
     watched_for_it = post.kind in ("tasks", "rounds") or post.watch == "heal+stall"
-    if watched_for_it and papers.silent(post, since) > post.patience:
+    if watched_for_it and files.silent(post, since) > post.patience:
         return "stalled"
     return "paused" if paused and post.kind == "tasks" else "up"
 
 
-def _paused(papers: Papers, post: Post, paused: str) -> str:
+def _paused(files: CrewFiles, post: Post, paused: str) -> str:
     """Why it takes nothing: the queue is paused, or its backend rests."""
     shared = post.backend.shared() if post.backend and post.kind == "tasks" else None
-    if paused or shared is None or not fs.exists(f"{papers.root}/.taskpit/backends/{shared.name}.json"):
+    if paused or shared is None or not fs.exists(f"{files.root}/.taskpit/backends/{shared.name}.json"):
         return paused
     from taskpit.worker.agent_limits import Gate  # only where an agent has reached a limit
 
-    return Gate(shared, papers.root, Clock()).rests()
+    return Gate(shared, files.root, Clock()).rests()
 
 
 def idle_workers(root: str, busy: Collection[str]) -> list[str]:

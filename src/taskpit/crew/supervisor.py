@@ -15,7 +15,7 @@ from types import FrameType
 
 from taskpit import fs
 from taskpit.clock import say_duration
-from taskpit.crew.state import SUPERVISOR, MemberPlan, MemberState, Papers, Post, waiting_until
+from taskpit.crew.state import SUPERVISOR, CrewFiles, MemberPlan, MemberState, Post, waiting_until
 from taskpit.errors import TaskpitError, Untrusted
 from taskpit.text import last_lines
 from taskpit.worker import process
@@ -33,7 +33,7 @@ FIRST, LONGEST = 0.5, 300.0
 #: Who has run this long was well: its earlier ends are forgotten.
 CALM = 60.0
 #: What is noted of one that was asked to end.
-TOLD = "asked to stop"
+STOPPING = "asked to stop"
 #: Seconds between being told to stop now and being killed.
 KILL_AFTER = 10.0
 
@@ -41,15 +41,15 @@ KILL_AFTER = 10.0
 class SupervisedMember:
     """One of the crew."""
 
-    def __init__(self, name: str, papers: Papers) -> None:
+    def __init__(self, name: str, files: CrewFiles) -> None:
         self.name = name
-        self.papers = papers
-        self.seen = papers.seen(name)
+        self.files = files
+        self.seen = files.seen(name)
         self.process: Popen[bytes] | None = None
         #: How the last child ended; None if it was not ours, and nobody told us.
         self.code: int | None = None
-        #: When it was told to stop; by a supervisor that was killed since, if its papers say so.
-        self._told: list[float] = [time.monotonic()] if self.seen.why == TOLD else []
+        #: When it was told to stop; by a supervisor that was killed since, if its files say so.
+        self._asked: list[float] = [time.monotonic()] if self.seen.why == STOPPING else []
 
     def look(self, wish: MemberPlan) -> bool:
         """One step towards what is wished; True while it lives or is wanted."""
@@ -75,11 +75,11 @@ class SupervisedMember:
             if self.code is None:
                 return self.process.pid
             self.process = None
-        return self.papers.living(self.name)
+        return self.files.living(self.name)
 
     def _note(self, **changes: object) -> None:
         self.seen = self.seen.replace(**changes)
-        self.papers.note(self.name, self.seen)
+        self.files.note(self.name, self.seen)
 
     # -- starting ----------------------------------------------------------------------------------
 
@@ -87,16 +87,16 @@ class SupervisedMember:
         fresh = wish.turn > self.seen.turn
         healed = 0 if fresh or self.seen.state == "waiting" else 1
         base = MemberState() if fresh else self.seen
-        self._told = []
+        self._asked = []
         self.seen = base.replace(
             state="up", since=time.time(), until=0.0, why="", restarts=base.restarts + healed, turn=wish.turn
         )
         try:
-            self.process = self.papers.start(self.name, "member", self.name, cwd=wish.post.cwd, env=os.environ)
+            self.process = self.files.start(self.name, "member", self.name, cwd=wish.post.cwd, env=os.environ)
         except OSError as error:
             self._give_up(f"it could not be started: {error.strerror or error}")
             return
-        self.papers.note(self.name, self.seen)
+        self.files.note(self.name, self.seen)
         self._say(f"started as {self.process.pid}" + (f", restart {self.seen.restarts}" if healed else ""))
 
     # -- ending ------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ class SupervisedMember:
         """It is gone: why, and when it is started again."""
         now, seen, code = time.time(), self.seen, self.code
         self.code = None
-        if self._told:
-            self._told = []
+        if self._asked:
+            self._asked = []
             self._say("stopped")
             self._note(state="down", why="stopped", since=now, until=0.0)
             return
@@ -133,7 +133,7 @@ class SupervisedMember:
 
     def _paces_itself(self, now: float) -> float:
         """Until when it asked to be left alone; 0 if it did not."""
-        path = self.papers.log(self.name)
+        path = self.files.log(self.name)
         try:
             words = last_lines(fs.tail(path, 4096), 1).splitlines()
             status = fs.status(path)
@@ -149,7 +149,7 @@ class SupervisedMember:
         """One that is silent for too long is killed, if it is to be watched for that: its task finds another."""
         if post.watch != "heal+stall" or self.seen.why:
             return
-        silence = self.papers.silent(post, self.seen.since)
+        silence = self.files.silent(post, self.seen.since)
         if silence > post.patience:
             why = f"silent for {say_duration(silence)}, so it was killed"
             self._say(why)
@@ -159,18 +159,18 @@ class SupervisedMember:
     def _stop(self, pid: int, wish: MemberPlan) -> None:
         """Asked once, it finishes its task; asked again, it gives it back; then it is killed."""
         now = time.monotonic()
-        if not self._told:
+        if not self._asked:
             self._say("asked to stop")
-            self._note(why=TOLD)
+            self._note(why=STOPPING)
             _tell(pid, signal.SIGTERM)
-            self._told.append(now)
-        elif wish.now and len(self._told) == 1:
+            self._asked.append(now)
+        elif wish.now and len(self._asked) == 1:
             _tell(pid, signal.SIGTERM)
-            self._told.append(now)
-        elif wish.now and now - self._told[-1] > KILL_AFTER:
+            self._asked.append(now)
+        elif wish.now and now - self._asked[-1] > KILL_AFTER:
             self._say("does not stop; killed")
             _tell(pid, signal.SIGKILL)
-            self._told.append(now)
+            self._asked.append(now)
 
     def _say(self, text: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {self.name}: {text}", flush=True)
@@ -201,8 +201,8 @@ ROUND = 50
 class Supervisor:
     """Keeps the plan."""
 
-    def __init__(self, papers: Papers) -> None:
-        self.papers = papers
+    def __init__(self, files: CrewFiles) -> None:
+        self.files = files
         self.members: dict[str, SupervisedMember] = {}
         self.signals: list[int] = []
         self._looks = 0
@@ -223,7 +223,7 @@ class Supervisor:
         plan = self._plan()
         busy = False
         for name, wish in plan.items():
-            member = self.members.setdefault(name, SupervisedMember(name, self.papers))
+            member = self.members.setdefault(name, SupervisedMember(name, self.files))
             heeded = wish
             if self.signals:
                 heeded = wish.replace(wanted=False, now=wish.now or len(self.signals) > 1)
@@ -235,13 +235,13 @@ class Supervisor:
         self._looks += 1
         if self._looks % ROUND == 0:
             self._trim(plan)
-            self.papers.touch(SUPERVISOR)
+            self.files.touch(SUPERVISOR)
         return busy
 
     def _plan(self) -> dict[str, MemberPlan]:
         """The plan; the last one that was ours if another hand has written there."""
         try:
-            self._known = self.papers.plan()
+            self._known = self.files.plan()
             self._refused = ""
         except Untrusted as error:
             if error.message != self._refused:
@@ -251,7 +251,7 @@ class Supervisor:
 
     def _leave(self, me: LocalMember) -> bool:
         """Gone, unless the plan has changed meanwhile: a command that changes it sees either us or no supervisor."""
-        lock = self.papers.plan_lock()
+        lock = self.files.plan_lock()
         if not lock.take(wait=False):
             return False
         try:
@@ -265,9 +265,9 @@ class Supervisor:
     def _trim(self, plan: dict[str, MemberPlan]) -> None:
         for name in (*plan, SUPERVISOR):
             try:
-                if not fs.exists(self.papers.log(name)):
+                if not fs.exists(self.files.log(name)):
                     continue
-                fd = fs.open_file(self.papers.log(name))
+                fd = fs.open_file(self.files.log(name))
             except OSError:
                 continue
             try:
@@ -282,11 +282,11 @@ def main() -> int:
     if os.fork():
         os._exit(0)  # the starter learns that we are on our way; we lead no session and get no terminal
     os.chdir("/")
-    papers = Papers(root)
-    me = papers.enter(SUPERVISOR)
+    files = CrewFiles(root)
+    me = files.enter(SUPERVISOR)
     if me is None:
         return TAKEN
-    supervisor = Supervisor(papers)
+    supervisor = Supervisor(files)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, supervisor.heard)

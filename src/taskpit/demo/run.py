@@ -18,7 +18,7 @@ from taskpit.clock import say_duration
 from taskpit.crew import file as crewfile
 from taskpit.crew.control import CrewControl
 from taskpit.crew.file import write_template
-from taskpit.crew.state import SUPERVISOR, Papers
+from taskpit.crew.state import SUPERVISOR, CrewFiles
 from taskpit.crew.status import MemberRow, rows
 from taskpit.landing.git import GitTrouble, outside, require
 from taskpit.queue import Queue
@@ -216,9 +216,9 @@ class Demo:
         self.tasks = tasks(seed)
         #: The task whose change lands; None where there is no git that could do it.
         self.sign = sign(len(self.tasks) + 1) if _has_git() else None
-        self.papers = Papers(folder)
+        self.files = CrewFiles(folder)
         self._orderly = CrewControl(
-            self.papers, {"DEMO_PACE": "2", **os.environ, "DEMO_SEED": str(seed), "DEMO_ROUND": "4s"}
+            self.files, {"DEMO_PACE": "2", **os.environ, "DEMO_SEED": str(seed), "DEMO_ROUND": "4s"}
         )
         #: The snake that was killed, and the processes of the crew that were seen.
         self.victim = ""
@@ -259,8 +259,8 @@ class Demo:
         posts = {post.name: post for post in crew.posts}
         cursor = ""
         while time.monotonic() < deadline:
-            self.standing = rows(self.papers, posts)
-            self.pids |= {row.pid for row in self.standing if row.pid} | {self.papers.living(SUPERVISOR)} - {0}
+            self.standing = rows(self.files, posts)
+            self.pids |= {row.pid for row in self.standing if row.pid} | {self.files.living(SUPERVISOR)} - {0}
             events, cursor = self.queue.store.events(cursor)
             stage.tell(events, self._title)
             left = survey(self.queue, landing=[self.sign.id] if self.sign else ())
@@ -280,7 +280,7 @@ class Demo:
         if self.victim or elephant.state is not State.CLAIMED or self._bites() < BITES:
             return
         name = base(elephant.worker)
-        pid = self.papers.living(name)
+        pid = self.files.living(name)
         if pid:
             self.victim = name
             os.kill(pid, signal.SIGKILL)

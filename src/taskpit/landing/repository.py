@@ -110,7 +110,7 @@ class Repository:
         self._habits: tuple[tuple[str, str], ...] = ()
         self._remote: Remote | None = None
 
-    def _told(self, pattern: str, *where: str, personal: bool = False) -> dict[str, str]:
+    def _settings(self, pattern: str, *where: str, personal: bool = False) -> dict[str, str]:
         """What the person's configuration says of the keys that are like this, each once, the last word counts."""
         words = ("config", *where, "-z", "--get-regexp", pattern)
         out = outside(self.top, *words, ok=(0, 1, 128), personal=personal).out.decode("utf-8", "surrogateescape")
@@ -156,11 +156,11 @@ class Repository:
     def open(self) -> None:
         """Our repository is there and knows the person's habits; what they have configured now is accepted."""
         require()
-        said = self._told(r"^(user\.(name|email)|core\.(autocrlf|eol|filemode|ignorecase))$", personal=True)
+        said = self._settings(r"^(user\.(name|email)|core\.(autocrlf|eol|filemode|ignorecase))$", personal=True)
         name = os.environ.get("GIT_AUTHOR_NAME") or said.get("user.name") or "taskpit"
         mail = os.environ.get("GIT_AUTHOR_EMAIL") or said.get("user.email") or "taskpit@localhost"
         self.git = Git(self.git.directory, author=(name, mail))
-        if self._told(r"^(extensions\.partialclone|remote\..*\.promisor)$"):
+        if self._settings(r"^(extensions\.partialclone|remote\..*\.promisor)$"):
             raise GitTrouble(f"{self.top} is a partial clone, whose files may be missing", hint="Fetch it as a whole.")
         habits = {
             key: said.get(key, "").lower() for key, values in HABITS.items() if said.get(key, "").lower() in values

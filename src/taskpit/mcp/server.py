@@ -219,7 +219,7 @@ class QueueServer:
     # -- resources ---------------------------------------------------------------------------------
 
     async def _list_resources(self, _: Asked, __: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        cards = await _told(partial(_open_cards, self.desk.queue))
+        cards = await _read(partial(_open_cards, self.desk.queue))
         board = types.Resource(uri=BOARD, name="board", description="what is where", mime_type=MARKDOWN)
         tasks = [
             types.Resource(uri=task_uri(card.task.id), name=card.task.id, title=card.task.title, mime_type=MARKDOWN)
@@ -240,7 +240,7 @@ class QueueServer:
             raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri}; read {BOARD} or {TASK}")
         queue = self.desk.queue
         make = partial(task_text, queue, task_id) if task_id else partial(board_text, queue)
-        contents = types.TextResourceContents(uri=uri, text=await _told(make), mime_type=MARKDOWN)
+        contents = types.TextResourceContents(uri=uri, text=await _read(make), mime_type=MARKDOWN)
         return types.ReadResourceResult(contents=[contents])
 
     # -- prompts -----------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ class QueueServer:
         make: Callable[[], str] = partial(_WORK.format, name=_name(worker))
         if params.name == "split":
             make = partial(split_prompt, self.desk.queue, given.get("id", ""), worker)
-        message = types.PromptMessage(role="user", content=_text(await _told(make)))
+        message = types.PromptMessage(role="user", content=_text(await _read(make)))
         return types.GetPromptResult(description=PROMPTS[params.name][1], messages=[message])
 
 
@@ -303,7 +303,7 @@ async def _in_thread(work: Callable[..., Any], *args: Any, apart: anyio.Capacity
     return await anyio.to_thread.run_sync(work, *args, limiter=apart)
 
 
-async def _told(make: Callable[[], Any]) -> Any:
+async def _read(make: Callable[[], Any]) -> Any:
     """What this makes, in a thread; what goes wrong is said as the protocol has it."""
     try:
         return await _in_thread(make)

@@ -53,7 +53,7 @@ def slip_age(slip: Slip, now: float) -> str:
     return say_age(now - began) if began else ""
 
 
-def _told(slip: Slip, now: float) -> Parts:
+def _standing(slip: Slip, now: float) -> Parts:
     """What is to be said of it besides its title: what matters where it is."""
     if slip.held:
         return [(f" ? {slip.question}", "ask")] if slip.question else [(f" {slip.held}", slip.column)]
@@ -96,7 +96,7 @@ def _fit(parts: Parts, room: int) -> tuple[Parts, int]:
 def two_lines(slip: Slip, room: int, now: float) -> tuple[Parts, Parts]:
     """For a narrow column: the title; below, its id, what is to be said, and how old it is where there is room."""
     title = cut(slip.title, room)
-    below, left = _fit([(cut(slip.id, max(room // 3, 4)), "id"), *_priority(slip), *_told(slip, now)], room)
+    below, left = _fit([(cut(slip.id, max(room // 3, 4)), "id"), *_priority(slip), *_standing(slip, now)], room)
     if left > AGE:
         below += [(" " * (left - AGE), "meta"), (slip_age(slip, now).rjust(AGE), "age")]
     return [(title, "title"), _fill(title, room)], below
@@ -108,7 +108,7 @@ def table_line(slip: Slip, room: int, id_width: int, now: float) -> Parts:
     left, _ = _fit([(cut(slip.id, id_width), "id")], id_width)
     middle = room - id_width - beside - AGE - 1
     title, free = _fit([*_priority(slip), (f" {slip.title}", "title")], middle - 2)
-    message, rest = _fit(_told(slip, now), beside)
+    message, rest = _fit(_standing(slip, now), beside)
     return [
         *left,
         _fill("".join(text for text, _ in left), id_width + 1),

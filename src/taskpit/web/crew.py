@@ -16,7 +16,7 @@ from taskpit.clock import say_duration
 from taskpit.crew import status
 from taskpit.crew.file import posts_of
 from taskpit.crew.log_tail import log_of_agent
-from taskpit.crew.state import Papers
+from taskpit.crew.state import CrewFiles
 from taskpit.crew.status import MemberRow
 from taskpit.history import who
 from taskpit.records import Value
@@ -36,7 +36,7 @@ def text_of(metrics: Sequence[Metric]) -> str:
 
 
 def _lines(one: Metric) -> Iterable[str]:
-    yield f"# HELP {one.name} {one.told}"
+    yield f"# HELP {one.name} {one.about}"
     yield f"# TYPE {one.name} {one.kind}"
     for key, value in one.values.items():
         label = f'{{{one.label}="{_escape(key)}"}}' if one.label else ""
@@ -73,9 +73,9 @@ class CrewPages:
         self.desk = desk
 
     def _root(self) -> str:
-        """The folder of the crew's papers; empty if there is none."""
-        papers = self.desk.queue.store.info().papers
-        return os.path.abspath(papers) if papers else ""
+        """The folder of the crew's files; empty if there is none."""
+        folder = self.desk.queue.store.info().papers
+        return os.path.abspath(folder) if folder else ""
 
     def _costs(self) -> list[tuple[float, str, float]]:
         root = self._root()
@@ -89,8 +89,8 @@ class CrewPages:
         usd: dict[str, float] = {}
         for _, worker, cost in self._costs():
             usd[who(worker)] = usd.get(who(worker), 0.0) + cost
-        rows = status.rows(Papers(root), posts, self.desk.queue.store.paused())
-        logs = tuple(name.removesuffix(".log") for name in fs.names(Papers(root).folder) if name.endswith(".log"))
+        rows = status.rows(CrewFiles(root), posts, self.desk.queue.store.paused())
+        logs = tuple(name.removesuffix(".log") for name in fs.names(CrewFiles(root).folder) if name.endswith(".log"))
         return CrewFigures(rows=tuple(rows), usd=usd, logs=logs, trouble=trouble.message if trouble else "")
 
     # -- agents ------------------------------------------------------------------------------------

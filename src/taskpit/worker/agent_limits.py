@@ -189,7 +189,7 @@ class Gate:
         self._clock = clock
         self._root = f"{root}/.taskpit" if root and backend else ""
         self._held: dict[str, Any] = {}
-        self._told = ""
+        self._last_said = ""
         self._window = 0.0
         if self._root:
             fs.make_dir(f"{self._root}/backends")
@@ -252,9 +252,9 @@ class Gate:
     def news(self) -> str:
         """What has changed since it was last asked, for the person who watches; empty if nothing has."""
         rests = self.rests()
-        if rests == self._told:
+        if rests == self._last_said:
             return ""
-        self._told = rests
+        self._last_said = rests
         if rests:
             return f"{rests}; nothing is claimed for it until then"
         return f"{self.backend.name} goes on" if self.backend else ""

@@ -120,7 +120,7 @@ class Listener:
         stalled = self.preset.stall and silent >= self.preset.stall
         return "stall" if stalled or self.transcript.circling else ""
 
-    def _told(self, name: str) -> bool:
+    def _has_events(self, name: str) -> bool:
         """Whether events come on this stream."""
         return self.preset.events in (name, "both")
 
@@ -129,7 +129,7 @@ class Listener:
             lines = stream.lines(last=last)
             if self._talk is not None and name == "stdout":
                 lines = self._talk.hear(lines)
-            if self._told(name):
+            if self._has_events(name):
                 self.transcript.hear(lines)
         size = sum(stream.size for stream in self._streams.values())
         if size != self._size:
@@ -141,7 +141,7 @@ class Listener:
         self._hear(last=True)
         self.transcript.close()
         self._heard(self.transcript)
-        plain = [stream.tail() for name, stream in self._streams.items() if not self._told(name)]
+        plain = [stream.tail() for name, stream in self._streams.items() if not self._has_events(name)]
         self.transcript.words = "\n".join(text for text in (self.transcript.words, *plain) if text.strip())
         return self.transcript
 

@@ -102,8 +102,8 @@ class LandingThread:
         self._stopping = False
         self._quit = False
         self._bell = threading.Event()
-        #: Hand-ins it was told of, and how many of these it has looked at.
-        self._told, self._seen = 1, 0
+        #: Hand-ins it was given, and how many of these it has looked at.
+        self._announced, self._seen = 1, 0
         self._published: list[str] = []
         #: What waits for nothing but landing here, as last seen.
         self.known: frozenset[str] = frozenset()
@@ -118,12 +118,12 @@ class LandingThread:
 
     def hear(self) -> None:
         """Something was handed in."""
-        self._told += 1
+        self._announced += 1
         self._bell.set()
 
     def is_done(self) -> bool:
         """Whether nothing is left that it could land now."""
-        return self._seen >= self._told
+        return self._seen >= self._announced
 
     def stop(self) -> None:
         """What runs is ended; its candidate waits for the next lander."""
@@ -147,7 +147,7 @@ class LandingThread:
             return
         lander = Lander(self._queue, self._pipe, self._member.worker, self)
         while not (self._quit or self._stopping):
-            heard = self._told
+            heard = self._announced
             try:
                 moved = self._round(lander, anyway=heard > self._seen)
             except Exception as error:  # the next look may find the disk in a better mood; and the pool waits for us
@@ -157,7 +157,7 @@ class LandingThread:
                 self._seen = max(self._seen, heard)
                 self._bell.wait(LOOK)
                 self._bell.clear()
-        self._seen = self._told
+        self._seen = self._announced
 
     def _round(self, lander: Lander, *, anyway: bool = True) -> bool:
         """Everything that waits has had its turn; whether something is left for another round.

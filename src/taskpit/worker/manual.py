@@ -50,9 +50,9 @@ def answer_by_hand(queue: Queue, word: str, text: str, worker: str) -> list[str]
             hint = f"`pit cancel {card.task.id}` ends it. Any other answer lets it go on, and cost as much again."
             raise errors.Invalid(f"{card.task.id} still waits", hint=hint, id=card.task.id)
     ids = queue.answer(word, text, worker)
-    papers = queue.store.info().papers  # who says go on means: it may cost as much again
-    for task_id in ids if papers else ():
-        Ledger(papers).allow("task", queue.clock.now(), task_id)
+    folder = queue.store.info().papers  # who says go on means: it may cost as much again
+    for task_id in ids if folder else ():
+        Ledger(folder).allow("task", queue.clock.now(), task_id)
     return ids
 
 

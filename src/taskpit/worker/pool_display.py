@@ -43,7 +43,7 @@ COLOURS = {
     "handed in": "36",
 }
 #: What these mean, in words.
-TOLD = {"itself": "the command ended it", "lost": "another worker has it now"}
+MEANINGS = {"itself": "the command ended it", "lost": "another worker has it now"}
 
 
 class Lines(Show):
@@ -185,7 +185,7 @@ def _by_number(worker: str) -> tuple[str, int]:
 def over_words(over: Over) -> tuple[str, str, str, str]:
     """Word, worker, task and details of an end."""
     claim = over.claim
-    message = ": ".join(filter(None, (TOLD.get(over.word, ""), over.details)))
+    message = ": ".join(filter(None, (MEANINGS.get(over.word, ""), over.details)))
     details = f"{claim.task.title} ({say_duration(over.seconds)})" + (f": {message}" if message else "")
     return over.word, claim.worker, claim.task.id, details
 

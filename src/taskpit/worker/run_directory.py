@@ -99,14 +99,14 @@ class RunDirectory:
         return fs.exists(self.done)
 
     def clear(self) -> None:
-        """Our own papers are gone: their content is in the queue. What the command left here stays."""
-        papers = [self.done, self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
-        papers += [f"{self.bin}/pit", f"{self.bin}/path", f"{self.path}/steer", f"{self.path}/told"]
+        """Our own files are gone: their content is in the queue. What the command left here stays."""
+        ours = [self.done, self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
+        ours += [f"{self.bin}/pit", f"{self.bin}/path", f"{self.path}/steer", f"{self.path}/told"]
         try:
             status = fs.status(self.result)
             if status is not None and status.st_size <= LARGEST_RESULT:
-                papers.append(self.result)
-            for path in papers:
+                ours.append(self.result)
+            for path in ours:
                 fs.remove(path)
             with suppress(FileNotFoundError):
                 fs.remove_dir(self.bin)
@@ -116,12 +116,12 @@ class RunDirectory:
 
 
 def _runs(store: Store) -> str | None:
-    """The directory of all of them; None if the store has no folder for papers."""
-    papers = store.info().papers
-    if not papers:
+    """The directory of all of them; None if the store has no folder for files."""
+    folder = store.info().papers
+    if not folder:
         return None
-    fs.wall(papers, keep=True)
-    return f"{papers}/.taskpit/runs"
+    fs.wall(folder, keep=True)
+    return f"{folder}/.taskpit/runs"
 
 
 def place_for(store: Store, claim: Claim) -> RunDirectory:
@@ -135,7 +135,7 @@ def place_for(store: Store, claim: Claim) -> RunDirectory:
 
 
 def directory_of(store: Store, claim: Claim) -> str:
-    """Where this claim's run has its papers, whether or not it has begun."""
+    """Where this claim's run has its files, whether or not it has begun."""
     nonce = claim.fence.partition(workers.MARK)[2] or fs.fresh_name()
     return path_of(_runs(store) or "/nowhere", claim.task.id, f".{claim.attempt}.{nonce}")
 
@@ -148,7 +148,7 @@ def directory_for(store: Store, card: Card) -> str:
 
 
 def prune(store: Store, age: float) -> None:
-    """Papers that a killed pool left behind are cleared once they are that old and nobody holds their claim."""
+    """Files that a killed pool left behind are cleared once they are that old and nobody holds their claim."""
     runs = _runs(store)
     for name, words in _left(runs):
         status = fs.status(f"{runs}/{name}")

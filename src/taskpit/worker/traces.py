@@ -180,23 +180,23 @@ class Metric(Value):
     """A number, or one for each value of a label, under the name that every surface has for it."""
 
     name: str
-    told: str
+    about: str
     #: gauge or counter.
     kind: str
     values: Mapping[str, float] = {}
     label: str = ""
 
 
-def metric(name: str, told: str, kind: str, values: float | Mapping[str, float], label: str = "") -> Metric:
+def metric(name: str, about: str, kind: str, values: float | Mapping[str, float], label: str = "") -> Metric:
     """A number of ours, or one for each value of a label."""
     each = {"": float(values)} if isinstance(values, int | float) else dict(values)
-    return Metric(name=f"taskpit_{name}", told=told, kind=kind, values=each, label=label)
+    return Metric(name=f"taskpit_{name}", about=about, kind=kind, values=each, label=label)
 
 
 def metrics_of(queue: Queue, tasks: Mapping[str, int]) -> list[Metric]:
     """What every surface tells of a queue in numbers."""
-    papers = queue.store.info().papers
-    spent = Ledger(papers).total().usd if papers else 0.0
+    folder = queue.store.info().papers
+    spent = Ledger(folder).total().usd if folder else 0.0
     return [
         metric("tasks", "Tasks by state.", "gauge", {name: float(count) for name, count in tasks.items()}, "state"),
         metric("paused", "1 while no task is given out.", "gauge", bool(queue.store.paused())),
@@ -270,7 +270,7 @@ def send_metrics(metrics: Sequence[Metric]) -> None:
     for one in metrics:
         seen = [Observation(value, {one.label: key} if one.label else {}) for key, value in one.values.items()]
         make = meter.create_observable_gauge if one.kind == "gauge" else meter.create_observable_counter
-        make(one.name, [partial(_seen, seen)], description=one.told)
+        make(one.name, [partial(_seen, seen)], description=one.about)
     try:
         provider.force_flush()
     finally:
