@@ -23,23 +23,21 @@ import json
 import re
 import socket
 import time
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from taskpit.errors import Invalid
 from taskpit.records import Value
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-    from typing import Any
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-    Scope = MutableMapping[str, Any]
-    Message = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Message]]
-    Send = Callable[[Message], Awaitable[None]]
-    App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 #: Names under which only this machine can be meant.
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")

@@ -6,15 +6,12 @@ when there are many, the client that has most of them loses its oldest. So nobod
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import asyncio
-    from typing import Any
 
 #: A request must have been sent after so many seconds: who dawdles is not waited for.
 PATIENCE = 20.0

@@ -9,18 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 from taskpit import fs
+from taskpit.landing.git import Git
+from taskpit.landing.values import Terms
 from taskpit.records import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from taskpit.landing.git import Git
-    from taskpit.landing.values import Terms
 
 #: A new file larger than this is asked about; contents are looked at up to the other.
 LARGE, LOOKED_AT = 5 * 1024 * 1024, 1024 * 1024

@@ -19,15 +19,10 @@ import time
 
 from taskpit import fs
 from taskpit.landing.candidate import Candidates
-from taskpit.landing.repository import remove
-from taskpit.landing.values import SetupFailed, name_of
+from taskpit.landing.repository import Repository, remove
+from taskpit.landing.values import HandIn, Hands, SetupFailed, Terms, name_of
 from taskpit.schema import path_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.landing.repository import Repository
-    from taskpit.landing.values import HandIn, Hands, Terms
-    from taskpit.task import Evidence
+from taskpit.task import Evidence
 
 # -- what a set-up made ----------------------------------------------------------------------------
 # Kept so that the next clone has it without running it again. Copied, never linked.

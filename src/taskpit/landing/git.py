@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 
 from taskpit import fs
 from taskpit.errors import TaskpitError
 from taskpit.records import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 #: How long one git command may take.
 PATIENCE = 600.0

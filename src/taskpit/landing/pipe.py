@@ -24,30 +24,21 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Callable, Mapping, Sequence
 
 from taskpit import fs
 from taskpit.errors import Invalid
-from taskpit.landing.candidate import Candidates, size
+from taskpit.landing.candidate import Candidates, Taken, size
 from taskpit.landing.clones import Clones
 from taskpit.landing.forge import Pulls
-from taskpit.landing.git import ZERO, GitTrouble
-from taskpit.landing.repository import BranchTrouble, Merge, line_of
-from taskpit.landing.values import FenceLost, HandIn, Waits, held, name_of
+from taskpit.landing.git import ZERO, Git, GitTrouble, Ref
+from taskpit.landing.repository import BranchTrouble, Merge, Repository, line_of
+from taskpit.landing.values import FenceLost, HandIn, Hands, Terms, Waits, held, name_of
+from taskpit.queue import Queue
 from taskpit.race import parent_of
 from taskpit.rules import check_mode
 from taskpit.schema import path_of
-from taskpit.task import Done, Failed, brought
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from taskpit.landing.candidate import Taken
-    from taskpit.landing.git import Git, Ref
-    from taskpit.landing.repository import Repository
-    from taskpit.landing.values import Hands, Terms
-    from taskpit.queue import Queue
-    from taskpit.task import Claim, Evidence, Outcome, Release, Task, Try
+from taskpit.task import Claim, Done, Evidence, Failed, Outcome, Release, Task, Try, brought
 
 #: How often a landing begins again because others were faster.
 TURNS = 100

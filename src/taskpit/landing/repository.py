@@ -17,20 +17,15 @@ import hashlib
 import os
 import shutil
 import stat
+from collections.abc import Mapping, Sequence
 
 from taskpit import fs
 from taskpit.clock import Clock
 from taskpit.errors import Invalid
-from taskpit.landing.candidate import FILE, LINK, PROGRAM, Candidates
+from taskpit.landing.candidate import FILE, LINK, PROGRAM, Candidates, PathChange
 from taskpit.landing.git import ZERO, Git, GitTrouble, Ref, outside, require
 from taskpit.records import Value
 from taskpit.trust import state_path
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from taskpit.landing.candidate import PathChange
 
 #: Settings of the person's that decide which bytes a file has in a commit, and the values we take.
 HABITS = {

@@ -15,6 +15,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
 
 from taskpit import schema
 from taskpit.clock import LAST, instant, iso
@@ -23,11 +25,6 @@ from taskpit.layouts.layout import Layout, Spot, slugify
 from taskpit.records import Value
 from taskpit.task import Evidence, Result, Task, Try, Verdict
 from taskpit.text import read_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
-    from typing import Any
 
 # -- one activity ----------------------------------------------------------------------------------
 # One activity, work item or step in `progress.yaml` as a Task, and back. Pure: mappings in, values out.

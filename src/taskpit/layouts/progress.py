@@ -6,6 +6,9 @@ lists as lists or by id, statuses in several words. Writes into the form it find
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from taskpit.clock import iso
 from taskpit.errors import Invalid
 from taskpit.layouts import activities as entry
@@ -13,11 +16,6 @@ from taskpit.layouts.activities import BLOCKERS, place
 from taskpit.records import Value
 from taskpit.task import State, Task, Verdict
 from taskpit.text import is_count
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 #: The form that new files are written in.
 SCHEMA = 3

@@ -6,18 +6,14 @@ leaves the word with nothing behind it: that is meant, and stays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from taskpit.errors import Invalid
 from taskpit.jsontext import indented
 from taskpit.layouts import activities
-from taskpit.layouts.progress import ENDED, OF_THE_FILE, append, pairs, status_of
+from taskpit.layouts.progress import ENDED, OF_THE_FILE, Progress, append, pairs, status_of
 from taskpit.text import read_json
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from taskpit.layouts.progress import Progress
 
 #: Words that other programs know too, and change: what they say is in the file alone.
 THEIRS = OF_THE_FILE | frozenset(

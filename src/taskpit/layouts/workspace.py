@@ -11,15 +11,10 @@ manifest.json                        an index for coordinators, derived from the
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot, is_claimant
+from taskpit.layouts.layout import LONGEST_NAME, Layout, Named, Spot, is_claimant
 from taskpit.layouts.markdown_task import dump_report, dump_task, load_report, load_task, with_bullet
 from taskpit.schema import path_of
-from taskpit.task import State, Verdict
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.layouts.layout import Named
-    from taskpit.task import Result, Task
+from taskpit.task import Result, State, Task, Verdict
 
 _CLAIM = "_inprogress_"
 #: What a file's name ends in, the state it says, and the verdict if it is one.

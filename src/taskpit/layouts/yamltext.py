@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from taskpit.errors import Invalid, MissingExtra
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 # -- a change to a text that a program would shape otherwise ---------------------------------------
 # A change to a text that a program would shape otherwise: only the lines that changed are changed. Pure.

@@ -9,17 +9,13 @@ from textual.app import App
 from textual.content import Content
 from textual.theme import Theme
 
-from taskpit.board import COLUMNS
+from taskpit.board import COLUMNS, Slip
 from taskpit.clock import say_age
 from taskpit.history import who
 from taskpit.status import LABELS, counted
 from taskpit.text import one_line
 from taskpit.trust import from_home
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from taskpit.board import Slip
-    from taskpit.tui.queue_access import BoardView
+from taskpit.tui.queue_access import BoardView
 
 T = TypeVar("T")
 #: Text and the name of its style, in order.

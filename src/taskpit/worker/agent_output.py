@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
 from taskpit import fs
+from taskpit.agents.acp import Client
 from taskpit.worker import process
+from taskpit.worker.preset import Preset
+from taskpit.worker.run_directory import RunDirectory
 from taskpit.worker.transcript import Transcript
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from taskpit.agents.acp import Client
-    from taskpit.worker.preset import Preset
-    from taskpit.worker.run_directory import RunDirectory
 
 #: How much of what is no event is looked at, from the end.
 TAIL = 32768

@@ -18,6 +18,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping, Sequence
 
 from taskpit import fs, schema
 from taskpit.agents import steering, usage
@@ -28,25 +29,16 @@ from taskpit.errors import Invalid
 from taskpit.policy import answers
 from taskpit.records import Value
 from taskpit.schema import path_of
-from taskpit.task import Ask, Done, Failed, Release, Retry
+from taskpit.task import Ask, Claim, Done, Failed, Outcome, Release, Retry
 from taskpit.text import fit, last_lines, plain, read_json
 from taskpit.worker import process
 from taskpit.worker.agent_output import Listener, Talk
-from taskpit.worker.preset import Backend, fill
+from taskpit.worker.budget import BudgetLimit
+from taskpit.worker.preset import Backend, Preset, fill
 from taskpit.worker.process import CannotRun, say_exit
-from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, ONLY_TALK, OUTPUT_TAIL
+from taskpit.worker.runner import ERROR_LINES, LARGEST_PROMPT, ONLY_TALK, OUTPUT_TAIL, Run
 from taskpit.worker.transcript import ORDER as SIGNS
-from taskpit.worker.transcript import Finding, judge
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from taskpit.task import Claim, Outcome
-    from taskpit.worker.budget import BudgetLimit
-    from taskpit.worker.preset import Preset
-    from taskpit.worker.runner import Run
-    from taskpit.worker.transcript import Transcript
+from taskpit.worker.transcript import Finding, Transcript, judge
 
 # -- which session of which agent worked on a task -------------------------------------------------
 # So that the next attempt can go on in it.

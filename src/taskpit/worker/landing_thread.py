@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
 
 from taskpit.agents.allowed import allowed
 from taskpit.errors import Invalid
@@ -14,21 +16,14 @@ from taskpit.landing.git import GitTrouble
 from taskpit.landing.lander import Lander, join
 from taskpit.landing.pipe import LandingPipe, queue_key
 from taskpit.landing.repository import Repository
-from taskpit.landing.values import Stopped
+from taskpit.landing.values import HandIn, Stopped, Terms
+from taskpit.queue import Queue
+from taskpit.store.port import Member
+from taskpit.task import Claim, End, Evidence
 from taskpit.worker import process
 from taskpit.worker.check import SHELL, run_check
+from taskpit.worker.sandbox import Sandbox
 from taskpit.worker.slot import Over, word_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from queue import SimpleQueue
-
-    from taskpit.landing.values import HandIn, Terms
-    from taskpit.queue import Queue
-    from taskpit.store.port import Member
-    from taskpit.task import Claim, End, Evidence
-    from taskpit.worker.sandbox import Sandbox
 
 #: How often it looks whether something was approved elsewhere.
 LOOK = 2.0

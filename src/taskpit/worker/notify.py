@@ -11,7 +11,9 @@ import html
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 from urllib.parse import urlsplit
 
 from taskpit import fs, trust
@@ -22,11 +24,6 @@ from taskpit.schedule import quiet_until
 from taskpit.text import one_line, read_json
 from taskpit.toml_checker import Checker, checked, flag, many, one_of, parse, quiet_hours, table, text
 from taskpit.worker.user_queues import project_name
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 #: What takes an address.
 KINDS = ("ntfy", "slack", "discord", "webhook")

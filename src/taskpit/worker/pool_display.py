@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
+from typing import TextIO
 
 from taskpit.clock import say_duration
 from taskpit.policy import REVIEWER
+from taskpit.store.port import Mend
+from taskpit.task import Claim
 from taskpit.text import fit, last_lines, one_line
-from taskpit.worker.pool_options import Show
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import TextIO
-
-    from taskpit.store.port import Mend
-    from taskpit.task import Claim
-    from taskpit.worker.pool_options import PoolReport, Survey
-    from taskpit.worker.runner import Run
-    from taskpit.worker.slot import Over
+from taskpit.worker.pool_options import PoolReport, Show, Survey
+from taskpit.worker.runner import Run
+from taskpit.worker.slot import Over
 
 #: The colours of the words of an end, in the order a summary has them.
 COLOURS = {

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from taskpit.task import Claim, Try
 from taskpit.text import plain
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from taskpit.task import Claim, Try
 
 #: How much of an earlier attempt's error is told again.
 LONGEST_ERROR = 2000

@@ -12,13 +12,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.records import Value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 PROGRAM = "bwrap"
 #: Ourselves, for commands that call `pit` in there.

@@ -14,22 +14,17 @@ a trace that is sent twice is the same one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
+from typing import Any
 
 from taskpit.errors import MissingExtra, Unavailable
 from taskpit.history import ENDS, moment, who
-from taskpit.queue import new_events
+from taskpit.queue import Queue, new_events
 from taskpit.records import Value
+from taskpit.task import Card, Event, Evidence
 from taskpit.worker.budget import Ledger
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
-
-    from taskpit.queue import Queue
-    from taskpit.task import Card, Event, Evidence
 
 #: A task has ended with one of these, until a person begins it again.
 OVER = ("completed_task", "failed_task", "cancelled_task", "split_task")

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from taskpit.agents.usage import amount
 from taskpit.records import Value
 from taskpit.text import fit, plain, read_json
 from taskpit.worker.agent_limits import moment
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
-
-    from taskpit.worker.preset import MessageRule, Preset, Rule, Source
-    from taskpit.worker.process import Ended
+from taskpit.worker.preset import MessageRule, Preset, Rule, Source
+from taskpit.worker.process import Ended
 
 #: How much of what is no event is kept, from the end.
 WORDS = 16384

@@ -7,6 +7,7 @@ other. Whoever opens one of them by name connects as any command does there.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from taskpit import errors, trust
 from taskpit.board import Slip
@@ -16,10 +17,6 @@ from taskpit.status import STATUSES, Status, status_of
 from taskpit.task import State
 from taskpit.worker.agent_limits import resting
 from taskpit.worker.budget import DAY, Ledger
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _NONE = dict.fromkeys(map(str, STATUSES), 0)
 DATABASE = "it leads to a database, which is asked when you open it"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from taskpit.store.port import Lapse, Member, Store
 from taskpit.task import Card, Claim, End, Result, Said, State, Task, Try, Verdict, Want
 from taskpit.testing.clock import FakeClock
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 #: How long claims last here, in seconds.
 LEASE = 60.0
