@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from taskpit.clock import say_duration
+from taskpit.clock import iso, say_duration
 from taskpit.task import Ask, Done, End, Failed, Release, Result, Retry, Split, Try, Verdict, brought
 from taskpit.text import headline, one_line
 
@@ -250,8 +250,6 @@ def _short(text: str, longest: int = 200) -> str:
 
 def _note(claim: Claim, reason: str, tries: Sequence[Try]) -> str:
     """What a person needs to decide: what was asked, what happened, and how to go on."""
-    from taskpit.clock import iso
-
     lines = [f"# {claim.task.title}", "", f"{claim.task.id} {reason}", "", "What happened:", ""]
     lines += [f"- {iso(one.at)} {one.worker} ({one.kind}): {_short(one.error)}" for one in tries[-10:]]
     lines += ["", f"Look: `pit show {claim.task.id}`. Go on: `pit unblock {claim.task.id}`.", ""]

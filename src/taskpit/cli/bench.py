@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from statistics import median
 
+import taskpit
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, arg, takes
 from taskpit.cli.options import refusal
 from taskpit.cli.output import paint, table
 from taskpit.cli.progress import ProgressBar
 from taskpit.queue import Queue
-from taskpit.task import Claim, Task
+from taskpit.task import Claim, Done, Task
 
 # -- what `pit bench` measures ---------------------------------------------------------------------
 # Our verbs beside the bare system calls they are made of, on the disk at hand.
@@ -245,8 +246,6 @@ def _sync_file(path: str) -> None:
 
 def _live(queue: Queue, tasks: Sequence[Task]) -> None:
     """Each is put, then each is claimed, then each is done."""
-    from taskpit.task import Done
-
     claims: list[Claim] = []
     for task in tasks:
         queue.store.put([task])
@@ -259,7 +258,6 @@ def _live(queue: Queue, tasks: Sequence[Task]) -> None:
 def _live_in_one(queue: Queue, tasks: Sequence[Task]) -> None:
     """The same with all of them in one call each."""
     from taskpit.policy import settle
-    from taskpit.task import Done
 
     queue.store.put(tasks)
     claims = queue.claim("bench", count=len(tasks))
@@ -270,8 +268,6 @@ def _live_in_one(queue: Queue, tasks: Sequence[Task]) -> None:
 def _run(*words: str) -> None:
     """Another Python that finds this very package."""
     from subprocess import DEVNULL, run
-
-    import taskpit
 
     here = os.path.dirname(os.path.dirname(os.path.abspath(taskpit.__file__)))
     env = {**os.environ, "PYTHONPATH": here, "TASKPIT_AS": "bench"}

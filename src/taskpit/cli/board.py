@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from taskpit import errors
+from taskpit import errors, fs
 from taskpit.actions import edit
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.edit import by_hand
 from taskpit.cli.options import AS, a_port, given_token, token_option
-from taskpit.crew.status import MemberRow
+from taskpit.crew.status import MemberRow, rows
 from taskpit.errors import Invalid, MissingExtra, TaskpitError
 from taskpit.queue import Queue
+from taskpit.trust import state_dir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # an extra
@@ -128,7 +129,6 @@ def _crew(context: Context) -> Callable[[], list[MemberRow]] | None:
         return None
     from taskpit.cli.crew import crew_files
     from taskpit.crew.file import posts_of
-    from taskpit.crew.status import rows
 
     desk = crew_files(context)
     return lambda: rows(desk, posts_of(desk.root, context.env)[0], context.queue.store.paused())
@@ -197,9 +197,6 @@ def _page_that_leads_to(link: str) -> str:
     """The address of a file that only this user can read and that goes on to the link: a browser's command line, which
     others can read, must not have the token in it.
     """
-    from taskpit import fs
-    from taskpit.trust import state_dir
-
     path = f"{state_dir('web')}/board.html"
     page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}">\n'
     fs.replace(path, page.encode(), f"{path}~{fs.fresh_name()}", sync=False, mode=0o600)

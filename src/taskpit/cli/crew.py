@@ -7,7 +7,7 @@ import time
 
 from taskpit import errors, fs
 from taskpit.cli.context import Args, Context, Reply, arg, takes
-from taskpit.crew.state import Crew, CrewFiles
+from taskpit.crew.state import SUPERVISOR, Crew, CrewFiles
 
 #: How often a followed log is looked at, and how much of it is read at once.
 LOOK_AGAIN, PIECE = 0.2, 1 << 20
@@ -117,7 +117,6 @@ def _down(args: Args, context: Context) -> Reply:
 def member_log(name: str, context: Context, limit: int, *, follow: bool) -> Reply:
     """What a member of the crew has printed, or the supervisor."""
     from taskpit.crew.control import choose
-    from taskpit.crew.state import SUPERVISOR
 
     desk = crew_files(context)
     known = [SUPERVISOR, *desk.plan(sealed=False)]

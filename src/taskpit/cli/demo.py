@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from shutil import which
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, arg, takes
@@ -51,8 +52,6 @@ def _demo(args: Args, context: Context) -> Reply:
 
 def _program() -> str:
     """How this program is called: `pit`, or by its path where a shell would not find it (`make demo`)."""
-    from shutil import which
-
     own = os.path.abspath(sys.argv[0])
     if which("pit") or not os.access(own, os.X_OK) or os.path.basename(own) != "pit":
         return "pit"

@@ -19,6 +19,7 @@ from taskpit.errors import Conflict, Invalid
 from taskpit.json_facts import card_facts
 from taskpit.queue import Queue
 from taskpit.task import State, Task
+from taskpit.workers import run_around
 
 #: How a line begins that an editor shows and no task has.
 NOTE = "#! "
@@ -46,8 +47,6 @@ def _edit(args: Args, context: Context) -> Reply:
     pit edit 0007 --needs ''
     pit edit 7
     """
-    from taskpit.workers import run_around
-
     queue = context.queue
     task_id = queue.resolve(args.id)
     if run_around(context.env).get("TASKPIT_TASK") == task_id:

@@ -23,7 +23,7 @@ from taskpit.clock import iso
 from taskpit.errors import Conflict, Invalid, Lost, NotFound, TaskpitError, TooLarge
 from taskpit.importers import Bad, Found, Importer
 from taskpit.importers.importer import relate, without_twins
-from taskpit.queue import Queue
+from taskpit.queue import Queue, cards
 from taskpit.records import Value
 from taskpit.task import LISTS, Card, Result, Said, State, Task, Verdict
 from taskpit.workers import default_worker
@@ -106,8 +106,6 @@ def _export(paths: Sequence[str]) -> str | None:
 
 def _known(queue: Queue, key: str, prefix: str = "") -> dict[str, str]:
     """What came in earlier: its id there, as the field of this name has it, and its id here."""
-    from taskpit.queue import cards
-
     there = ((str(card.task.extra.get(key, "")), card.task.id) for card in cards(queue.store))
     return {name.removeprefix(prefix): task_id for name, task_id in there if name and name.startswith(prefix)}
 
@@ -236,8 +234,6 @@ def open_twins(queue: Queue, records: Sequence[Found]) -> list[str]:
 
     A finished task is no twin: what is to be done every night reads the same every night.
     """
-    from taskpit.queue import cards
-
     wanted = {_reads(record.task) for record in records if not record.task.id}
     here: dict[tuple[object, ...], list[str]] = {}
     for state in (State.READY, State.CLAIMED) if wanted else ():

@@ -15,7 +15,7 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS, a_duration
 from taskpit.cli.output import table
 from taskpit.clock import iso, say_duration
-from taskpit.held_lock import NamedLock
+from taskpit.held_lock import NamedLock, one_of
 from taskpit.task import Lock, Said
 
 #: How long a lock lasts unless renewed.
@@ -89,8 +89,6 @@ def _named(args: Args, context: Context, holder: str, command: _Command | None =
 
 def _run(args: Args, context: Context) -> Reply:
     """The command has run under the lock, which is let go."""
-    from taskpit.held_lock import one_of
-
     command = _Command(args.command, context.env)
     named = _named(args, context, one_of(context.worker(args)), command)
     try:

@@ -9,9 +9,10 @@ from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import AS, ID, read_text
 from taskpit.cli.output import paint, table
 from taskpit.history import who
+from taskpit.landing import review
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.review import FileDiff, ReviewComment
-from taskpit.landing.values import HandIn
+from taskpit.landing.values import CANDIDATE, HandIn
 from taskpit.task import Card
 from taskpit.text import revealed
 
@@ -59,11 +60,8 @@ def _review(args: Args, context: Context) -> Reply:
 
 
 def _waiting(context: Context) -> Reply:
-    from taskpit.landing.review import standing, waiting
-    from taskpit.landing.values import CANDIDATE
-
-    found = waiting(context.queue)
-    for line in standing(context.queue).stranded if found else ():
+    found = review.waiting(context.queue)
+    for line in review.standing(context.queue).stranded if found else ():
         context.warn(line)
     data = []
     for card in found:
@@ -81,8 +79,6 @@ def _waiting(context: Context) -> Reply:
 
 
 def _shown(context: Context, task_id: str) -> Reply:
-    from taskpit.landing import review
-
     pipe, handed = review.find(context.queue, task_id)
     card = context.queue.card(task_id)
     rows = review.files(pipe, handed.base, handed.commit)
@@ -140,7 +136,6 @@ def _coloured(change: str) -> str:
 
 
 def _approve(args: Args, context: Context, task_id: str) -> Reply:
-    from taskpit.landing import review
     from taskpit.worker.landing_thread import land_by_hand
 
     worker = _judge(args, context, task_id)
@@ -182,8 +177,6 @@ def _judge(args: Args, context: Context, task_id: str) -> str:
 
 
 def _send_back(args: Args, context: Context, task_id: str) -> Reply:
-    from taskpit.landing import review
-
     text = read_text("-", LONGEST) if args.send_back == "-" else args.send_back
     comments = [_comment(one) for one in args.comment or ()]
     review.send_back(context.queue, task_id, context.worker(args), text, comments)
@@ -199,8 +192,6 @@ def _comment(text: str) -> ReviewComment:
 
 
 def _take_over(args: Args, context: Context, task_id: str) -> Reply:
-    from taskpit.landing import review
-
     claim, branch = review.take_over(context.queue, task_id, _judge(args, context, task_id))
     text = f"{task_id} is yours; its change is on the branch {branch}. `{context.called(f'done {task_id}')}` ends it."
     return Reply(data={"id": task_id, "worker": claim.fence, "branch": branch}, text=text)
@@ -214,8 +205,6 @@ def _diff(args: Args, context: Context) -> Reply:
     pit diff 7 --stat
     pit diff 7 | git apply --check
     """
-    from taskpit.landing import review
-
     task_id = context.queue.resolve(args.id)
     pipe, base, commit = review.candidate(context.queue, task_id)
     rows = review.files(pipe, base, commit)

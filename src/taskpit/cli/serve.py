@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import os
 
-from taskpit import errors
+from taskpit import errors, fs
+from taskpit.asgi_guard import new_token, refuse_exposure
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_duration, a_port, given_token, token_option, words
+from taskpit.clock import iso, say_duration
 from taskpit.errors import MissingExtra
-from taskpit.serve.serving import GatewayServer
+from taskpit.queue import Queue
+from taskpit.serve.serving import GatewayServer, ServeOptions
 from taskpit.serve.tokens import Grant, Tokens
+from taskpit.workers import run_around
 
 
 @takes(
@@ -31,8 +35,6 @@ def _serve(args: Args, context: Context) -> Reply:
     pit token add ann && pit serve
     pit serve --host 0.0.0.0 --cert chain.pem --key key.pem
     """
-    from taskpit.serve.serving import ServeOptions
-
     if not args.name.replace("-", "").replace("_", "").isalnum() or not args.name.isascii() or args.name == "v1":
         raise Usage(f"--name {args.name!r} cannot be part of an address", hint="Use letters, digits and dashes.")
     place = ServeOptions(
@@ -81,8 +83,6 @@ def _token(args: Args, context: Context) -> Reply:
         return Reply(data={"tokens": [_facts(grant) for grant in grants]}, text=lambda: _listed(grants, context))
     if not args.name:
         raise Usage(f"say whose: pit token {args.action} NAME")
-    from taskpit.workers import run_around
-
     if run_around(context.env):
         raise errors.Untrusted("who may ask is for a person to decide, not for a worker's command", hint="Ask one.")
     if args.action == "revoke":
@@ -96,8 +96,6 @@ def _token(args: Args, context: Context) -> Reply:
 
 
 def _tokens(context: Context) -> Tokens:
-    from taskpit import fs
-
     info = context.queue.store.info()
     if info.kind == "remote":
         raise errors.Invalid("tokens are made where the queue is, not through its gateway", hint="Run it there.")
@@ -106,8 +104,6 @@ def _tokens(context: Context) -> Tokens:
 
 
 def _facts(grant: Grant) -> dict[str, object]:
-    from taskpit.clock import iso
-
     return {
         "name": grant.name,
         "verbs": list(grant.rights),
@@ -118,8 +114,6 @@ def _facts(grant: Grant) -> dict[str, object]:
 
 
 def _listed(grants: list[Grant], context: Context) -> str:
-    from taskpit.clock import iso, say_duration
-
     if not grants:
         return "there are no tokens"
     now, lines = context.queue.clock.now(), []
@@ -151,9 +145,7 @@ def _mcp(args: Args, context: Context) -> Reply:
     pit mcp --as claude-1
     pit mcp --http --port 8765
     """
-    from taskpit.asgi_guard import new_token, refuse_exposure
     from taskpit.mcp.tools import ToolCalls
-    from taskpit.queue import Queue
 
     token = given_token(args, context) if args.http else ""
     if args.http:

@@ -16,8 +16,8 @@ from taskpit.cli.output import aligned, cut, pad, paint, table, terminal_width
 from taskpit.cli.show import COLOURS as STATUS_COLOURS
 from taskpit.clock import iso, say_duration
 from taskpit.crew.file import posts_of
-from taskpit.crew.state import Post
-from taskpit.crew.status import MemberRow
+from taskpit.crew.state import SUPERVISOR, Post
+from taskpit.crew.status import MemberRow, doing, idle_workers, pid_here, rows
 from taskpit.explain import reason_of
 from taskpit.history import who
 from taskpit.policy import LANDING, PULL, REVIEWER
@@ -191,8 +191,6 @@ def _lost(running: dict[str, Any]) -> str:
 
 def look(context: Context, posts: dict[str, Post], day: LastDay) -> Overview:
     """How it stands now."""
-    from taskpit.crew.state import SUPERVISOR
-    from taskpit.crew.status import idle_workers, pid_here, rows
     from taskpit.landing.review import NO_REVIEWER, standing
 
     queue, desk = context.queue, crew_files(context)
@@ -351,8 +349,6 @@ def _day_line(day: dict[str, float]) -> list[str]:
 
 
 def _crew_lines(overview: Overview) -> list[str]:
-    from taskpit.crew.status import doing
-
     crew = overview.crew
     if not crew:
         return []

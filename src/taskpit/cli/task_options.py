@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from taskpit.cli.context import Args, arg
 from taskpit.cli.options import a_count, a_priority, words
+from taskpit.clock import instant
 from taskpit.errors import Invalid
 from taskpit.task import LISTS
 
@@ -62,8 +63,6 @@ def _needed(queue: Queue, given: list[str]) -> tuple[str, ...]:
 
 
 def _moment(queue: Queue, text: str) -> float:
-    from taskpit.clock import instant
-
     try:
         return instant(text, queue.clock.now()) if text else 0.0
     except (ValueError, OverflowError) as error:

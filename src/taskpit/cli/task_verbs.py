@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskpit.actions import ACTIONS, need_person, tell, undo
+from taskpit.actions import ACTIONS, need_person, remember, tell, undo
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import AS, ID, IDS, REASON, a_duration, named, read_text, reason_words
 from taskpit.clock import say_duration
@@ -10,6 +10,7 @@ from taskpit.errors import Invalid, Lost
 from taskpit.json_facts import card_facts
 from taskpit.status import Status, status_of
 from taskpit.task import Ask, Said
+from taskpit.worker.manual import answer_by_hand, own_claim
 
 
 def _text(word: str, context: Context) -> str:
@@ -133,8 +134,6 @@ def _ask(args: Args, context: Context) -> Reply:
     question = _text(question, context)
     if not question.strip():
         raise Invalid("the question is empty")
-    from taskpit.worker.manual import own_claim
-
     claim = own_claim(queue, queue.resolve(task_id), context.worker(args), context.env)
     said, end = queue.finish(claim, Ask(question=question, key=args.key, wanted=args.wanted))
     if said is Said.LOST:
@@ -157,9 +156,6 @@ def _answer(args: Args, context: Context) -> Reply:
     need_person("the budget" if args.id == BUDGET else args.id, context.env)
     if args.id == BUDGET:
         return _go_on(args, context)
-    from taskpit.actions import remember
-    from taskpit.worker.manual import answer_by_hand
-
     queue, worker = context.queue, context.worker(args)
     meant = [card.task for card in queue.store.read(queue.store.resolve(args.id)) if card is not None]
     ids = answer_by_hand(queue, args.id, _text(args.text, context), worker)

@@ -7,12 +7,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from re import match
 
 from taskpit import __version__, fs, kernel
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import an_age
 from taskpit.cli.output import paint
 from taskpit.cli.progress import ProgressBar
+from taskpit.clock import boot_id
 from taskpit.errors import Invalid, TaskpitError
 from taskpit.records import Value
 from taskpit.store.port import Mend
@@ -298,8 +300,6 @@ def survey(place: str) -> list[Tried]:
 def _machine() -> list[Tried]:
     from platform import platform, python_implementation, python_version
 
-    from taskpit.clock import boot_id
-
     boot = boot_id()
     enough = sys.version_info >= (3, 11)
     return [
@@ -483,7 +483,6 @@ def _tools() -> list[Tried]:
 def extras() -> dict[str, dict[str, str]]:
     """Each optional part, what it needs, and the version that is installed; empty if it is not."""
     from importlib.metadata import PackageNotFoundError, requires, version
-    from re import match
 
     try:
         needed = requires("taskpit") or []

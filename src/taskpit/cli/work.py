@@ -5,18 +5,25 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import time
 from argparse import REMAINDER
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
 from taskpit.cli.options import a_count, a_duration, refusal, words
+from taskpit.clock import instant
 from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.values import LANDS, REVIEWS, Terms, spelled
-from taskpit.task import Claim
+from taskpit.queue import cards, tally
+from taskpit.rules import suits
+from taskpit.task import Claim, State, Want
 from taskpit.worker.agent_limits import Choosing
-from taskpit.worker.budget import BudgetLimit
-from taskpit.worker.pool_options import PoolReport
-from taskpit.worker.runner import CommandRunner, PluggedRunner
+from taskpit.worker.budget import BudgetLimit, parse
+from taskpit.worker.pool_options import PoolOptions, PoolReport
+from taskpit.worker.preset import find, places, speaking
+from taskpit.worker.prompt import make_prompt
+from taskpit.worker.run_directory import place_for
+from taskpit.worker.runner import CommandRunner, PluggedRunner, Run
 from taskpit.worker.sandbox import shut_in
 
 AnyRunner = CommandRunner | Choosing | PluggedRunner
@@ -51,8 +58,6 @@ LANDING_ARGS = (
 
 
 def _budget(text: str) -> BudgetLimit:
-    from taskpit.worker.budget import parse
-
     try:
         return parse(text)
     except errors.Invalid as error:
@@ -155,7 +160,6 @@ def _reviewer(args: Args, context: Context) -> AnyRunner:
 def _agents(agent: str, model: str, args: Args, context: Context, argv: list[str]) -> AnyRunner:
     """The agents that were named, the first one first; one that a package brings, if there is no such preset."""
     from taskpit.worker.agent_runner import AgentRunner
-    from taskpit.worker.preset import find, places, speaking
 
     names = [agent] if agent.startswith("acp:") else [name for name in agent.split(",") if name]
     if not names:
@@ -189,7 +193,6 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
     """A pool has worked; one whose runner is its reviewer only judges."""
     from taskpit.worker import pool_display
     from taskpit.worker.pool import Pool
-    from taskpit.worker.pool_options import PoolOptions
 
     landing = _landing(args, context, os.getcwd())
     if reviewer is not None and landing is None:
@@ -233,7 +236,6 @@ def _run(args: Args, context: Context, runner: AnyRunner, reviewer: AnyRunner | 
 
 def _left(report: PoolReport, context: Context) -> str:
     """What needs a person; a pool that did nothing also says what is left, and where to look."""
-    from taskpit.queue import tally
     from taskpit.status import Status
 
     counts = tally(context.queue.store)
@@ -255,9 +257,6 @@ def _until(text: str | None, context: Context) -> float:
     """Unix seconds of `07:00` (the next one here), `+8h` or a date; 0 for none."""
     if text in (None, "empty"):
         return 0.0
-    import time
-
-    from taskpit.clock import instant
 
     now = context.queue.clock.now()
     hour, colon, minute = str(text).partition(":")
@@ -288,10 +287,6 @@ def _landing(args: Args, context: Context, cwd: str) -> LandingPipe | None:
 
 def _dry_run(args: Args, context: Context, runner: AnyRunner) -> Reply:
     """The prompt of the next task, and the command as it would be run."""
-    from taskpit.worker.prompt import make_prompt
-    from taskpit.worker.run_directory import place_for
-    from taskpit.worker.runner import Run
-
     claim = _next(context, words(args.tag), args.name or context.token_name() or "worker", big=args.big)
     queue = context.queue
     info = queue.store.info()
@@ -311,10 +306,6 @@ def _dry_run(args: Args, context: Context, runner: AnyRunner) -> Reply:
 
 def _next(context: Context, tags: tuple[str, ...], name: str, *, big: bool) -> Claim:
     """The claim a worker would get now."""
-    from taskpit.queue import cards
-    from taskpit.rules import suits
-    from taskpit.task import State, Want
-
     want = Want(worker=f"{name}-1", lease=0.0, tags=tags, big=big)
     for card in cards(context.queue.store, State.READY):
         task = card.task

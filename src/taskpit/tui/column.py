@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from textwrap import wrap
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -200,8 +201,6 @@ class Column(ScrollView, can_focus=True):
         return self.get_component_rich_style(f"slip--{name}", partial=True)
 
     def _say_empty(self, y: int, width: int) -> Strip:
-        from textwrap import wrap
-
         shown = ["", *wrap(self._empty, max(width - 3, 10))]
         if y >= len(shown):
             return Strip.blank(width, self.rich_style)

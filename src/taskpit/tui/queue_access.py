@@ -9,11 +9,11 @@ from taskpit.actions import undo
 from taskpit.board import COLUMNS, Board, BoardChange, Slip
 from taskpit.crew.status import MemberRow
 from taskpit.errors import Invalid
-from taskpit.landing.diff import FilePatch
+from taskpit.landing.diff import FilePatch, read_hunks
 from taskpit.landing.values import HandIn
 from taskpit.queue import Queue
 from taskpit.records import Value
-from taskpit.search import Hit
+from taskpit.search import Hit, search
 from taskpit.task import Card, Event, Task
 from taskpit.task_templates import put_filled, templates
 from taskpit.tui.keys import Act
@@ -82,7 +82,6 @@ class QueueAccess:
     def change(self, task_id: str, most: int) -> tuple[HandIn, list[FilePatch]]:
         """What was handed in for it and waits, and its diff with at most so many rows."""
         from taskpit.landing import review
-        from taskpit.landing.diff import read_hunks
 
         with self._lock:
             pipe, handed = review.find(self.queue, task_id)
@@ -90,8 +89,6 @@ class QueueAccess:
 
     def find(self, text: str, limit: int) -> list[Hit]:
         """Tasks that mention these words anywhere."""
-        from taskpit.search import search
-
         with self._lock:
             return search(self.queue, text, limit)
 

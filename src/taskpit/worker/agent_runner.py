@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 
 from taskpit import fs, schema
 from taskpit.agents import steering, usage
+from taskpit.agents.acp import Client
 from taskpit.agents.allowed import allowed
 from taskpit.agents.usage import amount, model_name, session_name
 from taskpit.clock import Clock, say_duration
@@ -225,8 +226,6 @@ class AgentRunner:
         """The conversation with an agent that wants one."""
         if self.preset.protocol != "acp":
             return None
-        from taskpit.agents.acp import Client
-
         client = Client(
             run.cwd or self.cwd,
             prompt,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 
 from taskpit import fs, toml_checker
 from taskpit.agents.acp import PERMISSIONS
@@ -73,8 +74,6 @@ def _seconds(value: Any) -> float:
 
 
 def _pattern(value: Any) -> re.Pattern[str]:
-    import warnings
-
     try:
         with warnings.catch_warnings():  # what may mean another thing in a later Python means this here
             warnings.simplefilter("ignore")
