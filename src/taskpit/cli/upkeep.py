@@ -16,9 +16,13 @@ from taskpit.cli.output import paint
 from taskpit.cli.progress import ProgressBar
 from taskpit.clock import boot_id
 from taskpit.errors import Invalid, TaskpitError
+from taskpit.keeper import fix, sweep
+from taskpit.landing.review import pipes, prune, standing
 from taskpit.records import Value
 from taskpit.store.port import Mend
 from taskpit.trust import from_home
+from taskpit.worker.run_directory import end_commands_of
+from taskpit.workers import default_worker
 
 #: Findings that mend themselves or are merely worth knowing; all others need a person.
 HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn", "not published", "kept clone"))
@@ -50,9 +54,6 @@ def _sweep(args: Args, context: Context) -> Reply:
     pit sweep --dry-run
     pit sweep
     """
-    from taskpit.keeper import sweep
-    from taskpit.worker.run_directory import end_commands_of
-
     with ProgressBar(context, "sweeping", turns=True):
         mends = sweep(context.queue, dry_run=args.dry_run, closely=True, ended=end_commands_of)
         if not args.dry_run:
@@ -63,8 +64,6 @@ def _sweep(args: Args, context: Context) -> Reply:
 
 def _publish(context: Context) -> list[Mend]:
     """Branches follow what landed on them, where nothing is in the way; what is, is a warning."""
-    from taskpit.landing.review import pipes
-
     did = []
     for pipe in pipes(context.queue):
         try:
@@ -81,13 +80,11 @@ def _publish(context: Context) -> list[Mend]:
 
 def _pulls(context: Context) -> list[Mend]:
     """Pull requests that were merged, closed or answered have their consequences."""
-    from taskpit import workers
     from taskpit.landing.lander import Lander
-    from taskpit.landing.review import pipes
     from taskpit.worker.landing_thread import ByHand
 
     did = []
-    worker = workers.default_worker(context.token_name())
+    worker = default_worker(context.token_name())
     for pipe in pipes(context.queue):
         lander = Lander(context.queue, pipe, worker, ByHand(context.warn))
         try:
@@ -101,8 +98,6 @@ def _pulls(context: Context) -> list[Mend]:
 
 def _pruned(context: Context) -> list[Mend]:
     """Candidates that nobody looks at any more are gone."""
-    from taskpit.landing.review import prune
-
     try:
         found = prune(context.queue)
     except (TaskpitError, OSError) as error:
@@ -113,8 +108,6 @@ def _pruned(context: Context) -> list[Mend]:
 
 def _unlanded(context: Context) -> list[Mend]:
     """What of this queue's work is not where a person looks for it."""
-    from taskpit.landing.review import standing
-
     found = standing(context.queue)
     behind = [Mend(kind="repository gone", what="git", details=line) for line in found.stranded]
     behind += [Mend(kind="not published", what="git", details=line) for line in found.behind]
@@ -154,9 +147,7 @@ def _doctor(args: Args, context: Context) -> Reply:
         raise Usage("--dry-run goes with --fix", hint="Without --fix nothing is changed anyway.")
     if args.system:
         return _system(args, context)
-    from taskpit.keeper import fix
     from taskpit.store.opening import refound
-    from taskpit.worker.run_directory import end_commands_of
 
     act = args.fix and not args.dry_run
     lost = refound(context.find(), dry_run=not act)  # without what says that the folder is a queue, nothing is opened
