@@ -88,12 +88,12 @@ class Queue:
         for start in range(0, len(ready), CHUNK):
             chunk = ready[start : start + CHUNK]
             for task, answer in zip(chunk, self.store.put(chunk), strict=True):
-                text = (task.id, answer)
+                entered = (task.id, answer)
                 if answer is Said.CONFLICT:
-                    text = self._put_otherwise(task, tasks[len(said)])
-                said.append(text)
+                    entered = self._put_otherwise(task, tasks[len(said)])
+                said.append(entered)
                 if each is not None:
-                    each(*text)
+                    each(*entered)
         return said
 
     def _put_otherwise(self, refused: Task, asked: Task) -> tuple[str, Said]:

@@ -179,11 +179,10 @@ def run_around(env: Mapping[str, str]) -> Mapping[str, str]:
     number = os.getppid()
     while number > 0:  # each is older than its child: this ends
         try:
-            text = dict(
-                part.partition("=")[::2] for part in os.fsdecode(_kernel_file(f"/proc/{number}/environ")).split("\0")
-            )
-            if text.get(RUN_DIR):
-                return text
+            pairs = os.fsdecode(_kernel_file(f"/proc/{number}/environ")).split("\0")
+            theirs = dict(pair.partition("=")[::2] for pair in pairs)
+            if theirs.get(RUN_DIR):
+                return theirs
         except OSError:
             pass  # another user's, or one that hides what it has: its parents are asked all the same
         try:

@@ -119,15 +119,15 @@ class CrewControl:
         With `tell`, what runs of an earlier turn may take its time to end, and it is told who that is.
         """
         deadline = time.monotonic() + PATIENCE
-        text = time.monotonic() + TELL_EVERY
+        say_at = time.monotonic() + TELL_EVERY
         while True:
             late = [name for name, wish in wishes.items() if not self._has_begun(name, wish)]
             if not late:
                 break
             if tell is None and time.monotonic() > deadline:
                 return dict.fromkeys(late, "it was not started; `pit log supervisor` says more")
-            if tell is not None and time.monotonic() > text:
-                text = time.monotonic() + TELL_EVERY
+            if tell is not None and time.monotonic() > say_at:
+                say_at = time.monotonic() + TELL_EVERY
                 tell(self._waiting_for(late))
             time.sleep(LOOK)
         seen = {name: self.files.seen(name) for name in wishes}
@@ -139,14 +139,14 @@ class CrewControl:
 
     def await_down(self, names: Sequence[str], tell: Callable[[str], None]) -> None:
         """Until none of these lives, and the supervisor is gone too if nobody is left to it."""
-        text = time.monotonic() + TELL_EVERY
+        say_at = time.monotonic() + TELL_EVERY
         while True:
             left = [name for name in names if self.files.living(name)]
             gone = not left and not self.files.living(SUPERVISOR)
             if gone or (not left and any(wish.wanted for wish in self._plan().values())):
                 return
-            if time.monotonic() > text:
-                text = time.monotonic() + TELL_EVERY
+            if time.monotonic() > say_at:
+                say_at = time.monotonic() + TELL_EVERY
                 tell(self._waiting_for(left))
             time.sleep(LOOK)
 

@@ -208,8 +208,8 @@ class PitBoard(ThemedApp[None]):
         if before is None or view.change or view.paused != before.paused:
             self._say_bar()
             self._say_heads()
-            text = view.change.ids | {event.about for event in view.change.events}  # what no slip shows changes too
-            if self.slip is not None and (view.change.anew or self.slip.id in text):
+            changed = view.change.ids | {event.about for event in view.change.events}  # what no slip shows changes too
+            if self.slip is not None and (view.change.anew or self.slip.id in changed):
                 self._read_card()
 
     def _lay(self, name: str) -> None:
