@@ -21,7 +21,7 @@ from taskpit import keeper
 from taskpit.errors import CheckFailed, CursorLost, Invalid, Lost, Nothing, Storage, Unknown, Untrusted
 from taskpit.queue import Queue as Verbs
 from taskpit.rules import check_mode
-from taskpit.task import Done, Failed, Outcome, Release, Said, Task
+from taskpit.task import LISTS, Done, Failed, Outcome, Release, Said, Task
 from taskpit.worker.check import run_check
 from taskpit.worker.pool import Pool
 from taskpit.worker.pool_options import PoolOptions, PoolReport, Show
@@ -112,23 +112,9 @@ class Queue(Verbs):
         by: str = "",
     ) -> str:
         """A task is in the queue for good; its id."""
-        task = Task(
-            id=id,
-            title=title,
-            body=body,
-            priority=priority,
-            needs=_several("needs", needs),
-            check=check,
-            tags=_several("tags", tags),
-            touches=_several("touches", touches),
-            limits=_several("limits", limits),
-            parent=parent,
-            not_before=not_before,
-            max_attempts=max_attempts,
-            big=big,
-            by=by,
-        )
-        return self.put([task])[0][0]
+        given = {name: value for name, value in locals().items() if name in Task._fields}
+        given |= {name: _several(name, given[name]) for name in LISTS if name in given}
+        return self.put([Task(**given)])[0][0]
 
     # -- working -----------------------------------------------------------------------------------
 
