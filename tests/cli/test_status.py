@@ -112,7 +112,7 @@ def test_the_screen_is_never_taller_than_the_terminal(pit, meanwhile, monkeypatc
         pit("add", f"task {number} " + "w" * 300)
         pit("claim")
     screen = Terminal()
-    monkeypatch.setattr("taskpit.cli.status._height", lambda: 9)
+    monkeypatch.setenv("LINES", "9")
     monkeypatch.setattr(sys, "stdout", screen)
     assert main(["status", "-f"]) == 0
     assert len(screen.getvalue().splitlines()) <= 9

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -369,6 +368,8 @@ def _crew_lines(overview: Overview) -> list[str]:
 
 def _follow(args: Args, context: Context, posts: dict[str, Post], day: LastDay) -> Reply:
     """The same, live; in a pipe one line per change."""
+    from shutil import get_terminal_size
+
     clock = context.queue.clock
     lives = sys.stdout.isatty() and context.env.get("TERM") != "dumb" and not context.json
     stage = _InPlace(context, sys.stdout) if lives else None
@@ -378,7 +379,7 @@ def _follow(args: Args, context: Context, posts: dict[str, Post], day: LastDay) 
             began = clock.monotonic()
             if stage is not None:
                 text = screen(look(context, posts, day), terminal_width())
-                stage.show("\n".join(text.split("\n")[: max(_height() - 1, 3)]))
+                stage.show("\n".join(text.split("\n")[: max(get_terminal_size().lines - 1, 3)]))
             took = clock.monotonic() - began
             left = max(PACE, RARELY * took) if deadline is None else deadline - clock.monotonic()
             if left <= 0:
@@ -412,10 +413,3 @@ class _InPlace:
             self._stream.write(f"\x1b[{self._shown.count(chr(10)) + 1}A\x1b[J")
         self._context.screen.write(text, self._stream)
         self._shown = text
-
-
-def _height() -> int:
-    try:
-        return os.get_terminal_size(sys.stdout.fileno()).lines
-    except (OSError, ValueError):
-        return 24
