@@ -299,4 +299,4 @@ def test_who_is_no_longer_in_the_file_ends(zoo):
     zoo.crew(WORKERS.replace("{act}", "true").replace("count = 2", "count = 1"))
     zoo.pit("up")
     until(lambda: not zoo.files.living("snake-2"))
-    assert zoo.files.living("snake-1")
+    until(lambda: zoo.files.living("snake-1"))  # started again if it looked at the file before that was trusted
