@@ -10,15 +10,13 @@ import time
 import pytest
 from faults import Killed
 from waits import PATIENCE, until
-from workshop import alive
+from workshop import alive, read_pid
 
 from taskpit.worker import child, reaper
 from taskpit.worker.child import Child
 
-needs_server = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="a fork server needs pidfd_open (Linux)")
 
-
-@pytest.fixture(params=["spawned", pytest.param("served", marks=needs_server)])
+@pytest.fixture(params=["spawned", "served"])
 def served(request):
     if request.param == "spawned":
         yield None
@@ -32,7 +30,6 @@ def ran(tmp_path, *argv, env=None, **options):
     out = os.open(tmp_path / "out", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         one = Child(argv, str(tmp_path), {"PATH": os.defpath} if env is None else env, (out, out), **options)
-        one.tell(reaper.BEGIN)
         one.wait(time.monotonic() + PATIENCE)
         code = one.end()
         return code, os.pread(out, 1 << 16, 0)
@@ -82,49 +79,93 @@ def test_very_many_words_and_many_at_once(tmp_path, served):
     assert (code, said.split()) == (0, [b"1001", b"100001"])
 
 
-@needs_server
 def test_the_server_has_none_of_our_environment(monkeypatch):
     monkeypatch.setenv("TASKPIT_TOKEN", "secret")
     with child.serving():
-        number = child.serving().server._pid
+        number = child.serving().server.pid
         with open(f"/proc/{number}/environ", "rb") as file:
             assert b"secret" not in file.read()
     assert child.serving().server is None
     assert not alive(number)
 
 
-@needs_server
 def test_commands_go_on_when_the_server_is_killed(tmp_path):
     with child.serving():
         server = child.serving().server
-        one = Child(("sleep", "600"), str(tmp_path), {"PATH": os.defpath}, (2, 2))
-        one.tell(reaper.BEGIN)
-        os.kill(server._pid, signal.SIGKILL)
+        one = Child(("sh", "-c", "sleep 600; exit 5"), str(tmp_path), {"PATH": os.defpath}, (2, 2))
+        os.kill(server.pid, signal.SIGKILL)
         assert ran(tmp_path, "sh", "-c", "exit 3")[0] == 3  # by an interpreter of its own
         assert child.serving().server is None
-        assert one.end() == -signal.SIGKILL  # how it ended nobody can tell
-        until(lambda: not alive(one.pid))
+        one.tell(reaper.STOP)
+        assert one.wait(time.monotonic() + PATIENCE)
+        assert one.end() == -signal.SIGTERM
 
 
-@needs_server
+def test_a_reaper_stays_and_one_that_was_killed_is_replaced(tmp_path):
+    numbers = []
+    with child.serving():
+        for kill in (False, True, True, False):
+            assert ran(tmp_path, "true", started=numbers.append)[0] == 0
+            if kill:
+                os.kill(numbers[-1], signal.SIGKILL)
+                until(lambda: not alive(numbers[-1]))
+    first, second, told, third, gone, last = numbers
+    assert first == second == told  # the last time it was dead by then, and another had to be asked
+    assert third == gone != first
+    assert last not in (first, third)
+    until(lambda: not any(map(alive, numbers)))
+
+
+def test_nothing_is_left_of_a_command_that_kills_its_reaper(tmp_path):
+    """`kill -9 $PPID` is all it takes; the server adopts what is left."""
+    script = f"setsid sleep 600 & echo $! > {tmp_path}/pid; exec sleep 600"
+    numbers = []
+    with child.serving():
+        one = Child(("sh", "-c", script), str(tmp_path), {"PATH": os.defpath}, (2, 2), started=numbers.append)
+        escaped = read_pid(tmp_path / "pid")
+        (command,) = [number for number in reaper.family(numbers[0]) if number != escaped]
+        os.kill(numbers[0], signal.SIGKILL)
+        assert one.wait(time.monotonic() + PATIENCE)
+        assert one.end() == -signal.SIGKILL
+        until(lambda: not alive(command) and not alive(escaped))
+        assert ran(tmp_path, "sh", "-c", "exit 3")[0] == 3
+
+
+def test_a_reaper_that_is_asked_to_end_ends_its_command_and_itself(tmp_path):
+    """By whoever the task is given to."""
+    numbers = []
+    with child.serving():
+        one = Child(("sleep", "600"), str(tmp_path), {"PATH": os.defpath}, (2, 2), started=numbers.append)
+        until(lambda: reaper.family(numbers[0]))
+        os.kill(numbers[0], signal.SIGTERM)
+        assert one.wait(time.monotonic() + PATIENCE)
+        assert one.end() == -signal.SIGTERM
+        until(lambda: not alive(numbers[0]))
+        assert ran(tmp_path, "true", started=numbers.append)[0] == 0
+    assert numbers[0] != numbers[1]
+
+
 def test_a_server_whose_owner_is_killed_ends_with_all_it_has_started(tmp_path):
-    """Killed between its order and the first word nothing begins; later everything ends."""
+    """Killed between the reaper's number and the order nothing begins; later everything ends."""
     ready, say = os.pipe()
     owner = os.fork()
     if not owner:
         try:
+
+            def hang(number):
+                os.write(say, f"{child.serving().server.pid} {begun.pid} {number}\n".encode())
+                signal.pause()
+
             with child.serving():
                 begun = Child(("sh", "-c", f"echo $$ > {tmp_path}/begun; exec sleep 600"), "/", {}, (2, 2))
-                begun.tell(reaper.BEGIN)
-                waits = Child(("sh", "-c", f"echo $$ > {tmp_path}/waits"), "/", {}, (2, 2))
                 until(lambda: (tmp_path / "begun").exists() and (tmp_path / "begun").read_text().strip())
-                os.write(say, f"{child.serving().server._pid} {begun.pid} {waits.pid}\n".encode())
-                signal.pause()
+                Child(("sh", "-c", f"echo $$ > {tmp_path}/waits"), "/", {}, (2, 2), started=hang)
         finally:
             os._exit(1)
     os.close(say)
     numbers = [int(word) for word in os.read(ready, 4096).split()]
     os.close(ready)
+    assert len(numbers) == 3
     assert all(map(alive, numbers))
     os.kill(owner, signal.SIGKILL)
     os.waitpid(owner, 0)
@@ -133,17 +174,28 @@ def test_a_server_whose_owner_is_killed_ends_with_all_it_has_started(tmp_path):
     assert not (tmp_path / "waits").exists()
 
 
-@needs_server
 def test_a_pool_starts_its_commands_by_one_server(tmp_path, monkeypatch):
     """No interpreter begins for a command: that is most of what a short one costs."""
 
     def refuse(*_):
         raise Killed
 
-    monkeypatch.setattr(child, "_spawn", refuse)
     with child.serving():
+        monkeypatch.setattr(child, "_spawn", refuse)
         for _ in range(3):
             assert ran(tmp_path, "true")[0] == 0
     with pytest.raises(Killed):
         ran(tmp_path, "true")
     assert sys.executable in reaper.SERVER
+
+
+@pytest.mark.parametrize(("argv", "env"), [(("echo", "a\0b"), {}), (("echo",), {"A": "b\0C=d"})])
+def test_a_nul_makes_no_two_words_of_one(tmp_path, served, argv, env):
+    with pytest.raises(ValueError, match="NUL"):
+        ran(tmp_path, *argv, env=env)
+
+
+def test_a_variable_without_a_name_is_no_end_of_the_reaper(tmp_path, served):
+    code, said = ran(tmp_path, "true", env={"": "x", "PATH": os.defpath})
+    assert code in (0, 126), said
+    assert ran(tmp_path, "true")[0] == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import threading
 
@@ -167,24 +165,6 @@ def test_whoever_ignores_sigterm_is_killed(tmp_path):
     assert ended[0].code == -9
     assert not alive(leader)
     assert not alive(child)
-
-
-def test_whoever_is_asked_to_stop_while_it_becomes_the_command_does(tmp_path):
-    """The signal comes between fork and exec, where the reaper's own handler still stands."""
-    code = (
-        "import os, signal\n"
-        "from taskpit.worker import reaper\n"
-        "os.setsid = lambda: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "one = reaper.Reaper(0.0)\n"
-        "one.start(os.devnull, '.', ['touch', 'began'])\n"
-        "one.attend()\n"
-        "print(one.status)\n"
-    )
-    argv = [sys.executable, "-c", code]
-    with subprocess.Popen(argv, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process_:
-        said = process_.stdout.read()
-    assert said.split() == [b"%d" % signal.SIGTERM]
-    assert not (tmp_path / "began").exists()
 
 
 def test_whoever_listens_to_sigterm_is_not_killed(tmp_path):

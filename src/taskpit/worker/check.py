@@ -10,12 +10,13 @@ from taskpit.clock import say_duration
 from taskpit.errors import Storage
 from taskpit.task import Evidence
 from taskpit.worker.child import Child
-from taskpit.worker.reaper import BEGIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import IO
+
+    from taskpit.worker.process import Bell
 
 #: How much of the end of a check's output is kept as evidence, in bytes.
 TAIL = 4096
@@ -33,21 +34,19 @@ def run_check(
     started: Callable[[int], None] | None = None,
     log: str = "",
     shell: Sequence[str] = SHELL,
+    bell: Bell | None = None,
 ) -> Evidence:
     """The command has run, by `shell`, for `limit` seconds at most; what it showed.
 
     It has no input and writes to a file, so nothing it leaves behind can hang us. All it has started is gone when
-    this returns, and soon after we are killed. `started` is told the number of its reaper, which ends it when it is
-    told to (SIGTERM). With `log`, that file holds all of its output afterwards.
+    this returns, and soon after we are killed. `started` hears the number of its reaper, and when `bell` rings it is
+    killed: it has nothing to put away. With `log`, that file holds all of its output afterwards.
     """
     began = time.monotonic()
     with open(fs.open_file(log, empty=True) if log else _unnamed(), "w+b") as output:
-        check = _start([*shell, command], cwd, env, output.fileno())
+        check = _start([*shell, command], cwd, env, output.fileno(), started)
         try:
-            if started is not None:
-                started(check.pid)
-            check.tell(BEGIN)
-            in_time = check.wait(began + limit)
+            in_time = check.wait(began + limit, bell)
         finally:
             code = check.end()
         tail = _tail(output)
@@ -58,11 +57,17 @@ def run_check(
     return Evidence(command=command, exit_code=TIMED_OUT, seconds=seconds, tail=stopped)
 
 
-def _start(argv: Sequence[str], cwd: str, env: Mapping[str, str] | None, output: int) -> Child:
+def _start(
+    argv: Sequence[str],
+    cwd: str,
+    env: Mapping[str, str] | None,
+    output: int,
+    started: Callable[[int], None] | None,
+) -> Child:
     if not os.path.isdir(cwd):
         raise Storage(f"the check cannot be run in {cwd}: it is not a directory", path=cwd)
     try:
-        return Child(argv, cwd, env, (output, output))
+        return Child(argv, cwd, env, (output, output), started=started)
     except OSError as error:
         raise Storage(f"the check cannot be run in {cwd}: {error.strerror}", path=cwd) from error
 

@@ -1,8 +1,11 @@
 """A command behind its reaper, as the process that starts it sees it: begun, watched, ended with all it has started.
 
-fork      a copy of this process is the reaper: at once, where this process has no threads
-serve     a copy of a fork server is, which a pool keeps while it runs: about a millisecond a command
-spawn     a new interpreter is: fifteen milliseconds
+Where a reaper comes from:
+
+kept      one that has served before: while this process is `serving`, as a pool is, reapers stay
+served    a copy of a server that has a reaper loaded and nothing else: a millisecond
+forked    a copy of this process, where it has no threads
+spawned   a new interpreter: fifteen milliseconds
 """
 
 from __future__ import annotations
@@ -10,18 +13,24 @@ from __future__ import annotations
 import os
 import sys
 import time
+from _thread import allocate_lock
 
 from taskpit.worker import reaper
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
+    from typing import Any
 
-#: How often a process is looked at where the kernel does not tell of its end, at most and at least; and where it does.
-SHORTEST, LOOK, TICK = 0.002, 0.02, 0.5
+    from taskpit.worker.process import Bell
+
 #: What of our own environment an interpreter needs to begin; the commands have theirs.
 NEEDED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+#: How long a look at the clock may be away, in seconds: it may leap.
+TICK = 0.5
+#: How a command has ended whose reaper was killed, which alone could tell.
+KILLED = 9
 
 
 class Child:
@@ -37,91 +46,97 @@ class Child:
         stdin: str = "",
         grace: float = 0.0,
         keep: tuple[int, ...] = (),
+        started: Callable[[int], None] | None = None,
     ) -> None:
-        """It waits for its first word. OSError: the machine has no room for it.
+        """It has begun. OSError: the machine has no room for it.
 
         It prints to the two `streams`, and reads the file `stdin`. What it leaves behind has `grace` seconds to end by
-        itself. The reaper has the descriptors `keep` open until all is gone, should we be killed.
+        itself. The reaper has the descriptors `keep` open until all is gone, should we be killed. `started` hears the
+        reaper's number before anything begins: should we be killed before others know it, nothing does.
         """
-        self._status: int | None = None
-        self._server: ForkServer | None = None
-        #: A descriptor that can be read once the reaper has ended; -1 where there are none.
-        self.waker = -1
-        hears, self._pipe = os.pipe()
-        order, files = (f"{grace:g}", stdin or os.devnull, cwd, *argv), (hears, *streams, *keep)
-        try:
-            self.pid = self._start(order, env, files)
-        except OSError:
-            os.close(self._pipe)
-            raise
-        finally:
-            os.close(hears)
+        self._answer: int | None = None
+        seen = os.environ if env is None else env
+        files = (*streams, *keep)
+        program = find_program(argv[0], cwd, seen) or argv[0]
+        words = [cwd, stdin or os.devnull, program, *argv]
+        parts = [str(len(files)), str(len(words)), f"{grace:g}", *words]
+        parts += [f"{name}={value}" for name, value in seen.items()]
+        order = os.fsencode("\0".join(parts))
+        if order.count(b"\0") >= len(parts):
+            raise ValueError("there is a NUL in its words or its environment")
+        while True:
+            self._reaper = _reapers.take()
+            try:
+                if started is not None:
+                    started(self._reaper.pid)
+                self._reaper.send(len(order), files, order)
+                return
+            except ConnectionError:
+                self._reaper.close()  # it was killed while it waited: the next one
+            except BaseException:
+                self._reaper.close()
+                raise
 
-    def _start(self, order: tuple[str, ...], env: Mapping[str, str] | None, files: tuple[int, ...]) -> int:
+    @property
+    def pid(self) -> int:
         """The number of its reaper."""
-        if env is None and "threading" not in sys.modules:
-            return _fork(order, files)
-        number = self._start_elsewhere(order, os.environ if env is None else env, files)
-        self.waker = _waker(number)
+        return self._reaper.pid
+
+    @property
+    def waker(self) -> int:
+        """A descriptor that can be read once it has ended."""
+        number: int = self._reaper.channel.fileno()
         return number
 
-    def _start_elsewhere(self, order: tuple[str, ...], env: Mapping[str, str], files: tuple[int, ...]) -> int:
-        server = _serving.server
-        if server is not None:
-            try:
-                number = server.start(order, env, files)
-            except ConnectionError:  # it was killed
-                _serving.server = None
-                server.close()
-            else:
-                self._server = server
-                return number
-        return _spawn(order, env, files)
-
-    def tell(self, word: bytes) -> None:
-        """The reaper has been told."""
+    def tell(self, word: int) -> None:
+        """The reaper has been told STOP or KILL."""
         try:
-            os.write(self._pipe, word)
+            self._reaper.channel.sendall(reaper.number_as_bytes(word))
         except OSError:
             return  # it was ended before
 
     def ended(self) -> bool:
-        """Whether it has ended. Where possible it is left unreaped: until then nobody else gets its number."""
-        if self.waker >= 0:
-            return sleep(0, self.waker)
-        if hasattr(os, "waitid"):
-            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-        if self._status is None:
-            number, status = os.waitpid(self.pid, os.WNOHANG)
-            self._status = status if number else None
-        return self._status is not None
+        """Whether it has ended."""
+        return self._hear(0.0)
 
-    def wait(self, deadline: float) -> bool:
-        """True once it has ended, False at the deadline."""
-        pause = SHORTEST
-        while not self.ended():
-            left = deadline - time.monotonic()
-            if left <= 0:
+    def wait(self, deadline: float, bell: Bell | None = None) -> bool:
+        """True once it has ended, False at the deadline or when the bell rings."""
+        while (left := deadline - time.monotonic()) > 0 and not (bell and bell.rung):
+            pause = min(left, TICK)
+            if bell is not None:
+                bell.wait(pause, self.waker)
+            if self._hear(pause if bell is None else 0.0):
+                return True
+        return self.ended()
+
+    def _hear(self, seconds: float) -> bool:
+        if self._answer is None:
+            self._reaper.channel.settimeout(seconds)
+            try:
+                self._answer = self._reaper.answer()
+            except (TimeoutError, BlockingIOError):
                 return False
-            if self.waker >= 0:
-                sleep(min(left, TICK), self.waker)
-            else:
-                time.sleep(min(left, pause))
-                pause = min(pause * 2, LOOK)
+            except ConnectionError:
+                self._answer = KILLED + reaper.LEAVES
         return True
 
     def end(self) -> int:
-        """Nothing of the command is left; its exit code: negative is the signal that killed it."""
+        """Nothing of the command is left; its exit code: negative is the signal that killed it.
+
+        OSError: the machine had no room for it.
+        """
         if not self.ended():
             self.tell(reaper.KILL)
             if not self.wait(time.monotonic() + reaper.LAST_CALL):
-                os.kill(self.pid, 9)
-        os.close(self._pipe)
-        if self.waker >= 0:
-            os.close(self.waker)
-        if self._server is not None:
-            self._status = self._server.wait(self.pid)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1] if self._status is None else self._status)
+                os.kill(self._reaper.pid, 9)
+        answer = KILLED + reaper.LEAVES if self._answer is None else self._answer
+        if answer >= reaper.LEAVES:
+            self._reaper.close()
+        else:
+            _reapers.give_back(self._reaper)
+        if answer < 0:
+            raise OSError(-answer, os.strerror(-answer))
+        return os.waitstatus_to_exitcode(answer % reaper.LEAVES)
 
 
 def sleep(seconds: float, *wakers: int) -> bool:
@@ -135,127 +150,184 @@ def sleep(seconds: float, *wakers: int) -> bool:
     return bool(poll.poll(max(seconds, 0) * 1000))
 
 
-def _waker(pid: int) -> int:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return -1
+# -- programs --------------------------------------------------------------------------------------
+
+_found: dict[tuple[str, str], str] = {}
 
 
-def _fork(order: tuple[str, ...], files: tuple[int, ...]) -> int:
-    number = os.fork()
-    if number:
-        return number
-    try:
-        os.setsid()
-        for here, fd in enumerate(files[:3]):
-            os.dup2(fd, here)
-        os.closerange(3, reaper.MOST_FILES)
-        reaper.main(*order)
-    finally:
-        os._exit(1)
+def find_program(name: str, cwd: str, env: Mapping[str, str]) -> str:
+    """The file of a command that begins with this word and runs there; empty if there is none."""
+    if "/" in name:
+        return name if _is_program(os.path.join(cwd, name)) else ""
+    path = env.get("PATH", os.defpath)
+    known = _found.get((name, path), "")
+    if known and _is_program(known):
+        return known
+    for folder in path.split(os.pathsep):
+        file = os.path.join(cwd, folder, name)
+        if _is_program(file):
+            if folder.startswith("/"):
+                _found[name, path] = file
+            return file
+    return ""
 
 
-def _spawn(order: tuple[str, ...], env: Mapping[str, str], files: tuple[int, ...]) -> int:
-    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(files[:3])]
-    for fd in files[3:]:
-        if sys.platform != "linux":
-            os.set_inheritable(fd, True)  # there a descriptor that is copied to itself stays closed for the new one
-        actions.append((os.POSIX_SPAWN_DUP2, fd, fd))
-    return os.posix_spawn(sys.executable, (*reaper.COMMAND, *order), env, file_actions=actions, setsid=True)
+def _is_program(file: str) -> bool:
+    return os.access(file, os.X_OK) and not os.path.isdir(file)
 
 
-class ForkServer:
-    """A process that has a reaper loaded and nothing else: each of its copies is one, with a session of its own."""
+# -- reapers ---------------------------------------------------------------------------------------
+
+
+class Link:
+    """A reaper, or the server that makes them, as we see it."""
+
+    def __init__(self, channel: Any, pid: int = 0, *, ours: bool = False) -> None:
+        """`ours`: it is a child of this process."""
+        self.channel = channel
+        self.pid = pid
+        self._ours = ours
+
+    def send(self, number: int, files: Sequence[int], data: bytes = b"") -> None:
+        """A number with descriptors, and what follows it. ConnectionError: nobody is there."""
+        from _socket import SCM_RIGHTS, SOL_SOCKET
+
+        passed = b"".join(fd.to_bytes(4, sys.byteorder) for fd in files)
+        self.channel.settimeout(None)
+        self.channel.sendmsg([reaper.number_as_bytes(number)], [(SOL_SOCKET, SCM_RIGHTS, passed)])
+        self.channel.sendall(data)
+
+    def answer(self) -> int:
+        """What it says next. ConnectionError: it is gone."""
+        said = self.channel.recv(reaper.NUMBER)
+        if len(said) < reaper.NUMBER:
+            raise ConnectionResetError("the reaper is gone")
+        return reaper.number_from_bytes(said)
+
+    def greeted(self) -> Link:
+        """Itself, once it has said its number. OSError: there is no room for it."""
+        try:
+            number = self.answer()
+        except OSError:
+            self.close()
+            raise
+        if number < 0:
+            self.close()
+            raise OSError(-number, os.strerror(-number))
+        self.pid = number
+        return self
+
+    def close(self) -> None:
+        """Its input ends, and so does it."""
+        self.channel.close()
+        if self._ours:
+            os.waitpid(self.pid, 0)
+
+
+class Reapers:
+    """The reapers of this process. While this is entered they stay, and a server makes them."""
 
     def __init__(self) -> None:
-        import socket
-        import threading
+        self.server: Link | None = None
+        self._idle: list[Link] = []
+        self._users = 0
+        self._turn = allocate_lock()
 
-        ours, theirs = socket.socketpair()
-        actions = [
-            (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-        ]
-        env = {name: os.environ[name] for name in NEEDED if name in os.environ}
+    def __enter__(self) -> None:
+        self._users += 1
+        if self._users == 1:
+            try:
+                self.server = _spawn(reaper.SERVER)
+            except OSError:
+                self.server = None  # each reaper has an interpreter of its own, then
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._users -= 1
+        if self._users:
+            return
+        while self._idle:
+            self._idle.pop().close()
+        if self.server is not None:
+            self.server.close()
+            self.server = None
+
+    def take(self) -> Link:
+        """One that waits for an order. OSError: there is no room for it."""
+        with self._turn:
+            if self._idle:
+                return self._idle.pop()
+            if self.server is not None:
+                try:
+                    return self._copy(self.server)
+                except ConnectionError:  # it was killed
+                    self.server.close()
+                    self.server = None
+        return _fork() if "threading" not in sys.modules else _spawn(reaper.COMMAND).greeted()
+
+    def _copy(self, server: Link) -> Link:
+        from _socket import socketpair
+
+        ours, theirs = socketpair()
         try:
-            self._pid = os.posix_spawn(sys.executable, reaper.SERVER, env, file_actions=actions, setsid=True)
+            server.send(reaper.STOP, (theirs.fileno(),))
         except OSError:
             ours.close()
             raise
         finally:
             theirs.close()
-        self._channel = ours
-        self._turn = threading.Lock()
+        return Link(ours).greeted()
 
-    def start(self, order: tuple[str, ...], env: Mapping[str, str], files: Sequence[int]) -> int:
-        """The number of a new reaper. ConnectionError: the server is gone; another OSError: there is no room."""
-        import socket
-
-        words = [*order, *(f"{name}={value}" for name, value in env.items())]
-        data = b"\0".join(map(os.fsencode, (str(len(files)), str(len(order)), *words)))
-        with self._turn:
-            if self._channel.fileno() < 0:
-                raise ConnectionResetError("the fork server is gone")
-            socket.send_fds(self._channel, [reaper.number_as_bytes(len(data))], list(files))
-            self._channel.sendall(data)
-            number = self._answer()
-        if number < 0:
-            raise OSError(-number, os.strerror(-number))
-        return number
-
-    def wait(self, pid: int) -> int:
-        """How a reaper that has ended did so; as if it was killed, where the server was, who alone could tell."""
-        try:
-            with self._turn:
-                self._channel.sendall(reaper.number_as_bytes(-pid))
-                return self._answer()
-        except OSError:
-            return 9
-
-    def _answer(self) -> int:
-        said = b""
-        while len(said) < reaper.NUMBER:
-            more = self._channel.recv(reaper.NUMBER - len(said))
-            if not more:
-                raise ConnectionResetError("the fork server is gone")
-            said += more
-        return reaper.number_from_bytes(said)
-
-    def close(self) -> None:
-        """Its input ends, and so does it."""
-        with self._turn:
-            if self._channel.fileno() >= 0:
-                self._channel.close()
-                os.waitpid(self._pid, 0)
+    def give_back(self, link: Link) -> None:
+        """It has served; where reapers stay, it waits for another order."""
+        if self._users:
+            self._idle.append(link)
+        else:
+            link.close()
 
 
-class _Serving:
-    """Who uses the fork server of this process, of which there is one at most."""
+def _fork() -> Link:
+    from _socket import socketpair
 
-    def __init__(self) -> None:
-        self.server: ForkServer | None = None
-        self._users = 0
-
-    def __enter__(self) -> None:
-        self._users += 1
-        if self._users == 1 and hasattr(os, "pidfd_open"):
-            try:
-                self.server = ForkServer()
-            except OSError:
-                self.server = None  # each command has an interpreter of its own, then
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._users -= 1
-        if not self._users and self.server is not None:
-            server, self.server = self.server, None
-            server.close()
+    ours, theirs = socketpair()
+    number = os.fork()
+    if number:
+        theirs.close()
+        return Link(ours, number, ours=True).greeted()
+    try:
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        os.closerange(3, theirs.fileno())
+        os.closerange(theirs.fileno() + 1, reaper.MOST_FILES)
+        reaper.Reaper(theirs).serve()
+    finally:
+        os._exit(0)
 
 
-_serving = _Serving()
+def _spawn(words: tuple[str, ...]) -> Link:
+    from _socket import socketpair
+
+    ours, theirs = socketpair()
+    actions = [
+        (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
+        (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    env = {name: os.environ[name] for name in NEEDED if name in os.environ}
+    try:
+        number = os.posix_spawn(sys.executable, words, env, file_actions=actions, setsid=True)
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return Link(ours, number, ours=True)
 
 
-def serving() -> _Serving:
-    """While this is entered, commands are started by a fork server where the system has what that takes."""
-    return _serving
+_reapers = Reapers()
+
+
+def serving() -> Reapers:
+    """While this is entered, reapers stay from one command to the next."""
+    return _reapers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -93,7 +92,8 @@ class LandingThread:
         self._inbox = inbox
         self._sandbox = sandbox.replace(shown=(pipe.git.directory,)) if sandbox is not None else None
         self._member: Member | None = None
-        self._group = 0
+        #: Ends the check that runs.
+        self._alarm = process.Bell()
         self._stopping = False
         self._quit = False
         self._bell = threading.Event()
@@ -123,8 +123,7 @@ class LandingThread:
     def stop(self) -> None:
         """What runs is ended; its candidate waits for the next lander."""
         self._stopping = True
-        if self._group:
-            process.tell_group(self._group, signal.SIGTERM)
+        self._alarm.ring()
 
     def close(self) -> None:
         """It has ended, and its name is free."""
@@ -132,6 +131,7 @@ class LandingThread:
         self._bell.set()
         if self._thread.ident is not None:
             self._thread.join()
+        self._alarm.close()
         if self._member is not None:
             self._member.leave()
 
@@ -201,19 +201,11 @@ class LandingThread:
         """A check or a set-up, ended with us."""
         info = self._queue.store.info()
         seen = {**allowed(os.environ, *env), "TASKPIT_DIR": info.papers or info.where}
-        try:
-            shell = (*(self._sandbox.wrap(directory, ()) if self._sandbox is not None else ()), *SHELL)
-            evidence = run_check(command, directory, limit, seen, self._started, log=log, shell=shell)
-        finally:
-            self._group = 0
+        shell = (*(self._sandbox.wrap(directory, ()) if self._sandbox is not None else ()), *SHELL)
+        evidence = run_check(command, directory, limit, seen, log=log, shell=shell, bell=self._alarm)
         if self._stopping:
             raise Stopped
         return evidence
-
-    def _started(self, group: int) -> None:
-        self._group = group
-        if self._stopping:
-            process.tell_group(group, signal.SIGTERM)
 
     def say(self, text: str) -> None:
         """The pool shows it; the same thing once."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
 import threading
 import time
@@ -19,7 +18,7 @@ from taskpit import fs
 from taskpit.errors import Storage, TaskpitError
 from taskpit.records import Value
 from taskpit.worker import reaper
-from taskpit.worker.child import LOOK, Child, sleep
+from taskpit.worker.child import Child, find_program, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,11 +120,8 @@ def run(
     began = time.monotonic()
     log = fs.open_file(order.log)
     try:
-        child = _start(order, log)
+        child = _start(order, log, started)
         try:
-            if started is not None:
-                started(child.pid)
-            child.tell(reaper.BEGIN)
             why = _attend(child, order, bell, log, watch, parting)
         finally:
             code = child.end()
@@ -135,7 +131,7 @@ def run(
     return Ended(code=code, seconds=time.monotonic() - began, why=why)
 
 
-def _start(order: Command, log: int) -> Child:
+def _start(order: Command, log: int, started: Callable[[int], None] | None) -> Child:
     check_command(order.argv[0], order.cwd, order.env)
     if not os.path.isdir(order.cwd):
         raise _cannot_run(order.argv[0], f"{order.argv[0]!r} cannot be run: there is no directory {order.cwd}")
@@ -149,6 +145,7 @@ def _start(order: Command, log: int) -> Child:
             stdin=order.stdin,
             grace=min(order.grace, 1.0),
             keep=order.keep,
+            started=started,
         )
     except (OSError, ValueError) as error:
         if getattr(error, "errno", 0) in EXHAUSTED:
@@ -162,7 +159,7 @@ def _start(order: Command, log: int) -> Child:
 
 def is_program(name: str, cwd: str, env: Mapping[str, str]) -> bool:
     """Whether a command that begins with this word and runs there has a program."""
-    return shutil.which(os.path.join(cwd, name) if "/" in name else name, path=env.get("PATH")) is not None
+    return bool(find_program(name, cwd, env))
 
 
 def check_command(name: str, cwd: str, env: Mapping[str, str]) -> None:
@@ -186,7 +183,7 @@ def _attend(
 ) -> str:
     """Wait until it has ended, or ask it to; why we did."""
     deadline = time.monotonic() + order.limit if order.limit else float("inf")
-    pause = (WATCHED if watch else TICK) if child.waker >= 0 else LOOK
+    pause = WATCHED if watch else TICK
     why = ""
     while not child.ended():
         left = deadline - time.monotonic()

@@ -1,13 +1,14 @@
-"""Stands between us and one command: when the command is over, so is everything it has started.
+"""Stands between us and the commands of one slot: when a command is over, so is everything it has started.
 
-    python -c START GRACE INPUT DIRECTORY CMD ...      one reaper
-    python -c SERVE                                    a server whose copies are reapers, asked over its standard input
+    python -c START main()      one reaper, asked over its standard input, which is a socket
+    python -c START serve()     a server whose copies are reapers; it gets a socket for each
 
-Tool shells of agents have groups and sessions of their own, so a signal to a group does not reach them. This
-process is the subreaper of the command: whatever loses its parent becomes its child, and nothing can leave its
-tree. It does what it reads from its standard input: a newline begins the command, `t` asks everything to stop,
-`k` kills everything. When that input ends, the process that started us is gone (kill -9), and so is everything after
-ORPHANED seconds; before the first newline it means that nothing is begun at all. It ends as the command ended.
+Tool shells of agents have groups and sessions of their own, so a signal to a group does not reach them. A reaper
+is the subreaper of its command: whatever loses its parent becomes its child, and nothing can leave its tree. One
+order at a time comes over its socket, with descriptors; STOP asks everything to stop, KILL kills everything; the
+answer is how the command ended, given when nothing of it is left. When the socket closes, whoever started us is
+gone (kill -9), and so is everything after ORPHANED seconds. SIGTERM while a command runs, from a worker that the
+task is given to, does the same. Should a reaper be killed itself, the server adopts its tree and kills it.
 Imported by itself, it needs next to nothing. Where there is no /proc, only the command's own group is ended.
 """
 
@@ -16,7 +17,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from errno import EMFILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,11 +27,15 @@ else:
 
 #: What starts one, before its own words. A module that is imported is compiled once, a script every time.
 START = f"import sys; sys.path[:0] = [{os.path.dirname(__file__)!r}]; import reaper; del sys.path[0]; reaper."
-COMMAND = (sys.executable, "-I", "-S", "-c", f"{START}main(*sys.argv[1:])")
+COMMAND = (sys.executable, "-I", "-S", "-c", f"{START}main()")
 SERVER = (sys.executable, "-I", "-S", "-c", f"{START}serve()")
-#: What it is told. The command begins only once it is let go: should we be killed before its number is known to
-#: those who would end it, the input closes and it never begins. No command is nobody's.
-BEGIN, STOP, KILL = b"\n", b"t", b"k"
+#: Bytes of a number that is said on a socket. Above zero: the length of an order; else a word.
+NUMBER = 8
+STOP, KILL = 0, -1
+#: Added to an answer by a reaper that takes no further order.
+LEAVES = 1 << 32
+#: How many descriptors come along at most.
+MOST_PASSED = 16
 #: How long it may take to clear up before it is killed itself.
 LAST_CALL = 30.0
 
@@ -43,28 +47,32 @@ PATIENCE = 20.0
 LOOK = 0.01
 #: No descriptor has a higher number: none of them is the command's.
 MOST_FILES = 1 << 20
-#: What Python ignores, and commands should not.
-IGNORED = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFZ", "SIGXFSZ") if hasattr(signal, name))
+#: The exit code of a command that could not be begun, as shells have it.
+CANNOT_RUN = 126
+#: What we or Python ignore, and commands should not.
+DEFAULTS = tuple(
+    getattr(signal, name)
+    for name in ("SIGCHLD", "SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE", "SIGXFZ", "SIGXFSZ")
+    if hasattr(signal, name)
+)
+#: The machine has no room for another process just now: EAGAIN of Linux and of others, ENOMEM, ENFILE, EMFILE.
+EXHAUSTED = (11, 35, 12, 23, 24)
 #: States of processes that nobody has reaped.
 DEAD = (b"Z", b"X")
 #: From linux/prctl.h.
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_SET_CHILD_SUBREAPER = 36
 
 
-_functions: list[Any] = []
-
-
-def _prctl(option: int, value: int) -> bool:
-    """Whether the kernel has such a thing; where it has not, nothing happens."""
+def adopt() -> bool:
+    """Whether the kernel gives us whatever loses its parent below us, from now on."""
     try:
-        if not _functions:
-            from _ctypes import FUNCFLAG_CDECL, CFuncPtr, dlopen, dlsym  # the rest of ctypes takes five milliseconds
+        from _ctypes import FUNCFLAG_CDECL, CFuncPtr, dlopen, dlsym  # the rest of ctypes takes five milliseconds
 
-            class Function(CFuncPtr):
-                _flags_ = FUNCFLAG_CDECL
+        class Function(CFuncPtr):
+            _flags_ = FUNCFLAG_CDECL
 
-            _functions.append(Function(dlsym(dlopen(None, 0), "prctl")))  # type: ignore[arg-type]
-        return bool(_functions[0](option, value, 0, 0, 0) == 0)
+        prctl: Any = Function(dlsym(dlopen(None, 0), "prctl"))  # type: ignore[arg-type]
+        return bool(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
     except (ImportError, OSError):
         return False
 
@@ -87,8 +95,8 @@ def processes() -> dict[int, list[bytes]]:
     return {number: stat for number in numbers if (stat := stat_of(number))}
 
 
-def family(of: int) -> list[int]:
-    """Every living process that descends from this one; empty where nobody tells."""
+def family(of: int, without: frozenset[int] = frozenset()) -> list[int]:
+    """Every living process that descends from this one, but for these and theirs; empty where nobody tells."""
     known = processes()
     children: dict[int, list[int]] = {}
     for number, stat in known.items():
@@ -96,86 +104,159 @@ def family(of: int) -> list[int]:
     found: list[int] = []
     todo = [of]
     while todo:
-        mine = children.get(todo.pop(), [])
+        mine = [number for number in children.get(todo.pop(), []) if number not in without]
         todo.extend(mine)
         found.extend(number for number in mine if known[number][0] not in DEAD)
     return found
 
 
-class Reaper:
-    """One command and its tree."""
+def send_signal(number: int, to: list[int]) -> None:
+    """Each of these processes has this signal, if it is there and may have it."""
+    for pid in to:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
 
-    def __init__(self, grace: float) -> None:
-        self.grace = grace
-        self.pid = 0
-        self.status: int | None = None
-        self._asked = False
-        #: Whether whatever loses its parent becomes our child: then without a child there is nobody left.
-        self._adopts = False
-        self._awake, self._waker = os.pipe()
 
-    def start(self, source: str, directory: str, argv: tuple[str, ...]) -> None:
-        """The command runs, in a session of its own."""
-        os.set_blocking(self._waker, False)
-        signal.set_wakeup_fd(self._waker)
+class Ears:
+    """A socket, and a pipe that wakes whoever polls when a child ends or SIGTERM comes."""
+
+    def __init__(self, channel: Any) -> None:
+        import select
+
+        self.channel = channel
+        self.asked = False
+        self._awake, waker = os.pipe()
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, self._ask)
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        self._adopts = _prctl(PR_SET_CHILD_SUBREAPER, 1)
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        self.pid = os.fork()
-        if self.pid == 0:
-            self._become(source, directory, argv, mask)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._poll = select.poll()
+        self._poll.register(channel.fileno(), select.POLLIN)
+        self._poll.register(self._awake, select.POLLIN)
 
     def _ask(self, *_: object) -> None:
-        self._asked = True
+        self.asked = True
 
-    def _become(self, source: str, directory: str, argv: tuple[str, ...], mask: set[int]) -> None:
-        """The child turns into the command; should its reaper be killed, it is killed too. Asked to stop on the way,
-        it does: our own handler would keep that to itself.
-        """
+    def wait(self) -> bool:
+        """Sleep until something is said or a signal has come; whether something is said."""
+        told = [fd for fd, _ in self._poll.poll()]
+        if self._awake in told:
+            os.read(self._awake, 4096)
+        return self.channel.fileno() in told
+
+    def number(self) -> tuple[int, list[int]]:
+        """The next number, and the descriptors that came with it. OSError at the end of the socket."""
+        from _socket import CMSG_SPACE
+
+        head, parts, _, _ = self.channel.recvmsg(NUMBER, CMSG_SPACE(4 * MOST_PASSED))
+        files = [fd for _, _, data in parts for fd in memoryview(data[: len(data) // 4 * 4]).cast("i")]
+        for fd in files:
+            os.set_inheritable(fd, False)
+        return number_from_bytes(head + self.data(NUMBER - len(head))), files
+
+    def data(self, size: int) -> bytes:
+        """So many bytes; OSError at their end."""
+        found = b""
+        while len(found) < size:
+            more = self.channel.recv(min(size - len(found), 1 << 20))
+            if not more:
+                raise OSError
+            found += more
+        return found
+
+    def say(self, number: int) -> None:
+        """A number. OSError if nobody listens any more."""
+        self.channel.sendall(number_as_bytes(number))
+
+
+class Reaper:
+    """One command after another, each with its tree."""
+
+    def __init__(self, channel: Any) -> None:
+        self.ears = Ears(channel)
+        #: Whether whatever loses its parent becomes our child: then without a child there is nobody left.
+        self._adopts = adopt()
+        self._pid = 0
+        self._status: int | None = None
+
+    def serve(self) -> None:
+        """Until the socket closes, or something is left of a command that nothing ends."""
         try:
-            os.setsid()
-            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, *IGNORED):
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            os.chdir(directory)
-            os.dup2(os.open(source, os.O_RDONLY), 0)
-            os.closerange(3, MOST_FILES)
-            os.execvp(argv[0], argv)  # noqa: S606 - the command itself, as its words stand
-        except OSError as error:
-            os.write(2, f"{argv[0]} cannot be run: {error.strerror}\n".encode("utf-8", "replace"))
-        finally:
-            os._exit(126)
-
-    def attend(self) -> None:
-        """Until the command and all it has started are gone."""
-        import select
-
-        poll = select.poll()
-        poll.register(0, select.POLLIN)
-        poll.register(self._awake, select.POLLIN)
-        while self.status is None:
-            for fd, _ in poll.poll():
-                word = os.read(fd, 4096)
-                if fd == 0 and not self._hear(word):
-                    self.end(0.0 if KILL in word else ORPHANED)
+            self.ears.say(os.getpid())
+            while True:
+                size, files = self.ears.number()
+                if size <= 0:
+                    continue  # a word for a command that has just ended
+                answer = self._run(self.ears.data(size), files)
+                for fd in files:
+                    os.close(fd)
+                self.ears.say(answer)
+                if answer & LEAVES:
                     return
-            self._reap()
-            if self._asked:
-                self.end(ORPHANED)
-                return
-        self.end(self.grace)
+        except OSError:
+            return  # whoever asked is gone
 
-    def _hear(self, word: bytes) -> bool:
-        """Whether the command may go on."""
-        if STOP in word:
-            self._tell(signal.SIGTERM)
-        return bool(word) and KILL not in word
+    def _run(self, order: bytes, files: list[int]) -> int:
+        """The command has run and nothing of it is left; how it ended, or below zero the error of a full machine."""
+        passed, words, grace, *rest = order.split(b"\0")
+        if len(files) != int(passed):
+            return -EXHAUSTED[-1]
+        try:
+            self._start(rest[: int(words)], rest[int(words) :], files)
+        except (OSError, ValueError) as error:
+            number: int = getattr(error, "errno", None) or 0
+            if number in EXHAUSTED:
+                return -number
+            told = getattr(error, "strerror", None) or str(error)
+            os.write(files[1], rest[3] + b" cannot be run: " + told.encode("utf-8", "replace") + b"\n")
+            return CANNOT_RUN << 8
+        left = self._attend(float(grace))
+        status = int(signal.SIGKILL) if self._status is None else self._status
+        return status + LEAVES if left or self.ears.asked else status
+
+    def _start(self, words: list[bytes], env: list[bytes], files: list[int]) -> None:
+        """The command runs, in a session of its own."""
+        directory, source, program, *argv = words
+        self.ears.asked, self._status = False, None
+        os.chdir(directory)
+        try:
+            self._pid = os.posix_spawn(
+                program,
+                argv,
+                dict(word.split(b"=", 1) for word in env),
+                file_actions=[
+                    (os.POSIX_SPAWN_OPEN, 0, source, os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_DUP2, files[0], 1),
+                    (os.POSIX_SPAWN_DUP2, files[1], 2),
+                ],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=DEFAULTS,
+            )
+        finally:
+            os.chdir("/")
+
+    def _attend(self, grace: float) -> bool:
+        """Until the command and all it has started are gone; whether something is left nevertheless."""
+        while self._status is None:
+            if self.ears.wait():
+                try:
+                    word = self.ears.number()[0]
+                except OSError:
+                    self._end(ORPHANED)
+                    raise
+                if word == KILL:
+                    return self._end(0.0)
+                if word == STOP:
+                    self._tell(signal.SIGTERM)
+            self._reap()
+            if self.ears.asked:
+                return self._end(ORPHANED)
+        return self._end(grace)
 
     def _reap(self) -> bool:
         """The dead are buried; how the command itself ended is kept. Whether a process may be left."""
@@ -186,29 +267,25 @@ class Reaper:
                 return not self._adopts
             if number == 0:
                 return True
-            if number == self.pid:
-                self.status = status
+            if number == self._pid:
+                self._status = status
 
     def _tell(self, number: int) -> bool:
         """Everything has this signal; False if nothing is left."""
         found = family(os.getpid())
-        for pid in found:
+        send_signal(number, found)
+        if not found and not os.path.isdir("/proc/self"):
             try:
-                os.kill(pid, number)
-            except (ProcessLookupError, PermissionError):
-                continue
-        if not found and self.pid and not os.path.isdir("/proc/self"):
-            try:
-                os.killpg(self.pid, number)
+                os.killpg(self._pid, number)
             except (ProcessLookupError, PermissionError):
                 return False
-            return self.status is None
+            return self._status is None
         return bool(found)
 
-    def end(self, grace: float) -> None:
-        """Nothing is left of it: asked first, if there is time for that, then killed."""
+    def _end(self, grace: float) -> bool:
+        """Nothing is left of it: asked first, if there is time for that, then killed. Whether something is left."""
         if not self._reap():  # nobody is looked for among all processes of the machine
-            return
+            return False
         deadline = time.monotonic() + grace
         left = self._tell(signal.SIGTERM) if grace else True
         while left and time.monotonic() < deadline:
@@ -221,37 +298,11 @@ class Reaper:
             time.sleep(LOOK / 4)
             self._reap()
         self._reap()
-
-    def leave(self) -> None:
-        """End as the command did."""
-        status = 9 if self.status is None else self.status
-        if os.WIFSIGNALED(status):
-            import resource
-
-            number = os.WTERMSIG(status)
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            if number not in (signal.SIGKILL, signal.SIGSTOP):
-                signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-        os._exit(os.waitstatus_to_exitcode(status) if not os.WIFSIGNALED(status) else 1)
-
-
-def main(grace: str, source: str, directory: str, *argv: str) -> None:
-    """Wait for the word, run, clear up."""
-    if os.read(0, 1) != BEGIN:
-        return
-    reaper = Reaper(float(grace))
-    reaper.start(source, directory, argv)
-    reaper.attend()
-    reaper.leave()
-
-
-#: Bytes of a number that is said to the server and by it, and how many descriptors come along at most.
-NUMBER, MOST_PASSED = 8, 16
+        return left
 
 
 def number_as_bytes(number: int) -> bytes:
-    """As the server and those who ask it say it."""
+    """As it is said on a socket."""
     return number.to_bytes(NUMBER, "little", signed=True)
 
 
@@ -260,70 +311,70 @@ def number_from_bytes(data: bytes) -> int:
     return int.from_bytes(data, "little", signed=True)
 
 
+def main() -> None:
+    """A reaper, by the socket that is its input."""
+    from _socket import socket
+
+    Reaper(socket(fileno=0)).serve()
+
+
 def serve() -> None:
-    """Answer until the input ends. A number above zero is the length of an order, which comes with descriptors: the
-    answer is the number of the reaper that has it, or the error's below zero. A number below zero asks how the reaper
-    of that number has ended.
+    """Each socket that comes is the socket of a new reaper, until the input ends. What a reaper leaves behind that
+    was killed becomes our child, and is killed: no command is nobody's.
     """
     import gc
-    import resource  # noqa: F401 - loaded once, for all the copies
-    import select  # noqa: F401
-    from _socket import CMSG_SPACE, socket
+    from _socket import socket
 
-    _prctl(PR_SET_CHILD_SUBREAPER, 0)
     gc.disable()  # whatever it looks at is copied
-    channel = socket(fileno=0)
+    adopt()
+    ears = Ears(socket(fileno=0))
+    reapers: set[int] = set()
     while True:
         try:
-            head, parts, _, _ = channel.recvmsg(NUMBER, CMSG_SPACE(4 * MOST_PASSED))
-            files = [fd for _, _, data in parts for fd in memoryview(data[: len(data) // 4 * 4]).cast("i")]
-            number = number_from_bytes(head + _read(channel, NUMBER - len(head)))
-            answer = _copy(channel, _read(channel, number), files) if number > 0 else _wait(-number)
-            channel.sendall(number_as_bytes(answer))
-        except OSError:
-            return  # the process that asked is gone
-        for fd in files:
-            os.close(fd)
+            if ears.wait():
+                (fd,) = ears.number()[1]
+                reapers.add(_copy(ears, fd))
+        except (OSError, ValueError):
+            break  # whoever asked is gone
+        _bury(reapers, os.WNOHANG)
+    while reapers:
+        _bury(reapers, 0)
 
 
-def _read(channel: Any, size: int) -> bytes:
-    """So many bytes; OSError at their end."""
-    data = b""
-    while len(data) < size:
-        more = channel.recv(min(size - len(data), 1 << 20))
-        if not more:
-            raise OSError
-        data += more
-    return data
+def _copy(ears: Ears, fd: int) -> int:
+    """The number of a copy of this process that is a reaper with a session of its own; 0 if there is no room."""
+    from _socket import socket
 
-
-def _wait(pid: int) -> int:
-    try:
-        return os.waitpid(pid, 0)[1]
-    except ChildProcessError:
-        return int(signal.SIGKILL)
-
-
-def _copy(channel: Any, order: bytes, files: list[int]) -> int:
-    """The number of a copy of this process that is the reaper of this order; below zero, why there is none."""
-    passed, count, *words = order.split(b"\0")
-    if len(files) != int(passed):
-        return -EMFILE
+    channel = socket(fileno=fd)
     try:
         number = os.fork()
+        if number == 0:
+            try:
+                os.setsid()
+                ears.channel.close()
+                Reaper(channel).serve()
+            finally:
+                os._exit(0)
     except OSError as error:
-        return -(error.errno or EMFILE)
-    if number:
-        return number
+        number = 0
+        channel.sendall(number_as_bytes(-(error.errno or EXHAUSTED[0])))
+    channel.close()
+    return number
+
+
+def _bury(reapers: set[int], how: int) -> None:
+    """The dead are no reapers any more. After one that was killed nothing is left of what it watched over."""
+    killed = False
     try:
-        channel.detach()
-        os.setsid()
-        for here, fd in enumerate(files[:3]):
-            os.dup2(fd, here)
-            os.close(fd)
-        os.environb.clear()
-        for name, _, value in (word.partition(b"=") for word in words[int(count) :]):
-            os.environb[name] = value
-        main(*map(os.fsdecode, words[: int(count)]))
-    finally:
-        os._exit(1)
+        while reapers and not killed:
+            number, status = os.waitpid(-1, how)
+            if number == 0:
+                break
+            killed = status != 0
+            reapers.discard(number)
+    except ChildProcessError:
+        reapers.clear()
+    deadline = time.monotonic() + PATIENCE
+    while killed and time.monotonic() < deadline and (strays := family(os.getpid(), frozenset(reapers))):
+        send_signal(signal.SIGKILL, strays)
+        time.sleep(LOOK / 4)

@@ -196,16 +196,9 @@ def strike(directory: str) -> None:
 def end_commands_of(queue: Queue, claim: Claim) -> bool:
     """Whatever still works for this claim on this machine is gone; False if it can't be ended."""
     directory = directory_of(queue.store, claim)
-    try:
-        words = fs.read(f"{directory}/group", 4096)[0].decode("ascii", "replace").split()
-    except OSError:
-        return True  # nothing of ours runs there
-    if len(words) != 4 or words[2] != boot_id() or words[3] != trust.seal(directory, " ".join(words[:3]).encode()):
+    group = _noted(directory)
+    if not group:
         return True
-    group = int(words[0])
-    leader = born(group)
-    if group <= 1 or group == os.getpgrp() or (leader and str(leader) != words[1]):
-        return True  # the number is another process's by now; without a leader it can be no other's
     tell_group(group, signal.SIGCONT)
     tell_group(group, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE
@@ -216,4 +209,21 @@ def end_commands_of(queue: Queue, claim: Claim) -> bool:
         if left <= PATIENCE - ASKED:
             tell_group(group, signal.SIGKILL)
         time.sleep(0.01)
+        if not _noted(directory):
+            return True  # its pool has seen the end of it; the reaper may have another's command by now
     return True
+
+
+def _noted(directory: str) -> int:
+    """The group that works in this run, as its pool has written it; 0 if there is none."""
+    try:
+        words = fs.read(f"{directory}/group", 4096)[0].decode("ascii", "replace").split()
+    except OSError:
+        return 0  # nothing of ours runs there
+    if len(words) != 4 or words[2] != boot_id() or words[3] != trust.seal(directory, " ".join(words[:3]).encode()):
+        return 0
+    group = int(words[0])
+    leader = born(group)
+    if group <= 1 or group == os.getpgrp() or (leader and str(leader) != words[1]):
+        return 0  # the number is somebody else's by now; without a leader it can be nobody else's
+    return group

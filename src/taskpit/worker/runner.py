@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from contextlib import suppress
 
 from taskpit import fs, plugins
@@ -67,7 +66,6 @@ class Run:
         #: The queue's folder, or its address.
         self.where = where
         self.bell = Bell()
-        self._group = 0
         #: What it has cost so far, as the agent tells.
         self.cost: dict[str, object] = {}
         #: Where the work is done, if this task has a place of its own.
@@ -100,8 +98,6 @@ class Run:
         """Ask whatever runs to stop, and end it after its grace, or this one; the first reason stands."""
         self.stopping = self.stopping or why
         self.bell.ring(grace)
-        if self._group:
-            process.tell_group(self._group, signal.SIGTERM)
 
     def say(self, text: str) -> None:
         """A line in the log, for runners that are no commands."""
@@ -169,19 +165,6 @@ class Run:
     def shell(self, cwd: str) -> tuple[str, ...]:
         """What runs a check of this run."""
         return (*self._shut_in(cwd), *SHELL)
-
-    def check_started(self, group: int) -> None:
-        """The task's check runs: it is not asked to stop but killed, since it has nothing to put away."""
-        self.started(group)
-        self._group = group
-        if self.stopping:
-            process.tell_group(group, signal.SIGTERM)
-
-    def check_ended(self) -> None:
-        """The check is over."""
-        group, self._group = self._group, 0
-        if group:
-            self.ended()
 
 
 class CommandRunner:

@@ -215,11 +215,11 @@ class RunHands:
         run, seen = self._run, allowed(self._run.env(), *env)
         try:
             evidence = run_check(
-                command, directory, limit, seen, run.check_started, log=log, shell=run.shell(directory)
+                command, directory, limit, seen, run.started, log=log, shell=run.shell(directory), bell=run.bell
             )
         finally:
-            self._run.check_ended()
-        if self._run.stopping:
+            run.ended()
+        if run.stopping:
             raise Stopped
         return evidence
 
