@@ -21,7 +21,7 @@ from taskpit.text import read_toml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from hashlib import blake2b
     from typing import Any
 else:
@@ -362,8 +362,19 @@ def untrusted(root: str, why: str) -> Untrusted:
 
 def seal(root: str, data: bytes) -> str:
     """What only a process of this user can put under these bytes, and only for this folder."""
-    root = os.path.realpath(root)
-    return blake2b(os.fsencode(root) + b"\0" + data, key=_key(), digest_size=16).hexdigest()
+    return sealer(root)(data)
+
+
+def sealer(root: str) -> Callable[[bytes], str]:
+    """The same for many: the folder and the secret are looked at once."""
+    begun = blake2b(os.fsencode(os.path.realpath(root)) + b"\0", key=_key(), digest_size=16)
+
+    def seal(data: bytes) -> str:
+        one = begun.copy()
+        one.update(data)
+        return one.hexdigest()
+
+    return seal
 
 
 def _key() -> bytes:

@@ -27,7 +27,7 @@ def frozen_pool(pit):
     """A pool that was stopped while its command runs; the command's number."""
     pool = pit.start("-n", "1", "--", "sh", "-c", f"echo $$ > '{pit.root}/command'; sleep 600")
     command = read_pid(f"{pit.root}/command")
-    until(lambda: glob.glob(f"{pit.root}/.taskpit/runs/*/group"))  # it has written down what it started
+    until(lambda: any(map(os.path.getsize, glob.glob(f"{pit.root}/.taskpit/pool/groups/*"))))  # it is written down
     os.kill(pool.pid, signal.SIGSTOP)
     return pool, command
 
@@ -73,35 +73,83 @@ def test_what_cannot_be_ended_keeps_its_task(pit, monkeypatch):
     os.kill(pool.pid, signal.SIGCONT)
 
 
+def noted(pit, claim, group):
+    """What a pool writes when this group begins to work for this claim."""
+    note = run_directory.GroupNote(pit.queue.store, claim.worker)
+    note.write(run_directory.directory_of(pit.queue.store, claim), group)
+    return note
+
+
 def test_a_number_that_is_somebody_elses_by_now_is_left_alone(pit, monkeypatch):
     pit.put("old")
     claim = pit.queue.claim("snake-1")[0]
-    from taskpit.worker.run_directory import directory_of
-
-    directory = directory_of(pit.queue.store, claim)
-    os.makedirs(directory)
     monkeypatch.setattr(run_directory, "born", lambda number: process.born(number) - 1)
-    run_directory.note(directory, os.getppid())
+    note = noted(pit, claim, os.getppid())
     monkeypatch.undo()
     assert run_directory.end_commands_of(pit.queue, claim)
     assert alive(os.getppid())
+    note.close()
 
 
-@pytest.mark.parametrize("seal", ["", "0" * 32, "of another run"])
+@pytest.mark.parametrize("how", ["struck", "another task"])
+def test_a_worker_that_has_gone_on_is_left_alone(pit, how):
+    """A keeper comes late: its reaper has another command by then, or none."""
+    pit.put("old", "new")
+    old, new = (pit.queue.claim("snake-1")[0] for _ in range(2))
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as reaper:
+        try:
+            note = noted(pit, old, reaper.pid)
+            if how == "struck":
+                note.strike()
+            else:
+                note.write(run_directory.directory_of(pit.queue.store, new), reaper.pid)
+            assert run_directory.end_commands_of(pit.queue, old)
+            assert reaper.poll() is None
+            if how != "struck":
+                assert run_directory.end_commands_of(pit.queue, new)
+                assert reaper.wait() == -signal.SIGTERM
+        finally:
+            reaper.kill()
+            note.close()
+
+
+def test_a_worker_that_goes_on_while_its_command_is_ended_is_not_killed(pit, monkeypatch):
+    """The command ends by itself between the keeper's look and its last word."""
+    pit.put("old")
+    claim = pit.queue.claim("snake-1")[0]
+    told = []
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as reaper:
+        try:
+            note = noted(pit, claim, reaper.pid)
+
+            def tell(_group, number):
+                told.append(number)
+                note.strike()
+
+            monkeypatch.setattr(run_directory, "tell_group", tell)
+            assert run_directory.end_commands_of(pit.queue, claim)
+            assert signal.SIGKILL not in told
+            assert reaper.poll() is None
+        finally:
+            reaper.kill()
+            note.close()
+
+
+@pytest.mark.parametrize("seal", ["", "0" * 32, "of another place"])
 @pytest.mark.parametrize("number", ["{victim}", "9" * 40])
 def test_a_run_does_not_choose_who_is_killed(pit, number, seal):
-    """It writes to its own directory, also from inside a sandbox; whoever gives its task back reads there."""
+    """Where it works in the queue's own folder it can write there; whoever gives its task back reads that."""
     pit.put("evil")
     claim = pit.queue.claim("snake-1")[0]
-    directory = run_directory.directory_of(pit.queue.store, claim)
-    os.makedirs(directory)
-    os.makedirs(f"{directory}.other")
+    run = os.path.basename(run_directory.directory_of(pit.queue.store, claim))
+    groups = f"{pit.root}/.taskpit/pool/groups"
+    os.makedirs(groups)
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as victim:
         try:
-            line = f"{number.format(victim=victim.pid)} {process.born(victim.pid)} {boot_id()}"
-            if seal == "of another run":
-                seal = trust.seal(f"{directory}.other", line.encode())
-            with open(f"{directory}/group", "w", encoding="ascii") as file:
+            line = f"{run} {number.format(victim=victim.pid)} {process.born(victim.pid)} {boot_id()}"
+            if seal == "of another place":
+                seal = trust.seal(f"{groups}.other", line.encode())
+            with open(f"{groups}/{claim.worker}", "w", encoding="ascii") as file:
                 file.write(f"{line} {seal}\n")
             assert run_directory.end_commands_of(pit.queue, claim)
             assert victim.poll() is None

@@ -70,6 +70,14 @@ def test_the_worktree_is_where_it_works(pit):
     run.bell.close()
 
 
+@pytest.mark.parametrize("word", ["", "{prompt_file}", "{run_dir}"])
+def test_a_prompt_is_written_for_whoever_names_it(pit, word):
+    (task,) = pit.put("look around")
+    pit.work_once(CommandRunner(["sh", "-c", 'ls "$TASKPIT_RUN_DIR"', "sh", *filter(None, [word])], cwd=pit.root))
+    found = pit.card(task).result.output.split()
+    assert found == ["log", *(["prompt.md"] if word else []), "task.md"]
+
+
 def test_what_the_command_leaves_in_its_directory_stays(pit):
     pit.put("leave something")
     pit.work_once(shell("echo x > '{run_dir}/plan.txt'"))

@@ -239,7 +239,8 @@ def _round(queue: Queue, files: CrewFiles, post: Post, runner: Runner) -> Outcom
     info = queue.store.info()
     run = Run(claim, place, info.papers or info.where)
     _when_told_to_stop(lambda: run.stop("stop"))
-    run.prepare(())
+    run.prepare()
+    run.write_prompt(())
     return runner(claim, run)
 
 

@@ -56,26 +56,17 @@ class Child:
         """
         self._answer: int | None = None
         seen = os.environ if env is None else env
-        files = (*streams, *keep)
-        program = find_program(argv[0], cwd, seen) or argv[0]
-        words = [cwd, stdin or os.devnull, program, *argv]
-        parts = [str(len(files)), str(len(words)), f"{grace:g}", *words]
+        words = [cwd, find_program(argv[0], cwd, seen) or argv[0], *argv]
+        parts = [str(len(keep) + 3), str(len(words)), f"{grace:g}", *words]
         parts += [f"{name}={value}" for name, value in seen.items()]
         order = os.fsencode("\0".join(parts))
         if order.count(b"\0") >= len(parts):
             raise ValueError("there is a NUL in its words or its environment")
-        while True:
-            self._reaper = _reapers.take()
-            try:
-                if started is not None:
-                    started(self._reaper.pid)
-                self._reaper.send(len(order), files, order)
-                return
-            except ConnectionError:
-                self._reaper.close()  # it was killed while it waited: the next one
-            except BaseException:
-                self._reaper.close()
-                raise
+        source = os.open(os.path.join(cwd, stdin) if stdin else os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._reaper = _order(order, (source, *streams, *keep), started)
+        finally:
+            os.close(source)
 
     @property
     def pid(self) -> int:
@@ -137,6 +128,23 @@ class Child:
         if answer < 0:
             raise OSError(-answer, os.strerror(-answer))
         return os.waitstatus_to_exitcode(answer % reaper.LEAVES)
+
+
+def _order(order: bytes, files: Sequence[int], started: Callable[[int], None] | None) -> Link:
+    """The reaper that has it."""
+    while True:
+        link = _reapers.take()
+        try:
+            if started is not None:
+                started(link.pid)
+            link.send(len(order), files, order)
+        except ConnectionError:
+            link.close()  # it was killed while it waited: the next one
+        except BaseException:
+            link.close()
+            raise
+        else:
+            return link
 
 
 def sleep(seconds: float, *wakers: int) -> bool:

@@ -7,6 +7,7 @@ one renews, one watches the folder and sweeps.
 
 from __future__ import annotations
 
+import os
 import queue as queues
 import signal
 import threading
@@ -14,6 +15,7 @@ import time
 from typing import NamedTuple
 
 from taskpit import keeper
+from taskpit.agents.allowed import without_secrets
 from taskpit.errors import Lost, Storage, TaskpitError
 from taskpit.hooks import tell
 from taskpit.policy import RACERS, REVIEW, SPARE
@@ -30,7 +32,7 @@ from taskpit.worker.landing_thread import LandingThread
 from taskpit.worker.pool_options import PoolReport, Survey, survey
 from taskpit.worker.process import make_room
 from taskpit.worker.review_thread import Reviews
-from taskpit.worker.run_directory import end_commands_of, place_for
+from taskpit.worker.run_directory import GroupNote, end_commands_of, place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over, work
 
@@ -106,6 +108,9 @@ class Pool:
         pipe = options.landing
         self._reviews = Reviews(queue, pipe, reviewer, options.tags) if reviewer and pipe else None
         self._presence: Flock | None = None
+        #: What commands see of our environment.
+        self._seen = without_secrets(os.environ)
+        self._notes: dict[str, GroupNote] = {}
         self._heartbeat = Heartbeat(queue, self.lease, self.inbox, tags=options.tags if show.period else None)
 
     def run(self) -> PoolReport:
@@ -123,6 +128,7 @@ class Pool:
             make_room(self.options.slots)
             members.extend(self._join())
             names = [member.worker for member in members]
+            self._notes = {name: GroupNote(self.queue.store, name) for name in names}
             self._idle, self._judges = names[: self.options.slots], names[self.options.slots :]
             self._be_there()
             for mend in keeper.sweep(
@@ -154,6 +160,8 @@ class Pool:
         if self._lander is not None:
             self._lander.close()
         self._heartbeat.close()
+        for note in self._notes.values():
+            note.close()
         for member in members:
             member.leave()
         if self._presence is not None:
@@ -368,7 +376,8 @@ class Pool:
         way.started(self.queue.clock.now())
         info = self.queue.store.info()
         try:
-            run = Run(claim, place_for(self.queue.store, claim), info.papers or info.where)
+            place = place_for(self.queue.store, claim)
+            run = Run(claim, place, info.papers or info.where, self._notes[worker], self._seen)
         except OSError as error:
             way.leave()
             self.queue.finish(claim, Release(reason=str(error)))

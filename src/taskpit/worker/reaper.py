@@ -212,7 +212,7 @@ class Reaper:
             if number in EXHAUSTED:
                 return -number
             told = getattr(error, "strerror", None) or str(error)
-            os.write(files[1], rest[3] + b" cannot be run: " + told.encode("utf-8", "replace") + b"\n")
+            os.write(files[2], rest[2] + b" cannot be run: " + told.encode("utf-8", "replace") + b"\n")
             return CANNOT_RUN << 8
         left = self._attend(float(grace))
         status = int(signal.SIGKILL) if self._status is None else self._status
@@ -220,7 +220,7 @@ class Reaper:
 
     def _start(self, words: list[bytes], env: list[bytes], files: list[int]) -> None:
         """The command runs, in a session of its own."""
-        directory, source, program, *argv = words
+        directory, program, *argv = words
         self.ears.asked, self._status = False, None
         os.chdir(directory)
         try:
@@ -228,11 +228,7 @@ class Reaper:
                 program,
                 argv,
                 dict(word.split(b"=", 1) for word in env),
-                file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, source, os.O_RDONLY, 0),
-                    (os.POSIX_SPAWN_DUP2, files[0], 1),
-                    (os.POSIX_SPAWN_DUP2, files[1], 2),
-                ],
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, stream) for stream, fd in enumerate(files[:3])],
                 setsid=True,
                 setsigmask=(),
                 setsigdef=DEFAULTS,
@@ -351,7 +347,7 @@ def _copy(ears: Ears, fd: int) -> int:
         if number == 0:
             try:
                 os.setsid()
-                ears.channel.close()
+                os.dup2(1, ears.channel.detach())  # nothing that comes has a number below three
                 Reaper(channel).serve()
             finally:
                 os._exit(0)

@@ -1,14 +1,15 @@
 """The run directory: the files of one attempt, one directory per claim. The only module that knows where.
 
 .taskpit/runs/<id>.<attempt>.<nonce>/
-    bin/pit     ourselves, for an agent whose shell has a path of its own
     task.md     the task's text
-    prompt.md   the same as one would tell it, with what failed before
+    prompt.md   the same as one would tell it, with what failed before; not for a command that does not name it
     log         what the command printed
     events      what an agent printed to stdout, until it is added to the log
     errors      what it printed to stderr, likewise
     result.md   what the command wants to be published, if it writes it
     done        the command has said `pit done`: the pool checks and ends the claim
+.taskpit/pool/bin.<interpreter>/pit     ourselves, for an agent whose shell has a path of its own
+.taskpit/pool/groups/<worker>           which process ends the command that this worker runs now, and in which run
 
 Agents write here: names have nothing in them that one of them takes for another system's (`~1` is a short name on
 Windows, and refused), and what is read back is a plain file of ordinary size, or nothing.
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Larger results are cut in the queue and stay whole where they are.
 LARGEST_RESULT = 1024 * 1024
+#: What we write there ourselves, beside a result and, where there is no other place for them, programs.
+PAPERS = frozenset(("done", "task.md", "prompt.md", "log", "events", "errors", "steer", "told"))
 #: No log is longer: what writes it keeps it shorter.
 LARGEST_LOG = 64 * 1024 * 1024
 
@@ -44,7 +47,8 @@ LARGEST_LOG = 64 * 1024 * 1024
 class RunDirectory:
     """The directory of one attempt, and what lies in it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, programs: str = "") -> None:
+        """`programs`: where ourselves stand for many runs; without it that is in here."""
         self.path = path
         self.task = f"{path}/task.md"
         self.prompt = f"{path}/prompt.md"
@@ -53,13 +57,17 @@ class RunDirectory:
         self.errors = f"{path}/errors"
         self.result = f"{path}/result.md"
         self.done = f"{path}/done"
-        self.bin = f"{path}/bin"
+        self.bin = programs or f"{path}/bin"
 
     def make(self) -> None:
-        """It is there, with ourselves in it."""
+        """It is there, and so are ourselves."""
+        fs.make_dir(self.path)
+        if fs.exists(f"{self.bin}/pit"):
+            return
         fs.make_dir(self.bin)
-        fs.write(f"{self.bin}/pit", f'#!/bin/sh\nexec "{sys.executable}" -P -m taskpit "$@"\n'.encode(), mode=0o755)
-        fs.write(f"{self.bin}/path", f'PATH="{self.bin}:$PATH"\n'.encode())
+        fs.replace(f"{self.bin}/path", f'PATH="{self.bin}:$PATH"\n'.encode(), sync=False)
+        script = f'#!/bin/sh\nexec "{sys.executable}" -P -m taskpit "$@"\n'
+        fs.replace(f"{self.bin}/pit", script.encode(), sync=False, mode=0o755)
 
     def read_log(self) -> bytes:
         """What was printed so far."""
@@ -99,17 +107,19 @@ class RunDirectory:
         return fs.exists(self.done)
 
     def clear(self) -> None:
-        """Our own files are gone: their content is in the queue. What the command left here stays."""
-        ours = [self.done, self.task, self.prompt, self.log, self.events, self.errors, f"{self.path}/group"]
-        ours += [f"{self.bin}/pit", f"{self.bin}/path", f"{self.path}/steer", f"{self.path}/told"]
+        """Our own papers are gone: their content is in the queue. What the command left here stays."""
         try:
-            status = fs.status(self.result)
-            if status is not None and status.st_size <= LARGEST_RESULT:
-                ours.append(self.result)
-            for path in ours:
-                fs.remove(path)
-            with suppress(FileNotFoundError):
-                fs.remove_dir(self.bin)
+            for name in fs.names(self.path):
+                if name in PAPERS:
+                    fs.remove(f"{self.path}/{name}")
+                elif name == "result.md":
+                    status = fs.status(self.result)
+                    if status is not None and status.st_size <= LARGEST_RESULT:
+                        fs.remove(self.result)
+                elif name == "bin":
+                    fs.remove(f"{self.path}/bin/pit")
+                    fs.remove(f"{self.path}/bin/path")
+                    fs.remove_dir(f"{self.path}/bin")
             fs.remove_dir(self.path)
         except OSError:
             return  # not empty, or not ours to remove
@@ -124,6 +134,11 @@ def _runs(store: Store) -> str | None:
     return f"{folder}/.taskpit/runs"
 
 
+def _pool(runs: str) -> str:
+    """What the runs of all pools share."""
+    return f"{os.path.dirname(runs)}/pool"
+
+
 def place_for(store: Store, claim: Claim) -> RunDirectory:
     """The directory for this claim; `make` makes it."""
     runs = _runs(store)
@@ -131,13 +146,17 @@ def place_for(store: Store, claim: Claim) -> RunDirectory:
         import tempfile
 
         return RunDirectory(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"))
-    return RunDirectory(directory_of(store, claim))
+    return RunDirectory(_directory_in(runs, claim), f"{_pool(runs)}/bin.{trust.name_for(sys.executable)[:12]}")
 
 
 def directory_of(store: Store, claim: Claim) -> str:
-    """Where this claim's run has its files, whether or not it has begun."""
+    """Where this claim's run has its papers, whether or not it has begun."""
+    return _directory_in(_runs(store) or "/nowhere", claim)
+
+
+def _directory_in(runs: str, claim: Claim) -> str:
     nonce = claim.fence.partition(workers.MARK)[2] or fs.fresh_name()
-    return path_of(_runs(store) or "/nowhere", claim.task.id, f".{claim.attempt}.{nonce}")
+    return path_of(runs, claim.task.id, f".{claim.attempt}.{nonce}")
 
 
 def directory_for(store: Store, card: Card) -> str:
@@ -168,35 +187,57 @@ def _left(runs: str | None) -> Iterator[tuple[str, list[str]]]:
 
 # -- commands of a claim that is given to another worker -------------------------------------------
 # They are ended first, so that no two work on one task.
-# A pool writes down the number of each command's reaper, in the run's directory. Before the task is given back
+# A pool writes down the number of the reaper of what each of its workers runs. Before the task is given back
 # that reaper is asked to end its command and all of that; the task is left alone while it can't: a process that
 # hangs in the kernel must not get a twin. Knows processes and the run's directory, nothing of leases.
 
 
 #: How long a command may take to be gone, and how long of that it is asked before it is killed.
 PATIENCE, ASKED = 5.0, 3.0
+#: No such note is longer.
+LONGEST_NOTE = 4096
 
 
-def note(directory: str, group: int) -> None:
-    """This group works in this run from now on. The run may write here too: the line carries a seal of ours, or a
-    command in its sandbox would choose what is killed outside.
+class GroupNote:
+    """Which group of processes works in which run for one worker: a file that the pool has open while it runs.
+
+    A run may be able to write there too: the line carries a seal of ours, or a command in its sandbox would choose
+    what is killed outside.
     """
-    line = f"{group} {born(group)} {boot_id()}"
-    fs.write(f"{directory}/group", f"{line} {trust.seal(directory, line.encode())}\n".encode("ascii"))
 
+    def __init__(self, store: Store, worker: str) -> None:
+        runs = _runs(store)
+        self._path = f"{_pool(runs)}/groups/{worker}" if runs else ""
+        self._fd = -1
 
-def strike(directory: str) -> None:
-    """It is over."""
-    try:
-        fs.remove(f"{directory}/group")
-    except OSError:
-        return  # the directory goes anyway, or the disk refuses: a number that is not born then is nobody
+    def write(self, directory: str, group: int) -> None:
+        """This group works in this run from now on."""
+        if not self._path:
+            return  # nobody could find it
+        if self._fd < 0:
+            fs.make_dir(os.path.dirname(self._path))
+            self._fd, _ = fs.open_regular(self._path, fs.WRITE)
+            self._seal = trust.sealer(os.path.dirname(self._path))
+        line = f"{os.path.basename(directory)} {group} {born(group)} {boot_id()}".encode()
+        os.pwrite(self._fd, b"%s %s\n" % (line, self._seal(line).encode()), 0)
+
+    def strike(self) -> None:
+        """It is over."""
+        if self._fd >= 0:
+            os.ftruncate(self._fd, 0)
+
+    def close(self) -> None:
+        """The worker runs nothing any more."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            with suppress(OSError):
+                fs.remove(self._path)
 
 
 def end_commands_of(queue: Queue, claim: Claim) -> bool:
     """Whatever still works for this claim on this machine is gone; False if it can't be ended."""
-    directory = directory_of(queue.store, claim)
-    group = _noted(directory)
+    group = _noted(queue.store, claim)
     if not group:
         return True
     tell_group(group, signal.SIGCONT)
@@ -209,21 +250,27 @@ def end_commands_of(queue: Queue, claim: Claim) -> bool:
         if left <= PATIENCE - ASKED:
             tell_group(group, signal.SIGKILL)
         time.sleep(0.01)
-        if not _noted(directory):
-            return True  # its pool has seen the end of it; the reaper may have another's command by now
+        if not _noted(queue.store, claim):
+            return True  # its pool has seen the end of it; the reaper may have another command by now
     return True
 
 
-def _noted(directory: str) -> int:
-    """The group that works in this run, as its pool has written it; 0 if there is none."""
+def _noted(store: Store, claim: Claim) -> int:
+    """The group that works for this claim, as its pool has written it; 0 if there is none."""
+    runs = _runs(store)
+    groups = f"{_pool(runs)}/groups" if runs else ""
     try:
-        words = fs.read(f"{directory}/group", 4096)[0].decode("ascii", "replace").split()
+        data = fs.read(f"{groups}/{claim.worker}", LONGEST_NOTE)[0] if groups and "/" not in claim.worker else b""
     except OSError:
         return 0  # nothing of ours runs there
-    if len(words) != 4 or words[2] != boot_id() or words[3] != trust.seal(directory, " ".join(words[:3]).encode()):
+    line, _, seal = data.rstrip().rpartition(b" ")
+    words = line.decode("ascii", "replace").split()
+    if len(words) != 4 or words[3] != boot_id() or seal.decode("ascii", "replace") != trust.seal(groups, line):
         return 0
-    group = int(words[0])
+    if words[0] != os.path.basename(directory_of(store, claim)):
+        return 0  # the worker has gone on to another task
+    group = int(words[1])
     leader = born(group)
-    if group <= 1 or group == os.getpgrp() or (leader and str(leader) != words[1]):
+    if group <= 1 or group == os.getpgrp() or (leader and str(leader) != words[2]):
         return 0  # the number is somebody else's by now; without a leader it can be nobody else's
     return group

@@ -23,7 +23,7 @@ from taskpit.clock import say_duration
 from taskpit.errors import TaskpitError
 from taskpit.task import Done, Failed, Release, Retry
 from taskpit.text import last_lines, plain
-from taskpit.worker import process, run_directory
+from taskpit.worker import process
 from taskpit.worker.check import SHELL
 from taskpit.worker.process import Bell, CannotRun, say_exit
 from taskpit.worker.prompt import make_prompt, task_text
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from taskpit.task import Claim, Outcome, Try
     from taskpit.worker.agent_limits import Gate
-    from taskpit.worker.run_directory import RunDirectory
+    from taskpit.worker.run_directory import GroupNote, RunDirectory
     from taskpit.worker.sandbox import Sandbox
 
     #: How one task is run.
@@ -60,9 +60,19 @@ _PLACEHOLDER = re.compile(r"\{(task_file|prompt_file|result_file|run_dir|worktre
 class Run:
     """One attempt as its runner sees it: its papers, its environment, and whether to stop."""
 
-    def __init__(self, claim: Claim, place: RunDirectory, where: str) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        place: RunDirectory,
+        where: str,
+        note: GroupNote | None = None,
+        seen: Mapping[str, str] | None = None,
+    ) -> None:
+        """`seen` is our own environment without what opens our own doors, if that is known already."""
         self.claim = claim
         self.place = place
+        self._note = note
+        self._seen = without_secrets(os.environ) if seen is None else seen
         #: The queue's folder, or its address.
         self.where = where
         self.bell = Bell()
@@ -83,16 +93,16 @@ class Run:
         #: Why it should stop: `stop`, `cancel`, `lost`; empty while it should not.
         self.stopping = ""
 
-    def prepare(self, tries: Sequence[Try], notes: str = "") -> None:
-        """Its papers are written."""
-        claim, place = self.claim, self.place
-        place.make()
-        fs.write(place.task, task_text(claim))
-        fs.write(place.prompt, make_prompt(claim, tries, place.result, notes).encode("utf-8", "replace"))
+    def prepare(self) -> None:
+        """Its directory is there, with its task."""
+        self.place.make()
+        fs.write(self.place.task, task_text(self.claim))
 
-    def add_to_prompt(self, text: str) -> None:
-        """One more paragraph of what it is told."""
-        fs.append(self.place.prompt, (f"\n{text}\n").encode("utf-8", "replace"))
+    def write_prompt(self, tries: Sequence[Try], notes: str = "", *more: str) -> None:
+        """What it is told is written, and these paragraphs below it."""
+        told = make_prompt(self.claim, tries, self.place.result, notes)
+        text = "".join((told, *(f"\n{one}\n" for one in more)))
+        fs.write(self.place.prompt, text.encode("utf-8", "replace"))
 
     def stop(self, why: str, grace: float | None = None) -> None:
         """Ask whatever runs to stop, and end it after its grace, or this one; the first reason stands."""
@@ -107,8 +117,8 @@ class Run:
     def env(self) -> dict[str, str]:
         """The environment of whatever works on this task: ours, without what opens our own doors, and with `pit`."""
         return {
-            **without_secrets(os.environ),
-            "PATH": f"{self.place.bin}:{os.environ.get('PATH', os.defpath)}",
+            **self._seen,
+            "PATH": f"{self.place.bin}:{self._seen.get('PATH', os.defpath)}",
             "TASKPIT_TASK": self.claim.task.id,
             "TASKPIT_FILE": self.place.task,
             "TASKPIT_ATTEMPT": str(self.claim.attempt),
@@ -137,12 +147,15 @@ class Run:
 
     def started(self, group: int) -> None:
         """A command of ours runs; should we hang, it is ended before its task is given to another worker."""
-        with suppress(OSError, TaskpitError):
-            run_directory.note(self.place.path, group)
+        if self._note is not None:
+            with suppress(OSError, TaskpitError):
+                self._note.write(self.place.path, group)
 
     def ended(self) -> None:
         """It is gone."""
-        run_directory.strike(self.place.path)
+        if self._note is not None:
+            with suppress(OSError):
+                self._note.strike()
 
     def execute(
         self,
@@ -160,7 +173,10 @@ class Run:
 
     def _shut_in(self, cwd: str, *programs: str) -> tuple[str, ...]:
         """What stands before a command of this run, if it has a sandbox."""
-        return self.sandbox.wrap(cwd, (self.place.path,), programs) if self.sandbox is not None else ()
+        if self.sandbox is None:
+            return ()
+        shown = self.sandbox.replace(shown=(*self.sandbox.shown, self.place.bin))
+        return shown.wrap(cwd, (self.place.path,), programs)
 
     def shell(self, cwd: str) -> tuple[str, ...]:
         """What runs a check of this run."""
@@ -175,6 +191,8 @@ class CommandRunner:
         self.cwd = cwd
         self.limit = limit
         self.grace = grace
+        #: Whether it knows where the prompt is: else nobody need write one.
+        self.reads_prompt = any("{prompt_file}" in word or "{run_dir}" in word for word in argv)
 
     def check(self, env: Mapping[str, str]) -> None:
         """CannotRun if there is no such command, before any task is taken for it."""

@@ -308,11 +308,9 @@ def _hand_in(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> 
 def _attempt(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> Outcome:
     """What the runner says; what it throws is a crash of this attempt and of nothing else."""
     try:
-        card = queue.store.read([run.claim.task.id])[0]
-        run.prepare(card.tries if card else (), card.notes if card else "")
-        _teach(queue, run, card.tries if card else ())
-        if run.cwd and options.landing is not None:
-            run.add_to_prompt(BRIEF.format(onto=options.landing.target_of(run.claim.task)))
+        run.prepare()
+        if getattr(runner, "reads_prompt", True):
+            _write_prompt(queue, run, options)
     except (Storage, OSError) as error:
         return Retry(reason=f"its run directory could not be written: {error}", after=pause(queue.config, 1))
     try:
@@ -334,13 +332,15 @@ def _lessons(queue: Queue) -> Lessons | None:
     return Lessons(root, most) if root and most else None
 
 
-def _teach(queue: Queue, run: Run, tries: Sequence[Try]) -> None:
-    """What helped others is in the prompt, and what is asked of it should it find out itself."""
-    known = _lessons(queue)
+def _write_prompt(queue: Queue, run: Run, options: PoolOptions) -> None:
+    """The task as one would tell it, what helped others, what is asked should it find out itself, where it works."""
+    card, known = queue.store.read([run.claim.task.id])[0], _lessons(queue)
+    tries, more = card.tries if card else (), []
     if known is not None:
-        told = fitting(known.read(), run.claim.task, tries)
-        for text in filter(None, (quoted(told), asked(tries))):
-            run.add_to_prompt(text)
+        more = [quoted(fitting(known.read(), run.claim.task, tries)), asked(tries)]
+    if run.cwd and options.landing is not None:
+        more.append(BRIEF.format(onto=options.landing.target_of(run.claim.task)))
+    run.write_prompt(tries, card.notes if card else "", *filter(None, more))
 
 
 def _learn(queue: Queue, run: Run, brought: Outcome, outcome: Outcome) -> None:
