@@ -70,12 +70,28 @@ def test_the_worktree_is_where_it_works(pit):
     run.bell.close()
 
 
-@pytest.mark.parametrize("word", ["", "{prompt_file}", "{run_dir}"])
-def test_a_prompt_is_written_for_whoever_names_it(pit, word):
+@pytest.mark.parametrize(
+    ("argv", "written"),
+    [
+        (["ls", "-d", "."], False),
+        (["make", "-n", "nothing"], False),
+        (["ls", "{prompt_file}"], True),
+        (["ls", "{run_dir}"], True),
+        (["sh", "-c", "ls $TASKPIT_RUN_DIR"], True),
+        (["sh", "script"], True),
+        (["./script"], True),
+    ],
+)
+def test_a_prompt_is_written_for_whatever_may_read_it(pit, argv, written):
+    """A script may have its name in it; a program that is told nothing of it cannot."""
+    with open(f"{pit.root}/script", "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\ncat $TASKPIT_RUN_DIR/prompt.md\n")
+    os.chmod(f"{pit.root}/script", 0o755)
+    assert CommandRunner(argv, cwd=pit.root).reads_prompt is written
     (task,) = pit.put("look around")
-    pit.work_once(CommandRunner(["sh", "-c", 'ls "$TASKPIT_RUN_DIR"', "sh", *filter(None, [word])], cwd=pit.root))
-    found = pit.card(task).result.output.split()
-    assert found == ["log", *(["prompt.md"] if word else []), "task.md"]
+    pit.work_once(CommandRunner(argv, cwd=pit.root))
+    if "script" in argv[-1]:
+        assert "# look around" in pit.card(task).result.output
 
 
 def test_what_the_command_leaves_in_its_directory_stays(pit):

@@ -1,8 +1,9 @@
 """Many workers in one process: who claims, who runs, who renews, and when to stop. Shows nothing itself.
 
-One thread, the caller's, decides everything: it claims for idle slots and hears in one inbox what the
-others have to say, signals included. Each running task has a thread of its own. `Heartbeat` has two more:
-one renews, one watches the folder and sweeps.
+Each worker has a thread, which runs its tasks one after another. Whoever has news decides what follows, one thread
+at a time (`_turn`): a worker that has ended a task claims the next one itself, without waking anybody. The caller's
+thread hears in its inbox what others have to say, signals included, and claims for workers that had nothing to do.
+`Heartbeat` has two more threads: one renews, one watches the folder and sweeps.
 """
 
 from __future__ import annotations
@@ -92,7 +93,13 @@ class Pool:
         #: The reviewer's name while it has nothing to do, and always.
         self._judges: list[str] = []
         self._reviewer = ""
-        self._threads: dict[str, threading.Thread] = {}
+        #: Whoever changes anything here has this.
+        self._turn = threading.RLock()
+        #: The thread of each worker, and what it is to run next; None: it ends.
+        self._threads: list[threading.Thread] = []
+        self._jobs: dict[str, queues.SimpleQueue[tuple[Run, Pass] | None]] = {}
+        self._listens = False
+        self._closed = False
         self._started = 0
         self._hungry = True
         self._refused = 0.0
@@ -138,10 +145,8 @@ class Pool:
             self._heartbeat.start()
             if self.options.landing is not None and self.options.landing.repository.is_known():
                 self._land()  # begins with what was left
-            self._fill()
-            while not self._finished():
+            while self._goes_on():
                 self._hear()
-                self._fill()
         finally:
             self._close(members, before)
         number = self.signals[0] if self.signals else 0
@@ -154,8 +159,12 @@ class Pool:
         )
 
     def _close(self, members: list[Member], before: dict[int, Any]) -> None:
+        with self._turn:
+            self._closed = True
         self._heartbeat.stop_all("stop")
-        for thread in list(self._threads.values()):
+        for jobs in self._jobs.values():
+            jobs.put(None)
+        for thread in self._threads:
             thread.join()
         if self._lander is not None:
             self._lander.close()
@@ -220,10 +229,17 @@ class Pool:
     def _ending(self) -> bool:
         """Whether nothing more is to begin, also no review."""
         late = self.options.until and self.queue.clock.now() >= self.options.until
-        return bool(self.signals or self.error or late)
+        return bool(self.signals or self.error or late or self._closed)
+
+    def _goes_on(self) -> bool:
+        """Idle workers have tasks; whether there is something to wait for."""
+        with self._turn:
+            self._fill()
+            self._listen_if_hungry()
+            return not self._finished()
 
     def _finished(self) -> bool:
-        if self._threads or not (self._lander is None or self._lander.is_done()):
+        if self._doing or not (self._lander is None or self._lander.is_done()):
             return False
         if self._closing():
             return True
@@ -245,7 +261,7 @@ class Pool:
         except Storage:
             return False
         self._looked = time.monotonic() + 10 * (time.monotonic() - began)
-        if not self._threads and not found.coming and found.claimed:
+        if not self._doing and not found.coming and found.claimed:
             self._wait_for(f"waiting for {found.claimed} that others have; `pit list --state running` shows them")
         return not found.coming and not found.claimed
 
@@ -355,7 +371,7 @@ class Pool:
             )
         except Storage:
             return False
-        self._drowned = waiting + len(self._threads) >= limit
+        self._drowned = waiting + len(self._doing) >= limit
         if self._drowned:
             self._wait_for(f"{waiting} wait for review, and the limit is {limit}; `pit review` shows them")
         return self._drowned
@@ -391,13 +407,29 @@ class Pool:
         self._unshown.append(claim)
         self._show_claimed()
         self._going.add(claim.task.id)
-        name = f"{worker} {claim.task.id}"
-        thread = threading.Thread(target=self._work, args=(worker, run, way), name=name, daemon=True)
-        self._threads[worker] = thread
-        thread.start()
+        if worker not in self._jobs:
+            self._jobs[worker] = queues.SimpleQueue()
+            thread = threading.Thread(target=self._work_on, args=(worker,), name=worker, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._jobs[worker].put((run, way))
 
-    def _work(self, worker: str, run: Run, way: Pass) -> None:
-        """One task in its thread; the dispatcher hears of its end, whatever happens."""
+    def _work_on(self, worker: str) -> None:
+        """One task after another, in the worker's thread."""
+        try:
+            while (job := self._jobs[worker].get()) is not None:
+                over = self._work(worker, *job)
+                with self._turn:
+                    self._ended(worker, over)
+                    self._fill()
+                    self._listen_if_hungry()
+                    if worker not in self._doing:
+                        self.inbox.put(None)  # it may have been the last one
+        except BaseException as error:  # shown by whoever runs the pool
+            self.inbox.put(error)
+
+    def _work(self, worker: str, run: Run, way: Pass) -> Over:
+        """One task; how its claim ended, whatever happens."""
         over = Over(claim=run.claim, word="unsaved", details="its thread broke")
         reviews = self._reviews if worker == self._reviewer else None
         try:
@@ -409,18 +441,15 @@ class Pool:
             )
         except Exception as error:
             over = over.replace(details=f"{type(error).__name__}: {error}")
-        finally:
-            try:
-                self._heartbeat.drop(worker)
-                way.leave()
-                run.bell.close()
-                if over.word != "unsaved":
-                    run.place.clear()
-            finally:
-                self.inbox.put((worker, over))
+        self._heartbeat.drop(worker)
+        way.leave()
+        run.bell.close()
+        if over.word != "unsaved":
+            run.place.clear()
+        return over
 
     def _is_short(self, worker: str, run: Run, why: str) -> bool:
-        """The dispatcher hears that a result waits for room; whether it may wait on. Called in the task's thread."""
+        """Whoever runs the pool hears that a result waits for room; whether it may wait on. In the worker's thread."""
         self.inbox.put(Short(worker, run.claim.task.id, why))
         return len(self.signals) < 2
 
@@ -428,16 +457,26 @@ class Pool:
 
     def _hear(self) -> None:
         """Wait for news, then take in all there are."""
-        self._heartbeat.listen(hungry=bool(self._idle or self._judges) and not self._closing())
+        news: list[object] = []
         try:
-            self._take(self.inbox.get(timeout=self.show.period or LOOK_AGAIN))
+            news.append(self.inbox.get(timeout=self.show.period or LOOK_AGAIN))
             while True:
-                self._take(self.inbox.get_nowait())
+                news.append(self.inbox.get_nowait())
         except queues.Empty:
             pass
-        if time.monotonic() - self._woke > LOOK_AGAIN:
-            self._wake()
-        self.show.look(self._heartbeat.runs(), self._survey)
+        with self._turn:
+            for one in news:
+                self._take(one)
+            if time.monotonic() - self._woke > LOOK_AGAIN:
+                self._wake()
+            self.show.look(self._heartbeat.runs(), self._survey)
+
+    def _listen_if_hungry(self) -> None:
+        """The heartbeat tells of changes while a worker has nothing to do."""
+        hungry = bool(self._idle or self._judges) and not self._closing()
+        if hungry != self._listens:
+            self._listens = hungry
+            self._heartbeat.listen(hungry=hungry)
 
     def _wake(self) -> None:
         self._hungry, self._woke = True, time.monotonic()
@@ -448,8 +487,10 @@ class Pool:
                 self._signalled(news)
             case ("", Over() as over):
                 self._landed(over)
-            case (str(worker), Over() as over):
-                self._ended(worker, over)
+            case BaseException():
+                raise news
+            case None:
+                pass
             case Short():
                 self._waits(news)
             case Survey():
@@ -462,7 +503,6 @@ class Pool:
                 self.show.say(str(news))
 
     def _ended(self, worker: str, over: Over) -> None:
-        self._threads.pop(worker).join()
         del self._doing[worker]
         self._short.discard(worker)
         (self._judges if worker == self._reviewer else self._idle).append(worker)
@@ -520,13 +560,13 @@ class Pool:
 
     def _waits(self, news: Short) -> None:
         """Nothing is begun while a result waits for room: it would be worked on in vain, too."""
-        if news.worker in self._threads and news.worker not in self._short:
+        if news.worker in self._doing and news.worker not in self._short:
             self._short.add(news.worker)
             self.show.say(f"{news.why}: {news.task_id} waits for room, nothing else is begun")
 
     def _signalled(self, number: signal.Signals) -> None:
         self.signals.append(number)
-        running = len(self._threads)
+        running = len(self._doing)
         if len(self.signals) == 1 and running:
             again = "Ctrl-C" if number is signal.SIGINT else number.name
             self.show.say(f"stopping: {running} running will be finished; {again} again gives them back unfinished")

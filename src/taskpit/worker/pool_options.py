@@ -149,7 +149,7 @@ class PoolReport(Value):
 
 
 class Show:
-    """What a pool tells while it works, in the dispatcher's thread only. This one shows nothing."""
+    """What a pool tells while it works, one thread at a time. This one shows nothing."""
 
     #: Seconds between looks, 0: only when something has happened.
     period = 0.0

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from contextlib import suppress
 
 from taskpit import fs, plugins
@@ -25,6 +26,7 @@ from taskpit.task import Done, Failed, Release, Retry
 from taskpit.text import last_lines, plain
 from taskpit.worker import process
 from taskpit.worker.check import SHELL
+from taskpit.worker.child import find_program
 from taskpit.worker.process import Bell, CannotRun, say_exit
 from taskpit.worker.prompt import make_prompt, task_text
 from taskpit.worker.traces import traceparent
@@ -53,6 +55,9 @@ LARGEST_PROMPT = 64 * 1024 * 1024
 ERROR_LINES = 8
 #: What is said of an agent that has changed nothing.
 ONLY_TALK = "it has only talked: it used no tool and left no result file"
+
+#: How programs begin that no interpreter reads: ELF, and Mach-O for one processor or several.
+BINARIES = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
 _PLACEHOLDER = re.compile(r"\{(task_file|prompt_file|result_file|run_dir|worktree|id)\}")
 
@@ -191,8 +196,8 @@ class CommandRunner:
         self.cwd = cwd
         self.limit = limit
         self.grace = grace
-        #: Whether it knows where the prompt is: else nobody need write one.
-        self.reads_prompt = any("{prompt_file}" in word or "{run_dir}" in word for word in argv)
+        #: Whether it may read the prompt; one that need not be written is half of what a short command costs.
+        self.reads_prompt = _may_read_prompt(self.argv, cwd)
 
     def check(self, env: Mapping[str, str]) -> None:
         """CannotRun if there is no such command, before any task is taken for it."""
@@ -244,6 +249,17 @@ class CommandRunner:
         if output is None:
             output = plain(log[-OUTPUT_TAIL:].decode("utf-8", "replace")).strip("\ufffd\n")
         return Done(output=output, seconds=ended.seconds)
+
+
+def _may_read_prompt(argv: Sequence[str], cwd: str) -> bool:
+    """Whether this command names the prompt or where it lies, or a script, in which anything may stand."""
+    if any(name in word for word in argv for name in ("{prompt_file}", "{run_dir}", "RUN_DIR")):
+        return True
+    for word in (find_program(argv[0], cwd, os.environ), *argv[1:]):
+        with suppress(OSError, ValueError), open(os.path.join(cwd, word), "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.read(4) not in BINARIES:
+                return True
+    return False
 
 
 def _with_log(told: str, log: bytes) -> str:

@@ -309,7 +309,7 @@ def _attempt(queue: Queue, run: Run, runner: Runner, options: PoolOptions) -> Ou
     """What the runner says; what it throws is a crash of this attempt and of nothing else."""
     try:
         run.prepare()
-        if getattr(runner, "reads_prompt", True):
+        if run.cwd or getattr(runner, "reads_prompt", True):
             _write_prompt(queue, run, options)
     except (Storage, OSError) as error:
         return Retry(reason=f"its run directory could not be written: {error}", after=pause(queue.config, 1))
