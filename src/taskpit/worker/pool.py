@@ -115,6 +115,8 @@ class Pool:
         pipe = options.landing
         self._reviews = Reviews(queue, pipe, reviewer, options.tags) if reviewer and pipe else None
         self._presence: Flock | None = None
+        info = queue.store.info()
+        self._where = info.papers or info.where
         #: What commands see of our environment.
         self._seen = without_secrets(os.environ)
         self._notes: dict[str, GroupNote] = {}
@@ -344,11 +346,11 @@ class Pool:
     def _day_is_spent(self) -> bool:
         """Whether today may cost no more: then the queue is paused until tomorrow, or until somebody says go on."""
         limits = [limit for limit in self.options.budget if limit.scope == "day"]
-        info = self.queue.store.info()
-        if not limits or not info.papers or self.queue.store.paused():
+        root = self.queue.store.info().papers if limits else ""
+        if not root or self.queue.store.paused():
             return False
         now = self.queue.clock.now()
-        spent = Ledger(info.papers).of_day(now)
+        spent = Ledger(root).of_day(now)
         reached = next((limit for limit in limits if limit.reached(spent)), None)
         if reached is None:
             return False
@@ -390,10 +392,9 @@ class Pool:
         self._started += worker != self._reviewer
         self._awaited = ""
         way.started(self.queue.clock.now())
-        info = self.queue.store.info()
         try:
             place = place_for(self.queue.store, claim)
-            run = Run(claim, place, info.papers or info.where, self._notes[worker], self._seen)
+            run = Run(claim, place, self._where, self._notes[worker], self._seen)
         except OSError as error:
             way.leave()
             self.queue.finish(claim, Release(reason=str(error)))

@@ -72,6 +72,8 @@ class Ended(Value):
     seconds: float
     #: `limit`, `bell` or what its watcher said if we ended it, else empty.
     why: str = ""
+    #: Whether there is anything in its log.
+    printed: bool = True
 
 
 class Bell:
@@ -126,9 +128,10 @@ def run(
         finally:
             code = child.end()
         trim(log)
+        printed = os.fstat(log).st_size > 0
     finally:
         os.close(log)
-    return Ended(code=code, seconds=time.monotonic() - began, why=why)
+    return Ended(code=code, seconds=time.monotonic() - began, why=why, printed=printed)
 
 
 def _start(order: Command, log: int, started: Callable[[int], None] | None) -> Child:

@@ -123,9 +123,13 @@ class Ears:
     """A socket, and a pipe that wakes whoever polls when a child ends or SIGTERM comes."""
 
     def __init__(self, channel: Any) -> None:
+        import _socket
         import select
 
         self.channel = channel
+        self._space = _socket.CMSG_SPACE(4 * MOST_PASSED)
+        #: What closes descriptors that come along for the commands, where the system has that.
+        self._closed = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
         self.asked = False
         self._awake, waker = os.pipe()
         os.set_blocking(waker, False)
@@ -150,12 +154,11 @@ class Ears:
 
     def number(self) -> tuple[int, list[int]]:
         """The next number, and the descriptors that came with it. OSError at the end of the socket."""
-        from _socket import CMSG_SPACE
-
-        head, parts, _, _ = self.channel.recvmsg(NUMBER, CMSG_SPACE(4 * MOST_PASSED))
+        head, parts, _, _ = self.channel.recvmsg(NUMBER, self._space, self._closed)
         files = [fd for _, _, data in parts for fd in memoryview(data[: len(data) // 4 * 4]).cast("i")]
-        for fd in files:
-            os.set_inheritable(fd, False)
+        if not self._closed:
+            for fd in files:
+                os.set_inheritable(fd, False)
         return number_from_bytes(head + self.data(NUMBER - len(head))), files
 
     def data(self, size: int) -> bytes:

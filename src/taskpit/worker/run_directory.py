@@ -109,6 +109,11 @@ class RunDirectory:
     def clear(self) -> None:
         """Our own papers are gone: their content is in the queue. What the command left here stays."""
         try:
+            fs.remove(self.task)
+            fs.remove(self.log)
+            with suppress(OSError):  # mostly there is nothing else
+                fs.remove_dir(self.path)
+                return
             for name in fs.names(self.path):
                 if name in PAPERS:
                     fs.remove(f"{self.path}/{name}")

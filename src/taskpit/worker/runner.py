@@ -235,7 +235,7 @@ class CommandRunner:
         return self._judge(run, ended)
 
     def _judge(self, run: Run, ended: process.Ended) -> Outcome:
-        log = run.place.last_words(8 * OUTPUT_TAIL)
+        log = run.place.last_words(8 * OUTPUT_TAIL) if ended.printed else b""
         if ended.why == "bell":
             return Release(reason="its worker was asked to stop")
         if ended.why == "limit":

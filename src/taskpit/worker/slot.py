@@ -345,9 +345,11 @@ def _write_prompt(queue: Queue, run: Run, options: PoolOptions) -> None:
 
 def _learn(queue: Queue, run: Run, brought: Outcome, outcome: Outcome) -> None:
     """A check that was red and is green now is a lesson, if the result says what helped."""
-    known = _lessons(queue)
     green = isinstance(outcome, Done) and outcome.evidence is not None and outcome.evidence.green
-    if known is None or not isinstance(brought, Done) or not (green or getattr(outcome, "action", "") == "handed_in"):
+    if not isinstance(brought, Done) or not (green or getattr(outcome, "action", "") == "handed_in"):
+        return
+    known = _lessons(queue)
+    if known is None:
         return
     try:
         tries = _tries(queue, run.claim.task)
@@ -432,10 +434,10 @@ def _checked(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions) -> 
 def _paid(queue: Queue, run: Run, outcome: Outcome, options: PoolOptions, seconds: float) -> Outcome:
     """What it cost is in the ledger. A task that has cost too much asks before it is tried again."""
     cost = outcome.cost if isinstance(outcome, Done) and outcome.cost else run.cost
-    info, claim = queue.store.info(), run.claim
-    if not info.papers or not (cost or options.budget):
+    root, claim = queue.store.info().papers if cost or options.budget else "", run.claim
+    if not root:
         return outcome
-    ledger = Ledger(info.papers)
+    ledger = Ledger(root)
     try:
         good = not isinstance(outcome, Failed | Retry)
         ledger.enter(claim.task.id, claim.worker, cost, seconds, queue.clock.now(), done=good)
