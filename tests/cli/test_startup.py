@@ -85,7 +85,8 @@ def test_a_list_that_is_cut_off_and_counted_watches_nothing(pit, tmp_path):
 
 
 COLLECTED = """
-import gc
+import atexit, gc
+atexit.register(int)  # there is somebody to be told: the interpreter is taken down
 from taskpit.cli.main import main
 gc.callbacks.append(lambda phase, told: print("collected", file=sys.stderr))
 code = main()
@@ -106,8 +107,38 @@ def test_a_command_looks_for_no_garbage(pit, words):
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
+TAKEN_DOWN = """
+class Loud:
+    def __del__(self):
+        sys.stdout.write("taken down")
+one = Loud()
+from taskpit.cli.main import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("words", [["add", "y"], ["claim", "1"], ["claim", "99"]], ids=" ".join)
+def test_a_command_ends_without_taking_the_interpreter_down(pit, words):
+    """That takes as long as a claim; all it has said is said before."""
+    pit("add", "x")
+    run = [sys.executable, "-c", SETUP + TAKEN_DOWN, *words]
+    answer = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert answer.returncode == (5 if words[1] == "99" else 0)
+    assert answer.stdout or answer.stderr
+    assert "taken down" not in answer.stdout
+
+
+def test_a_reader_that_has_gone_away_is_noticed_at_the_end(pit):
+    pit("add", "x")
+    run = [sys.executable, "-m", "taskpit", "list"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as listing:
+        listing.stdout.close()
+        assert listing.wait() in (120, 141)
+
+
 OPENED = """
-import os
+import atexit, os
+atexit.register(int)
 held, real = {}, os.open
 def opening(path, flags, *more, **kinds):
     fd = real(path, flags, *more, **kinds)

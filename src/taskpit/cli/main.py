@@ -27,17 +27,23 @@ UNCOLLECTED = 50_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
+    """Run one command; its exit code. Without words this process is the command, and mostly ends here."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_streams()
-    if argv is None:  # this process is the command
-        gc.set_threshold(UNCOLLECTED)
-    words = list(sys.argv[1:] if argv is None else argv)
+    if argv is not None:
+        return _main(list(argv), last=False)
+    gc.set_threshold(UNCOLLECTED)
+    code = _main(sys.argv[1:], last=True)
+    _leave(code)
+    return code
+
+
+def _main(words: list[str], *, last: bool) -> int:
     screen = output.Screen(os.environ)
     as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     try:
         try:
-            return _run(words, last=argv is None)
+            return _run(words, last=last)
         except errors.TaskpitError as error:
             _report(error, screen, as_json=as_json)
             return error.exit_code
@@ -225,6 +231,20 @@ def _open_streams() -> None:
     sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
+def _leave(code: int) -> None:
+    """The process ends at once where nobody waits for it to be taken down, which takes as long as a claim."""
+    import atexit
+
+    if "threading" in sys.modules or atexit._ncallbacks():  # noqa: SLF001 - nothing else says whether there are any
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        return  # as Python tells it
+    os._exit(code)
 
 
 def _silence() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from taskpit.records import Value
 
 TYPE_CHECKING = False
@@ -149,9 +151,8 @@ def find(word: str) -> Verb | None:
 
 def handler(verb: Verb) -> Handler:
     """The verb as its module declares it, which is loaded: `done` is called `_done` there."""
-    from importlib import import_module
-
-    found: Handler = getattr(import_module(verb.module), f"_{verb.name}")
+    __import__(verb.module)  # importlib would bring warnings, and both their time
+    found: Handler = getattr(sys.modules[verb.module], f"_{verb.name}")
     return found
 
 
