@@ -22,9 +22,12 @@ def sweep(
     *,
     dry_run: bool = False,
     closely: bool = False,
+    whole: bool = True,
     ended: Callable[[Queue, Claim], bool] = lambda _queue, _claim: True,
 ) -> list[Mend]:
     """What was done, or what would be. `ended` ends what still works for a claim before it is given back.
+
+    Not `whole`: only what is claimed and what is due is looked at, however much waits.
 
     `closely`, for a person: every waiting task is looked at for schedules and races that are out of step, and what was
     set aside on the way is among them, too.
@@ -36,10 +39,11 @@ def sweep(
         return []
     _trust_hooks(queue, dry_run=dry_run)
     start = _place(store) if closely else None
-    done = [*store.mend(dry_run=dry_run), *give_back(queue, dry_run=dry_run, ended=ended)]
+    done = list(store.mend(dry_run=dry_run)) if whole else []
+    done += give_back(queue, dry_run=dry_run, ended=ended)
     if not dry_run:
         done += [Mend(kind="scheduled", what=task_id) for task_id in queue.fire_schedules("keeper", closely=closely)]
-    done += store.compost(dry_run=dry_run)
+    done += store.compost(dry_run=dry_run) if whole else []
     return [*done, *_told_since(store, start, done)]
 
 

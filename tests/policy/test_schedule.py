@@ -126,6 +126,19 @@ def test_a_claim_gets_the_run_and_never_the_schedule():
     assert "next 2026-01-05T02:00:00Z" in world.queue.card(world.id).held
 
 
+def test_a_sweep_that_does_not_look_at_everything_fires_and_gives_back(monkeypatch):
+    """Where much waits, a look at all of it comes seldom: what is due and what was abandoned does not wait for that."""
+    world = World()
+    world.clock.advance(1800)
+    (claim,) = world.queue.claim("ann", lease=60.0)
+    world.clock.advance(3600)
+    for look in ("mend", "compost"):
+        monkeypatch.setattr(world.queue.store, look, lambda **_: pytest.fail("everything is looked at"))
+    kinds = {(mend.kind, mend.what) for mend in keeper.sweep(world.queue, whole=False)}
+    assert ("reclaimed", claim.task.id) in kinds
+    assert any(kind == "scheduled" for kind, _ in kinds)
+
+
 def test_while_the_last_run_is_open_the_next_is_skipped():
     world = World()
     world.clock.advance(1800)

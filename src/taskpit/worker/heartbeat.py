@@ -32,11 +32,11 @@ RACE_LOOK, RACE_GRACE = 0.5, 0.5
 #: Sweeps are this far apart, at least and at most.
 SWEEP_AT_LEAST, SWEEP_AT_MOST = 2.0, 30.0
 #: A sweep that looks at everything comes again after so many times as long as it took.
-LOOK_SHARE = 20.0
+LOOK_SHARE = 150.0
 #: How long the watcher sleeps before it looks whether it should end.
 NAP = 0.25
-#: Surveys for the screen are this far apart, and never take more than a tenth of the time.
-SURVEY_EVERY = 1.0
+#: Surveys for the screen are this far apart, and never take more than a tenth of the time; where nothing happens, this.
+SURVEY_EVERY, SURVEY_ANYWAY = 1.0, 60.0
 
 
 class Heartbeat:
@@ -56,6 +56,8 @@ class Heartbeat:
         self._sweep_at = self._next_sweep()
         self._look_at = 0.0
         self._survey_at = 0.0
+        #: Whether something has happened since the last survey.
+        self._news = True
         self._threads = [
             threading.Thread(target=self._renew, name="renewer", daemon=True),
             threading.Thread(target=self._watch, name="keeper", daemon=True),
@@ -79,11 +81,13 @@ class Heartbeat:
         """This run's claim is renewed from now on."""
         with self._turn:
             self._runs[worker] = run
+            self._news = True
 
     def drop(self, worker: str) -> None:
         """No longer."""
         with self._turn:
             self._runs.pop(worker, None)
+            self._news = True
 
     def runs(self) -> dict[str, Run]:
         """What runs now, by worker."""
@@ -141,9 +145,12 @@ class Heartbeat:
             try:
                 if self._hungry.wait(NAP) and self._queue.store.wait(NAP):
                     self._inbox.put("changed")
-                if time.monotonic() >= self._sweep_at:
+                    self._news = True
+                now = time.monotonic()
+                if now >= self._sweep_at:
                     self._sweep()
-                if self._tags is not None and time.monotonic() >= self._survey_at:
+                due = self._survey_at if self._news else self._survey_at + SURVEY_ANYWAY
+                if self._tags is not None and now >= due:
                     self._survey(self._tags)
             except Exception as error:  # no trouble may end the watch; the pool goes on looking by itself
                 self._inbox.put(f"the keeper had trouble: {error}")
@@ -158,8 +165,7 @@ class Heartbeat:
         """What was abandoned is given back each time; a look at everything takes no more than a part of the time."""
         began, self._sweep_at = time.monotonic(), self._next_sweep()
         whole = began >= self._look_at
-        step = keeper.sweep if whole else keeper.give_back
-        for mend in step(self._queue, ended=end_commands_of) if not self._queue.store.info().kept else ():
+        for mend in keeper.sweep(self._queue, whole=whole, ended=end_commands_of):
             self._inbox.put(mend)
         if not whole:
             return
@@ -167,7 +173,7 @@ class Heartbeat:
         prune(self._queue.store, max(self._queue.config.compost, 600.0))
 
     def _survey(self, tags: tuple[str, ...]) -> None:
-        began = time.monotonic()
+        began, self._news = time.monotonic(), False
         self._inbox.put(survey(self._queue, tags))
         took = time.monotonic() - began
         self._survey_at = time.monotonic() + max(SURVEY_EVERY, 10 * took)
