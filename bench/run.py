@@ -31,6 +31,7 @@ from arena.machine import describe  # noqa: E402
 from arena.plan import GROUPS, Run  # noqa: E402
 from arena.plots import draw  # noqa: E402
 from arena.report import as_json, as_markdown  # noqa: E402
+from arena.runner import processor, runner  # noqa: E402
 from arena.scenes import all_entrants, lives  # noqa: E402
 from arena.wake import wake  # noqa: E402
 
@@ -67,6 +68,8 @@ def _play(run: Run) -> None:
         "wake": lambda: wake(run),
         "crowd": lambda: crowd(run),
         "idle": lambda: idle(run),
+        "runner": lambda: runner(run),
+        "processor": lambda: processor(run),
         "oneshot": lambda: oneshot(run, backlogs),
         "batch": lambda: lives(run, "batch"),
         "power": lambda: lives(run, "power"),

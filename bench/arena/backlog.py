@@ -38,6 +38,7 @@ PACE, CLEARING = 4000.0, 60e-6
 
 #: Commands whose time is told for each size.
 LOOKS = (("add", "one more"), ("list",), ("status",), ("stats",), ("sweep", "--dry-run"))
+#: Our command, as a wrapper that pip writes has it.
 CLAIM = "import sys; from taskpit.cli.main import main; sys.exit(main())"
 
 

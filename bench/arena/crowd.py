@@ -25,7 +25,9 @@ __all__ = ["crowd", "idle"]
 
 WORKERS, TASKS = 16, 10_000
 #: Slots of the idle pool, seconds it is watched, and seconds it has to settle first.
-SLOTS, WATCHED, SETTLING = 8, 30.0, 3.0
+SLOTS, WATCHED, SETTLING = 8, 30.0, 5.0
+#: What is watched: a pool in an empty queue, and one beside tasks that do not fit.
+IDLE, UNFIT = "pit work -n 8", "pit work -n 8 beside 10,000 that do not fit"
 
 
 def crowd(run: Run) -> None:
@@ -80,15 +82,26 @@ def _work(folder: str, barrier: Any) -> tuple[int, int, int]:
 
 
 def idle(run: Run) -> None:
-    """A pool with nothing to do, watched for a while."""
-    seconds = 5.0 if run.quick else WATCHED
+    """A pool with nothing to do, watched for a while: in an empty queue, and beside many tasks that are for others."""
+    empty, full = run.fresh(), run.fresh()
+    make_queue(empty, "process")
+    _watch(run, IDLE, empty)
+    make_queue(full, "process")
+    queue = Queue.open(full)
+    for first in range(0, TASKS, 1000):
+        numbers = range(first + 1, first + 1001)
+        queue.store.put([Task(id=f"{n:07d}", title="t", slug="t", tags=("others",), by="bench") for n in numbers])
+    queue.close()
+    _watch(run, UNFIT, full, "--tag", "ours")
+
+
+def _watch(run: Run, name: str, folder: str, *words: str) -> None:
+    seconds = (5.0 if name == IDLE else 10.0) if run.quick else WATCHED
     if run.is_over("idle", needed=seconds + SETTLING + 5):
         return
-    run.tell(f"a pool of {SLOTS} with nothing to do, for {seconds:.0f} s")
-    folder = run.fresh()
-    make_queue(folder, "process")
+    run.tell(f"{name}, for {seconds:.0f} s")
     package = os.path.dirname(os.path.dirname(os.path.abspath(taskpit.__file__)))
-    argv = [sys.executable, "-c", CLAIM, "-C", folder, "work", "-n", str(SLOTS), "--", "true"]
+    argv = [sys.executable, "-c", CLAIM, "-C", folder, "work", "-n", str(SLOTS), *words, "--", "true"]
     env = {**os.environ, "PYTHONPATH": package}
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     pool = subprocess.Popen(argv, env=env, start_new_session=True, **quiet)
@@ -98,10 +111,10 @@ def idle(run: Run) -> None:
         time.sleep(seconds)
         after = _ticks(pool.pid)
         if pool.poll() is not None:
-            run.book.measure("idle", "pit work -n 8", "% of a core").note("failed: the pool ended by itself")
+            run.book.measure("idle", name, "% of a core").note("failed: the pool ended by itself")
             return
         used = (after - before) / os.sysconf("SC_CLK_TCK")
-        run.book.add("idle", "pit work -n 8", 0, 100 * used / seconds, "% of a core")
+        run.book.add("idle", name, 0, 100 * used / seconds, "% of a core")
     finally:
         pool.send_signal(signal.SIGINT)
         try:

@@ -209,8 +209,34 @@ GOALS = (
     ),
     Goal(
         "idle pool of 8, over 30 s",
-        "under 1 % of a core",
-        (Check("% of a core", ("idle", "pit work -n 8"), at_most=1.0, strictly=True),),
+        "under 1 % of a core, also beside 10,000 tasks that do not fit",
+        (
+            Check("% of a core", ("idle", "pit work -n 8"), at_most=1.0, strictly=True),
+            Check(
+                "% of a core beside 10,000",
+                ("idle", "pit work -n 8 beside 10,000 that do not fit"),
+                at_most=1.0,
+                strictly=True,
+            ),
+        ),
+    ),
+    Goal(
+        "`pit work -n 2 -- true`, commands a second",
+        "at least 3x GNU parallel and 0.6x xargs, each with two at a time",
+        (
+            Check("GNU parallel", ("runner", "pit work"), ("runner", "GNU parallel"), at_least=3.0),
+            Check("xargs", ("runner", "pit work"), ("runner", "xargs"), at_least=0.6),
+            Check("processor, over that of GNU parallel", ("runner-cpu", "pit work"), ("runner-cpu", "GNU parallel")),
+            Check("processor, over that of xargs", ("runner-cpu", "pit work"), ("runner-cpu", "xargs")),
+        ),
+    ),
+    Goal(
+        "one `pit claim` and one `pit add`, processor, beside `python -I -S -c pass`",
+        "at most 3.3x each",
+        tuple(
+            Check(name, ("processor", name), ("processor", "python -I -S -c pass"), at_most=3.3)
+            for name in ("pit claim", "pit add")
+        ),
     ),
     Goal(
         "memory of a worker at 1,000,000 ready",

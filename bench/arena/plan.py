@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["GROUPS", "Run"]
 
 #: What `--only` may name beside entrants.
-GROUPS = ("life", "batch", "power", "wake", "backlog", "oneshot", "crowd", "idle", "looks")
+GROUPS = ("life", "batch", "power", "wake", "backlog", "oneshot", "crowd", "idle", "looks", "runner", "processor")
 
 
 @dataclass

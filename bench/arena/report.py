@@ -40,6 +40,9 @@ TITLES = {
     "looks": "Commands that look, and handing one in, by how many are ready",
     "crowd": "16 workers over 10,000 empty tasks",
     "idle": "A pool of 8 with nothing to do",
+    "runner": "`true` for each of many tasks, two at a time",
+    "runner-cpu": "What the processor spends on each of them, with the command's own",
+    "processor": "What the processor spends on one command, with 1,000 ready",
 }
 INTRODUCTION = """\
 Everybody took turns, round by round, on the same disk; figures are medians, the spread is from the lowest to the
