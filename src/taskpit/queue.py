@@ -12,6 +12,7 @@ from taskpit.clock import Clock
 from taskpit.config import Config
 from taskpit.rules import ANY, check_task, drawn, find_cycle
 from taskpit.task import (
+    SCHEDULES,
     Claim,
     End,
     Failed,
@@ -238,16 +239,18 @@ class Queue:
         They are found by their tag, as cheaply as any task. `closely`: each waiting task is looked at, too, for
         schedules that were written by hand, and for one that waits too long because the clock was ahead.
         """
-        from taskpit.schedule import TAG, stray
-
         fired: list[str] = []
-        while claims := self.store.claim(Want(worker=worker, lease=EDIT_LEASE, tags=(TAG,), count=10)):
+        while claims := self.store.claim(Want(worker=worker, lease=EDIT_LEASE, tags=(SCHEDULES,), count=10)):
             due = [claim.task.id for claim in claims if self._fired(claim)]
             fired += due
             self.store.finish([End(claim=claim) for claim in claims if "every" not in claim.task.extra])
             if len(due) < 10:  # also where tasks that are no schedules have the tag: they would come again and again
                 break
-        for card in cards(self.store, State.READY, tied=True) if closely else ():
+        if not closely:
+            return fired
+        from taskpit.schedule import stray
+
+        for card in cards(self.store, State.READY, tied=True):
             if "race-of" in card.task.extra or "racers" in card.task.extra:
                 self.look_after_race(card.task)
             elif "every" in card.task.extra and not card.task.hold and stray(card.task, self.clock.now()):

@@ -27,13 +27,11 @@ from taskpit.clock import LAST, duration, iso, say_duration, stamp
 from taskpit.errors import Invalid
 from taskpit.records import Value
 from taskpit.schema import is_word
-from taskpit.task import Claim, End, State, Task
+from taskpit.task import SCHEDULES, Claim, End, State, Task
 from taskpit.text import did_you_mean
 
 #: The fields of a schedule; its runs have none of them.
 FIELDS = ("every", "zone", "catch-up", "jitter", "last-run")
-#: The tag by which schedules are found among many tasks; their runs have it not.
-TAG = "@schedule"
 #: What becomes of runs that were missed: nothing; one for all of them; each of them.
 CATCH_UP = ("none", "one", "all")
 #: A run that nobody could start for so long is missed.
@@ -333,7 +331,7 @@ def next_run(task: Task, now: float) -> str:
 def stray(task: Task, now: float) -> bool:
     """Whether it is out of step: written by hand, or it waits too long since the clock was ahead."""
     try:
-        return not task.not_before or TAG not in task.tags or task.not_before > plan_of(task).after(now)
+        return not task.not_before or SCHEDULES not in task.tags or task.not_before > plan_of(task).after(now)
     except Invalid:
         return True  # firing it holds it for a person
 
@@ -396,7 +394,7 @@ def _run(task: Task, at: float, jitter: float) -> Task:
     extra = {key: value for key, value in task.extra.items() if key not in FIELDS}
     return task.replace(
         id=name,
-        tags=tuple(tag for tag in task.tags if tag != TAG),
+        tags=tuple(tag for tag in task.tags if tag != SCHEDULES),
         not_before=at + spread if spread else 0.0,
         attempts=0,
         last_error="",
@@ -414,4 +412,4 @@ def first_time(task: Task, now: float) -> Task:
 
 
 def _tagged(task: Task) -> tuple[str, ...]:
-    return task.tags if TAG in task.tags else (*task.tags, TAG)
+    return task.tags if SCHEDULES in task.tags else (*task.tags, SCHEDULES)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 NOTHING: Mapping[str, object] = {}
+#: The tag by which schedules are found among many tasks; their runs have it not.
+SCHEDULES = "@schedule"
 
 
 class State(Word):

@@ -194,3 +194,36 @@ def test_only_the_module_of_the_verb_is_loaded(pit):
         f"taskpit.cli.{name}" for name in ("claim", "context", "fast_parser", "main", "options", "output", "verbs")
     }
     assert not {name for name in rooms if name.startswith(("taskpit.worker.", "taskpit.keeper", "taskpit.testing"))}
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (
+            ["-n", "2", "--until", "empty", "--", "true", "-x", "--json"],
+            {"slots": 2, "command": ["true", "-x", "--json"]},
+        ),
+        (["--no-checks", "--tag", "a", "--tag", "b", "--", "sh"], {"checks": False, "tag": ["a", "b"]}),
+        (["--big", "--"], {"big": True, "command": []}),
+    ],
+)
+def test_a_command_after_two_dashes_is_read_as_argparse_reads_it(words, wanted):
+    from taskpit.cli import fast_parser, parser, verbs
+
+    verb = verbs.find("work")
+    plain = vars(fast_parser.read_plain(verbs.handler(verb), words))
+    assert {name: plain[name] for name in wanted} == wanted
+    whole = vars(parser.read(verb, words))
+    if whole["command"][:1] == ["--"]:
+        whole["command"] = whole["command"][1:]
+    assert {name: plain[name] for name in whole} == whole
+
+
+@pytest.mark.parametrize(
+    "words", [["-n", "2"], ["true"], ["--agent", "claude", "more", "--", "x"], ["--sandbox", "--", "x"]]
+)
+def test_what_argparse_must_read_is_left_to_it(words):
+    from taskpit.cli import fast_parser, verbs
+
+    with pytest.raises(fast_parser.NotPlain):
+        fast_parser.read_plain(verbs.handler(verbs.find("work")), words)

@@ -12,7 +12,7 @@ import pytest
 from waits import PATIENCE
 
 from taskpit.queue import Queue, cards
-from taskpit.schedule import TAG
+from taskpit.task import SCHEDULES as TAG
 from taskpit.task import End, State, Task, Want
 
 SCHEDULES, POOLS, MINUTES = 6, 8, 30

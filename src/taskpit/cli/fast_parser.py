@@ -1,7 +1,7 @@
 """Plain command lines, read without loading `argparse`: it costs a claim as much as the claim itself.
 
 A verb declares its arguments once, as rows. Here options are understood that are written out in full, each with its
-value after it, and positional words. Anything else (help, `--a=b`,
+value after it, positional words, and a command after `--`. Anything else (help, `--a=b`,
 `-xVALUE`, a value that is refused, a word too many) is left to argparse, which then says what is wrong.
 """
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: A default that is none: what argparse calls so.
 SUPPRESS = "==SUPPRESS=="
+#: All that follows, whatever it is: what argparse calls so.
+REMAINDER = "..."
 #: What every verb has.
 COMMON: tuple[Arg, ...] = (
     ("-C DIR", "the queue, or a folder below it", {"dest": "directory", "default": SUPPRESS, "group": "every verb"}),
@@ -66,7 +68,7 @@ class _Option:
         self.dest: str = said.get("dest") or long.lstrip("-").replace("-", "_")
         self.action: str = said.get("action", "store")
         self.nargs: Any = said.get("nargs")
-        self.default: Any = said.get("default", False if self.action == "store_true" else None)
+        self.default: Any = said.get("default", {"store_true": False, "store_false": True}.get(self.action))
         self.choices: Any = said.get("choices")
         self.required: bool = said.get("required", False)
         self.read: Callable[[str], Any] = said.get("type") or str
@@ -86,8 +88,11 @@ class _Option:
 def read_plain(handler: Handler, words: Sequence[str]) -> Plain:
     """The arguments of a plain line."""
     options = [_Option(row) for row in (*COMMON[:2], *handler.rows)]
+    command = next((one for one in options if one.nargs == REMAINDER), None)
+    plain = [one for one in options if one is not command]
     if handler.command or any(
-        one.action not in ("store", "store_true", "append") or one.nargs not in (None, "?", "+", "*") for one in options
+        one.action not in ("store", "store_true", "store_false", "append") or one.nargs not in (None, "?", "+", "*")
+        for one in plain
     ):
         raise NotPlain
     flags = {flag: option for option in options for flag in option.flags}
@@ -97,6 +102,9 @@ def read_plain(handler: Handler, words: Sequence[str]) -> Plain:
     rest = list(words)
     while rest:
         word = rest.pop(0)
+        if word == "--" and command is not None:
+            found[command.dest], rest = rest, []
+            continue
         if not word.startswith("-") or word == "-":
             loose.append(word)
             continue
@@ -110,13 +118,15 @@ def read_plain(handler: Handler, words: Sequence[str]) -> Plain:
     rivals = [option.either for option in given if option.either]
     if len(rivals) > len(set(rivals)):
         raise NotPlain
-    _place([option for option in options if not option.flags], loose, found)
+    if command is not None and (loose or found[command.dest] is None):
+        raise NotPlain
+    _place([option for option in plain if not option.flags], loose, found)
     return Plain(**found)
 
 
 def _give(option: _Option, rest: list[str], found: dict[str, Any]) -> None:
-    if option.action == "store_true":
-        found[option.dest] = True
+    if option.action in ("store_true", "store_false"):
+        found[option.dest] = option.action == "store_true"
         return
     if option.nargs is not None or not rest or rest[0].startswith("-"):
         raise NotPlain

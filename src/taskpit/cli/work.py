@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
-from argparse import REMAINDER
 
 from taskpit import errors
 from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.fast_parser import REMAINDER
 from taskpit.cli.options import a_count, a_duration, refusal, words
-from taskpit.clock import instant
-from taskpit.landing.pipe import LandingPipe
 from taskpit.landing.values import LANDS, REVIEWS, Terms, spelled
 from taskpit.queue import cards, tally
 from taskpit.rules import suits
@@ -25,6 +22,10 @@ from taskpit.worker.prompt import make_prompt
 from taskpit.worker.run_directory import place_for
 from taskpit.worker.runner import CommandRunner, PluggedRunner, Run
 from taskpit.worker.sandbox import shut_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taskpit.landing.pipe import LandingPipe
 
 AnyRunner = CommandRunner | Choosing | PluggedRunner
 
@@ -276,13 +277,25 @@ def _seen_by_checks(args: Args) -> tuple[str, ...]:
 
 
 def _landing(args: Args, context: Context, cwd: str) -> LandingPipe | None:
+    land = args.land or spelled(worktree=args.worktree, merge=args.merge)
+    if land == "none" and not _in_checkout(cwd):
+        return None
     from taskpit.worker.landing_thread import pipe_for
 
     own = {name: one for name, one in vars(args).items() if name in Terms._fields and one}
     own = {name: tuple(one) if isinstance(one, list) else one for name, one in own.items()}
-    land = args.land or spelled(worktree=args.worktree, merge=args.merge)
     terms = Terms(**{**own, "land": land, "review_tags": words(args.review_tag), "env": _seen_by_checks(args)})
     return pipe_for(context.queue, cwd, terms)
+
+
+def _in_checkout(cwd: str) -> bool:
+    """Whether git could find a checkout there: most of what landing takes is not loaded where it cannot."""
+    while not os.path.lexists(os.path.join(cwd, ".git")):
+        above = os.path.dirname(cwd)
+        if above == cwd:
+            return False
+        cwd = above
+    return True
 
 
 def _dry_run(args: Args, context: Context, runner: AnyRunner) -> Reply:

@@ -29,10 +29,8 @@ from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.child import serving
 from taskpit.worker.heartbeat import Heartbeat
-from taskpit.worker.landing_thread import LandingThread
 from taskpit.worker.pool_options import PoolReport, Survey, survey
 from taskpit.worker.process import make_room
-from taskpit.worker.review_thread import Reviews
 from taskpit.worker.run_directory import GroupNote, end_commands_of, place_for
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over, work
@@ -48,7 +46,9 @@ if TYPE_CHECKING:
     from taskpit.store.port import Member
     from taskpit.task import Claim, Task
     from taskpit.worker.agent_limits import Gate, Pass
+    from taskpit.worker.landing_thread import LandingThread
     from taskpit.worker.pool_options import PoolOptions, Show
+    from taskpit.worker.review_thread import Reviews
     from taskpit.worker.runner import Runner
 
 #: An idle slot looks for work after this many seconds, whatever the folder tells.
@@ -112,8 +112,7 @@ class Pool:
         self._survey: Survey | None = None
         self._lander: LandingThread | None = None
         self._gate = gate_for(queue, runner)
-        pipe = options.landing
-        self._reviews = Reviews(queue, pipe, reviewer, options.tags) if reviewer and pipe else None
+        self._reviews = _reviews_for(queue, reviewer, options)
         self._presence: Flock | None = None
         info = queue.store.info()
         self._where = info.papers or info.where
@@ -518,6 +517,8 @@ class Pool:
     def _land(self) -> None:
         """What was handed in is landed beside the work."""
         if self._lander is None and self.options.landing is not None:
+            from taskpit.worker.landing_thread import LandingThread
+
             told = (self.queue, self.options.landing, self.options.name, self.inbox, self.options.sandbox)
             self._lander = LandingThread(*told)
             self._lander.start()
@@ -576,6 +577,15 @@ class Pool:
             self._heartbeat.stop_all("stop")
         if len(self.signals) == 2 and self._lander is not None:
             self._lander.stop()
+
+
+def _reviews_for(queue: Queue, reviewer: Runner | None, options: PoolOptions) -> Reviews | None:
+    """What a reviewer does here; only who lands loads what that takes."""
+    if reviewer is None or options.landing is None:
+        return None
+    from taskpit.worker.review_thread import Reviews
+
+    return Reviews(queue, options.landing, reviewer, options.tags)
 
 
 def _number_of(worker: str) -> int:

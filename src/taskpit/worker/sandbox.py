@@ -9,8 +9,6 @@ but its trial.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -55,7 +53,10 @@ class Sandbox(Value):
 
     def check(self) -> None:
         """NoSandbox if it cannot be had here."""
-        if shutil.which(PROGRAM) is None:
+        import subprocess
+        from shutil import which
+
+        if which(PROGRAM) is None:
             raise NoSandbox(
                 "a sandbox was asked for, and bubblewrap is not installed",
                 hint="Install it (apt install bubblewrap, dnf install bubblewrap), or run without --sandbox.",
@@ -116,9 +117,11 @@ def _seen(programs: Sequence[str], home: str) -> Iterator[str]:
 
     Never the home, what is above it, or a folder in it that many programs share: that would show what is hidden.
     """
+    from shutil import which
+
     shared = {home, *(os.path.join(home, name) for name in SHARED)}
     for name in dict.fromkeys(programs):
-        found = name if "/" in name else shutil.which(name)
+        found = name if "/" in name else which(name)
         for path in dict.fromkeys((found, os.path.realpath(found))) if found else ():
             head, inside, _ = path.partition("/node_modules/")
             folder = os.path.dirname(path)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import time
-import traceback
 from contextlib import suppress
 
 from taskpit.agents.allowed import allowed, is_allowed
@@ -362,6 +361,8 @@ def _learn(queue: Queue, run: Run, brought: Outcome, outcome: Outcome) -> None:
 
 def crashed(error: BaseException) -> Failed:
     """What was thrown, in one line, and the end of its trace."""
+    import traceback
+
     told = "".join(traceback.format_exception(error)).strip()
     return Failed(error=f"{type(error).__name__}: {error}\n{told[-1500:]}", kind="crash")
 
