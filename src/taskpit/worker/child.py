@@ -202,8 +202,10 @@ class Link:
 
         passed = b"".join(fd.to_bytes(4, sys.byteorder) for fd in files)
         self.channel.settimeout(None)
-        self.channel.sendmsg([reaper.number_as_bytes(number)], [(SOL_SOCKET, SCM_RIGHTS, passed)])
-        self.channel.sendall(data)
+        whole = reaper.number_as_bytes(number) + data  # in one piece: it wakes up once
+        sent = self.channel.sendmsg([whole], [(SOL_SOCKET, SCM_RIGHTS, passed)])
+        if sent < len(whole):
+            self.channel.sendall(whole[sent:])
 
     def answer(self) -> int:
         """What it says next. ConnectionError: it is gone."""

@@ -187,10 +187,13 @@ def _attend(
     """Wait until it has ended, or ask it to; why we did."""
     deadline = time.monotonic() + order.limit if order.limit else float("inf")
     pause = WATCHED if watch else TICK
-    why = ""
-    while not child.ended():
-        left = deadline - time.monotonic()
-        if bell.rung or left <= 0 or why:
+    while True:
+        bell.wait(min(deadline - time.monotonic(), pause), child.waker)
+        if child.ended():
+            return ""
+        trim(log)
+        why = watch() if watch is not None else ""
+        if bell.rung or why or time.monotonic() >= deadline:
             grace = order.grace if bell.grace is None else min(bell.grace, order.grace)
             if parting is not None:
                 parting()
@@ -198,10 +201,6 @@ def _attend(
             child.tell(reaper.STOP)
             child.wait(time.monotonic() + grace)
             return "bell" if bell.rung else why or "limit"
-        bell.wait(min(left, pause), child.waker)
-        trim(log)
-        why = watch() if watch is not None else ""
-    return ""
 
 
 def tell_group(group: int, number: int) -> bool:
