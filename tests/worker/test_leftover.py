@@ -20,7 +20,8 @@ from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.opening import open_store
 from taskpit.task import State
-from taskpit.worker import process, run_directory
+from taskpit.worker import run_directory
+from taskpit.worker.reaper import born
 
 
 def frozen_pool(pit):
@@ -83,7 +84,7 @@ def noted(pit, claim, group):
 def test_a_number_that_is_somebody_elses_by_now_is_left_alone(pit, monkeypatch):
     pit.put("old")
     claim = pit.queue.claim("snake-1")[0]
-    monkeypatch.setattr(run_directory, "born", lambda number: process.born(number) - 1)
+    monkeypatch.setattr(run_directory, "birth_of", lambda number: born(number) - 1)
     note = noted(pit, claim, os.getppid())
     monkeypatch.undo()
     assert run_directory.end_commands_of(pit.queue, claim)
@@ -146,7 +147,7 @@ def test_a_run_does_not_choose_who_is_killed(pit, number, seal):
     os.makedirs(groups)
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as victim:
         try:
-            line = f"{run} {number.format(victim=victim.pid)} {process.born(victim.pid)} {boot_id()}"
+            line = f"{run} {number.format(victim=victim.pid)} {born(victim.pid)} {boot_id()}"
             if seal == "of another place":
                 seal = trust.seal(f"{groups}.other", line.encode())
             with open(f"{groups}/{claim.worker}", "w", encoding="ascii") as file:

@@ -187,6 +187,15 @@ def _is_program(file: str) -> bool:
 # -- reapers ---------------------------------------------------------------------------------------
 
 
+#: When each of our reapers began; a number that a new one has by now is the new one's.
+_births: dict[int, int] = {}
+
+
+def birth_of(number: int) -> int:
+    """When this reaper began, in the kernel's own count."""
+    return _births.get(number) or reaper.born(number)
+
+
 class Link:
     """A reaper, or the server that makes them, as we see it."""
 
@@ -225,6 +234,7 @@ class Link:
             self.close()
             raise OSError(-number, os.strerror(-number))
         self.pid = number
+        _births[number] = reaper.born(number)
         return self
 
     def close(self) -> None:

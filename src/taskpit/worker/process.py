@@ -212,12 +212,6 @@ def tell_group(group: int, number: int) -> bool:
     return True
 
 
-def born(number: int) -> int:
-    """When a process began, in the kernel's own count; 0 if there is none, or nobody tells."""
-    told = reaper.stat_of(number)
-    return int(told[19]) if told else 0
-
-
 def anybody(group: int) -> bool:
     """Whether somebody of the group lives. Those that nobody has reaped are dead, whatever `kill` says."""
     if not tell_group(group, 0):

@@ -86,6 +86,12 @@ def stat_of(number: int) -> list[bytes]:
         return []
 
 
+def born(number: int) -> int:
+    """When a process began, in the kernel's own count; 0 if there is none, or nobody tells."""
+    told = stat_of(number)
+    return int(told[19]) if told else 0
+
+
 def processes() -> dict[int, list[bytes]]:
     """All there are, with what the kernel says of each; none where it says nothing."""
     try:

@@ -26,7 +26,9 @@ from contextlib import suppress
 from taskpit import fs, trust, workers
 from taskpit.clock import boot_id
 from taskpit.schema import path_of
-from taskpit.worker.process import anybody, born, tell_group
+from taskpit.worker.child import birth_of
+from taskpit.worker.process import anybody, tell_group
+from taskpit.worker.reaper import born
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,7 +225,7 @@ class GroupNote:
             fs.make_dir(os.path.dirname(self._path))
             self._fd, _ = fs.open_regular(self._path, fs.WRITE)
             self._seal = trust.sealer(os.path.dirname(self._path))
-        line = f"{os.path.basename(directory)} {group} {born(group)} {boot_id()}".encode()
+        line = f"{os.path.basename(directory)} {group} {birth_of(group)} {boot_id()}".encode()
         os.pwrite(self._fd, b"%s %s\n" % (line, self._seal(line).encode()), 0)
 
     def strike(self) -> None:
