@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 import threading
@@ -343,3 +344,28 @@ CLAIM = Claim(task=Task(id="0001", title="x"), worker="snake-1", fence="snake-1~
 def test_what_became_of_a_claim(fields, found):
     assert fate(CLAIM, Card(task=CLAIM.task, **fields)) == found
     assert fate(CLAIM, None) == "lost"
+
+
+def test_pit_stands_where_nobody_else_writes(pit, monkeypatch):
+    """What commands find under that name is run with this user's rights: it is not the queue's, which others share."""
+    pit.put("look")
+    pool = pit.start("--until", "empty", "--", "sh", "-c", f"command -v pit > '{pit.root}/found'; cat $BASH_ENV")
+    assert pool.wait(PATIENCE) == 0
+    with open(f"{pit.root}/found", encoding="utf-8") as file:
+        found = file.read().strip()
+    assert not found.startswith(os.path.realpath(pit.root))
+    assert os.stat(os.path.dirname(found)).st_mode & 0o077 == 0
+    assert not glob.glob(f"{pit.root}/.taskpit/runs/*")
+
+
+def test_without_a_place_of_ones_own_pit_stands_in_the_run(pit, monkeypatch, tmp_path):
+    pit.put("look")
+    nowhere = tmp_path / "file"
+    nowhere.write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(nowhere))
+    monkeypatch.setenv("TASKPIT_TRUST", "1")
+    pool = pit.start("--until", "empty", "--", "sh", "-c", f"command -v pit > '{pit.root}/found'; pit --version")
+    assert pool.wait(PATIENCE) == 0, pit.said()
+    with open(f"{pit.root}/found", encoding="utf-8") as file:
+        assert f"{os.path.realpath(pit.root)}/.taskpit/runs/" in os.path.realpath(file.read().strip())
+    assert not glob.glob(f"{pit.root}/.taskpit/runs/*")

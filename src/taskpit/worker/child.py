@@ -160,6 +160,8 @@ def sleep(seconds: float, *wakers: int) -> bool:
 
 # -- programs --------------------------------------------------------------------------------------
 
+#: So many programs are remembered.
+MOST_FOUND = 64
 _found: dict[tuple[str, str], str] = {}
 
 
@@ -175,6 +177,8 @@ def find_program(name: str, cwd: str, env: Mapping[str, str]) -> str:
         file = os.path.join(cwd, folder, name)
         if _is_program(file):
             if folder.startswith("/"):
+                if len(_found) >= MOST_FOUND:  # each run may have a path of its own
+                    _found.clear()
                 _found[name, path] = file
             return file
     return ""

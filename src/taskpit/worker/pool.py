@@ -31,7 +31,7 @@ from taskpit.worker.child import serving
 from taskpit.worker.heartbeat import Heartbeat
 from taskpit.worker.pool_options import PoolReport, Survey, survey
 from taskpit.worker.process import make_room
-from taskpit.worker.run_directory import GroupNote, end_commands_of, place_for
+from taskpit.worker.run_directory import GroupNote, end_commands_of, place_for, programs
 from taskpit.worker.runner import Run
 from taskpit.worker.slot import Over, work
 
@@ -119,6 +119,8 @@ class Pool:
         #: What commands see of our environment.
         self._seen = without_secrets(os.environ)
         self._notes: dict[str, GroupNote] = {}
+        #: Where commands find `pit`.
+        self._programs = ""
         self._heartbeat = Heartbeat(queue, self.lease, self.inbox, tags=options.tags if show.period else None)
 
     def run(self) -> PoolReport:
@@ -136,6 +138,7 @@ class Pool:
             make_room(self.options.slots)
             members.extend(self._join())
             names = [member.worker for member in members]
+            self._programs = programs()
             self._notes = {name: GroupNote(self.queue.store, name) for name in names}
             self._idle, self._judges = names[: self.options.slots], names[self.options.slots :]
             self._be_there()
@@ -392,7 +395,7 @@ class Pool:
         self._awaited = ""
         way.started(self.queue.clock.now())
         try:
-            place = place_for(self.queue.store, claim)
+            place = place_for(self.queue.store, claim, self._programs)
             run = Run(claim, place, self._where, self._notes[worker], self._seen)
         except OSError as error:
             way.leave()

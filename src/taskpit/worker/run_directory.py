@@ -8,8 +8,7 @@
     errors      what it printed to stderr, likewise
     result.md   what the command wants to be published, if it writes it
     done        the command has said `pit done`: the pool checks and ends the claim
-.taskpit/pool/bin.<interpreter>/pit     ourselves, for an agent whose shell has a path of its own
-.taskpit/pool/groups/<worker>           which process ends the command that this worker runs now, and in which run
+.taskpit/runs/<worker>.group   which process ends the command that this worker runs now, and in which run
 
 Agents write here: names have nothing in them that one of them takes for another system's (`~1` is a short name on
 Windows, and refused), and what is read back is a plain file of ordinary size, or nothing.
@@ -25,6 +24,7 @@ from contextlib import suppress
 
 from taskpit import fs, trust, workers
 from taskpit.clock import boot_id
+from taskpit.errors import TaskpitError
 from taskpit.schema import path_of
 from taskpit.worker.child import birth_of
 from taskpit.worker.process import anybody, tell_group
@@ -50,7 +50,7 @@ class RunDirectory:
     """The directory of one attempt, and what lies in it."""
 
     def __init__(self, path: str, programs: str = "") -> None:
-        """`programs`: where ourselves stand for many runs; without it that is in here."""
+        """`programs`: where `pit` stands for many runs; without it that is in here."""
         self.path = path
         self.task = f"{path}/task.md"
         self.prompt = f"{path}/prompt.md"
@@ -62,14 +62,11 @@ class RunDirectory:
         self.bin = programs or f"{path}/bin"
 
     def make(self) -> None:
-        """It is there, and so are ourselves."""
+        """It is there, and so is `pit`."""
         fs.make_dir(self.path)
-        if fs.exists(f"{self.bin}/pit"):
-            return
-        fs.make_dir(self.bin)
-        fs.replace(f"{self.bin}/path", f'PATH="{self.bin}:$PATH"\n'.encode(), sync=False)
-        script = f'#!/bin/sh\nexec "{sys.executable}" -P -m taskpit "$@"\n'
-        fs.replace(f"{self.bin}/pit", script.encode(), sync=False, mode=0o755)
+        if self.bin.startswith(self.path):
+            fs.make_dir(self.bin)
+            _write_programs(self.bin)
 
     def read_log(self) -> bytes:
         """What was printed so far."""
@@ -141,19 +138,32 @@ def _runs(store: Store) -> str | None:
     return f"{folder}/.taskpit/runs"
 
 
-def _pool(runs: str) -> str:
-    """What the runs of all pools share."""
-    return f"{os.path.dirname(runs)}/pool"
+def programs() -> str:
+    """Where `pit` stands for the commands of a pool, for agents whose shells have a path of their own: among this
+    user's own state, where nobody else writes. Empty if nothing can be kept there.
+    """
+    try:
+        folder = trust.state_dir(f"bin-{trust.name_for(sys.executable)[:12]}")
+        _write_programs(folder)
+    except (OSError, TaskpitError):
+        return ""
+    return folder
 
 
-def place_for(store: Store, claim: Claim) -> RunDirectory:
+def _write_programs(folder: str) -> None:
+    script = f'#!/bin/sh\nexec "{sys.executable}" -P -m taskpit "$@"\n'
+    fs.replace(f"{folder}/pit", script.encode(), sync=False, mode=0o755)
+    fs.replace(f"{folder}/path", f'PATH="{folder}:$PATH"\n'.encode(), sync=False)
+
+
+def place_for(store: Store, claim: Claim, programs: str = "") -> RunDirectory:
     """The directory for this claim; `make` makes it."""
     runs = _runs(store)
     if runs is None:
         import tempfile
 
-        return RunDirectory(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"))
-    return RunDirectory(_directory_in(runs, claim), f"{_pool(runs)}/bin.{trust.name_for(sys.executable)[:12]}")
+        return RunDirectory(tempfile.mkdtemp(prefix=f"taskpit-{claim.task.id}-"), programs)
+    return RunDirectory(_directory_in(runs, claim), programs)
 
 
 def directory_of(store: Store, claim: Claim) -> str:
@@ -213,8 +223,7 @@ class GroupNote:
     """
 
     def __init__(self, store: Store, worker: str) -> None:
-        runs = _runs(store)
-        self._path = f"{_pool(runs)}/groups/{worker}" if runs else ""
+        self._path = _note_of(store, worker)
         self._fd = -1
 
     def write(self, directory: str, group: int) -> None:
@@ -222,9 +231,11 @@ class GroupNote:
         if not self._path:
             return  # nobody could find it
         if self._fd < 0:
-            fs.make_dir(os.path.dirname(self._path))
+            runs = os.path.dirname(self._path)
+            fs.make_dir(runs)
+            fs.remove(self._path)  # what was left by another, perhaps another user
             self._fd, _ = fs.open_regular(self._path, fs.WRITE)
-            self._seal = trust.sealer(os.path.dirname(self._path))
+            self._seal = trust.sealer(runs)
         line = f"{os.path.basename(directory)} {group} {birth_of(group)} {boot_id()}".encode()
         os.pwrite(self._fd, b"%s %s\n" % (line, self._seal(line).encode()), 0)
 
@@ -262,17 +273,26 @@ def end_commands_of(queue: Queue, claim: Claim) -> bool:
     return True
 
 
+def _note_of(store: Store, worker: str) -> str:
+    """Where the note of this worker is; empty where there is no place for one."""
+    runs = _runs(store)
+    return f"{runs}/{worker}.group" if runs and "/" not in worker else ""
+
+
 def _noted(store: Store, claim: Claim) -> int:
     """The group that works for this claim, as its pool has written it; 0 if there is none."""
-    runs = _runs(store)
-    groups = f"{_pool(runs)}/groups" if runs else ""
+    path = _note_of(store, claim.worker)
     try:
-        data = fs.read(f"{groups}/{claim.worker}", LONGEST_NOTE)[0] if groups and "/" not in claim.worker else b""
+        data = fs.read(path, LONGEST_NOTE)[0] if path else b""
     except OSError:
         return 0  # nothing of ours runs there
     line, _, seal = data.rstrip().rpartition(b" ")
     words = line.decode("ascii", "replace").split()
-    if len(words) != 4 or words[3] != boot_id() or seal.decode("ascii", "replace") != trust.seal(groups, line):
+    if (
+        len(words) != 4
+        or words[3] != boot_id()
+        or seal.decode("ascii", "replace") != trust.seal(os.path.dirname(path), line)
+    ):
         return 0
     if words[0] != os.path.basename(directory_of(store, claim)):
         return 0  # the worker has gone on to another task
