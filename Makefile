@@ -5,9 +5,12 @@ BIN    := $(VENV)/bin
 # Some tests wait more than they work: on a small machine there are more of them at a time than cores.
 JOBS   ?= $(shell n=$$(nproc 2>/dev/null || echo 2); [ $$n -lt 4 ] && echo 4 || echo $$n)
 QUICK  ?= tests/policy tests/layouts tests/meta tests/board tests/search tests/importers tests/setup tests/store
+# What tests the store and all above it that decides, in its own process.
+CORE   ?= tests/store tests/policy tests/layouts tests/conformance tests/locks tests/races tests/mailbox tests/workspace tests/activities tests/library tests/transfer tests/doctor
 RUNS   ?= 20
 HOURS  ?= 1
-COUNT  ?= 50
+COUNT  ?= 150
+MODULES ?= src/taskpit/store src/taskpit/queue.py src/taskpit/policy.py src/taskpit/layouts
 
 # Tests start thousands of commands: each would compile the whole program anew without its bytecode.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,10 +48,10 @@ test-agents: $(VENV)/dev  ## the presets with the real CLIs from npm and PyPI ag
 	TASKPIT_AGENTS=$(CURDIR)/.cache/agents/node_modules/.bin sh scripts/loopback-only \
 	  $(BIN)/pytest tests/real_agents -n $(JOBS) --timeout 600 -p no:cacheprovider --basetemp $${XDG_CACHE_HOME:-$$HOME/.cache}/taskpit-agents
 
-test-moody: $(VENV)/dev  ## the tests RUNS times with other seeds beside 8 busy processes; each failure with its seed (TESTS=tests/worker: those)
+test-moody: $(VENV)/dev  ## what waits for something, RUNS times with other seeds beside 8 busy processes; kept in build/trials.md (TESTS=tests/worker: those)
 	$(BIN)/python scripts/trials.py moody --runs $(RUNS) -- $(TESTS)
 
-test-matrix: $(VENV)/dev  ## the tests in fresh clones: ordinary user, odd folders, other Pythons (ROWS="space user", TESTS=tests/cli)
+test-matrix: $(VENV)/dev  ## fresh clones: ordinary user, odd folders, other Pythons; each a part of the tests and what it could touch (ROWS="space user", TESTS=tests/cli)
 	$(BIN)/python scripts/trials.py matrix --rows "$(ROWS)" -- $(TESTS)
 
 test-branches: $(VENV)/dev  ## which branches of store, layouts, queue and policy no test takes (TESTS=tests/store: by those)
@@ -57,7 +60,7 @@ test-branches: $(VENV)/dev  ## which branches of store, layouts, queue and polic
 	$(BIN)/coverage report --show-missing --skip-covered --include='*/store/*,*/layouts/*,*/queue.py,*/policy.py'
 
 test-mutants: $(VENV)/dev  ## which of COUNT small changes to MODULES no test of TESTS notices
-	$(BIN)/python scripts/mutants.py --count $(COUNT) $(MODULES) -- $(TESTS)
+	$(BIN)/python scripts/mutants.py --count $(COUNT) $(MODULES) -- $(or $(TESTS),$(CORE))
 
 outages: $(VENV)/dev  ## two gateways killed at once 20 times, a database killed, away for ten leases, dumped and restored, a synchronous standby that takes over: five minutes
 	-@sh scripts/system-packages postgres

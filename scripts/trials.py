@@ -1,6 +1,9 @@
 """The suite under other circumstances: `trials.py matrix` on other machines, `trials.py moody` on a busy one.
 
-Each failure is told with what repeats it. Arguments after `--` are for pytest, for example the tests to run.
+Arguments after `--` are for pytest, for example the tests to run. Without any, each row of the matrix runs another
+part of the suite, all of which together are the whole, and every test that its circumstance could touch; moody runs
+those that wait for something. Each failure is printed with what repeats it, and all of it is kept in a file as it
+happens: a trial that is broken off has said what it saw.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import glob
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,6 +32,9 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 OPTIONAL = ("git", "strace", "tmux", *BROWSERS, "groff", "script", "zsh", "fish")
 NOBODY = 65534
 JOBS = str(max(4, os.cpu_count() or 2))
+RECORD = f"{ROOT}/build/trials.md"
+#: What a test waits with or for: where it does, a busy machine could change its answer.
+WAITING = r"Popen|lease=|Thread|page\.|pilot|asyncio\.run|timeout=|sleep\(|kill\("
 
 
 class Ran(NamedTuple):
@@ -51,9 +58,27 @@ def suite(command: Sequence[str], **how: object) -> Ran:
     return Ran(ran.returncode == 0, summary, sorted(set(found)), time.monotonic() - began)
 
 
+def tell(line: str) -> None:
+    """Print it, and keep it."""
+    print(line, flush=True)
+    os.makedirs(os.path.dirname(RECORD), exist_ok=True)
+    with open(RECORD, "a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+def commit() -> str:
+    """What is tried."""
+    said = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return said.stdout.strip()
+
+
 def moody(runs: int, busy: int, words: Sequence[str]) -> int:
     """So many runs with other seeds beside busy processes; how many of them failed."""
     bad = 0
+    words = words or ["--matching", WAITING]
+    tell(f"\n{time.strftime('%F %T')}, {commit()}: {runs} runs beside {busy} busy processes: {shlex.join(words)}")
     with ExitStack() as load:
         for _ in range(busy):
             process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -62,11 +87,11 @@ def moody(runs: int, busy: int, words: Sequence[str]) -> int:
         for number in range(1, runs + 1):
             seed = random.randrange(2**31)  # noqa: S311 - any will do, it is told
             ran = suite([sys.executable, "-m", "pytest", f"--randomly-seed={seed}", *words], cwd=ROOT)
-            print(f"run {number} of {runs}, seed {seed}: {ran.summary}", flush=True)
+            tell(f"run {number} of {runs}, seed {seed}: {ran.summary}")
             for failure in ran.failures:
-                print(f"  pytest --randomly-seed={seed} '{failure}'", flush=True)
+                tell(f"  pytest --randomly-seed={seed} '{failure}'")
             bad += not ran.passed
-    print(f"{bad} of {runs} runs failed, beside {busy} busy processes")
+    tell(f"{bad} of {runs} runs failed, beside {busy} busy processes")
     return bad
 
 
@@ -117,9 +142,10 @@ def _as(user: int | None, env: dict[str, str]) -> dict[str, object]:
 
 
 class Row(NamedTuple):
-    """One circumstance: what stands before the command, which names the environment has, who and which Python."""
+    """One circumstance: what its tests mention, what stands before the command, the environment, who, which Python."""
 
     name: str
+    words: str
     before: Sequence[str] = ()
     env: Callable[[Place], dict[str, str]] = lambda _: {}
     user: int | None = None
@@ -133,16 +159,29 @@ def in_checkout(place: Place) -> dict[str, str]:
     return {"TMPDIR": place.folder("checkout/temporary")}
 
 
+GIT = r"\"git\"|git\("
 ROWS = [
-    Row("plain"),
-    Row("user", user=NOBODY, env=lambda place: {"HOME": place.folder("empty", NOBODY)}),
-    Row("checkout", env=in_checkout),
-    Row("space", env=lambda place: {"TMPDIR": place.folder("with a space")}),
-    Row("umask", before=("sh", "-c", 'umask 077; exec "$@"', "sh")),
-    Row("background", before=("sh", "-c", 'nohup "$@" & wait $!', "sh")),
-    Row("bare", env=lambda place: {"PATH": place.programs()}),
-    Row("no-shm", before=("unshare", "-m", "sh", "-c", 'umount -l /dev/shm && exec "$@"', "sh")),
-    *(Row(f"python-{version}", version=version) for version in VERSIONS),
+    Row("plain", r"HOME|environ"),
+    Row(
+        "user",
+        r"geteuid|chmod|chown|getuid|S_I",
+        user=NOBODY,
+        env=lambda place: {"HOME": place.folder("empty", NOBODY)},
+    ),
+    Row("checkout", GIT, env=in_checkout),
+    Row("space", r"shlex|\"sh\"|shell=True|/bin/sh", env=lambda place: {"TMPDIR": place.folder("with a space")}),
+    Row("umask", r"umask|st_mode|chmod", before=("sh", "-c", 'umask 077; exec "$@"', "sh")),
+    Row("background", r"SIGINT|SIGHUP|SIGTERM|SIGQUIT", before=("sh", "-c", 'nohup "$@" & wait $!', "sh")),
+    Row("bare", rf"needs\(|require\(|which\(|{GIT}", env=lambda place: {"PATH": place.programs()}),
+    Row(
+        "no-shm",
+        r"shm|TMPDIR|on_disk|O_TMPFILE|st_dev",
+        before=("unshare", "-m", "sh", "-c", 'umount -l /dev/shm && exec "$@"', "sh"),
+    ),
+    *(
+        Row(f"python-{version}", r"tarfile|version_info|asyncio|sqlite|argparse|parser", version=version)
+        for version in VERSIONS
+    ),
 ]
 
 
@@ -176,26 +215,28 @@ def missing(row: Row, python: str) -> str:
 
 def matrix(names: Sequence[str], words: Sequence[str]) -> int:
     """The suite in a fresh clone under each circumstance; how many rows failed."""
-    bad, lines = 0, ["| circumstances | seconds | said |", "|---|---|---|"]
+    bad = 0
+    tell(f"\n{time.strftime('%F %T')}, {commit()}\n\n| circumstances | seconds | said |\n|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="taskpit-matrix-", dir="/var/tmp") as root:
         os.chmod(root, 0o755)  # noqa: S103 - the other user comes in here
         place = Place(root)
-        for row in ROWS:
+        for number, row in enumerate(ROWS):
             if names and row.name not in names:
                 continue
             python = (
                 next(pythons(row.version), "") if row.version else "/usr/bin/python3" if row.user else sys.executable
             )
-            why = missing(row, python)
+            why, seed = missing(row, python), random.randrange(2**31)  # noqa: S311 - any will do, it is told
             ran = Ran(passed=True, summary=f"missing: {why}", failures=[], seconds=0.0)
             if not why:
                 clone, pytest = place.clone(python, row.user)
                 how = _as(row.user, {**os.environ, **row.env(place)})
-                ran = suite([*row.before, pytest, *words], cwd=clone, **how)
-            lines.append(f"| {row.name} | {ran.seconds:.0f} | {ran.summary} |")
-            print("\n".join((lines[-1], *(f"  {failure}" for failure in ran.failures))), flush=True)
+                chosen = words or [f"--share={number}/{len(ROWS)}", f"--matching={row.words}"]
+                ran = suite([*row.before, pytest, f"--randomly-seed={seed}", *chosen], cwd=clone, **how)
+            tell(f"| {row.name} | {ran.seconds:.0f} | {ran.summary} |")
+            for failure in ran.failures:
+                tell(f"  {failure} --randomly-seed={seed}")
             bad += not ran.passed
-    print("\n".join(("", *lines)))
     return bad
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["world", "costs"]
+pytest_plugins = ["world", "costs", "choice"]
 pytest.register_assert_rewrite("taskpit.testing.chapters")
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
