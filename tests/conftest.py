@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import HealthCheck, settings
+from rotation import examples
 
 pytest_plugins = ["world", "costs", "choice"]
 pytest.register_assert_rewrite("taskpit.testing.chapters")
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "patient", max_examples=examples(100, 2), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("patient")

@@ -253,7 +253,7 @@ VICTIMS = {
 }
 
 
-@pytest.mark.parametrize("mutant", part(VICTIMS, 2), ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize("mutant", part(VICTIMS, 3), ids=lambda mutant: mutant.__name__)
 def test_every_mutant_is_caught(mutant, tmp_path, monkeypatch):
     scratch = Scratch(tmp_path, monkeypatch)
     mutant(monkeypatch)

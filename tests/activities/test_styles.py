@@ -106,7 +106,7 @@ def test_a_claim_changes_its_own_lines_and_not_a_byte_besides(style, queue):
 LIFE = {*CLAIM, "completed_at", "notes"}
 
 
-@pytest.mark.parametrize("style", part(STYLES, 4))
+@pytest.mark.parametrize("style", part(STYLES, 6))
 def test_nor_does_the_rest_of_its_life(style, queue):
     """Given back, blocked and unblocked, its first task done, failed, tried again and done."""
     before = TOOL.replace(*STYLES[style]) if STYLES[style][0] else TOOL

@@ -34,7 +34,7 @@ from taskpit.task import Done, Release, Said
 from taskpit.testing import FakeClock
 
 #: How often each of two workers changes one of its tasks.
-TIMES = 200 if os.environ.get("TASKPIT_LONG") else 20
+TIMES = 200 if os.environ.get("TASKPIT_LONG") else 12
 MOST = 200
 DOCUMENT = """\
 # two at once

@@ -50,7 +50,7 @@ class TestFileStore(StoreContract):
 class TestCataloguedFileStore(TestFileStore):
     """The same where the ready tasks have a catalogue from the first one on, as large queues do."""
 
-    KINDS, ALWAYS = (("pit", "process"), ("mailbox", "process")), 0
+    KINDS, ALWAYS, TURNS = (("pit", "process"), ("mailbox", "process")), 0, 2
 
     @pytest.fixture(autouse=True)
     def kind(self, request, tmp_path, monkeypatch):

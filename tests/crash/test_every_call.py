@@ -22,7 +22,7 @@ from taskpit.errors import Storage
 
 CASES = [("pit", scene) for scene in SCENES]
 CASES += [(layout, scene) for layout in ("mailbox", "workspace") for scene in ANYWHERE]
-CASES = part(in_turn(CASES), 2)
+CASES = part(in_turn(CASES), 3)
 #: What any call may say, and what only one that changes something may.
 ANY = (errno.EIO, errno.EINTR)
 CHANGING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -57,7 +57,7 @@ def coping(code, where):
 def test_every_fault_at_every_call(layout, scene, tmp_path):
     """Died, refused or cut short anywhere: others find nothing missing, nothing twice, nothing by half."""
     stages, runs = Stages(scene, tmp_path, layout=layout), 0
-    for number in (tried := part(stages.numbers(), 6)):
+    for number in (tried := part(stages.numbers(), 8)):
         for name, fault, code in faults(stages.calls, number):
             queue, given = stages.stage()
             where = f"{name} call {number}, {stages.calls[number - 1]}"
@@ -70,13 +70,13 @@ def test_every_fault_at_every_call(layout, scene, tmp_path):
                 assert seen == stages.after, f"{where}: what was cut short was not carried on"
             runs += 1
     print(f"{layout}, {scene}: {len(stages.calls)} calls, {runs} faults")
-    assert runs >= (3 if EVERY else 1) * len(tried) >= len(stages.calls) // 6
+    assert runs >= (3 if EVERY else 1) * len(tried) >= len(stages.calls) // 8
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=repr)
 def test_killed_before_every_change_with_fsync(scene, tmp_path):
     stages = Stages(scene, tmp_path, POWER)
-    for number in part(stages.numbers(changes=True), 3):
+    for number in part(stages.numbers(changes=True), 4):
         queue, given = stages.stage()
         with killed_at(number):
             scene.act(queue, given)

@@ -19,7 +19,7 @@ VERBS = [scene for scene in SCENES if scene.words and not scene.composed and sce
 ENDS = [scene for scene in VERBS if "ending" in scene.act.__qualname__]
 
 
-@pytest.mark.parametrize("scene", part(VERBS, 2), ids=repr)
+@pytest.mark.parametrize("scene", part(VERBS, 3), ids=repr)
 def test_killed_again_while_recovering(scene, tmp_path):
     """A crash anywhere, then one anywhere in the first sweep after it; the next sweeps still make it whole."""
     stages, runs = Stages(scene, tmp_path), 0

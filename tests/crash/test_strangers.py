@@ -225,7 +225,7 @@ def test_a_stranger_at_every_call(verb, whose, template, tmp_path):
         """Whether the stranger changes what this call sees."""
         return path == HEARING or whose in os.path.basename(path) or path in folders
 
-    for number in part(instants(calls, concerns), 4):
+    for number in part(instants(calls, concerns), 6):
         for act in ACTS if EVERY else [ACTS[(number + TURN) % len(ACTS)]]:
             queue = stage()
             if act == "half":  # who looks twice at what was written in the last two seconds, by the clock of the files

@@ -149,7 +149,7 @@ def test_a_stranger_at_every_call_of_an_end(verb, template, tmp_path):
         verb(queue, claim)
     folders = {queue.store.folder.at(name) for name in queue.store.folder.layout.folders}
     queue.close()
-    for number in part(instants(calls, lambda path: OURS in os.path.basename(path) or path in folders), 3):
+    for number in part(instants(calls, lambda path: OURS in os.path.basename(path) or path in folders), 5):
         for act in ACTS if EVERY else [ACTS[(number + TURN) % len(ACTS)]]:
             queue, claim = stage()
             root = root_of(queue)

@@ -51,8 +51,18 @@ def done(zoo, ids):
 
 
 def test_a_crew_from_up_to_down(zoo):
+    """Up again changes nothing, and a second one of a name gives way."""
     workers(zoo)
     assert zoo.pit("up").data["started"] == NAMES
+    before = pids(zoo)
+    again = zoo.pit("up").data
+    assert (again["started"], again["running"]) == ([], NAMES)
+    for module, words in (("member", ["snake-1"]), ("supervisor", [])):
+        argv = [sys.executable, "-P", "-m", f"taskpit.crew.{module}", zoo.root, *words]
+        ended = subprocess.run(argv, timeout=PATIENCE, check=False, capture_output=True)
+        assert ended.returncode in (TAKEN, 0)  # the supervisor's starter is gone before that is known
+    assert pids(zoo) == before
+    assert zoo.log("supervisor").count("supervisor: ") == 1
     ids = zoo.put("one", "two", "three")
     until(lambda: done(zoo, ids))
     assert {zoo.card(one).result.worker.partition("~")[0] for one in ids} <= {"snake-1", "snake-2"}
@@ -96,15 +106,6 @@ def test_a_log_is_followed(zoo):
             follower.terminate()
 
 
-def test_up_again_changes_nothing(zoo):
-    workers(zoo)
-    zoo.pit("up")
-    before = pids(zoo)
-    again = zoo.pit("up").data
-    assert (again["started"], again["running"]) == ([], NAMES)
-    assert pids(zoo) == before
-
-
 def test_many_ups_at_once_make_one_crew(zoo):
     workers(zoo)
     argv = [sys.executable, "-P", "-m", "taskpit", "-C", zoo.root, "up"]
@@ -114,18 +115,6 @@ def test_many_ups_at_once_make_one_crew(zoo):
     assert len(zoo.pids) == len(NAMES) + 1
     assert zoo.log("supervisor").count("supervisor: ") == 1
     assert zoo.log("supervisor").count("started as") == len(NAMES)
-
-
-def test_a_second_one_of_a_name_gives_way(zoo):
-    workers(zoo)
-    zoo.pit("up")
-    before = pids(zoo)
-    for module, words in (("member", ["snake-1"]), ("supervisor", [])):
-        argv = [sys.executable, "-P", "-m", f"taskpit.crew.{module}", zoo.root, *words]
-        ended = subprocess.run(argv, timeout=PATIENCE, check=False, capture_output=True)
-        assert ended.returncode in (TAKEN, 0)  # the supervisor's starter is gone before that is known
-    assert pids(zoo) == before
-    assert zoo.log("supervisor").count("supervisor: ") == 1
 
 
 def test_a_crew_runs_on_one_machine(zoo):
@@ -202,23 +191,9 @@ def test_the_supervisor_is_killed_and_nobody_is_doubled(zoo):
     after = pids(zoo)
     assert after.pop("snake-2") != dead
     assert after == {name: pid for name, pid in before.items() if name != "snake-2"}
+    zoo.kill("supervisor")  # down works without
     assert zoo.pit("down").data["stopped"] == NAMES
     assert until(zoo.gone)
-
-
-def test_down_works_after_the_supervisor_was_killed(zoo):
-    workers(zoo)
-    zoo.pit("up")
-    zoo.kill("supervisor")
-    assert zoo.pit("down").data["stopped"] == NAMES
-    assert until(zoo.gone)
-
-
-def test_a_supervisor_that_is_told_to_stop_takes_the_crew_along(zoo):
-    workers(zoo)
-    zoo.pit("up")
-    os.kill(zoo.pid("supervisor"), signal.SIGTERM)
-    until(zoo.gone)
 
 
 def test_a_service_that_is_killed_leaves_nothing_behind(zoo):
@@ -298,5 +273,7 @@ def test_who_is_no_longer_in_the_file_ends(zoo):
     zoo.pid("snake-1"), zoo.pid("snake-2")  # both are there before one goes
     zoo.crew(WORKERS.replace("{act}", "true").replace("count = 2", "count = 1"))
     zoo.pit("up")
-    until(lambda: not zoo.files.living("snake-2"))
-    until(lambda: zoo.files.living("snake-1"))  # started again if it looked at the file before that was trusted
+    until(lambda: not zoo.papers.living("snake-2"))
+    assert zoo.papers.living("snake-1")
+    os.kill(zoo.pid("supervisor"), signal.SIGTERM)  # it takes the crew along
+    until(zoo.gone)

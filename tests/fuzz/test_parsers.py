@@ -26,7 +26,7 @@ TIMES = int(os.environ.get("TASKPIT_FUZZ", "1"))
 BY_NAME = {parser.name: parser for parser in PARSERS}
 
 fuzz = settings(
-    max_examples=examples(120) * TIMES,
+    max_examples=examples(120, 5) * TIMES,
     deadline=None,
     derandomize=TIMES == 1,
     database=None,
@@ -49,7 +49,7 @@ def test_any_text_is_read_or_refused(parser):
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_any_word_may_be_wrong(parser):
     for seed in parser.seeds:
-        for data in part(one_word_wrong(seed), 4):
+        for data in part(one_word_wrong(seed), 8):
             with patience(PATIENCE):
                 parser(data)
 

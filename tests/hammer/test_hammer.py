@@ -19,7 +19,7 @@ LAYOUTS = ("pit", "mailbox")
 MUTANTS = ("seal skipped", "publish by rename", "seal by link and unlink", "fixed name")
 LONG = bool(os.environ.get("TASKPIT_LONG"))
 #: A round lasts so long at least, and each mutant is noticed in one of so many: most in the first.
-SECONDS, ROUNDS = 6 if LONG else 3, 20
+SECONDS, ROUNDS = 6 if LONG else 2, 20
 
 
 def hammers(tmp_path, flag, values, *words):

@@ -51,7 +51,7 @@ QUICK = [words for words in CONSUMERS if words not in SLOW]
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_whatever_stands_in_the_place_of_a_file_leads_nowhere(layout, tmp_path):
     yard = Yard(tmp_path, layout)
-    for number, relative in part(enumerate(yard.files()), 2):
+    for number, relative in part(enumerate(yard.files()), 4):
         for turn, thing in enumerate(THINGS if LONG else [THINGS[number % len(THINGS)]]):
             yard.fresh()
             if not put_in_place(yard, relative, thing):
@@ -180,7 +180,7 @@ def test_between_any_two_calls(verb, path, tmp_path):
     with record() as calls:
         VERBS[verb](queue)
     queue.close()
-    for at in range(1, len(calls) + 1, 1 if LONG else max(len(calls) // 8, 1)):
+    for at in range(1, len(calls) + 1, 1 if LONG else max(len(calls) // 4, 1)):
         for thing in THINGS if LONG else (link_to_folder, fifo) if path == "directory" else (link_to_file, fifo):
             yard.fresh()
             queue = make(yard.root, "pit")

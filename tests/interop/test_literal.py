@@ -19,7 +19,7 @@ from taskpit.queue import Queue
 from taskpit.task import Done, State, Task
 
 HERE = os.path.dirname(__file__)
-COUNT = 150
+COUNT = 90
 OURS = """
 import sys
 from taskpit.queue import Queue
@@ -86,7 +86,7 @@ def test_literal_workers_and_pools_of_ours_killed_at_random(layout, tmp_path):
     does it for ten minutes.
     """
     mixed = mixed_runs.Mixed(str(tmp_path / "queue"), layout, random.Random(layout))
-    mixed.run(2.0)
+    mixed.run(1.0)
     assert mixed.judge() == []
     assert len(mixed.put) > 10
     assert mixed.counts["kills"] > 0

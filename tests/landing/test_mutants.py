@@ -261,7 +261,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("mutant", "victim"), part(CASES, 2), ids=lambda one: one.__name__)
+@pytest.mark.parametrize(("mutant", "victim"), part(CASES, 3), ids=lambda one: one.__name__)
 def test_the_mutant_is_caught(mutant, victim, tmp_path, monkeypatch):
     name = victim.__module__.removeprefix("victims_")
     ground = Ground(tmp_path / "mutant", **TERMS.get(name, {}))

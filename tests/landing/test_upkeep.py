@@ -49,8 +49,8 @@ def test_a_pool_with_nothing_to_land_and_a_branch_that_is_behind_hardly_asks_git
     lander = ground.lander()
     busy = asked(ground, thread, lander, 1)
     assert busy > 3  # what one look takes
-    hour = asked(ground, thread, lander, round(3600 / LOOK))
-    assert hour <= (3600 / Seldom.LONGEST + 8) * busy
+    while_idle = asked(ground, thread, lander, round(1200 / LOOK))
+    assert while_idle <= (1200 / Seldom.LONGEST + 8) * busy
 
 
 def test_what_changes_is_seen_in_the_next_round(ground, thread):

@@ -18,7 +18,7 @@ PIT = get("pit")
 QUEUE = Queue(MemoryStore())
 SPOT = Spot(state=State.READY, id="0001", slug="x", path="food/food-0001-x.md")
 
-few = settings(max_examples=examples(150), deadline=None)
+few = settings(max_examples=examples(150, 6), deadline=None)
 
 
 def accepted(check, text):
@@ -142,13 +142,13 @@ def test_any_name_is_ours_or_not_or_says_why(folder, name):
         assert PIT.check_id(spot.id) == spot.id
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300, 6), deadline=None)
 @given(tasks())
 def test_a_task_reads_back(task):
     assert stripped(PIT.load(SPOT, PIT.dump(task))) == stripped(task)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300, 6), deadline=None)
 @given(texts)
 def test_any_text_is_written_back_as_it_was(text):
     data = text.encode()
@@ -171,7 +171,7 @@ CHANGES = st.sampled_from(
 )
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300, 6), deadline=None)
 @given(texts, CHANGES)
 def test_a_change_changes_its_own_bullet_only(text, change):
     field, bullet, value = change
@@ -193,7 +193,7 @@ def test_a_change_changes_its_own_bullet_only(text, change):
         ] or any(line.startswith((" ", "\t")) for line in before)
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300, 6), deadline=None)
 @given(tasks(), texts, texts, st.integers(-1, 255), st.sampled_from(list(Verdict)), lines)
 def test_a_result_reads_back_whatever_it_says(task, output, tail, code, verdict, reason):
     evidence = Evidence(command=task.check or "make", exit_code=code, seconds=1.5, tail=tail)

@@ -95,7 +95,7 @@ def name(case):
     return f"{mutant.__name__} by {' '.join([of, *words])}"
 
 
-@pytest.mark.parametrize("case", part(CASES, 2), ids=name)
+@pytest.mark.parametrize("case", part(CASES, 3), ids=name)
 def test_the_mutant_is_caught(case, tmp_path, monkeypatch):
     mutant, victim = case
     monkeypatch.setattr(flock, "TURN", 0.005)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 
 import pytest
+from forks import forked
 from mcp.client.stdio import StdioServerParameters
 from schemata import judge_command
 from talks import PIT
-from waits import PATIENCE
 
 from taskpit.mcp.server import QueueServer
 from taskpit.mcp.tools import ToolCalls
@@ -57,16 +55,10 @@ def serve():
 @pytest.fixture
 def http(root):
     """The address of a server that runs as a process of its own."""
-    with subprocess.Popen(
-        [PIT, "-C", root, "mcp", "--http", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            data = json.loads(process.stdout.readline())["data"]
-            judge_command(["mcp"], data)
-            yield data["address"]
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=PATIENCE)
+    with forked("-C", root, "mcp", "--http", "--json") as said:
+        data = json.loads(said.readline())["data"]
+        judge_command(["mcp"], data)
+        yield data["address"]
 
 
 @pytest.fixture

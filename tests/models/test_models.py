@@ -9,14 +9,14 @@ from models.explorer import World, explore
 from rotation import part
 
 
-@pytest.mark.parametrize("name", part(SMALL, 2))
+@pytest.mark.parametrize("name", part(SMALL, 3))
 def test_it_holds(name):
     found = explore(SMALL[name]())
     assert found.violation == "", str(found)
     assert found.whole
 
 
-@pytest.mark.parametrize("name", part(CONTROLS, 2))
+@pytest.mark.parametrize("name", part(CONTROLS, 4))
 def test_the_control_breaks(name):
     """A shortest way to a broken promise, the one that this protocol is known to break."""
     make, words = CONTROLS[name]

@@ -76,6 +76,7 @@ def test_the_command_line_opens_it_too(site):
 class TestKanban(StoreContract):
     """The layout on the page keeps the contract every store must keep."""
 
+    TURNS = 2
     numbers_are_ids = False
 
     @pytest.fixture(autouse=True)

@@ -266,7 +266,7 @@ def test_a_year_of_schedules_eight_pools_deaths_and_jumps():
     pools = [Queue(store, clock=clock) for _ in range(8)]
     zones = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
     words = ("mon,thu 07:00", "sun 2:30", "1st,15th 03:00", "sat 9:00 17:00", "0 */12 * * 0", "every 100h")
-    plans, count = {}, 50 if LONG else 12
+    plans, count = {}, 50 if LONG else 6
     for number in range(count):
         extra = {"every": dice.choice(words), "zone": dice.choice(zones), "catch-up": "all"}
         task = schedule.first_time(Task(id=f"s{number:02d}", title="x", extra=extra), clock.now())

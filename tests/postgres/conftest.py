@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
-from functools import cache
 
 import pytest
-from world import keep, memory
+from world import memory
 
 pytest.importorskip("psycopg", reason="psycopg is missing: pip install 'taskpit[postgres]'")
 
@@ -24,24 +24,32 @@ def _name(path):
     return "wheel" if "pginstall" in path else "system"
 
 
-@cache
-def _data(programs):
-    """The data of a server that never ran: made once in a process, copied for each."""
-    server, kept = Server(programs).make(), keep("postgres")
-    subprocess.run(["cp", "-a", server.data, kept], check=True)
-    server.remove()
-    return f"{kept}/data"
-
-
-def _server(programs):
-    server = Server(programs, place=next(memory(), "/tmp"))
-    subprocess.run(["cp", "-a", _data(programs), server.data], check=True)
+def _server(programs, made):
+    """A server that never ran: its data is made once for all processes of a run, and copied for each."""
+    server, kept = Server(programs, place=next(memory(), "/tmp")), made / _name(programs)
+    with open(f"{kept}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            first = Server(programs).make()
+            subprocess.run(["cp", "-a", first.data, f"{kept}.new"], check=True)
+            os.rename(f"{kept}.new", kept)
+            first.remove()
+    subprocess.run(["cp", "-a", str(kept), server.data], check=True)
     return server
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A folder that all processes of a run share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "postgres"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="session", params=_programs(), ids=_name)
-def running(request):
-    server = _server(request.param)
+def running(request, made):
+    server = _server(request.param, made)
     try:
         yield server.start()
     finally:
@@ -56,9 +64,9 @@ def server(running):
 
 
 @pytest.fixture
-def alone(request, running):
+def alone(made, running):
     """A server of one's own, to be killed and restarted."""
-    server = _server(running.programs)
+    server = _server(running.programs, made)
     try:
         yield server.start()
     finally:

@@ -20,7 +20,7 @@ from taskpit.store.postgres.row_text import as_ending, as_item, as_json
 from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
 
-MANY = 1_000_000 if os.environ.get("TASKPIT_LONG") else 20_000
+MANY = 1_000_000 if os.environ.get("TASKPIT_LONG") else 10_000
 #: No verb on one task looks at more rows than this.
 FEW = 60
 

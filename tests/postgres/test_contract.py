@@ -25,6 +25,8 @@ class TestPostgresStore(StoreContract):
 class TestInBatches(TestPostgresStore):
     """Single tasks and ends go simple ways; here none of them is single."""
 
+    TURNS = 2
+
     def make_store(self, clock):
         store = self.server.queue(clock)
         finish, put, claim, stranger = store.finish, store.put, store.claim, Task(id="nobody", title="nobody")

@@ -24,6 +24,8 @@ def own_state(tmp_path, monkeypatch):
 
 
 class TestServedDatabase(StoreContract):
+    TURNS = 2
+
     @pytest.fixture(autouse=True)
     def begin(self, server, own_state, tmp_path):
         """The server, known before the store is made."""
@@ -60,7 +62,7 @@ def test_a_served_database_like_memory(server, tmp_path):
             self.served.close()
 
     plan = settings(
-        max_examples=examples(300, 100),
+        max_examples=examples(300, 150),
         stateful_step_count=30,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -71,5 +73,5 @@ def test_a_served_database_like_memory(server, tmp_path):
 def test_two_gateways_killed_at_once_under_load_lose_nothing(server):
     store = server.queue()
     owner = Tokens(papers_of(Queue(store, store.config, store.clock))).add("owner", ["all"])
-    kill_gateways(store.address.whole, owner, 2, 20 if os.environ.get("TASKPIT_LONG") else 3, env=dict(os.environ))
+    kill_gateways(store.address.whole, owner, 2, 20 if os.environ.get("TASKPIT_LONG") else 2, env=dict(os.environ))
     store.close()

@@ -20,7 +20,7 @@ HERE = os.path.dirname(__file__)
 FAST = 'durability = "process"\n'
 
 #: Tasks for the crowd.
-MANY = 2000 if LONG else 500
+MANY = 2000 if LONG else 250
 
 
 def make(root):

@@ -515,4 +515,4 @@ def test_gateways_killed_under_load_lose_nothing(tmp_path, count):
     init(root, "pit")
     with open(f"{root}/.taskpit/config.toml", "w", encoding="utf-8") as file:
         file.write('durability = "process"\n')
-    kill_gateways(root, Tokens(root).add("owner", ["all"]), count, 20 if LONG else 4)
+    kill_gateways(root, Tokens(root).add("owner", ["all"]), count, 20 if LONG else 2)

@@ -13,11 +13,13 @@ import signal
 import socket
 import stat
 import traceback
+from functools import cache
 from pathlib import Path
 
 from boxes import Answer, make_fast, pit
 from monsters import patience
 from waits import PATIENCE
+from world import keep
 
 from taskpit.board import Board
 from taskpit.queue import Queue
@@ -90,6 +92,48 @@ OURS = (
 )
 
 
+@cache
+def _lived(layout):
+    """Tasks in every state, notes, a try, a lock, a pause that is over: as many kinds of files as there are.
+
+    Made once in a process, and copied for each.
+    """
+    root = make_fast(keep("yard") + "/pristine", layout)
+    with open(f"{root}/.taskpit/config.toml", "a", encoding="utf-8") as file:
+        file.write('keep_tmp = "0s"\n')
+    for title in ("good", "better", "best", "odd", "more"):
+        assert pit("-C", root, "add", title).code == 0
+    ids = [row["id"] for row in pit("-C", root, "list", "--json").data]
+    for number, verb in ((0, "done"), (1, "fail"), (2, "")):
+        assert pit("-C", root, "claim", ids[number], "--as", "w").code == 0
+        if verb:
+            words = ("--error", "x", "--final") if verb == "fail" else ()
+            pit("-C", root, verb, ids[number], "--as", "w", *words)
+    pit("-C", root, "note", ids[3], "a note")
+    pit("-C", root, "every", "mon-fri 07:00", "look around", "--zone", "Europe/Berlin")  # not in work items
+    for key, text in (("hold", "waits for review by a person"), ("land", "merge"), ("sandbox", "on")):
+        pit("-C", root, "add", f"with a {key}", "--set", f"{key}={text}")
+    pit("-C", root, "block", ids[4], "a reason", "--as", "w")
+    pit("-C", root, "lock", "name", "--as", "w")
+    pit("-C", root, "pause", "--for", "1s", "x")
+    pit("-C", root, "resume")
+    for place in ("crew", "runs", "sessions", "backends", "archive/2026-01", "templates", "tmp"):
+        os.makedirs(f"{root}/.taskpit/{place}", exist_ok=True)
+    for name, text in (
+        ("crew/plan.json", '{"plan": {}, "seal": ""}'),
+        ("spend.log", '{"at": 1.0, "task": "0001", "worker": "w", "usd": 1.0}\n'),
+        (f"sessions/{ids[0]}", '{"preset": "x", "session": "s", "cwd": "/", "attempt": 1}'),
+        ("backends/x.json", '{"paused_until": 0, "reason": "", "strikes": 0}'),
+        (f"tmp/{ids[3]}~abc~result", "x"),
+        ("templates/bug.md", "What it is for\n- **fields:** area, how=low\n\n# find: Find it in {area}\n\nLook.\n"),
+        ("lessons.jsonl", '{"mark": "x", "error": "e", "helped": "h", "paths": ["a"], "task": "1", "at": 1.0}\n'),
+        ("prices.toml", '[models."x"]\ninput = 1.0\noutput = 2.0\n'),
+    ):
+        with open(f"{root}/.taskpit/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+    return root, ids
+
+
 class Yard:
     """A queue of one layout and the tree beside it."""
 
@@ -99,7 +143,8 @@ class Yard:
         self.outside = tmp_path / "outside"
         self._build()
         self.pristine = str(tmp_path / "pristine")
-        self._live(make_fast(self.pristine, layout))
+        lived, self.some = _lived(layout)
+        shutil.copytree(lived, self.pristine, symlinks=True)
         self.root = str(tmp_path / "queue")
         self.fresh()
         self.before = self.tree()
@@ -126,42 +171,6 @@ class Yard:
         shutil.rmtree(self.outside)
         self._build()
         self.before = self.tree()
-
-    def _live(self, root):
-        """Tasks in every state, notes, a try, a lock, a pause that is over: as many kinds of files as there are."""
-        with open(f"{root}/.taskpit/config.toml", "a", encoding="utf-8") as file:
-            file.write('keep_tmp = "0s"\n')
-        for title in ("good", "better", "best", "odd", "more"):
-            assert pit("-C", root, "add", title).code == 0
-        ids = [row["id"] for row in pit("-C", root, "list", "--json").data]
-        for number, verb in ((0, "done"), (1, "fail"), (2, "")):
-            assert pit("-C", root, "claim", ids[number], "--as", "w").code == 0
-            if verb:
-                words = ("--error", "x", "--final") if verb == "fail" else ()
-                pit("-C", root, verb, ids[number], "--as", "w", *words)
-        pit("-C", root, "note", ids[3], "a note")
-        pit("-C", root, "every", "mon-fri 07:00", "look around", "--zone", "Europe/Berlin")  # not in work items
-        for key, text in (("hold", "waits for review by a person"), ("land", "merge"), ("sandbox", "on")):
-            pit("-C", root, "add", f"with a {key}", "--set", f"{key}={text}")
-        pit("-C", root, "block", ids[4], "a reason", "--as", "w")
-        pit("-C", root, "lock", "name", "--as", "w")
-        pit("-C", root, "pause", "--for", "1s", "x")
-        pit("-C", root, "resume")
-        for place in ("crew", "runs", "sessions", "backends", "archive/2026-01", "templates", "tmp"):
-            os.makedirs(f"{root}/.taskpit/{place}", exist_ok=True)
-        for name, text in (
-            ("crew/plan.json", '{"plan": {}, "seal": ""}'),
-            ("spend.log", '{"at": 1.0, "task": "0001", "worker": "w", "usd": 1.0}\n'),
-            (f"sessions/{ids[0]}", '{"preset": "x", "session": "s", "cwd": "/", "attempt": 1}'),
-            ("backends/x.json", '{"paused_until": 0, "reason": "", "strikes": 0}'),
-            (f"tmp/{ids[3]}~abc~result", "x"),
-            ("templates/bug.md", "What it is for\n- **fields:** area, how=low\n\n# find: Find it in {area}\n\nLook.\n"),
-            ("lessons.jsonl", '{"mark": "x", "error": "e", "helped": "h", "paths": ["a"], "task": "1", "at": 1.0}\n'),
-            ("prices.toml", '[models."x"]\ninput = 1.0\noutput = 2.0\n'),
-        ):
-            with open(f"{root}/.taskpit/{name}", "w", encoding="utf-8") as file:
-                file.write(text)
-        self.some = ids
 
     def fresh(self):
         """The queue as it was lived in."""

@@ -34,7 +34,10 @@ def kinds(of, name):
 
 
 def layouts(items, full="pit"):
-    """Of tests that are there for each layout: those of the layout `full` and of one other in turn."""
+    """Of tests that are there for each layout: those of the layout `full` and of one other in turn.
+
+    Of a class of tests with TURNS, whose parts are tried in full by others, one in so many.
+    """
     places: dict[str, list[str]] = {}
     for item in items:
         layout, name = _layout(item)
@@ -43,6 +46,8 @@ def layouts(items, full="pit"):
     kept = set()
     for item in items:
         layout, name = _layout(item)
+        if not LONG and (crc32(name.encode()) + TURN) % getattr(item.cls, "TURNS", 1):
+            continue
         others = sorted(set(places.get(name, ())) - {full})
         if LONG or layout in (None, full) or len(others) == len(places[name]) or layout == _one(others, name):
             kept.add(item)

@@ -224,7 +224,7 @@ def test_killed_at_any_call_and_resumed(other, tmp_path, clock):
         move(source, whole)
     whole.close()
     assert len(calls) > 100
-    for number in range(1, len(calls) + 1, 1 if os.environ.get("TASKPIT_LONG") else 5):
+    for number in range(1, len(calls) + 1, 1 if os.environ.get("TASKPIT_LONG") else 9):
         root = str(tmp_path / str(number))
         target = make(root, other, clock)
         with killed_at(number):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 import pytest
 
 pytest.importorskip("textual", reason="the terminal board needs textual: pip install 'taskpit[tui]'")
 
+from textual import app as textual_app
+from textual import pilot as textual_pilot
 from textual._compositor import Compositor
 from textual._context import visible_screen_stack
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 from waits import PATIENCE
@@ -25,13 +29,35 @@ Pilot._wait_for_screen.__defaults__ = (PATIENCE,)
 NOON = 1_800_000_000.0
 
 
+_updates = itertools.count()
+_parsed = {}
+_parse = Stylesheet._parse_rules
+
+
 def _not_painted(compositor, full=False, screen_stack=None, simplify=False) -> None:
     """There is no terminal to bring up to date at each step: what a test reads is painted for it (`Driver.lines`)."""
     visible_screen_stack.set(screen_stack or [])
     compositor._dirty_regions.clear()
+    next(_updates)
+
+
+def _parsed_once(sheet, css, read_from, **how) -> list:
+    """Each board has the same style sheets in the same colours."""
+    key = (css, read_from, *how.items(), *sorted(sheet._variables.items()))
+    if key not in _parsed:
+        _parsed[key] = _parse(sheet, css, read_from, **how)
+    return _parsed[key]
+
+
+async def _handed_over(*_) -> None:
+    """Textual waits until its process is idle, for as long as others keep the machine busy: `settle` knows better."""
+    for _ in range(5):  # a key is handed over by a callback, a task and a queue
+        await asyncio.sleep(0)
 
 
 Compositor.render_update = _not_painted
+Stylesheet._parse_rules = _parsed_once
+textual_app.wait_for_idle = textual_pilot.wait_for_idle = _handed_over
 
 
 class Driver:
@@ -50,20 +76,23 @@ class Driver:
             except WorkerCancelled:
                 continue
             await self.pilot._wait_for_screen()
+            await self.app.animator.wait_until_complete()
             if not self.app.is_running:
                 return
             self.app.screen._on_timer_update()
-            now = (self.text, len(self.app.screen_stack))
+            now = (repr(_updates), len(self.app.screen_stack))
             if now == before:
                 return
             before = now
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.settle()
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settle()
 
     async def write(self, text: str) -> None:
-        await self.press(*("space" if letter == " " else letter for letter in text))
+        await self.pilot.press(*("space" if letter == " " else letter for letter in text))
+        await self.settle()
 
     async def follow(self) -> None:
         await self.app.catch_up()
@@ -135,6 +164,7 @@ def drive():
     def drive(queue, scenario, size=(100, 24), desk=None, **options) -> None:
         async def run() -> None:
             app = PitBoard(desk or QueueAccess(queue, "me@here", **options), pace=0)
+            app.animation_level = "none"
             async with app.run_test(size=size) as pilot:
                 driver = Driver(app, pilot)
                 await driver.settle()

@@ -14,7 +14,7 @@ from workshop import CONFIG
 from taskpit.keeper import sweep
 from taskpit.task import State
 
-TASKS = 200 if os.environ.get("TASKPIT_LONG") else 60
+TASKS = 200 if os.environ.get("TASKPIT_LONG") else 40
 #: After so many kills the rest is left in peace: a busy machine would never end a task between two of them.
 MOST_KILLS = TASKS // 3
 
