@@ -125,10 +125,12 @@ format: $(VENV)/dev  ## put the code into its form
 clean:  ## forget what was set up (your queues are not touched)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
+# Where this Python has a pip of today, it brings the one of the environment: an old one is not set up first, to be replaced.
 $(VENV)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "taskpit needs Python 3.11 or newer; name one with make PYTHON=..."; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
+	@$(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check -c constraints.txt pip 2>/dev/null \
+	  || { $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip; }
 	@touch $@
 
 $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
@@ -138,9 +140,9 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 # Most of what comes along is never imported: Python compiles what is when it first is.
 $(VENV)/dev: $(VENV)/installed
 	@sh scripts/system-packages git
-	-@sh scripts/system-packages strace tmux browser
-	-@sh scripts/axe $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --group dev --group postgres
+	@{ sh scripts/system-packages strace tmux browser; sh scripts/axe $(VENV); } & \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --group dev --group postgres; \
+	  code=$$?; wait; exit $$code
 	@touch $@
 
 $(VENV)/supply: $(VENV)/python supply.txt
