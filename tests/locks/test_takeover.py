@@ -15,6 +15,7 @@ import time
 import pytest
 from faults import record
 from lockers import LONG, NAME, Shifted, holder_of, make, path_of, spelled, store, write
+from rotation import part
 from waits import PATIENCE
 
 from taskpit.errors import Lost
@@ -116,7 +117,7 @@ def test_who_is_killed_at_any_call_stops_nobody(tmp_path):
     later = store(tmp_path / "pit", Shifted(LONG))
     turn = 0
     for kind in ("ours", "a stranger's"):
-        for step in range(1, len(calls_of_a_takeover(tmp_path / kind, kind)) + 1):
+        for step in part(range(1, len(calls_of_a_takeover(tmp_path / kind, kind)) + 1), 3):
             for _ in range(MOST):  # it may lose the race, and then it makes fewer calls
                 turn += 2
                 winners = contest.round(turn + (kind != "ours"), victim_dies_at=step)

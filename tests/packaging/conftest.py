@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from waits import PATIENCE
+from world import once
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,9 +25,14 @@ def build(target: Path, *, source: Path = ROOT) -> dict[str, Path]:
         capture_output=True,
         timeout=PATIENCE,
     )
+    return found(target)
+
+
+def found(target: Path) -> dict[str, Path]:
+    """What was built there."""
     return {"wheel": next(target.glob("*.whl")), "sdist": next(target.glob("*.tar.gz"))}
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("dist"))
+    return found(once(tmp_path_factory, "dist", build))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import sessions
 from waits import PATIENCE
+from world import once
 
 import taskpit
 
@@ -28,16 +29,19 @@ def answer(*words, cwd=None, env=None):
 @pytest.fixture(scope="session", params=PYTHONS, ids=lambda path: Path(path).parent.parent.name)
 def programs(request, built, tmp_path_factory):
     """The `bin` of an environment with the wheel and nothing else."""
-    folder = tmp_path_factory.mktemp("clean") / "venv"
-    subprocess.run([request.param, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=PATIENCE)
+    name = f"clean-{PYTHONS.index(request.param)}"
+    return once(tmp_path_factory, name, lambda place: install(request.param, built["wheel"], place)) / "bin"
+
+
+def install(python, wheel, folder):
+    subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=PATIENCE)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
     subprocess.run(
-        [*pip, "--no-index", "--no-deps", "--disable-pip-version-check", str(built["wheel"])],
+        [*pip, "--no-index", "--no-deps", "--disable-pip-version-check", str(wheel)],
         check=True,
         timeout=PATIENCE,
         capture_output=True,
     )
-    return folder / "bin"
 
 
 def test_it_is_all_there(programs, tmp_path):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 
 import pytest
-from world import memory
+from world import memory, once
 
 pytest.importorskip("psycopg", reason="psycopg is missing: pip install 'taskpit[postgres]'")
 
@@ -24,32 +23,23 @@ def _name(path):
     return "wheel" if "pginstall" in path else "system"
 
 
-def _server(programs, made):
+def _server(programs, folders):
     """A server that never ran: its data is made once for all processes of a run, and copied for each."""
-    server, kept = Server(programs, place=next(memory(), "/tmp")), made / _name(programs)
-    with open(f"{kept}.lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            first = Server(programs).make()
-            subprocess.run(["cp", "-a", first.data, f"{kept}.new"], check=True)
-            os.rename(f"{kept}.new", kept)
-            first.remove()
-    subprocess.run(["cp", "-a", str(kept), server.data], check=True)
+    server = Server(programs, place=next(memory(), "/tmp"))
+    kept = once(folders, f"postgres-{_name(programs)}", lambda place: _make(programs, place))
+    subprocess.run(["cp", "-a", f"{kept}/data", server.data], check=True)
     return server
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory):
-    """A folder that all processes of a run share."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "postgres"
-    folder.mkdir(exist_ok=True)
-    return folder
+def _make(programs, place):
+    first = Server(programs).make()
+    subprocess.run(["cp", "-a", first.data, f"{place}/data"], check=True)
+    first.remove()
 
 
 @pytest.fixture(scope="session", params=_programs(), ids=_name)
-def running(request, made):
-    server = _server(request.param, made)
+def running(request, tmp_path_factory):
+    server = _server(request.param, tmp_path_factory)
     try:
         yield server.start()
     finally:
@@ -64,9 +54,9 @@ def server(running):
 
 
 @pytest.fixture
-def alone(made, running):
+def alone(tmp_path_factory, running):
     """A server of one's own, to be killed and restarted."""
-    server = _server(running.programs, made)
+    server = _server(running.programs, tmp_path_factory)
     try:
         yield server.start()
     finally:

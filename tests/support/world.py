@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import os
 import shutil
@@ -22,7 +23,8 @@ from waits import PATIENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 #: What a test may know of the machine: where programs and temporary files are, and how to reach a package index.
 KEPT = {"PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "CI", "COLUMNS", "LINES"}
@@ -114,6 +116,20 @@ def end() -> None:
 def keep(name: str) -> str:
     """A folder for what the tests of this process share."""
     return tempfile.mkdtemp(prefix=f"{name}-", dir=_rooms[0])
+
+
+def once(folders: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that `make` has filled, for all processes of a run."""
+    base = folders.getbasetemp()
+    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"once-{name}"
+    with open(f"{place}.lock", "a", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not lock.tell():
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            make(place)
+            lock.write("made")
+    return place
 
 
 def _known(name: str) -> bool:
