@@ -74,13 +74,14 @@ def loads(data: bytes | str, *, lenient: bool = False) -> Any:
     return value
 
 
-def dumps(value: object, *, tight: bool = False) -> str:
-    """The JSON text of plain values, every letter as it is; `tight` leaves out the blanks."""
+def dumps(value: object, *, tight: bool = False, ordered: bool = False) -> str:
+    """The JSON text of plain values, every letter as it is; `tight` without blanks, `ordered` by key and tight, too."""
     if make_encoder is None:
         import json
 
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":") if tight else None)
-    return "".join((_tight if tight else _loose)(value, 0))
+        separators = (",", ":") if tight or ordered else None
+        return json.dumps(value, ensure_ascii=False, separators=separators, sort_keys=ordered)
+    return "".join((_ordered if ordered else _tight if tight else _loose)(value, 0))
 
 
 def indented(value: object, step: str = "  ", line: str = "\n") -> str:
@@ -102,10 +103,11 @@ def _refuse(value: object) -> None:
     raise TypeError(f"{type(value).__name__} is not plain enough for JSON")
 
 
-def _writer(comma: str, colon: str) -> Any:
-    """How to write: nothing is looked for that comes back to itself, no order, NaN as it is."""
-    return make_encoder(None, _refuse, encode_basestring, None, colon, comma, False, False, True)
+def _writer(comma: str, colon: str, *, ordered: bool = False) -> Any:
+    """How to write: nothing is looked for that comes back to itself, NaN as it is."""
+    return make_encoder(None, _refuse, encode_basestring, None, colon, comma, ordered, False, True)
 
 
 _loose: Any = _writer(", ", ": ") if make_encoder is not None else None
 _tight: Any = _writer(",", ":") if make_encoder is not None else None
+_ordered: Any = _writer(",", ":", ordered=True) if make_encoder is not None else None

@@ -16,7 +16,7 @@ from taskpit.config import Config
 from taskpit.keeper import sweep
 from taskpit.queue import Queue
 from taskpit.store.postgres import upkeep
-from taskpit.store.postgres.row_text import as_ending, as_item, as_json
+from taskpit.store.postgres.row_text import as_ending, as_item, as_json, as_row
 from taskpit.task import Claim, End, Result, Said, State, Task, Verdict, Want
 from taskpit.testing import FakeClock
 
@@ -82,8 +82,23 @@ def test_how_many_rows_each_verb_looks_at(server, store, session):
     other = Task(id="other", title="other", needs=("N4", "N5", "unknown"))
     lost = as_ending(End(claim=claim.replace(task=Task(id="one", title="one"), fence="old")), 1, 0.0)
     back = as_ending(End(claim=claim.replace(fence="older")), 2, 0.0)
+    task_id, big, key, wish, doc, by, title = as_row(Task(id="plain", title="plain"))
+    ending = as_ending(end, 0, 0.0)
+    fields = ("id", "fence", "mark", "seen", "verdict", "result", "attempt", "action", "details")
+    wanted = ("w", [False, True], 60.0, "call", None, "{}")
     verbs = {
         "claim": (CLAIM, want()),
+        "one": ("SELECT {s}.claim_one(%s, %s, %s, %s, %s, %s::jsonb, false, NULL)", *wanted),
+        "an end and one": (
+            f"SELECT {{s}}.turn_one({'%s, ' * 14}%s::jsonb, false, NULL)",
+            *(ending[field] for field in fields),
+            *wanted,
+        ),
+        "put one": ("SELECT {s}.put_one(%s, %s, %s, %s, %s, %s, %s, NULL)", task_id, big, key, wish, doc, by, title),
+        "plain puts": (
+            "SELECT {s}.put_plain(%s, %s, %s, %s, %s, %s, %s, NULL)",
+            *([one] for one in (task_id, big, key, wish, doc, by, title)),
+        ),
         "small ones": (CLAIM, want(big=False)),
         "by tags": (CLAIM, want(tags=["tag0", "tag1", "tag2", "nobody"])),
         "by id": (CLAIM, want(ids=["N4"])),
@@ -104,6 +119,7 @@ def test_how_many_rows_each_verb_looks_at(server, store, session):
     looked = {name: session.rows(sql, *words) for name, (sql, *words) in verbs.items()}
     assert {name: rows for name, rows in looked.items() if rows > FEW} == {}
     assert looked["claim"] > 0
+    assert looked["one"] > 0
 
 
 def test_the_naive_claim_by_tags_looks_at_everything(server, store, session):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskpit.task import Claim, End, Said, Task
+from taskpit.task import Claim, End, Said, Task, Want
 from taskpit.testing import StoreContract
 
 
@@ -48,3 +48,35 @@ class TestInBatches(TestPostgresStore):
             return tuple(fit) or ("nobody",)
 
         return store
+
+
+def test_a_batch_of_plain_tasks_is_answered_one_by_one(server):
+    """It goes in columns: what was there, what is wanted otherwise and what others waited for is told from the rest."""
+    store = server.queue()
+    there, other, needed = (Task(id=name, title=name, by="me") for name in ("there", "other", "needed"))
+    store.put([there])
+    store.put([other])
+    store.put([Task(id="waits", title="waits", needs=("needed",))])
+    fresh = [Task(id=f"n{number}", title='odd "\\ ü\n', by="you", big=number == 2) for number in range(3)]
+    said = store.put([fresh[2], there, other.replace(title="another"), needed, *fresh[:2]])
+    assert said == [Said.CREATED, Said.EXISTS, Said.CONFLICT, Said.CREATED, Said.CREATED, Said.CREATED]
+    assert [card.task for card in store.read(["other", "n0", "n1", "n2"])] == [other, *fresh]
+    told = [(event.task_id, event.worker, event.details) for event in store.events()[0]]
+    assert told[3:] == [
+        ("n2", "you", fresh[2].title),
+        ("needed", "me", "needed"),
+        ("n0", "you", fresh[0].title),
+        ("n1", "you", fresh[1].title),
+    ]
+    claims = store.claim(Want(worker="w", lease=60.0, count=9))
+    assert sorted(claim.task.id for claim in claims) == ["n0", "n1", "n2", "needed", "other", "there"]
+    assert store.check() == []
+    store.close()
+
+
+def test_a_batch_with_one_id_twice_is_one_task(server):
+    store = server.queue()
+    first, second = Task(id="a", title="first"), Task(id="a", title="second")
+    assert store.put([first, second, first]) == [Said.CREATED, Said.CONFLICT, Said.EXISTS]
+    assert store.read(["a"])[0].task.title == "first"
+    store.close()

@@ -55,6 +55,8 @@ def test_every_kind_of_value(line):
         "text[]": ODD,
         "int8[]": [1, 2**40],
         "float8[]": [0.5, 1e300],
+        "bool[]": [True, False],
+        "bytea[]": [b"", bytes(range(256)), b"\\x00"],
     }
     for kind, value in values.items():
         told = line.execute(f"SELECT %(value)s::{kind}, NULL::{kind}", {"value": value})

@@ -54,6 +54,8 @@ class Wire:
         self.schema = quoted(address.schema)
         #: Whether a pooler stands between, which hands each transaction another session.
         self.pooled = bool(address.pooled)
+        #: What was asked, with that in its place.
+        self._texts: dict[str, str] = {}
         self._spare: list[Connection] = []
         self._turn = threading.Lock()
         self._met = False
@@ -97,6 +99,7 @@ class Wire:
 
         `slow`: it may take as long as it does.
         """
+        text = self._texts.get(sql) or self._texts.setdefault(sql, sql.replace("{s}", self.schema))
         until, pause, turns, again = time.monotonic() + self.address.patience, FIRST, 0, False
         while True:
             connection = None
@@ -104,9 +107,7 @@ class Wire:
                 connection = self._take()
                 if slow and not self.pooled:
                     connection.execute("SET statement_timeout = 0")
-                rows = connection.execute(
-                    sql.replace("{s}", self.schema), None if words is None else {**words, "again": again}
-                )
+                rows = connection.execute(text, None if words is None else {**words, "again": again})
                 if slow:
                     connection.close()
                 else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import struct
 import sys
 import threading
 from ctypes import POINTER, c_char_p, c_int, c_uint, c_void_p
@@ -29,8 +30,9 @@ CONNECTED, DONE, ROWS, NOTHING = 0, 1, 2, 0
 CODE, WORDS = ord("C"), ord("M")
 #: A statement that was used so often is prepared, and so many are.
 OFTEN, MANY = 5, 100
-#: Kinds of values, by the server's numbers.
-BOOL, BYTES, INT8, INT2, INT4, OID, FLOAT4, FLOAT8 = 16, 17, 20, 21, 23, 26, 700, 701
+#: Kinds of values, by the server's numbers; and of lists of them.
+BOOL, BYTES, INT8, INT2, INT4, TEXT, OID, FLOAT4, FLOAT8 = 16, 17, 20, 21, 23, 25, 26, 700, 701
+BOOLS, MANY_BYTES, TEXTS = 1000, 1001, 1009
 #: What a number must be below for the server's usual kind.
 LARGE = 1 << 31
 
@@ -42,9 +44,12 @@ WAITING: dict[str, tuple[Any, ...]] = {
     "PQsendPrepare": (c_int, c_void_p, c_char_p, c_char_p, c_int, POINTER(c_uint)),
     "PQsendQueryParams": (
         *(c_int, c_void_p, c_char_p, c_int, POINTER(c_uint), POINTER(c_char_p)),
-        *(c_void_p, c_void_p, c_int),
+        *(POINTER(c_int), POINTER(c_int), c_int),
     ),
-    "PQsendQueryPrepared": (c_int, c_void_p, c_char_p, c_int, POINTER(c_char_p), c_void_p, c_void_p, c_int),
+    "PQsendQueryPrepared": (
+        *(c_int, c_void_p, c_char_p, c_int, POINTER(c_char_p)),
+        *(POINTER(c_int), POINTER(c_int), c_int),
+    ),
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "PQconninfoParse": (c_void_p, c_char_p, c_void_p),
@@ -134,29 +139,45 @@ def is_readable(address: str) -> bool:
 # -- values ----------------------------------------------------------------------------------------
 
 
-def _dumped(value: object) -> tuple[int, bytes | None]:
-    """The server's number for this kind of value (0: it shall find out itself), and the value in words."""
-    if value is None:
-        return 0, None
-    if isinstance(value, str):
-        return 0, _whole(value)
-    if isinstance(value, bool):
-        return BOOL, b"t" if value else b"f"
-    if isinstance(value, int):
-        return INT4 if -LARGE <= value < LARGE else INT8, b"%d" % value
-    if isinstance(value, float):
-        return FLOAT8, repr(value).encode()
-    if isinstance(value, bytes):
-        return BYTES, b"\\x" + value.hex().encode()
-    if isinstance(value, list):
-        return 0, _whole("{" + ",".join(_element(one) for one in value) + "}")
+def _dumped(value: object) -> tuple[int, bytes | None, bool]:
+    """The server's number for this kind of value (0: it shall find out itself), the value, and whether it is as the
+    server itself keeps it, not in words: what is long would have to be spelt, and read again.
+    """
+    for kind, dump in DUMPED.items():
+        if isinstance(value, kind):
+            return dump(value)
     raise TypeError(f"the server has no kind for {type(value).__name__}")
 
 
-def _element(value: object) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return str(value)
+def _dumped_list(value: list[Any]) -> tuple[int, bytes, bool]:
+    first = value[0] if value else None
+    if isinstance(first, str):
+        return TEXTS, _listed(TEXT, [_whole(one) for one in value]), True
+    if isinstance(first, bytes):
+        return MANY_BYTES, _listed(BYTES, value), True
+    if isinstance(first, bool):
+        return BOOLS, _listed(BOOL, [b"\1" if one else b"\0" for one in value]), True
+    return 0, _whole("{" + ",".join(map(str, value)) + "}"), False
+
+
+#: How values are told, by their kind; a bool is an int, and comes first.
+DUMPED: dict[type, Callable[[Any], tuple[int, bytes | None, bool]]] = {
+    str: lambda value: (0, _whole(value), False),
+    type(None): lambda _: (0, None, False),
+    bool: lambda value: (BOOL, b"t" if value else b"f", False),
+    int: lambda value: (INT4 if -LARGE <= value < LARGE else INT8, b"%d" % value, False),
+    float: lambda value: (FLOAT8, repr(value).encode(), False),
+    bytes: lambda value: (BYTES, value, True),
+    list: _dumped_list,
+}
+
+
+def _listed(kind: int, values: list[bytes]) -> bytes:
+    """A list as the server keeps it: its shape, then each value behind its length."""
+    pieces = [struct.pack(">iiIii", 1, 0, kind, len(values), 1)]
+    for one in values:
+        pieces += (len(one).to_bytes(4, "big"), one)
+    return b"".join(pieces)
 
 
 def _whole(text: str) -> bytes:
@@ -193,10 +214,20 @@ def _array(kind: Callable[[bytes], Any]) -> Callable[[bytes], list[Any]]:
     return read
 
 
+def _is_true(data: bytes) -> bool:
+    return data == b"t"
+
+
+def _bytes(data: bytes) -> bytes:
+    return bytes.fromhex(data[2:].decode())
+
+
 #: How answers are read, by the number of their kind; what is not here is text.
 READ: dict[int, Callable[[bytes], Any]] = {
-    BOOL: lambda data: data == b"t",
-    BYTES: lambda data: bytes.fromhex(data[2:].decode()),
+    BOOL: _is_true,
+    BYTES: _bytes,
+    BOOLS: _array(_is_true),
+    MANY_BYTES: _array(_bytes),
     **dict.fromkeys((INT8, INT2, INT4, OID), int),
     **dict.fromkeys((FLOAT4, FLOAT8), float),
     **dict.fromkeys((1009, 1015), _array(_text)),
@@ -230,6 +261,8 @@ class Connection:
         self._statements: dict[str, tuple[bytes, list[str]]] = {}
         self._used: dict[tuple[str, tuple[int, ...]], int] = {}
         self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        #: How the columns of a prepared statement are read, once it has answered.
+        self._columns: dict[bytes, list[Callable[[bytes], Any]]] = {}
         #: Whether statements are prepared that come often.
         self.prepares = True
         given = {**usual, "dbname": address, "client_encoding": "UTF8"}
@@ -287,15 +320,19 @@ class Connection:
         if words is None:
             return self._answer(self._pq.PQsendQuery(self._session, sql.encode()))
         text, names = self._statements.get(sql) or self._statements.setdefault(sql, numbered(sql))
-        dumped = [_dumped(words[name]) for name in names]
-        kinds, count = tuple(kind for kind, _ in dumped), len(dumped)
-        values = (c_char_p * count)(*(value for _, value in dumped))
-        prepared = self._prepared(sql, text, kinds) if self.prepares else None
-        if prepared is not None:
-            return self._answer(self._pq.PQsendQueryPrepared(self._session, prepared, count, values, None, None, 0))
-        types = (c_uint * count)(*kinds)
-        sent = self._pq.PQsendQueryParams(self._session, text, count, types, values, None, None, 0)
-        return self._answer(sent)
+        dumped = [(DUMPED.get(type(value)) or _dumped)(value) for value in map(words.__getitem__, names)]
+        kinds, count = tuple([kind for kind, _, _ in dumped]), len(dumped)
+        values, sizes, forms = (c_char_p * count)(*[value for _, value, _ in dumped]), None, None
+        if any(raw for _, _, raw in dumped):
+            sizes = (c_int * count)(*[len(value or b"") for _, value, _ in dumped])
+            forms = (c_int * count)(*[raw for _, _, raw in dumped])
+        name = self._prepared(sql, text, kinds) if self.prepares else None
+        if name is not None:
+            sent = self._pq.PQsendQueryPrepared(self._session, name, count, values, sizes, forms, 0)
+        else:
+            types = (c_uint * count)(*kinds)
+            sent = self._pq.PQsendQueryParams(self._session, text, count, types, values, sizes, forms, 0)
+        return self._answer(sent, name)
 
     def _prepared(self, sql: str, text: bytes, kinds: tuple[int, ...]) -> bytes | None:
         """The name of this statement, once it came often."""
@@ -310,8 +347,8 @@ class Connection:
                 name = self._names[key] = new
         return name
 
-    def _answer(self, sent: int) -> list[Row]:
-        """The rows of the last statement that was sent; raises the first error."""
+    def _answer(self, sent: int, name: bytes | None = None) -> list[Row]:
+        """The rows of the last statement that was sent, of this name if it was prepared; raises the first error."""
         if not sent:
             raise ServerError(_text(self._pq.PQerrorMessage(self._session)))
         pq, session = self._pq, self._session
@@ -328,7 +365,7 @@ class Connection:
             try:
                 status = pq.PQresultStatus(result)
                 if status == ROWS:
-                    rows = self._rows(result)
+                    rows = self._rows(result, name)
                 elif status not in (NOTHING, DONE):
                     refused = refused or self._error(result)
             finally:
@@ -337,14 +374,22 @@ class Connection:
             raise refused
         return rows
 
-    def _rows(self, result: int) -> list[Row]:
+    def _rows(self, result: int, name: bytes | None) -> list[Row]:
         pq = self._pq
         get, is_null = pq.PQgetvalue, pq.PQgetisnull
-        columns = [(place, READ.get(pq.PQftype(result, place), _text)) for place in range(pq.PQnfields(result))]
-        return [
-            tuple(None if is_null(result, row, place) else read(get(result, row, place)) for place, read in columns)
-            for row in range(pq.PQntuples(result))
-        ]
+        columns = self._columns.get(name) if name else None
+        if columns is None:
+            columns = [READ.get(pq.PQftype(result, place), _text) for place in range(pq.PQnfields(result))]
+            if name:
+                self._columns[name] = columns
+        rows = []
+        for row in range(pq.PQntuples(result)):
+            fields = []
+            for place, read in enumerate(columns):
+                data = get(result, row, place)  # which is empty for what is null, too
+                fields.append(read(data) if data or not is_null(result, row, place) else None)
+            rows.append(tuple(fields))
+        return rows
 
     def _error(self, result: int) -> ServerError:
         code, words = (self._pq.PQresultErrorField(result, field) for field in (CODE, WORDS))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from contextlib import suppress
 
-from taskpit import schema
+from taskpit import jsontext, schema
 from taskpit.errors import Invalid
 from taskpit.rules import order
 from taskpit.task import Claim, End, Event, Result, Task, Try, Verdict, worker_type
@@ -35,13 +34,13 @@ class Lapsed(Claim):
 
 def as_json(value: object) -> str:
     """The JSON of plain values, always the same for the same."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return jsontext.dumps(value, ordered=True)
 
 
 def _fields(value: Value) -> dict[str, Any]:
     """The fields that say more than nothing."""
     usual = value._defaults  # noqa: SLF001 - what a value says by itself need not be written
-    return {key: field for key, field in value.as_dict().items() if field != usual.get(key)}
+    return {key: field for key, field in vars(value).items() if field != usual.get(key) and key[0] != "_"}
 
 
 def doc_of(task: Task) -> str:
@@ -115,27 +114,38 @@ def key_of(task: Task) -> bytes:
     return (rank + MIDDLE).to_bytes(8, "big") + bits.to_bytes(8, "big") + bytes((len(digits),)) + digits + text.encode()
 
 
-def _digest(value: object) -> str:
-    return hashlib.sha256(as_json(value).encode("utf-8", "replace")).hexdigest()
+def _digest(value: object) -> bytes:
+    return hashlib.sha256(as_json(value).encode("utf-8", "replace")).digest()
+
+
+def is_plain(task: Task) -> bool:
+    """Whether nothing keeps it from being ready at once, or must be looked up for it."""
+    return not (task.needs or task.tags or task.touches or task.limits or task.hold or task.not_before)
+
+
+def as_row(task: Task) -> tuple[str, bool, bytes, bytes, str, str, str]:
+    """What the server is told of any task: its id, size, place, digest and text, and who put it, with which title."""
+    return task.id, task.big, key_of(task), _digest(task.wish())[:16], doc_of(task), task.by or "keeper", task.title
 
 
 def as_item(task: Task, number: int = 0, *, mark: str | None = None, doc: bool = True) -> dict[str, Any]:
-    """What the server is told of a task that becomes ready or waits; without its text where that is unchanged."""
+    """The same and all the rest, of one that becomes ready or waits; without its text where that is unchanged."""
+    task_id, big, key, wish, text, worker, details = as_row(task)
     return {
         "n": number,
-        "id": task.id,
-        "key": key_of(task).hex(),
-        "wish": _digest(task.wish())[:32],
-        "doc": doc_of(task) if doc else None,
-        "big": task.big,
+        "id": task_id,
+        "key": key.hex(),
+        "wish": wish.hex(),
+        "doc": text if doc else None,
+        "big": big,
         "tags": list(task.tags) or None,
         "touches": list(task.touches) or None,
         "limits": list(task.limits) or None,
         "held": bool(task.hold),
         "due": task.not_before,
         "needs": list(task.needs) or None,
-        "worker": task.by or "keeper",
-        "details": task.title,
+        "worker": worker,
+        "details": details,
         "mark": mark,
     }
 
@@ -155,10 +165,8 @@ def as_ending(end: End, number: int, now: float) -> dict[str, Any]:
         "action": end.action or "released_task",
         "details": end.details,
     }
-    told["late"] = told["result"] or told["attempt"]
-    told["mark"] = (
-        f"{claim.fence}/{_digest([told['result'], told['attempt'], end.action, end.task and doc_of(end.task)])[:16]}"
-    )
+    digest = _digest([told["result"], told["attempt"], end.action, end.task and doc_of(end.task)])
+    told["mark"] = f"{claim.fence}/{digest[:8].hex()}"
     if end.note is not None:
         told["note_kind"], told["note"] = end.note
     if result is None:

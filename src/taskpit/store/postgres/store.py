@@ -19,7 +19,7 @@ from taskpit.store.postgres.cards import Look
 from taskpit.store.postgres.changelog import Changelog
 from taskpit.store.postgres.connection import Wire
 from taskpit.store.postgres.opening import leave_address, papers_of
-from taskpit.store.postgres.row_text import UNREADABLE, Lapsed, as_ending, as_item, as_json, read_task
+from taskpit.store.postgres.row_text import UNREADABLE, Lapsed, as_ending, as_item, as_json, as_row, is_plain, read_task
 from taskpit.store.postgres.wakeup import Listening
 from taskpit.store.postgres.workers import PostgresMember, born, here, is_dead
 from taskpit.task import Claim, End, Said
@@ -37,13 +37,26 @@ if TYPE_CHECKING:
 
 #: Tasks and ends that go over the wire at once, so that no call is larger than the server likes.
 TOGETHER = 500
-#: What keeps a task from being ready at once, or must be looked up for it; and what is told of one without any of it.
-HOLDS = ("needs", "tags", "touches", "limits", "held", "due")
+#: What is told of tasks that nothing holds: of one, and of many in columns, one for each word of `as_row`.
 PLAIN = ("id", "big", "key", "wish", "doc", "worker", "details")
 PUT_ONE = (
-    "{s}.put_one(%(id)s, %(big)s, decode(%(key)s, 'hex'), decode(%(wish)s, 'hex'), %(doc)s, %(worker)s, %(details)s, "
-    "%(now)s)"
+    "SELECT said, rings FROM {s}.put_one(%(id)s, %(big)s, %(key)s, %(wish)s, %(doc)s, %(worker)s, %(details)s, %(now)s)"
 )
+PUT_PLAIN = PUT_ONE.replace("put_one", "put_plain")
+PUT = "SELECT said, rings FROM {s}.put(%(items)s::json, %(now)s)"
+REOPEN = "SELECT said, rings FROM {s}.reopen(%(items)s::json, %(again)s, %(now)s)"
+FINISH = "SELECT said, rings FROM {s}.finish(%(ends)s::json, %(again)s, %(now)s)"
+CLAIM_ONE = """
+    SELECT id, doc, fence, since FROM {s}.claim_one(
+        %(worker)s, %(bigs)s, %(lease)s, %(call)s, %(member)s, %(limits)s, %(again)s, %(now)s)
+"""
+TURN_ONE = """
+    SELECT said, rings, id, doc, fence, since FROM {s}.turn_one(
+        %(id)s, %(fence)s, %(mark)s, %(seen)s, %(verdict)s, %(result)s, %(attempt)s, %(action)s, %(details)s,
+        %(worker)s, %(bigs)s, %(lease)s, %(call)s, %(member)s, %(limits)s, %(again)s, %(now)s)
+"""
+#: What an end may bring along, or go back with, for which there is no short way.
+MORE = ("children", "note", "back")
 #: The largest priority that can be sorted by.
 LARGEST_PRIORITY = (1 << 62) - 1
 #: How often it is looked whether dead rows lie in the way of claims, in seconds, and how many that takes.
@@ -85,6 +98,7 @@ class PostgresStore:
         self._look = Look(self.wire, self.config.limits, self._archive)
         self._log = Changelog(self.wire, meta.space)
         self._bell = Listening(self.wire, meta.space)
+        self._limits = as_json(dict(self.config.limits))
         self._members: dict[str, PostgresMember] = {}
         self._signed = 0.0
         #: When it was last looked whether dead rows lie in the way; a process that comes and goes never looks.
@@ -103,7 +117,7 @@ class PostgresStore:
 
     def _tell(self, sql: str, **words: Any) -> list[Said]:
         """A verb that may bring news: what it said of each, after whoever sleeps was woken."""
-        said, rings = self._ask(f"SELECT said, rings FROM {sql}", **words)[0]  # noqa: S608 - a function of ours
+        said, rings = self._ask(sql, **words)[0]
         if rings:
             self._ring()
         return [Said(word) for word in said]
@@ -130,34 +144,47 @@ class PostgresStore:
                 raise Invalid(f"priority {task.priority} is out of reach", id=task.id)
             self._items([task])
 
-    def _items(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    def _fits(self, task_id: str, doc: str) -> None:
+        """TooLarge for a text that is longer than the settings allow."""
+        most = self.config.largest_task
+        if 4 * len(doc) > most:  # no letter has more bytes than that
+            size = len(doc.encode("utf-8", "replace"))
+            if size > most:
+                raise TooLarge(f"the task is {size} bytes; {most} is the most", id=task_id, size=size)
+
+    def _items(self, tasks: Sequence[Task]) -> str:
         items = [as_item(task, number) for number, task in enumerate(tasks)]
         for item in items:
-            size = len(item["doc"].encode("utf-8", "replace"))
-            if size > self.config.largest_task:
-                told = f"the task is {size} bytes; {self.config.largest_task} is the most"
-                raise TooLarge(told, id=item["id"], size=size)
-        return items
+            self._fits(item["id"], item["doc"])
+        return as_json(items)
 
     def put(self, tasks: Sequence[Task]) -> list[Said]:
-        """Each batch is one transaction; a single task that nothing holds is told in fewer words."""
-        if len(tasks) == 1:
-            (item,) = self._items(tasks)
-            if not any(item[held] for held in HOLDS):
-                return self._tell(PUT_ONE, **{word: item[word] for word in PLAIN})
+        """Each batch is one transaction; tasks that nothing holds are told in fewer words."""
         said: list[Said] = []
         for start in range(0, len(tasks), TOGETHER):
-            items = as_json(self._items(tasks[start : start + TOGETHER]))
-            said += self._tell("{s}.put(%(items)s::json, %(now)s)", items=items)
+            batch = tasks[start : start + TOGETHER]
+            if not all(map(is_plain, batch)) or len({task.id for task in batch}) < len(batch):
+                said += self._tell(PUT, items=self._items(batch))
+                continue
+            rows = [as_row(task) for task in batch]
+            for task_id, _, _, _, doc, _, _ in rows:
+                self._fits(task_id, doc)
+            columns = rows[0] if len(rows) == 1 else [list(column) for column in zip(*rows, strict=True)]
+            sql = PUT_ONE if len(rows) == 1 else PUT_PLAIN
+            said += self._tell(sql, **dict(zip(PLAIN, columns, strict=True)))
         return said
 
     # -- out ---------------------------------------------------------------------------------------
 
     def claim(self, want: Want) -> list[Claim]:
         """One function call, however many there are."""
-        asked = as_json(self._wish(want))
         self._sign()
-        rows = self._ask("SELECT * FROM {s}.claim(%(want)s::jsonb, %(again)s, %(now)s)", want=asked)
+        if _is_plain(want):
+            rows = self._ask(CLAIM_ONE, **self._wish(want))
+        else:
+            rows = self._ask(
+                "SELECT * FROM {s}.claim(%(want)s::jsonb, %(again)s, %(now)s)", want=as_json(self._full_wish(want))
+            )
         claims = [self._claim(want, *row) for row in rows if row[1] is not None]  # a row of no task: doctor tells of it
         broken = [claim for claim in claims if claim.task.title == UNREADABLE]
         if broken:  # set aside for a person: nobody works on what cannot be read
@@ -167,18 +194,22 @@ class PostgresStore:
         return claims
 
     def turn(self, ends: Sequence[End], wants: Sequence[Want]) -> tuple[list[Said], list[list[Claim]]]:
-        """Ends and claims of several workers in one call and one transaction."""
+        """Ends and claims of several workers in one call and one transaction; a worker's own in fewer words."""
         last = max(0, (len(ends) - 1) // TOGETHER * TOGETHER)
         said = self.finish(ends[:last]) if last else []
         now = self.clock.now()
         told = [as_ending(end, number, now) for number, end in enumerate(ends[last:])]
         self._sign()
-        rows = self._ask(
-            "SELECT * FROM {s}.turn(%(ends)s::json, %(wants)s::jsonb, %(again)s, %(now)s)",
-            ends=as_json(told),
-            wants=as_json([self._wish(want) for want in wants]),
-        )
         claims: list[list[Claim]] = [[] for _ in wants]
+        if len(told) == len(wants) == 1 and _is_plain(wants[0]) and not any(told[0].get(more) for more in MORE):
+            ((word, rings, *claim),) = self._ask(TURN_ONE, **told[0], **self._wish(wants[0]))
+            rows = [(-1, ["ok" if word == "woke" else word], rings), (0, None, None, *claim)]
+        else:
+            rows = self._ask(
+                "SELECT * FROM {s}.turn(%(ends)s::json, %(wants)s::jsonb, %(again)s, %(now)s)",
+                ends=as_json(told),
+                wants=as_json([self._full_wish(want) for want in wants]),
+            )
         for number, words, rings, *claim in rows:
             if number < 0:
                 said += [Said(word) for word in words]
@@ -189,19 +220,28 @@ class PostgresStore:
         return said, claims
 
     def _wish(self, want: Want) -> dict[str, Any]:
+        """What the server is told of a wish for one task of any sort."""
         member = self._members.get(want.worker)
         return {
             "worker": want.worker,
+            "bigs": [False, True] if want.big is None else [want.big],
             "lease": want.lease,
+            "call": want.call or _fresh(),
+            "member": member.number if member and not want.verbatim else None,
+            "limits": self._limits,
+        }
+
+    def _full_wish(self, want: Want) -> dict[str, Any]:
+        """The same of any wish."""
+        return {
+            **self._wish(want),
             "count": want.count,
             "ids": [task_id.replace("\0", "\ufffd") for task_id in want.ids],  # which nobody is called
             "tags": list(want.tags),
             "big": want.big,
             "even_held": want.even_held,
             "verbatim": want.verbatim,
-            "member": member.number if member and not want.verbatim else None,
             "limits": dict(self.config.limits),
-            "call": want.call or _fresh(),
         }
 
     def _claim(self, want: Want, task_id: str, doc: str, fence: str, since: float) -> Claim:
@@ -225,15 +265,14 @@ class PostgresStore:
         for start in range(0, len(ends), TOGETHER):
             now = self.clock.now()
             told = [as_ending(end, number, now) for number, end in enumerate(ends[start : start + TOGETHER])]
-            said += self._tell("{s}.finish(%(ends)s::json, %(again)s, %(now)s)", ends=as_json(told))
+            said += self._tell(FINISH, ends=as_json(told))
         return said
 
     def reopen(self, tasks: Sequence[Task]) -> list[Said]:
         """Failed ones become ready."""
         if not tasks:
             return []
-        items = as_json(self._items(tasks))
-        return self._tell("{s}.reopen(%(items)s::json, %(again)s, %(now)s)", items=items)
+        return self._tell(REOPEN, items=self._items(tasks))
 
     def stop(self, ids: Sequence[str]) -> None:
         """Seen at the next renewal, by this holder or the next."""
@@ -450,6 +489,11 @@ class PostgresStore:
         """No connection is open."""
         self._bell.close()
         self.wire.close()
+
+
+def _is_plain(want: Want) -> bool:
+    """Whether it is a wish for one task of any sort."""
+    return want.count == 1 and not (want.ids or want.tags or want.even_held or want.verbatim)
 
 
 def _fresh() -> str:

@@ -212,6 +212,40 @@ BEGIN
     rings := 'created' = ANY (said) AND {s}.waits();
 END $$;
 
+-- Tasks that nothing holds, each with an id of its own: what most batches are, in columns instead of JSON.
+CREATE OR REPLACE FUNCTION {s}.put_plain(p_ids text[], p_bigs boolean[], p_keys bytea[], p_wishes bytea[], p_docs text[],
+    p_workers text[], p_details text[], p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
+DECLARE w_now float8 := {s}.time_of(p_now); fresh text[];
+BEGIN
+    WITH made AS (
+        INSERT INTO {s}.task (id, state, key, wish, doc)
+            SELECT x.id, 'o'::"char", x.key, x.wish, x.doc
+            FROM unnest(p_ids, p_keys, p_wishes, p_docs) x(id, key, wish, doc) ORDER BY x.id
+            ON CONFLICT (id) DO UPDATE SET state = 'o', key = excluded.key, wish = excluded.wish, doc = excluded.doc
+                WHERE task.state = 'w'
+            RETURNING id)
+    SELECT array_agg(made.id) FROM made INTO fresh;
+    IF cardinality(fresh) = cardinality(p_ids) THEN
+        said := array_fill('created'::text, ARRAY[cardinality(p_ids)]);
+    ELSE
+        said := ARRAY(
+            SELECT CASE WHEN x.id = ANY (fresh) THEN 'created'
+                        WHEN (SELECT t.wish FROM {s}.task t WHERE t.id = x.id) = x.wish THEN 'exists'
+                        ELSE 'conflict' END
+            FROM unnest(p_ids, p_wishes) WITH ORDINALITY x(id, wish, n) ORDER BY x.n);
+    END IF;
+    IF fresh IS NOT NULL THEN
+        INSERT INTO {s}.ready (big, key, id)
+            SELECT x.big, x.key, x.id FROM unnest(p_bigs, p_keys, p_ids, said) x(big, key, id, said) WHERE x.said = 'created';
+        PERFORM {s}.lower_floor(x.big, x.key) FROM (
+            SELECT DISTINCT ON (i.big) i.big, i.key FROM unnest(p_bigs, p_keys) i(big, key) ORDER BY i.big, i.key) x;
+        INSERT INTO {s}.event (at, worker, action, id, details)
+            SELECT w_now, x.worker, 'added_task', x.id, x.details
+            FROM unnest(p_workers, p_ids, p_details, said) x(worker, id, details, said) WHERE x.said = 'created';
+    END IF;
+    rings := fresh IS NOT NULL AND {s}.waits();
+END $$;
+
 CREATE OR REPLACE FUNCTION {s}.allot(p_count int) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE candidate bigint; word text; step bigint;
 BEGIN
@@ -539,43 +573,6 @@ BEGIN
     RETURN (SELECT e.blocker IS NULL FROM {s}.excluded(p_touches, p_limits, coalesce(p_want -> 'limits', '{}'), p_now) e);
 END $$;
 
--- The one best task, if it declares neither paths nor limits: what most claims ask for, in the simplest statements.
-CREATE OR REPLACE FUNCTION {s}.grant_head(p_want jsonb, p_bigs boolean[], p_now float8, OUT taken text, OUT fence text)
-LANGUAGE plpgsql AS $$
-DECLARE
-    head {s}.ready;
-    best {s}.ready;
-    lane boolean;
-BEGIN
-    FOREACH lane IN ARRAY p_bigs LOOP
-        SELECT r.* INTO head FROM {s}.ready r
-            WHERE r.big = lane AND r.key >= coalesce((SELECT f.key FROM {s}.floor f WHERE f.big = lane), '')
-            ORDER BY r.key LIMIT 1 FOR UPDATE SKIP LOCKED;
-        IF FOUND AND (best.key IS NULL OR head.key < best.key) THEN
-            best := head;
-        END IF;
-    END LOOP;
-    IF best.key IS NULL THEN
-        taken := '';
-        RETURN;
-    ELSIF best.touches IS NOT NULL OR best.limits IS NOT NULL THEN
-        RETURN;  -- in its turn
-    END IF;
-    taken := best.id;
-    fence := p_want ->> 'worker';
-    IF NOT (p_want ->> 'verbatim')::boolean THEN
-        fence := fence || '~' || nextval('{q}.fence_number') || 'e' || {s}.epoch() || (p_want ->> 'call');
-    END IF;
-    DELETE FROM {s}.ready r WHERE r.big = best.big AND r.key = best.key;
-    IF best.tags IS NOT NULL THEN
-        DELETE FROM {s}.ready_tag t WHERE t.tag = ANY (best.tags) AND t.big = best.big AND t.key = best.key;
-    END IF;
-    INSERT INTO {s}.lease (id, key, mark, fence, worker, member, call, since, seen, until)
-        VALUES (best.id, best.key, best.mark, fence, p_want ->> 'worker', (p_want ->> 'member')::bigint, p_want ->> 'call',
-                p_now, p_now, p_now + (p_want ->> 'lease')::float8);
-    INSERT INTO {s}.event (at, worker, action, id) VALUES (p_now, fence, 'claimed_task', best.id);
-END $$;
-
 CREATE OR REPLACE FUNCTION {s}.claim(p_want jsonb, p_again boolean, p_now float8)
 RETURNS TABLE (id text, doc text, fence text, since float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -593,8 +590,6 @@ DECLARE
     w_ripe boolean;
     w_due boolean;
     one text;
-    w_head text;
-    w_fence text;
 BEGIN
     -- A claim need not be on the disk: if a crash takes it, the task is ready again and its fence worth nothing.
     -- Whatever ends it is, and brings the claim there first.
@@ -625,19 +620,6 @@ BEGIN
             END LOOP;
         END IF;
     END IF;
-    IF w_taken = '{}' AND w_ids = '{}' AND w_tags IS NULL AND w_count = 1 AND NOT w_even THEN
-        SELECT h.taken, h.fence INTO w_head, w_fence FROM {s}.grant_head(p_want, w_bigs, w_now) h;
-        IF w_head <> '' THEN
-            SELECT t.doc INTO doc FROM {s}.task t WHERE t.id = w_head;
-            id := w_head;
-            fence := w_fence;
-            since := w_now;
-            RETURN NEXT;
-        END IF;
-        IF w_head IS NOT NULL THEN
-            RETURN;
-        END IF;
-    END IF;
     IF w_taken <> '{}' THEN
         NULL;
     ELSIF w_ids <> '{}' THEN
@@ -658,6 +640,75 @@ BEGIN
     END IF;
     RETURN QUERY SELECT l.id, (SELECT t.doc FROM {s}.task t WHERE t.id = l.id), l.fence, l.since FROM {s}.lease l
         WHERE l.id = ANY (w_taken) ORDER BY array_position(w_ids, l.id), l.key;
+END $$;
+
+-- One task of any tag, the best: what most claims ask for, in the simplest statements. Whatever makes it less simple
+-- (a repetition, tasks whose time has come, one that declares paths or limits) is left to the claim above.
+DROP FUNCTION IF EXISTS {s}.grant_head(jsonb, boolean[], float8);
+CREATE OR REPLACE FUNCTION {s}.claim_one(p_worker text, p_bigs boolean[], p_lease float8, p_call text, p_member bigint, p_limits jsonb,
+    p_again boolean, p_now float8, OUT id text, OUT doc text, OUT fence text, OUT since float8) LANGUAGE plpgsql AS $$
+DECLARE
+    w_now float8 := {s}.time_of(p_now);
+    w_paused boolean;
+    w_later boolean := p_again;
+    w_lane boolean;
+    w_key bytea;
+    w_id text;
+    w_tags text[];
+    w_mark text;
+    w_alone boolean;
+    best_id text;
+    best_key bytea;
+    best_big boolean;
+    best_tags text[];
+    best_mark text;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    IF NOT p_again THEN
+        SELECT EXISTS (SELECT 1 FROM {s}.pause p WHERE p.until = 0 OR p.until > w_now),
+               EXISTS (SELECT 1 FROM {s}.waiting w WHERE NOT w.held AND NOT w.blocked AND w.lane IS NULL AND w.due <= w_now)
+               OR EXISTS (SELECT 1 FROM {s}.lane x WHERE x.due <= w_now) INTO w_paused, w_later;
+        IF w_paused THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF NOT w_later THEN
+        FOREACH w_lane IN ARRAY p_bigs LOOP
+            SELECT r.key, r.id, r.tags, r.mark, r.touches IS NOT NULL OR r.limits IS NOT NULL
+                INTO w_key, w_id, w_tags, w_mark, w_alone FROM {s}.ready r
+                WHERE r.big = w_lane AND r.key >= coalesce((SELECT f.key FROM {s}.floor f WHERE f.big = w_lane), '')
+                ORDER BY r.key LIMIT 1 FOR UPDATE SKIP LOCKED;
+            IF w_key IS NOT NULL AND (best_key IS NULL OR w_key < best_key) THEN
+                best_id := w_id;
+                best_key := w_key;
+                best_big := w_lane;
+                best_tags := w_tags;
+                best_mark := w_mark;
+                w_later := w_alone;
+            END IF;
+        END LOOP;
+        IF best_key IS NULL THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF w_later THEN
+        SELECT c.id, c.doc, c.fence, c.since INTO id, doc, fence, since FROM {s}.claim(jsonb_build_object(
+            'worker', p_worker, 'lease', p_lease, 'count', 1, 'ids', '[]'::jsonb, 'tags', '[]'::jsonb,
+            'big', CASE cardinality(p_bigs) WHEN 1 THEN p_bigs[1] END, 'even_held', false, 'verbatim', false,
+            'member', p_member, 'limits', p_limits, 'call', p_call), p_again, p_now) c;
+        RETURN;
+    END IF;
+    fence := p_worker || '~' || nextval('{q}.fence_number') || 'e' || {s}.epoch() || p_call;
+    id := best_id;
+    since := w_now;
+    DELETE FROM {s}.ready r WHERE r.big = best_big AND r.key = best_key;
+    IF best_tags IS NOT NULL THEN
+        DELETE FROM {s}.ready_tag t WHERE t.tag = ANY (best_tags) AND t.big = best_big AND t.key = best_key;
+    END IF;
+    INSERT INTO {s}.lease (id, key, mark, fence, worker, member, call, since, seen, until)
+        VALUES (best_id, best_key, best_mark, fence, p_worker, p_member, p_call, w_now, w_now, w_now + p_lease);
+    INSERT INTO {s}.event (at, worker, action, id) VALUES (w_now, fence, 'claimed_task', best_id);
+    SELECT t.doc INTO doc FROM {s}.task t WHERE t.id = best_id;
 END $$;
 
 CREATE OR REPLACE FUNCTION {s}.renew(p_ids text[], p_fences text[], p_lease float8, p_now float8)

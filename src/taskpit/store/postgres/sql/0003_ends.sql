@@ -17,58 +17,63 @@ BEGIN
 END $$;
 
 -- An end of a claim that is over: said before, or too late and kept aside.
-CREATE OR REPLACE FUNCTION {s}.too_late(p_end {s}.ending, p_again boolean, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE known record;
+DROP FUNCTION IF EXISTS {s}.too_late({s}.ending, boolean, float8);
+CREATE OR REPLACE FUNCTION {s}.too_late(p_id text, p_fence text, p_mark text, p_verdict text, p_result text, p_attempt text,
+    p_again boolean, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE known record; w_late text := coalesce(p_result, p_attempt);
 BEGIN
     SELECT t.fence, t.verdict, t.mark, coalesce(
                (SELECT l.mark FROM {s}.lease l WHERE l.id = t.id), (SELECT w.mark FROM {s}.waiting w WHERE w.id = t.id),
                (SELECT r.mark FROM {s}.ready r WHERE r.big = false AND r.key = t.key),
                (SELECT r.mark FROM {s}.ready r WHERE r.big = true AND r.key = t.key)) AS hot INTO known
-        FROM {s}.task t WHERE t.id = p_end.id AND t.state <> 'w';
+        FROM {s}.task t WHERE t.id = p_id AND t.state <> 'w';
     IF NOT FOUND THEN
         RETURN 'lost';
     END IF;
-    IF (known.fence, known.verdict) = (p_end.fence, p_end.verdict) OR known.mark = p_end.mark OR known.hot = p_end.mark
-       OR EXISTS (SELECT 1 FROM {s}.attempt a WHERE a.id = p_end.id AND a.doc = p_end.attempt) THEN
-        RETURN 'already';
+    IF (known.fence, known.verdict) = (p_fence, p_verdict) OR known.mark = p_mark OR known.hot = p_mark
+       OR EXISTS (SELECT 1 FROM {s}.attempt a WHERE a.id = p_id AND a.doc = p_attempt) THEN
+        RETURN CASE WHEN p_again THEN 'ok' ELSE 'already' END;  -- by the first asking, whose answer got lost
     END IF;
-    IF p_end.late IS NOT NULL AND NOT (p_again AND EXISTS (
-        SELECT 1 FROM {s}.late l WHERE l.id = p_end.id AND l.fence = p_end.fence AND l.doc = p_end.late)) THEN
-        INSERT INTO {s}.late (id, at, fence, doc) VALUES (p_end.id, p_now, p_end.fence, p_end.late);
-        INSERT INTO {s}.event (at, worker, action, id) VALUES (p_now, p_end.fence, 'late_result', p_end.id);
+    IF w_late IS NOT NULL AND NOT (p_again AND EXISTS (
+        SELECT 1 FROM {s}.late l WHERE l.id = p_id AND l.fence = p_fence AND l.doc = w_late)) THEN
+        INSERT INTO {s}.late (id, at, fence, doc) VALUES (p_id, p_now, p_fence, w_late);
+        INSERT INTO {s}.event (at, worker, action, id) VALUES (p_now, p_fence, 'late_result', p_id);
     END IF;
     RETURN 'lost';
 END $$;
 
 -- One end that publishes a result and brings nothing else along: what most ends are, in the simplest statements.
-CREATE OR REPLACE FUNCTION {s}.finish_one(p_end {s}.ending, p_again boolean, p_now float8, OUT said text, OUT woken int) LANGUAGE plpgsql AS $$
-DECLARE w_touches text[]; w_limits text[];
+-- What became of it; `woke` is `ok` for one that others waited for.
+DROP FUNCTION IF EXISTS {s}.finish_one({s}.ending, boolean, float8);
+CREATE OR REPLACE FUNCTION {s}.finish_one(p_id text, p_fence text, p_mark text, p_seen float8, p_verdict text, p_result text,
+    p_attempt text, p_action text, p_details text, p_again boolean, p_now float8) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE w_touches text[]; w_limits text[]; w_stopped boolean; w_needed boolean; woken int := 0;
 BEGIN
-    woken := 0;
-    DELETE FROM {s}.lease l WHERE l.id = p_end.id AND l.fence = p_end.fence AND (p_end.seen IS NULL OR p_end.seen = l.until)
+    DELETE FROM {s}.lease l WHERE l.id = p_id AND l.fence = p_fence AND (p_seen IS NULL OR p_seen = l.until)
         RETURNING l.touches, l.limits INTO w_touches, w_limits;
     IF NOT FOUND THEN
-        said := {s}.too_late(p_end, p_again, p_now);
-        IF p_again AND said = 'already' THEN  -- by the first asking, whose answer got lost
-            said := 'ok';
-        END IF;
-        RETURN;
+        RETURN {s}.too_late(p_id, p_fence, p_mark, p_verdict, p_result, p_attempt, p_again, p_now);
     END IF;
-    said := 'ok';
-    IF p_end.attempt IS NOT NULL THEN
-        INSERT INTO {s}.attempt (id, doc) VALUES (p_end.id, p_end.attempt);
+    IF p_attempt IS NOT NULL THEN
+        INSERT INTO {s}.attempt (id, doc) VALUES (p_id, p_attempt);
     END IF;
-    UPDATE {s}.task t SET state = CASE p_end.verdict WHEN 'done' THEN 'd' ELSE 'f' END::"char", result = p_end.result,
-           fence = p_end.fence, verdict = p_end.verdict, mark = p_end.mark
-        WHERE t.id = p_end.id;
-    DELETE FROM {s}.stop s WHERE s.id = p_end.id;
-    INSERT INTO {s}.event (at, worker, action, id, details) VALUES (p_now, p_end.fence, p_end.action, p_end.id, p_end.details);
-    IF p_end.verdict = 'done' THEN
-        woken := {s}.release(ARRAY[p_end.id], p_now);
+    UPDATE {s}.task t SET state = CASE p_verdict WHEN 'done' THEN 'd' ELSE 'f' END::"char", result = p_result,
+           fence = p_fence, verdict = p_verdict, mark = p_mark
+        WHERE t.id = p_id;
+    INSERT INTO {s}.event (at, worker, action, id, details) VALUES (p_now, p_fence, p_action, p_id, p_details);
+    -- After the statement that ended it: so it is seen who came to need it while we waited for its row.
+    SELECT EXISTS (SELECT 1 FROM {s}.stop s WHERE s.id = p_id), EXISTS (SELECT 1 FROM {s}.need n WHERE n.on_id = p_id)
+        INTO w_stopped, w_needed;
+    IF w_stopped THEN
+        DELETE FROM {s}.stop s WHERE s.id = p_id;
+    END IF;
+    IF w_needed AND p_verdict = 'done' THEN
+        woken := {s}.release(ARRAY[p_id], p_now);
     END IF;
     IF w_touches IS NOT NULL OR w_limits IS NOT NULL THEN
-        woken := woken + {s}.let_in(ARRAY[p_end.id], w_limits, p_now);
+        woken := woken + {s}.let_in(ARRAY[p_id], w_limits, p_now);
     END IF;
+    RETURN CASE WHEN woken > 0 THEN 'woke' ELSE 'ok' END;
 END $$;
 
 CREATE OR REPLACE FUNCTION {s}.finish(p_ends json, p_again boolean, p_now float8, OUT said text[], OUT rings boolean) LANGUAGE plpgsql AS $$
@@ -88,8 +93,10 @@ BEGIN
     IF json_array_length(p_ends) = 1 THEN
         one := json_populate_record(NULL::{s}.ending, p_ends -> 0);
         IF one.verdict IS NOT NULL AND one.children IS NULL AND one.note IS NULL THEN
-            SELECT ARRAY[f.said], f.woken INTO said, woken FROM {s}.finish_one(one, p_again, w_now) f;
-            rings := woken > 0 AND {s}.waits();
+            said := ARRAY[{s}.finish_one(one.id, one.fence, one.mark, one.seen, one.verdict, one.result, one.attempt,
+                                        one.action, one.details, p_again, w_now)];
+            rings := said = '{woke}' AND {s}.waits();
+            said := array_replace(said, 'woke', 'ok');
             RETURN;
         END IF;
     END IF;
@@ -154,10 +161,7 @@ BEGIN
     IF got IS NULL OR cardinality(got) < cardinality(ends) THEN
         FOREACH one IN ARRAY ends LOOP
             IF said[one.n + 1] IS NULL THEN
-                said[one.n + 1] := {s}.too_late(one, p_again, w_now);
-                IF p_again AND said[one.n + 1] = 'already' THEN  -- by the first asking, whose answer got lost
-                    said[one.n + 1] := 'ok';
-                END IF;
+                said[one.n + 1] := {s}.too_late(one.id, one.fence, one.mark, one.verdict, one.result, one.attempt, p_again, w_now);
             END IF;
         END LOOP;
     END IF;
@@ -206,6 +210,7 @@ RETURNS TABLE (n int, said text[], rings boolean, id text, doc text, fence text,
 #variable_conflict use_column
 DECLARE
     w_commit text := current_setting('synchronous_commit');
+    w_want jsonb;
     w_wanted jsonb;
     w_missed jsonb;
 BEGIN
@@ -216,7 +221,16 @@ BEGIN
     FOR place IN 0 .. jsonb_array_length(p_wants) - 1 LOOP
         w_wanted := jsonb_build_array(p_wants -> place -> 'tags', p_wants -> place -> 'big', p_wants -> place -> 'ids');
         IF p_again OR w_missed IS DISTINCT FROM w_wanted THEN
-            RETURN QUERY SELECT place, NULL::text[], NULL::boolean, c.* FROM {s}.claim(p_wants -> place, p_again, p_now) c;
+            w_want := p_wants -> place;
+            IF w_want -> 'ids' = '[]' AND w_want -> 'tags' = '[]' AND w_want -> 'count' = '1'
+               AND NOT (w_want ->> 'even_held')::boolean AND NOT (w_want ->> 'verbatim')::boolean THEN
+                RETURN QUERY SELECT place, NULL::text[], NULL::boolean, c.* FROM {s}.claim_one(w_want ->> 'worker',
+                    CASE WHEN w_want ->> 'big' IS NULL THEN '{f,t}' ELSE ARRAY[(w_want ->> 'big')::boolean] END,
+                    (w_want ->> 'lease')::float8, w_want ->> 'call', (w_want ->> 'member')::bigint, w_want -> 'limits',
+                    p_again, p_now) c WHERE c.id IS NOT NULL;
+            ELSE
+                RETURN QUERY SELECT place, NULL::text[], NULL::boolean, c.* FROM {s}.claim(w_want, p_again, p_now) c;
+            END IF;
             IF NOT FOUND THEN
                 w_missed := w_wanted;
             END IF;
@@ -225,6 +239,21 @@ BEGIN
     IF json_array_length(p_ends) > 0 THEN
         PERFORM set_config('synchronous_commit', w_commit, true);  -- a claim need not be on the disk, an end must
     END IF;
+END $$;
+
+-- The same for one end that brings nothing along and one claim of any task: what a worker's turn mostly is.
+CREATE OR REPLACE FUNCTION {s}.turn_one(p_id text, p_fence text, p_mark text, p_seen float8, p_verdict text, p_result text,
+    p_attempt text, p_action text, p_details text, p_worker text, p_bigs boolean[], p_lease float8, p_call text,
+    p_member bigint, p_limits jsonb, p_again boolean, p_now float8,
+    OUT said text, OUT rings boolean, OUT id text, OUT doc text, OUT fence text, OUT since float8) LANGUAGE plpgsql AS $$
+DECLARE w_commit text := current_setting('synchronous_commit');
+BEGIN
+    said := {s}.finish_one(p_id, p_fence, p_mark, p_seen, p_verdict, p_result, p_attempt, p_action, p_details, p_again,
+                           {s}.time_of(p_now));
+    rings := said = 'woke' AND {s}.waits();
+    SELECT c.* INTO id, doc, fence, since
+        FROM {s}.claim_one(p_worker, p_bigs, p_lease, p_call, p_member, p_limits, p_again, p_now) c;
+    PERFORM set_config('synchronous_commit', w_commit, true);
 END $$;
 
 -- These done tasks are in that file: what stays is what others need of them.
@@ -395,13 +424,13 @@ END $$;
 DO $$
 DECLARE verb text; setting text;
 BEGIN
-    FOREACH verb IN ARRAY ARRAY['put(json, float8)', 'claim(jsonb, boolean, float8)', 'finish(json, boolean, float8)',
-                                'renew(text[], text[], float8, float8)', 'turn(json, jsonb, boolean, float8)', 'reopen(json, boolean, float8)', 'places(text, bytea, int)'] LOOP
+    FOR verb IN SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = '{q}'::regnamespace AND p.proname IN (
+        'put', 'put_plain', 'claim', 'claim_one', 'finish', 'renew', 'turn', 'turn_one', 'reopen', 'places') LOOP
         FOREACH setting IN ARRAY ARRAY['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin',
                                         'jit'] LOOP
-            EXECUTE format('ALTER FUNCTION {q}.%s SET %s = off', verb, setting);
+            EXECUTE format('ALTER FUNCTION %s SET %s = off', verb, setting);
         END LOOP;
-        EXECUTE format('ALTER FUNCTION {q}.%s SET plan_cache_mode = force_generic_plan', verb);
-        EXECUTE format('ALTER FUNCTION {q}.%s SET lock_timeout = %L', verb, '5s');  -- then it is undone, and tried again
+        EXECUTE format('ALTER FUNCTION %s SET plan_cache_mode = force_generic_plan', verb);
+        EXECUTE format('ALTER FUNCTION %s SET lock_timeout = %L', verb, '5s');  -- then it is undone, and tried again
     END LOOP;
 END $$;
