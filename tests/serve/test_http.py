@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 
 import pytest
 from waits import PATIENCE, until
@@ -136,6 +137,32 @@ def test_an_answer_that_is_not_taken_ends(served, monkeypatch):
         floor = served.server.floor
         until(lambda: floor.connections)
         until(lambda: not floor.connections)
+
+
+def test_a_gateway_that_could_not_listen_hangs_up_on_nobody_for_it(served, monkeypatch):
+    """Its machine has too much to do: who was in the middle of a request then has its whole time afterwards."""
+    monkeypatch.setattr(http, "PATIENCE", 2.0)
+    app = served.server.floor.app
+    slow, half = connect(served), connect(served)
+    whole = request(served)
+    half.sendall(whole[:20])
+    until(lambda: len(served.server.floor.connections) == 2)
+    serve = app.serve
+
+    def busy(*words):
+        time.sleep(3.0)  # the loop of the gateway does nothing else meanwhile
+        return serve(*words)
+
+    monkeypatch.setattr(app, "serve", busy)
+    slow.sendall(whole)
+    assert answer(slow)[0] == 200
+    monkeypatch.setattr(app, "serve", serve)
+    slow.sendall(whole)
+    assert answer(slow)[0] == 200  # by now it has looked at who dawdles
+    half.sendall(whole[20:])
+    assert answer(half)[0] == 200
+    slow.close()
+    half.close()
 
 
 def test_a_herd_that_asks_at_once_is_not_silent(served, monkeypatch):

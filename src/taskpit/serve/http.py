@@ -13,10 +13,9 @@ import asyncio
 import re
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
-from urllib.parse import parse_qsl
 
 
 class Admitted(Protocol):
@@ -85,19 +84,19 @@ class HttpAnswer(NamedTuple):
 class Head:
     """A request's head, read once."""
 
-    __slots__ = ("_headers", "client", "keep", "length", "method", "path", "target")
+    __slots__ = ("_headers", "client", "keep", "length", "method", "path")
 
     def __init__(self, data: bytes, client: str) -> None:
         self.client = client
-        self.method = self.path = self.target = ""
+        self.method = self.path = ""
         self._headers: dict[str, str] = {}
         self.length, self.keep = 0, False
         lines = data.decode("latin-1").split("\r\n")
         words = lines[0].split(" ")
         if len(words) != 3 or words[2] not in ("HTTP/1.1", "HTTP/1.0") or not words[1].startswith("/"):
             raise BadRequest(400, "invalid", "this is not a request")
-        self.method, self.target, version = words
-        self.path = self.target.partition("?")[0]
+        self.method, target, version = words
+        self.path = target.partition("?")[0]
         headers = self._headers
         for line in lines[1:]:
             name, colon, value = line.partition(":")
@@ -120,11 +119,6 @@ class Head:
     def get(self, name: str) -> str:
         """A header; empty if there is none."""
         return self._headers.get(name, "")
-
-    @property
-    def query(self) -> Mapping[str, str]:
-        """What follows the question mark."""
-        return dict(parse_qsl(self.target.partition("?")[2]))
 
 
 class Floor:
@@ -159,9 +153,15 @@ class Floor:
 
     async def watch(self) -> None:
         """Hang up on those whose time is over; until cancelled."""
+        period = min(1.0, PATIENCE / 4)
         while True:
-            await asyncio.sleep(min(1.0, PATIENCE / 4))
+            began = time.monotonic()
+            await asyncio.sleep(period)
             now = time.monotonic()
+            late = now - began - period
+            if late > period:  # we did not listen for so long, on a machine that has too much to do: not their fault
+                for one in self.connections:
+                    one.until += late
             for one in [one for one in self.connections if one.until < now]:
                 one.abort()
 
@@ -186,6 +186,8 @@ class Connection(asyncio.Protocol):
         self._admitted: Any = None
         #: Whether an answer is awaited, and what is to be done if the caller leaves meanwhile.
         self.busy = False
+        #: Whether an answer waits for its caller to take it.
+        self._untaken = False
         self._gone: Callable[[], None] | None = None
         self._refused = False
         #: Bytes of the body that are accounted for.
@@ -300,7 +302,8 @@ class Connection(asyncio.Protocol):
 
     def _expect(self, seconds: float) -> None:
         """The next request, within so long; who has not shown a token is one of the silent."""
-        self.until = time.monotonic() + seconds
+        if not self._untaken:
+            self.until = time.monotonic() + seconds
         if not self._admitted.known:
             self._floor.hush(self)
 
@@ -319,10 +322,12 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """They do not take their answer."""
+        self._untaken = True
         self.until = time.monotonic() + TAKING
 
     def resume_writing(self) -> None:
         """They do."""
+        self._untaken = False
         self.until = float("inf") if self.busy else time.monotonic() + KEEP_ALIVE
 
 
