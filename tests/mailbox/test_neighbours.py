@@ -96,7 +96,6 @@ def test_a_shell_and_two_of_ours_over_five_hundred_tasks(tmp_path):
 
 BAD = {
     "half": b'{"id": "a_bad", "title": "ha',
-    "empty": b"",
     "a list": b"[]",
     "binary": bytes(range(256)),
     "another id": b'{"id": "other", "title": "t"}',

@@ -25,7 +25,18 @@ from taskpit.worker.run_directory import end_commands_of
 from taskpit.workers import default_worker
 
 #: Findings that mend themselves or are merely worth knowing; all others need a person.
-HARMLESS = frozenset(("sweep will do", "late result", "unregistered", "torn", "not published", "kept clone"))
+HARMLESS = frozenset(
+    (
+        "sweep will do",
+        "late result",
+        "unregistered",
+        "torn",
+        "not published",
+        "kept clone",
+        "left alone",
+        "being written",
+    )
+)
 #: What each kind of finding means for the reader.
 ADVICE = {
     "sweep will do": "`pit sweep` does these",
@@ -41,6 +52,7 @@ ADVICE = {
     "result gone": "the result was removed by hand; --fix puts the kept copy back in its place",
     "edited result": "look who wrote there, and what it should be; --fix accepts it as it stands, and logs that",
     "unregistered": "--fix makes its id known again",
+    "being written": "tasks once they are whole; remove what nobody will fill",
     "torn": "a writer was killed; --fix ends the line",
     "not readable": "--fix gives you back the right to",
 }

@@ -13,7 +13,7 @@ from taskpit.errors import Invalid
 from taskpit.layouts import Spot
 from taskpit.rules import held, held_in_circle
 from taskpit.schema import is_word
-from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, stub
+from taskpit.store.folder import IDS, LARGEST_RESULT, LATE, NOTES, OUTCOMES, TRIES, Folder, Unreadable, stub
 from taskpit.store.ids import waiting
 from taskpit.store.in_use import excluded, in_use
 from taskpit.store.leases import standing
@@ -184,6 +184,8 @@ def _ready_card(store: FileStore, spot: Spot, ready: _Ready, known: tuple[Task, 
     except FileNotFoundError:
         return None
     except Invalid as error:
+        if not unfinished and not isinstance(error, Unreadable) and folder.being_written(path, here):
+            unfinished = "it is still being written"
         reason = unfinished or f"it cannot be read: {error.message}"
         return Card(task=stub(spot), state=State.READY, held=reason)
     reason = unfinished or held(task, folder.clock.now(), ready.state_of)

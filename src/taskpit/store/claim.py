@@ -431,15 +431,17 @@ class Chooser:
     def _take_if_worth(self, ready: Spot, want: Want) -> Claim | None:
         """Claimed, if a look tells nothing against it: what is held is not moved just to be moved back."""
         path = self.folder.at(ready.path)
+        here = fs.status(path)
+        if here is None or self.folder.unfinished(path, here):
+            return None
         try:
-            here = fs.status(path)
-            if here is None or self.folder.unfinished(path, here):
-                return None
             known = self.folder.load(ready, path)
         except (FileNotFoundError, Unreadable):
             return None
-        except Invalid:
-            return self._take(ready, want, alone=not want.even_held)  # which sets it aside
+        except Invalid as error:
+            if not self.folder.being_written(path, here):
+                self.folder.set_aside(ready.path, error.message, here)
+            return None
         if not self._fits(known, want):
             return None
         alone = not want.even_held and bool(known.touches or known.limits)

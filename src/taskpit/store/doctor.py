@@ -148,6 +148,7 @@ def _contents(folder: Folder) -> Iterator[Case]:
     yield from _taken_away(folder)
     yield from _edited(folder)
     yield from _strangers(folder)
+    yield from _being_written(folder)
 
 
 def _foreign(folder: Folder, path: str, why: str, status: fs.Stat) -> Case:
@@ -344,6 +345,16 @@ def _strangers(folder: Folder) -> Iterator[Case]:
             kind="stranger", what=f"{folder.layout.ready}/{name!r}", details=f"{why}, so no worker will take it"
         )
         yield Case(finding=finding, cure=partial(aside, folder, path, why, status))
+
+
+def _being_written(folder: Folder) -> Iterator[Case]:
+    """Ready files that are no tasks yet: their writers are at it, or went without filling them."""
+    for name in sorted(fs.names(folder.at(folder.layout.ready))):
+        spot = next((spot for spot in folder.spots(folder.layout.ready, State.READY, among=(name,))), None)
+        here = fs.status(folder.at(spot.path)) if spot is not None else None
+        why = folder.unfinished(folder.at(spot.path), here) if spot is not None and here is not None else ""
+        if spot is not None and why:
+            yield Case(finding=Mend(kind="being written", what=spot.path, details=why))
 
 
 def _quarantined(folder: Folder) -> Iterator[Mend]:

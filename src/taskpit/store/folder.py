@@ -446,10 +446,10 @@ class Folder:
         """
         if not stat.S_ISREG(here.st_mode):
             return ""
-        if self.layout.rewritten:
-            return ""  # half a JSON object, or nothing, cannot be read
         if not here.st_size:
             return "it is empty: its writer has yet to fill it"
+        if self.layout.rewritten:
+            return ""  # half a JSON object cannot be read
         young = 0 <= self.clock.now() - here.st_ctime < self.grace
         saved = not whole and young and here.st_mtime_ns == here.st_ctime_ns
         doubtful = saved or here.st_mtime_ns % 10**9 == HALF

@@ -195,7 +195,8 @@ class _Mender:
         folder = self.folder
         if (here.st_size or known is None) and folder.unfinished(folder.at(spot.path), here):
             return False
-        folder.load(spot, folder.at(spot.path))
+        if here.st_size:
+            folder.load(spot, folder.at(spot.path))
         if known is None and not self.act:
             return True
         return register(folder, spot, names) is not None and known is None

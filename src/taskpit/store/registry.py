@@ -47,7 +47,7 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
         return here
     if not stat.S_ISREG(here.st_mode):
         raise Conflict("it is not a regular file", judged=here)
-    if not folder.layout.rewritten and (not folder.writing.is_whole(path) or (known is None and not here.st_size)):
+    if (known is None and not here.st_size) or not (folder.layout.rewritten or folder.writing.is_whole(path)):
         return None  # nobody may touch it, not even its times, while its writer is at it
     if known is None:
         if not changelog.mentions(folder.at(CHANGELOG), "added_task", spot.id):
