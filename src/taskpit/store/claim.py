@@ -25,7 +25,7 @@ from taskpit.task import Claim, End, Said, State, Task, Verdict, Want
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from taskpit.clock import Clock
@@ -303,14 +303,22 @@ def _sort(want: Want) -> tuple[object, ...]:
     return want.tags, want.big, want.even_held, want.kind
 
 
+def _by_id(found: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """The slugs of each id."""
+    slugs: dict[str, set[str]] = {}
+    for task_id, slug in found:
+        slugs.setdefault(task_id, set()).add(slug)
+    return slugs
+
+
 class Chooser:
     """Finds candidates and tries for them."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self._index: Ready | None = None
-        #: Tasks with a published result, as of the time of its directory; and when to list it next.
-        self._foreign: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
+        #: Tasks with a published result, and its slugs, as of the time of its directory; and when to list it next.
+        self._foreign: tuple[tuple[int, ...], dict[str, set[str]]] = ((), {})
         self._list_at = 0.0
         #: That nothing fitted when we last looked, and when the next of what waits for its time is due.
         self._idle: Idle | None = None
@@ -542,7 +550,11 @@ class Chooser:
         seen = tuple(status.st_mtime_ns if status else 0 for status in stats)
         began = folder.clock.monotonic()
         if seen != self._foreign[0] and began >= self._list_at:
-            done = (spot.id for spot in folder.finished() if spot.verdict is Verdict.DONE)
-            self._foreign = (seen, frozenset(done))
+            done = ((spot.id, spot.slug) for spot in folder.finished() if spot.verdict is Verdict.DONE)
+            self._foreign = (seen, _by_id(done))
             self._list_at = began + 20 * (folder.clock.monotonic() - began)
-        return task_id in self._foreign[1]
+        slugs = self._foreign[1].get(task_id)
+        # Another slug: the result of another task, whose writer could not know that we had given out its number.
+        return slugs is not None and (
+            original is None or not original.slug or not slugs.isdisjoint(("", original.slug))
+        )

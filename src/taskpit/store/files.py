@@ -11,7 +11,7 @@ from _thread import allocate_lock
 
 from taskpit import fs, workers
 from taskpit.clock import iso
-from taskpit.errors import Invalid
+from taskpit.errors import Conflict, Invalid
 from taskpit.layouts import Spot
 from taskpit.layouts.layout import check_word
 from taskpit.nonces import process_name
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 #: A process that puts one task after the other reserves up to so many ids at a time.
 LARGEST_BLOCK = 64
+#: That nobody else uses an id that is reserved is believed for so many seconds.
+FRESH = 1.0
 #: What was spelt is kept from vetting to putting for so many tasks at most.
 MANY = 1000
 
@@ -63,6 +65,9 @@ class FileStore(House):
         self._ids: list[str] = []
         self._ids_of = ""
         self._block = 1
+        #: When they were last known to be nobody else's, and those that were given out last.
+        self._ids_at = 0.0
+        self._allotted: frozenset[str] = frozenset()
         self._turn_of_ids = allocate_lock()
         #: Our place among those who wait here, and whether we were woken and have not claimed since.
         self._line: Line | None = None
@@ -73,33 +78,56 @@ class FileStore(House):
     @verb
     def allot(self, parents: Sequence[str]) -> list[str]:
         """Numbers from a counter under a lock; what it has lost is made up from the registry."""
-        from taskpit.store.ids import allot
+        from taskpit.store.ids import allot, unused
 
         if len(parents) != 1 or parents[0]:
-            return allot(self.folder, len(parents))
+            ids = allot(self.folder, len(parents))
+            self._allotted = frozenset(ids)
+            return ids
         layout, first = self.folder.layout, self.folder.layout.first_number(self.clock.now())
         with self._turn_of_ids:
             if self._ids_of != process_name():  # also after a fork: what was reserved is the parent's
                 self._ids, self._ids_of = [], process_name()
-            while self._ids:
-                task_id = self._ids.pop()
-                if first == 1 or not 0 < layout.number(task_id) < first:
-                    return [task_id]  # else it is numbered by the clock, which has gone past it
-            self._ids = allot(self.folder, self._block)[::-1]
-            self._block = min(2 * self._block, LARGEST_BLOCK)
-            return [self._ids.pop()]
+            if first > 1:  # numbered by the clock, which has gone past some
+                self._ids = [one for one in self._ids if not 0 < layout.number(one) < first]
+            now = self.clock.monotonic()
+            if self._ids and now - self._ids_at > FRESH:
+                self._ids, self._ids_at = unused(self.folder, self._ids), now
+            if not self._ids:
+                self._ids, self._ids_at = allot(self.folder, self._block)[::-1], now
+                self._block = min(2 * self._block, LARGEST_BLOCK)
+            ids = [self._ids.pop()]
+            self._allotted = frozenset(ids)
+            return ids
 
+    @verb
     def vet(self, tasks: Sequence[Task]) -> None:
-        """Names and sizes, before anything is written."""
+        """Names and sizes, and whether other programs have used the ids that we did not choose ourselves."""
         keep, spelt = len(tasks) <= MANY, dict[int, tuple[Task, Task, bytes]]()
+        chosen: list[Task] = []
         for task in tasks:
             for need in task.needs:
                 check_word(need, "need")
         for task in tasks:
             named, data = self._spell(task)
+            if task.id not in self._allotted:
+                chosen.append(named)
             if keep:  # to keep very many would take too much room
                 spelt[id(task)] = (task, named, data)
         self._spelt = spelt
+        if chosen:
+            self._make_known(chosen)
+
+    def _make_known(self, tasks: Sequence[Task]) -> None:
+        """What other programs have under the very names of these has their ids: ours must not push it aside."""
+        from taskpit.store.ids import free
+        from taskpit.store.registry import make_known
+
+        nobodys = set(free(self.folder, tasks, [self.folder.layout.claimed]))
+        for task in tasks:
+            if task.id not in nobodys and not make_known(self.folder, task):
+                told = f"{task.id} exists already: another program has a file of this name"
+                raise Conflict(told, hint="Choose another id.", id=task.id)
 
     def _spell(self, task: Task) -> tuple[Task, bytes]:
         """The task as it will be called, and its bytes: as it was spelt when it was vetted, if that was just now."""

@@ -10,13 +10,21 @@ import os
 from taskpit import fs
 from taskpit.errors import Unavailable
 from taskpit.layouts import Spot
-from taskpit.schema import is_word
+from taskpit.schema import is_word, path_of
 from taskpit.store.flock import BoundedLock
 from taskpit.store.folder import HIDDEN, IDS, Folder
-from taskpit.task import State
+from taskpit.task import State, Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from taskpit.layouts.layout import Named
 
 #: Numbers from here on are nobody's count: ids after them would be too long.
 BEYOND = 10**15
+#: A directory that has more bytes is vast: some thousand names.
+LISTED = 1 << 18
 #: What random ids are made of, and how long they are: no letter that looks like another, and none is a number.
 FIRST, REST, LETTERS = "abcdefghjkmnpqrstuvwxyz", "abcdefghjkmnpqrstuvwxyz23456789", 6
 
@@ -33,12 +41,47 @@ def allot(folder: Folder, count: int) -> list[str]:
         number = max(number, folder.layout.first_number(folder.clock.now()))
         ids: list[str] = []
         while len(ids) < count:
-            task_id = folder.layout.new_id(number)
-            if not fs.exists(folder.of(IDS, task_id)):
-                ids.append(task_id)
-            number += 1
+            beyond = number + count - len(ids)
+            ids += unused(folder, [folder.layout.new_id(one) for one in range(number, beyond)])
+            number = beyond
         fs.overwrite(lock.fd, str(number).encode(), lock.path)
     return ids
+
+
+def unused(folder: Folder, ids: Sequence[str]) -> list[str]:
+    """Those of these that nobody has, under whatever name."""
+    return free(folder, [Task(id=one, title="") for one in ids], _listed(folder))
+
+
+def free(folder: Folder, tasks: Sequence[Named], listed: Sequence[str]) -> list[str]:
+    """The ids of those of these that nobody has: not registered, and no other program gave one to a task by hand.
+
+    Such a task may have gone straight to the claimed ones, where no sweep registers it. In directories that are
+    `listed` it may have any name, elsewhere the one that ours would have.
+    """
+    layout, found = folder.layout, list[str]()
+    places = {place: fs.names(folder.at(place)) for place in listed}
+    seen = "/".join(name for names in places.values() for name in names)
+    for task in tasks:
+        paths = (path_of(IDS, task.id), layout.ready_path(task), *layout.finished_paths(task))
+        taken = any(fs.exists(folder.at(path)) for path in paths)
+        if not taken and task.id in seen:
+            some = (spot for place, names in places.items() for _, spot in folder.entries(place, task.id, names))
+            taken = any(isinstance(spot, Spot) and spot.id == task.id for spot in some)
+        if not taken:
+            found.append(task.id)
+    return found
+
+
+def _listed(folder: Folder) -> list[str]:
+    """Directories where files of an id may have names that nobody can tell beforehand.
+
+    A vast one of a pit's is not listed for a number: there what follows it tells another's task from ours.
+    """
+    layout = folder.layout
+    others = (layout.ready, *layout.results) if layout.slugged else ()
+    sizes = {place: fs.status(folder.at(place)) for place in others}
+    return [layout.claimed, *(place for place, status in sizes.items() if status and status.st_size <= LISTED)]
 
 
 def give_back(folder: Folder, ids: list[str]) -> None:

@@ -25,6 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from taskpit.layouts.layout import Named
+
 #: Ends after which a task may be wanted again.
 FAILURES = (Verdict.FAILED, Verdict.CANCELLED)
 
@@ -59,6 +61,18 @@ def register(folder: Folder, spot: Spot, names: Collection[str] | None = None) -
             return None  # another worker was faster, or it is shut
     _refuse_copy(folder, spot, here, known, names)
     return here
+
+
+def make_known(folder: Folder, task: Named) -> bool:
+    """Whether its id is known: a whole ready file of its name that another program made is registered for that."""
+    entry, path = folder.of(IDS, task.id), folder.layout.ready_path(task)
+    if fs.exists(entry):
+        return True
+    try:
+        register(folder, Spot(state=State.READY, id=task.id, slug=task.slug, path=path))
+    except Conflict:
+        return False
+    return fs.exists(entry)
 
 
 def _is_saved_again(folder: Folder, path: str) -> bool:
