@@ -8,11 +8,12 @@ import pytest
 from boxes import make_fast, reopened, write
 from pits import misplaced
 
+from taskpit import workers
 from taskpit.keeper import sweep
 from taskpit.task import State
 from taskpit.testing import FakeClock
 
-NAMES = ["gpt-4.1", "agent b", "Jürgen", "x" * 150, ""]
+NAMES = ["gpt-4.1", "agent b", "Jürgen", "x" * 150, "two\nlines", "J\udcfcrgen", "\x1b[31m", "~bob", "a~B!", ""]
 READY = {"pit": "food/food-a1-x.md", "workspace": "tasks/a1_pending.md"}
 CLAIMED = {"pit": "claimed/{}.food-a1-x.md", "workspace": "tasks/a1_inprogress_{}.md"}
 NAMELESS = {"pit": "claimed/food-a1-x.md", "workspace": "tasks/a1_inprogress.md"}
@@ -49,7 +50,8 @@ def test_it_is_running_and_nobody_touches_it(claimed, layout, root):
     (card,) = queue.store.page().cards
     assert (card.state, card.worker) == (State.CLAIMED, name)
     assert queue.card("a1").worker == name
-    assert f"a1 is running: {name or 'a worker that gave no name'}, which may" in " ".join(queue.why("a1"))
+    shown = workers.base(name) or "a worker that gave no name"
+    assert f"a1 is running: {shown}, which may" in " ".join(queue.why("a1"))
     assert queue.store.counts()[State.CLAIMED] == 1
     assert os.path.exists(path)
     queue.close()

@@ -71,7 +71,7 @@ def test_other_files_are_none_of_ours(file):
 
 @pytest.mark.parametrize(
     "file",
-    ["a_inprogress_.md", "_pending.md", "a b_pending.md", "a_inprogress_x~Y.md", "a_inprogress_\x1b.md", "ä_done.md"],
+    ["a_inprogress_.md", "_pending.md", "a b_pending.md", "ä_done.md"],
 )
 def test_names_that_want_to_be_tasks_and_cannot(file):
     with pytest.raises(Invalid, match="the name"):

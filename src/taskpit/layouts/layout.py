@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     Named = object  # no command pays for `typing`; an author of a layout can import it all the same
 
-__all__ = ["Layout", "Named", "Spot", "check_word", "is_claimant", "is_word", "is_worker", "slugify"]
+__all__ = ["Layout", "Named", "Spot", "check_word", "is_word", "is_worker", "slugify"]
 
 #: A worker's name, and what a pool adds to make one claim unique.
 OF_WORKERS = f"{ALNUM}_@+-"
@@ -263,12 +263,9 @@ def is_worker(text: str) -> bool:
     return named and (not mark or (bool(nonce) and not nonce.strip(OF_NONCES)))
 
 
-def is_claimant(text: str) -> bool:
-    """Whether a claimed file's name may say that this is its worker.
-
-    Other programs have dots, spaces and any letters in their names; a mark is for ours.
-    """
-    return is_worker(text) or (bool(text) and text.isprintable() and "~" not in text)
+def _is_made_of(text: str, letters: str) -> bool:
+    """Whether it begins with a letter or digit and has only these."""
+    return text[:1] in ALNUM and bool(text) and not text.strip(letters)
 
 
 def slugify(title: str, longest: int = 40) -> str:

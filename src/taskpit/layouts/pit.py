@@ -10,7 +10,7 @@ waste/<snake-id>-<ts>.log                working logs
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Spot, check_word, is_claimant
+from taskpit.layouts.layout import LONGEST_NAME, OF_NONCES, Layout, Spot, check_word
 from taskpit.layouts.markdown_task import dump_sure, dump_task, load_task, read_sheet, with_bullet
 from taskpit.schema import ALNUM, LONGEST_WORD, path_of
 from taskpit.task import State, Task, Verdict
@@ -70,8 +70,8 @@ class Pit(Layout):
         if folder == "claimed":
             worker, of, name = file.partition(".food-")
             if not of and file.startswith("food-"):
-                return self._food(file, State.CLAIMED, f"claimed/{file}")  # by a program that names no worker
-            if not of or not is_claimant(worker):
+                return self._food(file, State.CLAIMED, f"claimed/{file}")  # moved there by somebody who did not say who
+            if not of or not worker:
                 return None
             spot = self._food(f"food-{name}", State.CLAIMED, f"claimed/{file}")
             return spot and spot.replace(worker=worker)

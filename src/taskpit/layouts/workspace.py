@@ -11,7 +11,7 @@ manifest.json                        an index for coordinators, derived from the
 from __future__ import annotations
 
 from taskpit.errors import Invalid
-from taskpit.layouts.layout import LONGEST_NAME, Layout, Named, Spot, is_claimant
+from taskpit.layouts.layout import LONGEST_NAME, Layout, Spot
 from taskpit.layouts.markdown_task import dump_report, dump_task, load_report, load_task, with_bullet
 from taskpit.schema import path_of
 from taskpit.task import Result, State, Task, Verdict
@@ -62,7 +62,7 @@ class Workspace(Layout):
         path, name = f"tasks/{file}", file.removesuffix(".md")
         if _CLAIM in name:  # before the endings: an agent may be called anything
             task_id, _, worker = name.partition(_CLAIM)
-            if not is_claimant(worker):
+            if not worker:  # else anything: other programs call their workers as they like
                 raise Invalid(f"the name {file[:80]!r} has no agent after {_CLAIM}")
             return Spot(state=State.CLAIMED, id=self._id(task_id, f"{task_id}.md"), worker=worker, path=path)
         for ending, state, verdict in _ENDINGS:
