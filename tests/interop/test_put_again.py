@@ -87,6 +87,22 @@ def test_an_empty_file_asks_for_nothing(layout, tmp_path):
     queue.close()
 
 
+@pytest.mark.parametrize("layout", ["pit", "workspace", "mailbox"])
+def test_a_copy_of_what_is_done_is_listed_once(layout, tmp_path):
+    """As what it is: an old backup is unpacked over a queue."""
+    queue = make(str(tmp_path / "queue"), FakeClock(), layout=layout)
+    put(queue, task(1))
+    ready = queue.store.folder.at(queue.store.folder.layout.ready_path(queue.card(ID).task))
+    shutil.copy2(ready, f"{tmp_path}/backup")
+    queue.finish(take(queue, ID), Done())
+    shutil.copy2(f"{tmp_path}/backup", ready)
+    assert [(card.task.id, card.state) for card in queue.store.page().cards] == [(ID, State.DONE)]
+    assert queue.claim("snake") == []
+    sweep(queue)
+    assert not os.path.exists(ready)
+    queue.close()
+
+
 def test_what_is_done_is_not(tmp_path):
     queue = make(str(tmp_path / "queue"), FakeClock())
     put(queue, task(1))

@@ -175,8 +175,8 @@ def _ready_card(store: FileStore, spot: Spot, ready: _Ready, known: tuple[Task, 
     """What was read of it before is `known`: if it looks as it did then, it is not read a second time."""
     folder, path = store.folder, store.folder.at(spot.path)
     here = fs.status(path)
-    if here is None:
-        return None
+    if here is None or (here.st_nlink == 1 and fs.exists(folder.outcome_path(spot.id, Verdict.DONE))):
+        return None  # gone, or a copy of what is done: that is listed once, and a sweep sets the copy aside
     unfinished = folder.unfinished(path, here)
     try:
         same = known is not None and known[0].was_read and known[1] == (here.st_ino, here.st_mtime_ns)
