@@ -451,7 +451,7 @@ def _retire(sealed: Sealed, task: Task, said: Said) -> None:
     """The token goes, then the result becomes the outcome, in this order."""
     folder, task_id = sealed.folder, sealed.spot.id
     ended = folder.layout.ended_path(task, Verdict(sealed.kind))
-    if ended:
+    if ended and (said is Said.OK or sealed.kind == Verdict.DONE):  # else another's name says that it is done
         fs.move(sealed.path, folder.at(ended))
     fs.remove(sealed.path)  # also after a move: of two names of one file a rename takes none away
     of, rest = (OUTCOMES, sealed.kind) if said is Said.OK else (LATE, sealed.nonce)
@@ -506,7 +506,8 @@ def _publish_again(sealed: Sealed, end: End, line: bytes | None) -> Said:
 def _link_result(sealed: Sealed, task: Task) -> Said | None:
     """Give the result its name, once: OK; LOST, another's stands there; None, there is none to publish."""
     folder, verdict, source = sealed.folder, Verdict(sealed.kind), sealed.part("r")
-    for again in ("", sealed.nonce):
+    late = verdict is not Verdict.DONE and _is_done_by_others(sealed)
+    for again in () if late else ("", sealed.nonce):
         target = f"{folder.root}/{folder.layout.result_path(task, verdict, again)}"
         try:
             if fs.link(source, target):
@@ -533,6 +534,12 @@ def _link_result(sealed: Sealed, task: Task) -> Said | None:
         if verdict is Verdict.DONE:
             break  # a foreign worker has published: its result stands, ours is kept aside
     return Said.LOST
+
+
+def _is_done_by_others(sealed: Sealed) -> bool:
+    """Whether another program has published that the task is done: no failure of ours takes that back."""
+    folder, spot = sealed.folder, sealed.spot
+    return folder.outcome(spot.id) is None and folder.ended_as(spot) is Verdict.DONE
 
 
 def _is_leftover(folder: Folder, task: Task, verdict: Verdict) -> bool:

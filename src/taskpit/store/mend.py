@@ -296,9 +296,18 @@ class _Mender:
                 learn(folder, spot)
             yield Mend(kind="registered", what=spot.id, details=f"{spot.path} was written by another program")
             return
+        if self._has_two_names(spot, known):
+            yield self._aside(spot.path, f"{spot.id} is finished ({known})", fs.status(folder.at(spot.path)))
+            return
         ours = fs.status(folder.outcome_path(spot.id, known))
         if ours is not None and ours.st_ino != here.st_ino and fs.exists(folder.at(result)):
             yield from self._other_file(spot, result, known, ours.st_size)
+
+    def _has_two_names(self, spot: Spot, known: Verdict) -> bool:
+        """Whether this name says of a task that it ended otherwise than we know, and the right one is there, too."""
+        right = self.folder.layout.ended_path(spot, known)
+        otherwise = spot.verdict is not None and spot.verdict.state is not known.state
+        return otherwise and bool(right) and fs.exists(self.folder.at(right))
 
     def _other_file(self, spot: Spot, result: str, known: Verdict, size: int) -> Iterator[Mend]:
         """Another file than the outcome we know, which has this size, stands where the result should be."""
