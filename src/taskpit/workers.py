@@ -28,6 +28,8 @@ MARK = "~"
 TRIES = 5
 #: A record is a few hundred bytes; more is not one of ours.
 LIMIT = 64 * 1024
+#: Where runs have their files, below the folder of a queue.
+RUNS = ".taskpit/runs"
 #: By this variable a command knows that a pool runs it.
 RUN_DIR = "TASKPIT_RUN_DIR"
 #: More than any process can be given.
@@ -72,6 +74,11 @@ def _login() -> str:
 def base(worker: str) -> str:
     """The worker's name without what makes one claim unique."""
     return worker.split(MARK, 1)[0]
+
+
+def run_path(runs: str, task_id: str, attempt: int, fence: str) -> str:
+    """Where in the folder of all runs this claim's has its files."""
+    return schema.path_of(runs, task_id, f".{attempt}.{fence.partition(MARK)[2] or base(fence)}")
 
 
 def describe(worker: str, lease: float, clock: Clock, *, stays: bool) -> WorkerRecord:

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import socket
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,9 @@ def test_a_name_that_begins_with_the_tokens_own_leads_nowhere(served, rest):
     line = Event(timestamp="2026-01-24T10:00:00Z", worker=name, worker_type="agent", action="looked")
     for act in (
         lambda: ann.keep_log(name, b"x"),
+        lambda: ann.add_log(forged, 0, b"x"),
+        lambda: ann.end_log(forged),
+        lambda: ann.keep_artifact(forged, "a", b"x", sha256(b"x").hexdigest()),
         lambda: ann.claim(Want(worker=name, lease=LEASE)),
         lambda: ann.join(name, LEASE),
         lambda: ann.note("0002", "x", name),
@@ -403,10 +407,10 @@ def test_a_log_comes_as_it_is_and_not_without_limit(served, monkeypatch):
         assert file.read() == data
     with pytest.raises(Denied):
         store.keep_log("bob", b"x")
-    monkeypatch.setattr(wire, "LARGEST_LOG", 10)
-    kind = "application/octet-stream"
-    path = "/q/v1/log/cabcdefgh?worker=owner"
-    assert ask(served, method="PUT", path=path, body=b"x" * 11, Content_Type=kind)[0] == 413
+    monkeypatch.setattr(wire, "LARGEST_BYTES", 10)
+    place = store.keep_log("ann-1", data)
+    with open(f"{served.queue.store.info().where}/{place}", "rb") as file:
+        assert file.read() == data[-10:]
     store.close()
 
 

@@ -187,8 +187,9 @@ class Process:
         command = [sys.executable, "-m", "taskpit", "-C", root, "--json", "serve", "--port", str(port), *words]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
         line = self.process.stdout.readline()
-        assert line, "it did not start"
-        self.address = json.loads(line)["data"]["address"]
+        said = json.loads(line or "{}")
+        assert "data" in said, f"it did not start: {said}"
+        self.address = said["data"]["address"]
 
     def kill(self, number=signal.SIGKILL):
         self.process.send_signal(number)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import stat
+import sys
 from itertools import islice
 
 from taskpit import fs, layouts
-from taskpit.cli.context import Args, Context, Reply, Usage, arg, takes
+from taskpit.cli.context import Args, Context, Reply, Usage, arg, either, takes
 from taskpit.cli.options import IDS, a_count, a_priority, a_status, named, past_moment, words
 from taskpit.cli.output import paint, quoted, table, terminal_width
 from taskpit.clock import say_duration
@@ -17,7 +18,7 @@ from taskpit.json_facts import card_facts, full_facts
 from taskpit.queue import cards, tally
 from taskpit.status import LABELS, Status, read_status, state_with, status_of, summary
 from taskpit.task import State
-from taskpit.text import fit, revealed
+from taskpit.text import fit, plain, revealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     from taskpit.layouts import Layout
     from taskpit.queue import Queue
     from taskpit.search import Hit
+    from taskpit.store.port import Artifact, Store
     from taskpit.task import Card, Result
 
 #: People see this many tasks unless they ask for more; programs see all.
 SCREENFUL = 50
 #: Tasks are read this many at a time.
 PAGE = 1000
+#: So much of a log is read at once.
+PIECE = 1 << 20
 #: Workers and tags take so many letters at most.
 WIDEST = 18
 #: Below this width a list has no room for tags beside titles and reasons.
@@ -181,23 +185,60 @@ def _rows(some: list[Card]) -> str:
 # -- show ------------------------------------------------------------------------------------------
 
 
-@takes(IDS)
+@takes(
+    IDS,
+    *either(
+        arg("--log", "what its run prints, or its last run printed, and nothing else"),
+        arg("--artifact NAME", "the bytes of a file that is kept with it, and nothing else"),
+    ),
+)
 def _show(args: Args, context: Context) -> Reply:
-    """One task with its result, its tries and its notes.
+    """One task with its result, its tries and its notes, and the files that are kept with it.
     With --json: one task as an object, several as a list of them.
 
     pit show 0001
     pit show 1 2 --json
+    pit show 7 --log
+    pit show 7 --artifact report.pdf > report.pdf
     """
     found = [context.queue.card(task_id) for task_id in named(context, args.ids)]
-    data = [full_facts(card) for card in found]
+    if args.log or args.artifact:
+        return _raw(args, context, [card.task.id for card in found])
+    kept = {card.task.id: context.queue.store.artifacts(card.task.id) for card in found}
+    data = [{**full_facts(card), "artifacts": [one.as_dict() for one in kept[card.task.id]]} for card in found]
     return Reply(
         data=data[0] if len(data) == 1 else data,
-        text=lambda: "\n\n".join(_sheet(card, context.queue.clock.now()) for card in found),
+        text=lambda: "\n\n".join(_sheet(card, context.queue.clock.now(), kept[card.task.id]) for card in found),
     )
 
 
-def _sheet(card: Card, now: float) -> str:
+def _raw(args: Args, context: Context, ids: list[str]) -> Reply:
+    """What was printed or kept, as it is."""
+    if len(ids) > 1:
+        raise Usage("--log and --artifact show one task", hint=f"For example: `pit show {ids[0]} --log`.")
+    store = context.queue.store
+    data = store.read_artifact(ids[0], args.artifact) if args.artifact else b"".join(_log_of(store, ids[0]))
+    if context.json:
+        return Reply(data={"id": ids[0], "bytes": len(data), "text": data.decode("utf-8", "replace")})
+    if args.artifact or not sys.stdout.isatty():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        return Reply()
+    return Reply(text=plain(data.decode("utf-8", "replace")) or "Nothing was printed yet.")
+
+
+def _log_of(store: Store, task_id: str) -> Iterator[bytes]:
+    """All that was printed when it was first looked at, in pieces."""
+    start, size = 0, 1
+    while start < size:
+        data, size = store.read_log(task_id, start, PIECE)
+        if not data:
+            return
+        start += len(data)
+        yield data
+
+
+def _sheet(card: Card, now: float, kept: Sequence[Artifact]) -> str:
     task, status, result = card.task, status_of(card), card.result
     lines = [f"{paint('bold', task.id)}  {paint('bold', task.title or task.slug)}"]
     for name, value in facts(card, now):
@@ -209,6 +250,7 @@ def _sheet(card: Card, now: float) -> str:
         *(_result_sections(result) if result else ()),
         ("Tries", "\n".join(tries(card.tries))),
         ("Notes", card.notes),
+        ("Files", "\n".join(f"{one.name}  {one.size} bytes, sha256 {one.sha256}" for one in kept)),
         ("Results that came late or were taken back", "\n".join(card.late)),
     ]
     for title, text in sections:

@@ -26,13 +26,12 @@ STATUS = ((Denied, 403), (TooLarge, 413), (Unavailable, 503), (Unknown, 503), (S
 
 
 class Request(NamedTuple):
-    """A request that was let in: by whom, for what, and of what."""
+    """A request that was let in: by whom, and for what."""
 
     head: Head
     grant: Grant | None
     path: str
     verb: str
-    what: str = ""
 
     @property
     def known(self) -> bool:
@@ -80,12 +79,11 @@ class GatewayApp:
             _check_size(head, 0)
             return Request(head, None, path, path[1:])
         grant = self._grant(head)
-        verb, what = _verb(path, head.method)
-        wanted = "application/octet-stream" if head.method == "PUT" else "application/json"
-        if head.get("content-type").partition(";")[0].strip().lower() != wanted:
-            raise BadRequest(415, "invalid", f"the body should be {wanted}")
-        _check_size(head, wire.LARGEST_LOG if verb == "log" else wire.LARGEST_BODY)
-        return Request(head, grant, path, verb, what)
+        verb = _verb(path, head.method)
+        if head.get("content-type").partition(";")[0].strip().lower() != "application/json":
+            raise BadRequest(415, "invalid", "the body should be application/json")
+        _check_size(head, wire.LARGEST_BODY)
+        return Request(head, grant, path, verb)
 
     def _check_place(self, head: Head) -> None:
         """No page asks, and a server of this machine is called by a name of this machine."""
@@ -133,8 +131,7 @@ class GatewayApp:
             work.add_done_callback(lambda done: answer(done.result()))
             return None
         try:
-            fields = {"call": asked.what, "data": body, **asked.head.query} if asked.verb == "log" else wire.load(body)
-            call = Asked(grant, asked.verb, fields, asked.head.get("pit-again") or None)
+            call = Asked(grant, asked.verb, wire.load(body), asked.head.get("pit-again") or None)
             begun = self.gateway.begin(call)
         except Exception as error:
             answer(self._failed(asked, error))
@@ -209,13 +206,11 @@ def _check_size(head: Head, most: int) -> None:
         raise BadRequest(413, "too_large", f"the request is larger than {most} bytes", "Send less at once.")
 
 
-def _verb(path: str, method: str) -> tuple[str, str]:
-    """What is asked for, and of what."""
+def _verb(path: str, method: str) -> str:
+    """What is asked for."""
     words = path.split("/")
-    if method == "PUT" and words[:3] == ["", "v1", "log"] and len(words) == 4:
-        return "log", words[3]
-    if words[:2] != ["", "v1"] or len(words) != 3 or words[2] == "log":
+    if words[:2] != ["", "v1"] or len(words) != 3:
         raise BadRequest(404, "not_found", "there is nothing here", "Verbs are below /v1/.")
     if method != "POST":
         raise BadRequest(405, "invalid", "ask with POST")
-    return words[2], ""
+    return words[2]

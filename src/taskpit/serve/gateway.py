@@ -33,8 +33,11 @@ from taskpit.workers import MARK, base
 #: Threads by what they are for: renewals wait for nobody.
 THREADS = {"renew": 1, "put": 1, "turn": 1, "look": 4, "slow": 2}
 #: What another gateway may have done already, and doing it again is not the same.
-ONCE = ("note", "record", "log", "resume", "reopen", "unlock", "relock")
-SLOW = ("mend", "fix", "compost", "check")
+ONCE = ("note", "record", "resume", "reopen", "unlock", "relock", "keep_log", "end_log")
+SLOW = (
+    *("mend", "fix", "compost", "check"),
+    *("keep_log", "add_log", "end_log", "read_log", "keep_artifact", "artifacts", "read_artifact"),
+)
 #: Cards of one page, and lines of the changelog, at most; and the bytes an answer may have.
 CARDS, LINES, LARGEST_ANSWER = 1000, 5000, 64 * 1024 * 1024
 #: How long a claim waits for a caller that was cut off to ask again, in seconds, before it goes back.
@@ -110,7 +113,6 @@ class Gateway:
             "page": self._page,
             "events": self._news,
             "latest": self._news,
-            "log": self.keep_log,
         }
         self.waiting: Waiting | None = None
 
@@ -459,12 +461,6 @@ class Gateway:
         given = self._given(asked, asked.verb, asked.body)
         given["limit"] = min(given["limit"], LINES)
         return wire.VERBS[asked.verb][1].write(await self._run("look", getattr(self.store, asked.verb), **given))
-
-    async def keep_log(self, asked: Asked) -> Any:
-        """A working log whose bytes have come."""
-        worker = wire.TEXT.read(asked.body.get("worker"))
-        rights.check(asked.grant, "log", {"worker": worker})
-        return await self._run("slow", self.store.keep_log, worker, asked.body["data"])
 
     async def is_ready(self) -> bool:
         """Whether the store answers."""

@@ -30,8 +30,8 @@ SAID = frozenset((ASK_KEY, CANDIDATE, RACERS, "last-run"))
 
 _PUT = ("allot", "vet", "put", "note")
 _WORK = (
-    *("allot", "vet", "claim", "turn", "drop", "renew", "finish", "join", "leave", "log", "note", "record"),
-    *("lock", "relock", "unlock", "lapsed", "mend", "compost"),
+    *("allot", "vet", "claim", "turn", "drop", "renew", "finish", "join", "leave", "note", "record"),
+    *("lock", "relock", "unlock", "lapsed", "mend", "compost", "keep_log", "add_log", "end_log", "keep_artifact"),
 )
 #: What each right lets one do; `all` lets one do everything.
 VERBS = {"look": {*LOOKS}, "put": {*LOOKS, *_PUT}, "work": {*LOOKS, *_WORK}}
@@ -139,6 +139,11 @@ def _renew(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+def _own_claim(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
+    _need(grant, given["claim"].fence, "add to what is held")
+    return given
+
+
 def _finish(grant: Grant, given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "ends": [_own_end(grant, end) for end in given["ends"]]}
 
@@ -175,6 +180,9 @@ _CHECKS: dict[str, Callable[[Grant, dict[str, Any]], dict[str, Any]]] = {
     "reopen": _put,
     "claim": _claim,
     "renew": _renew,
+    "add_log": _own_claim,
+    "end_log": _own_claim,
+    "keep_artifact": _own_claim,
     "finish": _finish,
     "record": _record,
     "relock": _lock,

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from taskpit.config import Config
     from taskpit.layouts import Layout
-    from taskpit.store.port import Info
+    from taskpit.store.port import Artifact, Info
+    from taskpit.task import Card, Claim
     from taskpit.workers import LocalMember
 
 
@@ -31,6 +32,12 @@ class House:
         self.clock = self.folder.clock
         self._introduced: set[tuple[str, float]] = set()
         self._members: set[str] = set()
+
+    if TYPE_CHECKING:
+
+        def read(self, ids: Sequence[str]) -> list[Card | None]:
+            """What every queue in a folder has."""
+            raise NotImplementedError
 
     @verb
     def stop(self, ids: Sequence[str]) -> None:
@@ -89,6 +96,56 @@ class House:
                 second += 1.0
             else:
                 return path
+
+    @verb
+    def add_log(self, claim: Claim, start: int, data: bytes) -> int:
+        """As a run of this machine would write it."""
+        from taskpit.store import run_files
+
+        return run_files.add_log(self.folder, self._held(claim), start, data)
+
+    @verb
+    def end_log(self, claim: Claim) -> str:
+        """Where the layout keeps logs."""
+        from taskpit.store import run_files
+
+        return run_files.end_log(self.folder, self._held(claim))
+
+    @verb
+    def read_log(self, task_id: str, start: int, size: int) -> tuple[bytes, int]:
+        """Of the run that has it, or of the last one."""
+        from taskpit.store import run_files
+
+        card = self.read([task_id])[0]
+        if card is None:
+            raise run_files.none_of(task_id)
+        return run_files.read_log(self.folder, card, start, size)
+
+    @verb
+    def keep_artifact(self, claim: Claim, name: str, data: bytes, sha256: str) -> None:
+        """In a directory of the task's own."""
+        from taskpit.store import run_files
+
+        run_files.keep_artifact(self.folder, self._held(claim).task.id, name, data, sha256)
+
+    @verb
+    def artifacts(self, task_id: str) -> list[Artifact]:
+        """What lies there."""
+        from taskpit.store import run_files
+
+        return run_files.artifacts(self.folder, self.folder.layout.check_id(task_id))
+
+    @verb
+    def read_artifact(self, task_id: str, name: str) -> bytes:
+        """One of them, if its bytes are whole."""
+        from taskpit.store import run_files
+
+        return run_files.read_artifact(self.folder, self.folder.layout.check_id(task_id), name)
+
+    def _held(self, claim: Claim) -> Card:
+        from taskpit.store import run_files
+
+        return run_files.check_held(claim, self.read([claim.task.id])[0])
 
     @verb
     def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:

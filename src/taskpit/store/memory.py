@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from hashlib import sha256 as digest_of
+
 from taskpit import rules
 from taskpit.clock import Clock, iso
 from taskpit.errors import CursorLost, Invalid, Lost
 from taskpit.layouts.layout import check_word
 from taskpit.rules import held_in_circle, order
-from taskpit.store.port import Info, Lapse, Mend
+from taskpit.store import run_files
+from taskpit.store.port import Artifact, Info, Lapse, Mend
 from taskpit.task import Card, Claim, End, Event, Lock, Page, Said, State, Task, Try, Want, worker_type
 from taskpit.text import is_count
 
@@ -43,6 +46,8 @@ class MemoryStore:
         self._members: set[str] = set()
         self._joined: set[str] = set()
         self._pause = ("", 0.0)
+        self._logs: dict[str, bytes] = {}
+        self._artifacts: dict[str, dict[str, bytes]] = {}
         self._locks: dict[str, Lock] = {}
         self._fences: dict[str, int] = {}
         self._starts: dict[str, tuple[float, ...]] = {}
@@ -328,9 +333,55 @@ class MemoryStore:
             self._records[task_id].notes += f"- {iso(self.clock.now())} {worker}: {text.rstrip()}\n"
         self._tell("noted", task_id, worker, text)
 
-    def keep_log(self, worker: str, data: bytes) -> str:  # noqa: ARG002 - kept nowhere
-        """Nowhere."""
-        return ""
+    def keep_log(self, worker: str, data: bytes) -> str:
+        """Under a number."""
+        place = f"{worker}, log {len(self._logs)}"
+        self._logs[place] = data
+        return place
+
+    def add_log(self, claim: Claim, start: int, data: bytes) -> int:
+        """Under the claim's fence."""
+        self._own(claim)
+        run_files.check_piece(start, data)
+        log = self._logs.get(claim.fence, b"")
+        begins_again, fits = start == 0 and not data, start <= len(log)
+        self._logs[claim.fence] = b"" if begins_again else log + data[len(log) - start :] if fits else log
+        return len(self._logs[claim.fence])
+
+    def end_log(self, claim: Claim) -> str:
+        """Under a number."""
+        self._own(claim)
+        data = self._logs.pop(claim.fence, b"")
+        return self.keep_log(claim.worker, data) if data else ""
+
+    def read_log(self, task_id: str, start: int, size: int) -> tuple[bytes, int]:
+        """Of who has it, or had it last."""
+        card = self.read([task_id])[0]
+        if card is None:
+            raise run_files.none_of(task_id)
+        data = self._logs.get(card.worker if card.state is State.CLAIMED else run_files.last_log(card), b"")
+        return data[start : start + size], len(data)
+
+    def keep_artifact(self, claim: Claim, name: str, data: bytes, sha256: str) -> None:
+        """Under its name."""
+        task_id = self._own(claim).task.id
+        run_files.check_artifact(name, data, sha256, self.artifacts(task_id))
+        self._artifacts.setdefault(task_id, {})[name] = data
+
+    def artifacts(self, task_id: str) -> list[Artifact]:
+        """By name."""
+        found = sorted(self._artifacts.get(task_id, {}).items())
+        return [Artifact(name=name, size=len(data), sha256=digest_of(data).hexdigest()) for name, data in found]
+
+    def read_artifact(self, task_id: str, name: str) -> bytes:
+        """Its bytes."""
+        data = self._artifacts.get(task_id, {}).get(name)
+        if data is None:
+            raise run_files.none_of(task_id, name)
+        return data
+
+    def _own(self, claim: Claim) -> Card:
+        return run_files.check_held(claim, self.read([claim.task.id])[0])
 
     def lock(self, name: str, worker: str, seconds: float, kind: str = "") -> Lock:
         """A name in a dictionary, and a number that only grows."""

@@ -1,11 +1,12 @@
 """The ports: what a store of tasks must do. A store is what passes `taskpit.testing.StoreContract`.
 
-Four small ones, so that whoever uses a store asks only for what it needs, and whoever writes one can do so in turn:
+Five small ones, so that whoever uses a store asks only for what it needs, and whoever writes one can do so in turn:
 
     Tasks     put, claim, renew, finish, reopen, stop, wait
     Looking   read, resolve, page, counts, events
     Locks     lock, relock, unlock, locks
-    Upkeep    lapsed, mend, fix, check, compost; lines, notes and logs
+    Upkeep    lapsed, mend, fix, check, compost; lines and notes
+    Files     logs as they grow, and files that are kept with a task
 
     Store     all of them, and join, pause, resume, info, close
 
@@ -30,7 +31,21 @@ if TYPE_CHECKING:
 else:
     Protocol = object  # commands look at a store's info; they should not pay for `typing`
 
-__all__ = ["Info", "Lapse", "Locks", "Looking", "Member", "Mend", "OpenStore", "Store", "Tasks", "Upkeep", "turn"]
+__all__ = [
+    "Artifact",
+    "Files",
+    "Info",
+    "Lapse",
+    "Locks",
+    "Looking",
+    "Member",
+    "Mend",
+    "OpenStore",
+    "Store",
+    "Tasks",
+    "Upkeep",
+    "turn",
+]
 
 
 class Lapse(Value):
@@ -46,6 +61,14 @@ class Mend(Value):
     kind: str
     what: str
     details: str = ""
+
+
+class Artifact(Value):
+    """A file that is kept with a task."""
+
+    name: str
+    size: int
+    sha256: str
 
 
 class Info(Value):
@@ -174,12 +197,38 @@ class Upkeep(Protocol):
     def note(self, task_id: str, text: str, worker: str) -> None:
         """A note for people stands beside the task, whatever its state."""
 
+
+class Files(Protocol):
+    """What runs print, and the files they leave. Only who has a task may add to its own: Lost for anybody else."""
+
     def keep_log(self, worker: str, data: bytes) -> str:
         """A working log is kept until it is composted; where."""
 
+    def add_log(self, claim: Claim, start: int, data: bytes) -> int:
+        """A piece of what a run prints stands at this byte of its log, for all to read; how long the log is now.
 
-class Store(Tasks, Looking, Locks, Upkeep, Protocol):
-    """A space of tasks: all four, who works here, and whether anything is given out."""
+        What is there already stays as it is; a piece that would leave a gap is not taken. Nothing, at byte 0, begins
+        the log again. TooLarge beyond what a log may have.
+        """
+
+    def end_log(self, claim: Claim) -> str:
+        """The log that was added to is a working log like any other; where it is kept, empty if there was none."""
+
+    def read_log(self, task_id: str, start: int, size: int) -> tuple[bytes, int]:
+        """So many bytes of what the task's run prints, or its last one printed, and how many there are."""
+
+    def keep_artifact(self, claim: Claim, name: str, data: bytes, sha256: str) -> None:
+        """These bytes are kept with the task under this name, in place of any before. Invalid for another digest."""
+
+    def artifacts(self, task_id: str) -> list[Artifact]:
+        """The files that are kept with a task, by name."""
+
+    def read_artifact(self, task_id: str, name: str) -> bytes:
+        """One of them; NotFound if there is none of that name."""
+
+
+class Store(Tasks, Looking, Locks, Upkeep, Files, Protocol):
+    """A space of tasks: all five, who works here, and whether anything is given out."""
 
     def pause(self, reason: str, seconds: float, worker: str) -> None:
         """Nobody is given anything for so long, or until `resume` if 0; who works goes on."""

@@ -9,8 +9,10 @@ archived and the others not.
 
 from __future__ import annotations
 
+import os
 import stat
 import time
+from contextlib import suppress
 
 from taskpit import fs
 from taskpit.clock import LAST, iso, say_duration
@@ -103,12 +105,12 @@ LOG_READ = 1024 * 1024
 
 def compost(folder: Folder, *, dry_run: bool) -> list[Mend]:
     """What was pruned."""
-    return _alone(folder, dry_run, (_logs, _results, _messages))
+    return _alone(folder, dry_run, (_logs, _runs, _results, _messages))
 
 
 def compost_logs(folder: Folder, *, dry_run: bool) -> list[Mend]:
     """What was pruned where only logs ever are."""
-    return _alone(folder, dry_run, (_logs,))
+    return _alone(folder, dry_run, (_logs, _runs))
 
 
 def _alone(folder: Folder, dry_run: bool, steps: tuple[Callable[[Folder, bool], Iterator[Mend]], ...]) -> list[Mend]:
@@ -136,6 +138,18 @@ def _logs(folder: Folder, dry_run: bool) -> Iterator[Mend]:
                 fs.append(digest, line.encode("utf-8", "replace"))
             fs.remove(path)
         yield Mend(kind="composted", what=f"{folder.layout.logs}/{name}", details=f"{status.st_size} bytes")
+
+
+def _runs(folder: Folder, dry_run: bool) -> Iterator[Mend]:
+    """What runs elsewhere had printed when their worker was lost: as old as a log may become."""
+    from taskpit.store.run_files import stale_runs
+
+    for path in stale_runs(folder, folder.clock.now() - folder.config.compost):
+        if not dry_run:
+            fs.remove(path)
+            with suppress(OSError):
+                fs.remove_dir(os.path.dirname(path))
+        yield Mend(kind="pruned", what=os.path.relpath(path, folder.root), details="of a run that never ended")
 
 
 def _digest(name: str, path: str, size: int, now: float) -> str:
@@ -178,8 +192,11 @@ def _messages(folder: Folder, dry_run: bool) -> Iterator[Mend]:
 
 def _prune(folder: Folder, spot: Spot) -> None:
     """The result goes; how it ended stays, as an empty outcome, for what needs it and for uniqueness."""
+    from taskpit.store.run_files import forget_artifacts
+
     scratch = folder.tmp(spot.id, fs.fresh_name(), "pruned")
     verdict = folder.outcome(spot.id) or spot.verdict or Verdict.DONE
     fs.replace(folder.outcome_path(spot.id, verdict), b"", scratch, sync=folder.durable)
     fs.remove(folder.at(folder.layout.result_of(spot)))
+    forget_artifacts(folder, spot.id)
     fs.remove(folder.at(spot.path))

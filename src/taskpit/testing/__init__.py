@@ -11,6 +11,7 @@ What differs from store to store can be overridden: see `taskpit.testing.chapter
 from __future__ import annotations
 
 from taskpit.testing.chapters.claiming import Claiming
+from taskpit.testing.chapters.filing import Filing
 from taskpit.testing.chapters.finishing import Finishing
 from taskpit.testing.chapters.holding import Holding
 from taskpit.testing.chapters.limiting import Limiting
@@ -22,5 +23,5 @@ from taskpit.testing.clock import FakeClock
 __all__ = ["FakeClock", "StoreContract"]
 
 
-class StoreContract(Putting, Claiming, Limiting, Holding, Finishing, Looking, Locking):
+class StoreContract(Putting, Claiming, Limiting, Holding, Finishing, Filing, Looking, Locking):
     """Everything a store must do. Subclass it, override `make_store`, and run pytest."""

@@ -29,6 +29,8 @@ from taskpit.worker.agent_limits import gate_for
 from taskpit.worker.budget import DAY, Ledger
 from taskpit.worker.child import serving
 from taskpit.worker.heartbeat import Heartbeat
+from taskpit.worker.landing_thread import LandingThread
+from taskpit.worker.log_stream import LogStream, LogStreams, is_elsewhere
 from taskpit.worker.pool_options import PoolReport, Survey, survey
 from taskpit.worker.process import make_room
 from taskpit.worker.run_directory import GroupNote, end_commands_of, place_for, programs
@@ -122,6 +124,7 @@ class Pool:
         #: Where commands find `pit`.
         self._programs = ""
         self._heartbeat = Heartbeat(queue, self.lease, self.inbox, tags=options.tags if show.period else None)
+        self._streams = LogStreams(self._heartbeat.runs) if is_elsewhere(queue.store) else None
 
     def run(self) -> PoolReport:
         """Work; what came of it."""
@@ -147,6 +150,8 @@ class Pool:
             ):  # by the store that has joined: it knows its names' orphans
                 self.show.mended(mend)
             self._heartbeat.start()
+            if self._streams:
+                self._streams.start()
             if self.options.landing is not None and self.options.landing.repository.is_known():
                 self._land()  # begins with what was left
             while self._goes_on():
@@ -173,8 +178,8 @@ class Pool:
         if self._lander is not None:
             self._lander.close()
         self._heartbeat.close()
-        for note in self._notes.values():
-            note.close()
+        if self._streams:
+            self._streams.close()
         for member in members:
             member.leave()
         if self._presence is not None:
@@ -405,6 +410,7 @@ class Pool:
         run.gate = gate
         run.slot = _number_of(worker)
         run.sandbox = self.options.sandbox
+        run.stream = LogStream(self.queue.store, run) if self._streams else None
         self._heartbeat.add(worker, run)
         self._doing[worker] = claim.task.id
         self._unshown.append(claim)

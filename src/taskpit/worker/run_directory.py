@@ -7,6 +7,7 @@
     events      what an agent printed to stdout, until it is added to the log
     errors      what it printed to stderr, likewise
     result.md   what the command wants to be published, if it writes it
+    artifacts/  files that the command wants to be kept with its task
     done        the command has said `pit done`: the pool checks and ends the claim
 .taskpit/runs/<worker>.group   which process ends the command that this worker runs now, and in which run
 
@@ -24,11 +25,8 @@ from contextlib import suppress
 
 from taskpit import fs, trust, workers
 from taskpit.clock import boot_id
-from taskpit.errors import TaskpitError
-from taskpit.schema import path_of
-from taskpit.worker.child import birth_of
-from taskpit.worker.process import anybody, tell_group
-from taskpit.worker.reaper import born
+from taskpit.store.run_files import MOST_ARTIFACTS
+from taskpit.worker.process import anybody, born, tell_group
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +56,7 @@ class RunDirectory:
         self.events = f"{path}/events"
         self.errors = f"{path}/errors"
         self.result = f"{path}/result.md"
+        self.artifacts = f"{path}/artifacts"
         self.done = f"{path}/done"
         self.bin = programs or f"{path}/bin"
 
@@ -95,6 +94,14 @@ class RunDirectory:
             text += f"\n\n[cut here; the whole is in {self.result}]"
         return text or None
 
+    def left(self) -> list[tuple[str, str]]:
+        """The files that it wants to be kept, by name, and where each is; a few more than are kept."""
+        try:
+            names = sorted(fs.names(self.artifacts))[: MOST_ARTIFACTS + 1]
+        except OSError:
+            return []  # there is none, or something else stands there
+        return [(name, f"{self.artifacts}/{name}") for name in names]
+
     def hand_in(self, output: str) -> None:
         """From inside the run: this is what it brought, and it is finished."""
         if output:
@@ -108,22 +115,15 @@ class RunDirectory:
     def clear(self) -> None:
         """Our own papers are gone: their content is in the queue. What the command left here stays."""
         try:
-            fs.remove(self.task)
-            fs.remove(self.log)
-            with suppress(OSError):  # mostly there is nothing else
-                fs.remove_dir(self.path)
-                return
-            for name in fs.names(self.path):
-                if name in PAPERS:
-                    fs.remove(f"{self.path}/{name}")
-                elif name == "result.md":
-                    status = fs.status(self.result)
-                    if status is not None and status.st_size <= LARGEST_RESULT:
-                        fs.remove(self.result)
-                elif name == "bin":
-                    fs.remove(f"{self.path}/bin/pit")
-                    fs.remove(f"{self.path}/bin/path")
-                    fs.remove_dir(f"{self.path}/bin")
+            status = fs.status(self.result)
+            if status is not None and status.st_size <= LARGEST_RESULT:
+                papers.append(self.result)
+            for path in papers:
+                fs.remove(path)
+            with suppress(FileNotFoundError):
+                fs.remove_dir(self.bin)
+            with suppress(OSError):  # what could not be kept stays
+                fs.remove_dir(self.artifacts)
             fs.remove_dir(self.path)
         except OSError:
             return  # not empty, or not ours to remove
@@ -134,8 +134,8 @@ def _runs(store: Store) -> str | None:
     folder = store.info().papers
     if not folder:
         return None
-    fs.wall(folder, keep=True)
-    return f"{folder}/.taskpit/runs"
+    fs.wall(papers, keep=True)
+    return f"{papers}/{workers.RUNS}"
 
 
 def programs() -> str:
@@ -168,12 +168,8 @@ def place_for(store: Store, claim: Claim, programs: str = "") -> RunDirectory:
 
 def directory_of(store: Store, claim: Claim) -> str:
     """Where this claim's run has its papers, whether or not it has begun."""
-    return _directory_in(_runs(store) or "/nowhere", claim)
-
-
-def _directory_in(runs: str, claim: Claim) -> str:
-    nonce = claim.fence.partition(workers.MARK)[2] or fs.fresh_name()
-    return path_of(runs, claim.task.id, f".{claim.attempt}.{nonce}")
+    fence = claim.fence if workers.MARK in claim.fence else f"{claim.fence}{workers.MARK}{fs.fresh_name()}"
+    return workers.run_path(_runs(store) or "/nowhere", claim.task.id, claim.attempt, fence)
 
 
 def directory_for(store: Store, card: Card) -> str:

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
     from taskpit.task import Claim, Outcome, Try
     from taskpit.worker.agent_limits import Gate
-    from taskpit.worker.run_directory import GroupNote, RunDirectory
+    from taskpit.worker.log_stream import LogStream
+    from taskpit.worker.run_directory import RunDirectory
     from taskpit.worker.sandbox import Sandbox
 
     #: How one task is run.
@@ -95,6 +96,8 @@ class Run:
         self.role = ""
         #: What the runner's backend shares with others, if it has one.
         self.gate: Gate | None = None
+        #: Where what it prints is sent, if the queue is not on this machine.
+        self.stream: LogStream | None = None
         #: Why it should stop: `stop`, `cancel`, `lost`; empty while it should not.
         self.stopping = ""
 

@@ -6,9 +6,11 @@ Decides nothing about the task's future, that is policy; only what the run has s
 from __future__ import annotations
 
 import errno
+import hashlib
 import time
 from contextlib import suppress
 
+from taskpit import fs
 from taskpit.agents.allowed import allowed, is_allowed
 from taskpit.agents.lessons import Lessons, asked, fitting, learned, quoted
 from taskpit.errors import Invalid, Storage, TaskpitError
@@ -18,6 +20,7 @@ from taskpit.policy import pause, question_of
 from taskpit.race import parent_of
 from taskpit.records import Value
 from taskpit.rules import check_mode
+from taskpit.store.run_files import LARGEST_ARTIFACT
 from taskpit.task import Ask, Done, Failed, Outcome, Release, Retry, Said, State
 from taskpit.worker.budget import GO_ON, Ledger
 from taskpit.worker.check import run_check
@@ -129,6 +132,8 @@ def work(
         if job is not None:  # nothing that the task did: it waits as before
             outcome = Release(reason=error.message)
     seconds = time.monotonic() - began
+    if run.stopping != "lost":
+        _keep_files(queue, run)
     log = _keep_log(queue, run)
     lay_down()
     gone = "lost" if run.stopping == "lost" else gone
@@ -458,9 +463,22 @@ def _keep_log(queue: Queue, run: Run) -> str:
     """What was printed is kept where the queue keeps logs; where."""
     try:
         data = run.place.read_log()
+        if run.stream is not None:
+            return run.stream.end(data)
         return queue.store.keep_log(run.claim.worker, data) if data else ""
-    except (Storage, OSError):
+    except (TaskpitError, OSError):
         return ""
+
+
+def _keep_files(queue: Queue, run: Run) -> None:
+    """What the run left to be kept is kept with its task; what cannot be is told in its log, and stays where it is."""
+    for name, path in run.place.left():
+        try:
+            data = fs.read(path, LARGEST_ARTIFACT)[0]
+            queue.store.keep_artifact(run.claim, name, data, hashlib.sha256(data).hexdigest())
+            fs.remove(path)
+        except (TaskpitError, OSError) as error:
+            run.say(f"[artifacts/{name} was not kept: {error}]")
 
 
 def end_claim(

@@ -53,6 +53,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(version=6, serves=1, files=("0007_floor.sql", "0002_verbs.sql", "0003_ends.sql")),
     Migration(version=7, serves=1, files=("0002_verbs.sql", "0003_ends.sql")),
     Migration(version=8, serves=1, files=("0002_verbs.sql", "0003_ends.sql")),
+    Migration(version=9, serves=1, files=("0008_files.sql", "0003_ends.sql")),
 )
 
 

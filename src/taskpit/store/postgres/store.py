@@ -13,7 +13,7 @@ from taskpit.clock import Clock, iso
 from taskpit.errors import Invalid, Lost, TaskpitError, TooLarge
 from taskpit.layouts.layout import check_word
 from taskpit.store.port import Info, Lapse
-from taskpit.store.postgres import locks, schema, upkeep
+from taskpit.store.postgres import locks, run_files, schema, upkeep
 from taskpit.store.postgres.archive import Archive
 from taskpit.store.postgres.cards import Look
 from taskpit.store.postgres.changelog import Changelog
@@ -22,6 +22,7 @@ from taskpit.store.postgres.opening import leave_address, papers_of
 from taskpit.store.postgres.row_text import UNREADABLE, Lapsed, as_ending, as_item, as_json, as_row, is_plain, read_task
 from taskpit.store.postgres.wakeup import Listening
 from taskpit.store.postgres.workers import PostgresMember, born, here, is_dead
+from taskpit.store.run_files import none_of
 from taskpit.task import Claim, End, Said
 from taskpit.text import one_line
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from taskpit.config import Config
-    from taskpit.store.port import Mend
+    from taskpit.store.port import Artifact, Mend
     from taskpit.store.postgres.address import PostgresAddress
     from taskpit.task import Card, Event, Lock, Page, State, Task, Want
 
@@ -445,7 +446,34 @@ class PostgresStore:
         """In a table of its own."""
         sql = "INSERT INTO {s}.log (worker, at, data) VALUES (%(worker)s, %(at)s, %(data)s) RETURNING n"
         number = self._ask(sql, repeat=False, worker=worker, at=self.clock.now(), data=data)[0][0]
-        return f"the table log, number {number}"
+        return f"{run_files.PLACE}{number}"
+
+    def add_log(self, claim: Claim, start: int, data: bytes) -> int:
+        """A row for each piece."""
+        return run_files.add_log(self._ask, claim, start, data)
+
+    def end_log(self, claim: Claim) -> str:
+        """With all others."""
+        return run_files.end_log(self._ask, claim)
+
+    def read_log(self, task_id: str, start: int, size: int) -> tuple[bytes, int]:
+        """Of the claim that has it, or of the last."""
+        card = self.read([task_id])[0]
+        if card is None:
+            raise none_of(task_id)
+        return run_files.read_log(self._ask, card, start, size)
+
+    def keep_artifact(self, claim: Claim, name: str, data: bytes, sha256: str) -> None:
+        """In a table of its own."""
+        run_files.keep_artifact(self._ask, claim, name, data, sha256)
+
+    def artifacts(self, task_id: str) -> list[Artifact]:
+        """By name."""
+        return run_files.artifacts(self._ask, task_id)
+
+    def read_artifact(self, task_id: str, name: str) -> bytes:
+        """One of them."""
+        return run_files.read_artifact(self._ask, task_id, name)
 
     # -- locks -------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from taskpit.clock import Clock, iso
 from taskpit.schema import amount
 from taskpit.store.port import Mend
+from taskpit.store.postgres import run_files
 from taskpit.store.postgres.row_text import as_item, as_json, read_task
 
 TYPE_CHECKING = False
@@ -181,5 +182,7 @@ def compost(ask: Ask, config: Config, *, dry_run: bool) -> list[Mend]:
     )
     if old and not dry_run:
         ask(DIGEST, ns=[row[0] for row in old])
+    if not dry_run:
+        run_files.forget(ask, [mend.what for mend in pruned], config.compost)
     logs = [Mend(kind="composted", what=f"log {number}", details=f"of {worker}") for number, worker in old]
     return [*pruned, *logs]

@@ -47,7 +47,6 @@ def new_call() -> str:
 class Request(NamedTuple):
     """What is sent, and how long an answer may take."""
 
-    method: str
     path: str
     data: bytes
     timeout: float
@@ -138,12 +137,8 @@ class Connections:
         Without a name of its own it only looks: if it fails, nothing has happened.
         """
         data = wire.dump({**fields, "call": call} if call else fields)
-        request = Request("POST", f"/v1/{verb}", data, timeout or SILENT, bool(call))
+        request = Request(f"/v1/{verb}", data, timeout or SILENT, bool(call))
         return self._patiently(request, repeat=repeat, on=on)
-
-    def send_log(self, worker: str, data: bytes, call: str) -> Any:
-        """A working log, as it is."""
-        return self._patiently(Request("PUT", f"/v1/log/{call}?worker={worker}", data, ANSWER, True), repeat=False)[0]
 
     def _patiently(self, request: Request, *, repeat: bool, on: HeldConnection | None = None) -> tuple[Any, bool]:
         began, pause = time.monotonic(), FIRST
@@ -175,14 +170,11 @@ class Connections:
 
     def _exchange(self, connection: http.client.HTTPConnection, request: Request, again: str | None) -> Any:
         """One request and its answer; the connection is kept if it can be used again."""
-        headers = {
-            "Authorization": f"Bearer {self.address.token}",
-            "Content-Type": "application/json" if request.method == "POST" else "application/octet-stream",
-        }
+        headers = {"Authorization": f"Bearer {self.address.token}", "Content-Type": "application/json"}
         if again is not None:
             headers["Pit-Again"] = again
         try:
-            connection.request(request.method, f"{self.address.path}{request.path}", body=request.data, headers=headers)
+            connection.request("POST", f"{self.address.path}{request.path}", body=request.data, headers=headers)
             response = connection.getresponse()
             answer = response.read(LARGEST_ANSWER + 1)
         except BaseException:

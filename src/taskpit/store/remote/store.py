@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from urllib.parse import quote
 
 from taskpit import fs, layouts, schema, trust, workers
 from taskpit.clock import Clock
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from taskpit.store.port import Info, Lapse, Mend
+    from taskpit.store.port import Artifact, Info, Lapse, Mend
     from taskpit.store.remote.address import RemoteAddress
     from taskpit.task import Card, Claim, Event, Lock, Page, State, Task, Want
 
 #: Verbs that are not the same done twice: only the gateway that was asked first can tell whether it happened.
-ONCE = ("note", "record", "resume", "reopen", "unlock", "relock")
+ONCE = ("note", "record", "resume", "reopen", "unlock", "relock", "keep_log", "end_log")
 #: Bytes of a list that go in one call, as they are guessed from what is written.
 SHARE = wire.LARGEST_BODY // 4
 #: Lines of the changelog that are asked for at once.
@@ -318,9 +317,37 @@ class RemoteStore:
         self._ask("note", task_id=task_id, text=text, worker=worker)
 
     def keep_log(self, worker: str, data: bytes) -> str:
-        """Its bytes as they are, up to a limit: of a longer one its end, which tells how it came out."""
-        place = self._line.send_log(quote(worker, safe=""), data[-wire.LARGEST_LOG :], new_call())
-        return str(wire.TEXT.read(place))
+        """Up to a limit: of a longer one its end, which tells how it came out."""
+        return str(self._ask("keep_log", worker=worker, data=data[-wire.LARGEST_BYTES :]))
+
+    def add_log(self, claim: Claim, start: int, data: bytes) -> int:
+        """A piece."""
+        return int(self._ask("add_log", claim=claim, start=start, data=data))
+
+    def end_log(self, claim: Claim) -> str:
+        """Where it is kept there."""
+        return str(self._ask("end_log", claim=claim))
+
+    def read_log(self, task_id: str, start: int, size: int) -> tuple[bytes, int]:
+        """A piece of it."""
+        found: tuple[bytes, int] = self._ask("read_log", task_id=task_id, start=start, size=size)
+        return found
+
+    def keep_artifact(self, claim: Claim, name: str, data: bytes, sha256: str) -> None:
+        """The store there looks whether they are the bytes that were meant."""
+        if len(data) > wire.LARGEST_BYTES:
+            raise TooLarge(f"{name} has {len(data)} bytes; {wire.LARGEST_BYTES} is the most", size=len(data))
+        self._ask("keep_artifact", claim=claim, name=name, data=data, sha256=sha256)
+
+    def artifacts(self, task_id: str) -> list[Artifact]:
+        """As the store there lists them."""
+        found: list[Artifact] = self._ask("artifacts", task_id=task_id)
+        return found
+
+    def read_artifact(self, task_id: str, name: str) -> bytes:
+        """Its bytes."""
+        data: bytes = self._ask("read_artifact", task_id=task_id, name=name)
+        return data
 
     # -- locks -------------------------------------------------------------------------------------
 

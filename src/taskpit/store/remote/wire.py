@@ -14,7 +14,7 @@ from typing import NamedTuple
 from taskpit import errors, schema
 from taskpit.config import Config, parse
 from taskpit.errors import Invalid, TaskpitError
-from taskpit.store.port import Info, Lapse, Mend
+from taskpit.store.port import Artifact, Info, Lapse, Mend
 from taskpit.task import Card, Claim, End, Event, Evidence, Lock, Page, Result, Said, State, Task, Try, Want
 from taskpit.text import read_json
 
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 
 #: Items that go over the wire in one call, and bytes of one call. A single task may be larger than its share.
 TOGETHER, LARGEST_BODY = 500, 32 * 1024 * 1024
-#: The largest working log.
-LARGEST_LOG = 64 * 1024 * 1024
+#: Bytes of a log or a file that go in one call: written as JSON they are a third more.
+LARGEST_BYTES = LARGEST_BODY * 5 // 8
 #: Verbs that only look: asked twice, they look twice.
-LOOKS = ("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check")
+LOOKS = (
+    *("hello", "paused", "read", "resolve", "page", "counts", "events", "latest", "locks", "check"),
+    *("read_log", "artifacts", "read_artifact"),
+)
 #: How long a claim waits at the gateway, in seconds: proxies cut what is silent for a minute.
 LONGEST_POLL = 25.0
 
@@ -175,7 +178,8 @@ def _read_bytes(text: object) -> bytes:
         raise Invalid("the bytes of a file are not written as base64") from None
 
 
-TASK = _noun(Task, source=Kind(_write_bytes, _read_bytes))
+BYTES = Kind(_write_bytes, _read_bytes)
+TASK = _noun(Task, source=BYTES)
 EVIDENCE = _noun(Evidence)
 RESULT, TRY = _noun(Result, evidence=EVIDENCE), _noun(Try, evidence=EVIDENCE)
 CLAIM = _noun(Claim, task=TASK)
@@ -203,7 +207,8 @@ def _read_counts(value: object) -> dict[State, int]:
 COUNTS = Kind(lambda counts: {str(state): number for state, number in counts.items()}, _read_counts)
 TEXTS, SAIDS, CLAIMS, ENDS, MENDS = many(TEXT), many(SAID), many(CLAIM), many(END), many(MEND)
 PAIR = _pair(TEXT, TEXT)
-HELD = Kind(lambda claims: [_light(claim) for claim in claims], CLAIMS.read)
+LIGHT = Kind(_light, CLAIM.read)
+HELD = many(LIGHT)
 NEWS = _pair(many(EVENT), TEXT)
 _DRY = {"dry_run": FLAG}
 
@@ -233,6 +238,13 @@ VERBS: Mapping[str, tuple[Mapping[str, Kind], Kind]] = {
     "latest": ({"limit": COUNT}, NEWS),
     "record": ({"events": many(EVENT)}, NOTHING),
     "note": ({"task_id": TEXT, "text": BODY, "worker": TEXT}, NOTHING),
+    "keep_log": ({"worker": TEXT, "data": BYTES}, TEXT),
+    "add_log": ({"claim": LIGHT, "start": COUNT, "data": BYTES}, COUNT),
+    "end_log": ({"claim": LIGHT}, TEXT),
+    "read_log": ({"task_id": TEXT, "start": COUNT, "size": COUNT}, _pair(BYTES, COUNT)),
+    "keep_artifact": ({"claim": LIGHT, "name": TEXT, "data": BYTES, "sha256": TEXT}, NOTHING),
+    "artifacts": ({"task_id": TEXT}, many(_noun(Artifact))),
+    "read_artifact": ({"task_id": TEXT, "name": TEXT}, BYTES),
     "lock": ({"name": TEXT, "worker": TEXT, "seconds": SECONDS, "kind": TEXT}, LOCK),
     "relock": ({"lock": LOCK, "seconds": SECONDS}, SAID),
     "unlock": ({"lock": LOCK}, SAID),

@@ -269,6 +269,44 @@ BEGIN
     DELETE FROM {s}.note n USING {s}.task t WHERE n.id = ANY (p_ids) AND t.id = n.id AND t.archived = p_file;
 END $$;
 
+-- -- what runs print and leave --------------------------------------------------------------------
+
+-- A piece of a claim's log, at this byte; how long the log is now. NULL if the claim is over.
+CREATE OR REPLACE FUNCTION {s}.add_log(p_id text, p_fence text, p_start bigint, p_data bytea, p_now float8) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE have bigint;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);  -- what a crash takes is sent again
+    PERFORM 1 FROM {s}.lease l WHERE l.id = p_id AND l.fence = p_fence;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    ELSIF p_start = 0 AND p_data = '' THEN
+        DELETE FROM {s}.printed p WHERE p.id = p_id AND p.fence = p_fence;
+        RETURN 0;
+    END IF;
+    SELECT p.start + length(p.data) INTO have FROM {s}.printed p
+        WHERE p.id = p_id AND p.fence = p_fence ORDER BY p.start DESC LIMIT 1;
+    have := coalesce(have, 0);
+    IF p_start > have OR p_start + length(p_data) <= have THEN
+        RETURN have;
+    END IF;
+    INSERT INTO {s}.printed (id, fence, start, at, data)
+        VALUES (p_id, p_fence, have, {s}.time_of(p_now), substr(p_data, (have - p_start + 1)::int)) ON CONFLICT DO NOTHING;
+    RETURN p_start + length(p_data);
+END $$;
+
+-- The log of a claim is one like any other; its number, NULL if there was none.
+CREATE OR REPLACE FUNCTION {s}.end_log(p_id text, p_fence text, p_worker text, p_now float8) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE w_all bytea; made bigint;
+BEGIN
+    SELECT string_agg(p.data, '' ORDER BY p.start) INTO w_all FROM {s}.printed p WHERE p.id = p_id AND p.fence = p_fence;
+    IF w_all IS NOT NULL THEN
+        INSERT INTO {s}.log (worker, at, data) VALUES (p_worker, {s}.time_of(p_now), w_all) RETURNING n INTO made;
+        DELETE FROM {s}.printed p WHERE p.id = p_id AND p.fence = p_fence;
+    END IF;
+    RETURN made;
+END $$;
+
 -- -- locks ---------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION {s}.take_lock(p_name text, p_holder text, p_kind text, p_seconds float8, p_now float8)
